@@ -1,0 +1,14 @@
+"""Datasets, image folders, splits, and batches on the device."""
+
+from hba.data.images import LabelledImages
+from hba.data.load import EvaluationData, SearchData, load_evaluation_data, load_search_data
+from hba.data.named import DATASET_NAMES
+
+__all__ = [
+    "DATASET_NAMES",
+    "EvaluationData",
+    "LabelledImages",
+    "SearchData",
+    "load_evaluation_data",
+    "load_search_data",
+]

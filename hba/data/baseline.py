@@ -1,0 +1,66 @@
+"""The baseline augmentation of a dataset, and Cutout: what every training does behind the policy (paper, 4.2)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from hba.operations import OPERATIONS
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Standardisation, then random horizontal flip, random crop and Cutout; sizes in pixels, 0 is off."""
+
+    flip: bool = False
+    crop_padding: int = 0
+    cutout_size: int = 0
+
+
+BASELINES: Mapping[str, Baseline] = MappingProxyType(
+    {
+        "cifar10": Baseline(flip=True, crop_padding=4, cutout_size=16),
+        "cifar100": Baseline(flip=True, crop_padding=4, cutout_size=16),
+        "svhn": Baseline(cutout_size=20),
+        "fashionmnist": Baseline(flip=True, crop_padding=4),
+    }
+)
+"""By dataset, at its own image size. All others are standardised only: a flip or crop may not suit their labels."""
+
+
+def augment(images: Tensor, baseline: Baseline, generator: torch.Generator) -> Tensor:
+    """Flip, crop and Cutout for standardised images (B, C, H, W), each image on its own draw.
+
+    What crop and Cutout uncover is 0, the mean colour after standardisation.
+    """
+    if baseline.flip:
+        flipped = torch.rand(len(images), 1, 1, 1, generator=generator, device=images.device) < 0.5
+        images = torch.where(flipped, images.flip(3), images)
+    if baseline.crop_padding:
+        images = random_crop(images, baseline.crop_padding, generator)
+    if baseline.cutout_size:
+        images = random_cutout(images, baseline.cutout_size, generator)
+    return images
+
+
+def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Tensor:
+    """Pad with 0 on all sides and cut the old size out again, at one of (2 padding + 1)^2 places per image."""
+    batch, channels, height, width = images.shape
+    device = images.device
+    offsets = torch.randint(2 * padding + 1, (2, batch, 1), generator=generator, device=device)
+    rows = offsets[0] + torch.arange(height, device=device)
+    columns = offsets[1] + torch.arange(width, device=device)
+    image = torch.arange(batch, device=device)[:, None, None, None]
+    channel = torch.arange(channels, device=device)[None, :, None, None]
+    return F.pad(images, [padding] * 4)[image, channel, rows[:, None, :, None], columns[:, None, None, :]]
+
+
+def random_cutout(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """Set a square of `size` pixels to 0 about a uniformly drawn pixel (DeVries and Taylor 2017)."""
+    batch, channels, height, width = images.shape
+    fraction = images.new_full((batch,), size / min(height, width))
+    position = torch.rand(batch, 2, generator=generator, device=images.device)
+    return OPERATIONS["Cutout"](images, fraction, fill=images.new_zeros(channels), position=position)

@@ -1,0 +1,73 @@
+"""Batches made on the device from images that live there as uint8."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hba.data.images import LabelledImages
+from hba.errors import DataError
+
+
+@dataclass(frozen=True)
+class Standardize:
+    """(x - mean) / std per channel, for images (B, C, H, W) in [0, 1]; mean and std of shape (1, C, 1, 1)."""
+
+    mean: Tensor
+    std: Tensor
+
+    @staticmethod
+    def of(data: LabelledImages) -> "Standardize":
+        """With mean and standard deviation of these images, on their device."""
+        device = data.images.device
+        mean, std = (
+            torch.tensor(color, device=device)[None, :, None, None] for color in (data.mean_color(), data.std_color())
+        )
+        return Standardize(mean, std)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return (images - self.mean) / self.std
+
+
+class BatchStream:
+    """Endless batches (images float in [0, 1], labels): whole passes in a new random order each, last part dropped.
+
+    A pass has len(data) // batch_size batches; a batch never has more images than there are. The place in the stream
+    can be saved and restored.
+    """
+
+    def __init__(self, data: LabelledImages, batch_size: int, seed: int) -> None:
+        if not len(data):
+            raise DataError("there must be at least one image to make batches of")
+        self.data = data
+        self.batch_size = min(batch_size, len(data))
+        self.generator = torch.Generator(data.images.device).manual_seed(seed)
+        self.order = self._new_order()
+        self.position = 0
+
+    @property
+    def batches_per_pass(self) -> int:
+        return len(self.data) // self.batch_size
+
+    def next(self) -> tuple[Tensor, Tensor]:
+        if self.position == self.batches_per_pass:
+            self.order, self.position = self._new_order(), 0
+        chosen = self.order[self.position * self.batch_size :][: self.batch_size]
+        self.position += 1
+        return as_floats(self.data.images[chosen]), self.data.labels[chosen]
+
+    def _new_order(self) -> Tensor:
+        return torch.randperm(len(self.data), generator=self.generator, device=self.data.images.device)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"generator": self.generator.get_state(), "order": self.order, "position": self.position}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.generator.set_state(state["generator"].cpu())
+        self.order, self.position = state["order"], state["position"]
+
+
+def as_floats(images: Tensor) -> Tensor:
+    """uint8 to float32 in [0, 1]."""
+    return images.float() / 255

@@ -1,0 +1,149 @@
+"""Image folders: DIR/<class>/*, or DIR/train/<class>/* with optional DIR/val and DIR/test."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+from torchvision.datasets.folder import IMG_EXTENSIONS
+from torchvision.transforms.v2 import functional as TF
+
+from hba.data.images import LabelledImages, OnRead, Source
+from hba.errors import DataError
+
+N_READERS = 8
+DECODE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError)
+"""What PIL raises for files that are broken, truncated, of an unknown format, or of an absurd size."""
+
+
+@dataclass(frozen=True)
+class FilePool:
+    """A pool of image files. skip_broken: leave unreadable files out and report them, instead of DataError."""
+
+    paths: tuple[Path, ...]
+    labels: np.ndarray
+    skip_broken: bool
+
+    def read(self, indices: np.ndarray, image_size: int, on_read: OnRead | None = None) -> LabelledImages:
+        paths = [self.paths[index] for index in indices]
+        images: list[Tensor] = []
+        labels: list[int] = []
+        skipped: list[str] = []
+        results = _read_in_order(paths, image_size)
+        for number, (path, index, result) in enumerate(zip(paths, indices, results, strict=True), start=1):
+            if isinstance(result, Tensor):
+                images.append(result)
+                labels.append(int(self.labels[index]))
+            elif self.skip_broken:
+                skipped.append(str(path))
+            else:
+                raise DataError(f"cannot read the image {path} ({result}); mend or remove it, or use --skip-broken")
+            if on_read is not None:
+                on_read(number, len(paths))
+        if not images:
+            raise DataError(f"none of {len(paths)} images could be read, {paths[0]} first")
+        return LabelledImages(torch.stack(images), torch.tensor(labels), tuple(skipped))
+
+
+def folder_source(folder: Path, skip_broken: bool = False) -> Source:
+    """The folder as a source of images. Reads names only; raises DataError for a folder that cannot be used."""
+    if not folder.is_dir():
+        raise DataError(f"no such folder: {folder}")
+    split_layout = (folder / "train").is_dir() and bool(_subfolders(folder / "train"))
+    train_folder = folder / "train" if split_layout else folder
+    class_names = tuple(path.name for path in _subfolders(train_folder))
+    if not class_names:
+        raise DataError(f"{train_folder} has no classes: it must hold one sub-folder of images for each class")
+    pool = partial(_pool, class_names=class_names, skip_broken=skip_broken)
+
+    def has(part: str) -> bool:
+        return split_layout and (folder / part).is_dir()
+
+    return Source(
+        name=str(folder),
+        class_names=class_names,
+        train=pool(train_folder),
+        val=pool(folder / "val") if has("val") else None,
+        test=partial(pool, folder / "test") if has("test") else None,
+    )
+
+
+def read_image(path: Path, image_size: int) -> Tensor:
+    """One file as uint8 (3, image_size, image_size): upright, RGB, shorter side resized, centre cut out.
+
+    16-bit images are scaled to 8 bits, transparent pixels lie on white, grey and palette images become RGB.
+    """
+    with Image.open(path) as file:
+        # Lets a JPEG decoder skip what the small result does not need.
+        file.draft("RGB", (2 * image_size, 2 * image_size))
+        image = _to_rgb(ImageOps.exif_transpose(file))
+    width, height = image.size
+    scale = image_size / min(width, height)
+    size = [max(image_size, round(height * scale)), max(image_size, round(width * scale))]
+    pixels = TF.pil_to_tensor(TF.resize(image, size, antialias=True))
+    return TF.center_crop(pixels, [image_size, image_size])
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I") or image.mode == "F":
+        image = _to_8_bits(image)
+    if image.has_transparency_data:
+        over = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
+    return image.convert("RGB")
+
+
+def _to_8_bits(image: Image.Image) -> Image.Image:
+    """Modes I;16, I and F to L. Levels run to 65535 in the modes I; in F to 1, 255 or 65535, whichever holds them."""
+    levels = np.asarray(image, dtype=np.float64)
+    highest = 65535.0
+    if image.mode == "F":
+        highest = next((limit for limit in (1.0, 255.0) if levels.max() <= limit), 65535.0)
+    return Image.fromarray((levels * (255 / highest)).round().clip(0, 255).astype(np.uint8))
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+
+
+def _pool(folder: Path, class_names: tuple[str, ...], skip_broken: bool) -> FilePool:
+    unknown = [path.name for path in _subfolders(folder) if path.name not in class_names]
+    if unknown:
+        raise DataError(f"{folder} has the class {unknown[0]!r}, which the training images do not have")
+    paths: list[Path] = []
+    labels: list[int] = []
+    for label, name in enumerate(class_names):
+        files = _image_files(folder / name)
+        paths += files
+        labels += [label] * len(files)
+    if not paths:
+        raise DataError(f"{folder} holds no images; known endings: {' '.join(IMG_EXTENSIONS)}")
+    return FilePool(tuple(paths), np.array(labels), skip_broken)
+
+
+def _image_files(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    files = folder.rglob("*")
+    return sorted(f for f in files if f.suffix.lower() in IMG_EXTENSIONS and not f.name.startswith(".") and f.is_file())
+
+
+def _read_in_order(paths: list[Path], image_size: int) -> Iterator[Tensor | str]:
+    """The images in the order of the paths, decoded by several threads; a file that fails gives its reason."""
+
+    def read(path: Path) -> Tensor | str:
+        try:
+            return read_image(path, image_size)
+        except DECODE_ERRORS as error:
+            return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+    # Chunks keep a Ctrl-C or a broken image from waiting for all files.
+    chunk = 64 * N_READERS
+    with ThreadPoolExecutor(N_READERS) as readers:
+        for start in range(0, len(paths), chunk):
+            yield from readers.map(read, paths[start : start + chunk])

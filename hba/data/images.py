@@ -1,0 +1,92 @@
+"""Labelled images in memory, and pools of them that are read only as far as asked."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torchvision.transforms.v2 import functional as TF
+
+OnRead = Callable[[int, int], None]
+"""Called with (images read, images to read)."""
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """images: uint8 (N, 3, H, W). labels: int64 (N,). skipped: files that could not be read and were left out."""
+
+    images: Tensor
+    labels: Tensor
+    skipped: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def to(self, device: torch.device) -> "LabelledImages":
+        return LabelledImages(self.images.to(device), self.labels.to(device), self.skipped)
+
+    def mean_color(self) -> tuple[float, ...]:
+        """Mean of each channel, in [0, 1], rounded to 6 digits."""
+        mean = self.images.double().mean(dim=(0, 2, 3)) / 255
+        return tuple(round(channel, 6) for channel in mean.tolist())
+
+    def std_color(self) -> tuple[float, ...]:
+        """Standard deviation of each channel over all pixels, in [0, 1], rounded to 6 digits; 1 where it is 0."""
+        std = self.images.double().std(dim=(0, 2, 3), correction=0) / 255
+        return tuple(round(channel, 6) or 1.0 for channel in std.tolist())
+
+    def fingerprint(self) -> str:
+        """A hash of pixels and labels: equal for equal data."""
+        digest = hashlib.sha256()
+        for tensor in (self.images, self.labels):
+            digest.update(str(tuple(tensor.shape)).encode())
+            digest.update(tensor.cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+
+class Pool(Protocol):
+    """Images whose labels are known before any image is read."""
+
+    @property
+    def labels(self) -> np.ndarray: ...
+
+    def read(self, indices: np.ndarray, image_size: int, on_read: OnRead | None = None) -> LabelledImages:
+        """The images at these indices, resized to image_size x image_size."""
+        ...
+
+
+@dataclass(frozen=True)
+class ArrayPool:
+    """A pool that is in memory: images uint8 (N, C, H, W) with C 1 or 3."""
+
+    images: Tensor
+    labels: np.ndarray
+
+    def read(self, indices: np.ndarray, image_size: int, on_read: OnRead | None = None) -> LabelledImages:
+        images = self.images[torch.from_numpy(indices)]
+        if images.shape[-2:] != (image_size, image_size):
+            images = TF.resize(images, [image_size, image_size], antialias=True)
+        if images.shape[1] == 1:
+            images = images.repeat(1, 3, 1, 1)
+        return LabelledImages(images, torch.from_numpy(self.labels[indices]).long())
+
+
+@dataclass(frozen=True)
+class Source:
+    """A dataset: its training pool, and the validation and test pools where it brings its own.
+
+    The test pool is a function, so that a search, which never calls it, cannot even open its files.
+    image_size: pixels of the shorter side that the images have, None where it varies.
+    test_size: how many images of the training pool become the test split where there is no test pool.
+    """
+
+    name: str
+    class_names: tuple[str, ...]
+    train: Pool
+    val: Pool | None = None
+    test: Callable[[], Pool] | None = None
+    image_size: int | None = None
+    test_size: int | None = None

@@ -1,0 +1,93 @@
+"""From a dataset's name or folder to the splits that a search or an evaluation may see."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hba.data.config import DataConfig
+from hba.data.folder import folder_source
+from hba.data.images import LabelledImages, OnRead, Pool, Source
+from hba.data.named import DATASET_NAMES, named_source
+from hba.data.splits import split, take_training
+from hba.errors import DataError
+
+DEFAULT_IMAGE_SIZE = 32
+"""For folders, whose images may have any size."""
+
+
+@dataclass(frozen=True)
+class SearchData:
+    """What a policy search may see. There is no test split in it."""
+
+    name: str
+    class_names: tuple[str, ...]
+    train: LabelledImages
+    val: LabelledImages
+
+
+@dataclass(frozen=True)
+class EvaluationData:
+    """What a policy evaluation sees: all images for training, and the test split, for the end only."""
+
+    name: str
+    class_names: tuple[str, ...]
+    train: LabelledImages
+    test: LabelledImages
+
+
+def find_source(config: DataConfig) -> Source:
+    """The named dataset or the folder; DataError where there is none."""
+    if config.data in DATASET_NAMES:
+        return named_source(config.data, Path(config.data_root), config.download)
+    folder = Path(config.data)
+    if not folder.exists():
+        raise DataError(f"no such folder or dataset: {config.data}; datasets: {', '.join(DATASET_NAMES)}")
+    return folder_source(folder, config.skip_broken)
+
+
+def image_size_of(source: Source, config: DataConfig) -> int:
+    """The size that images are resized to, in pixels."""
+    return config.image_size or source.image_size or DEFAULT_IMAGE_SIZE
+
+
+def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> SearchData:
+    """Training and validation images. The test split's files are not opened."""
+    source = find_source(config)
+    splits = split(source, config.train_size, config.val_size, config.split_seed)
+    read = _Reader(image_size_of(source, config), on_read, total=len(splits.train) + len(splits.val))
+    train = read(source.train, splits.train)
+    val = read(source.val or source.train, splits.val)
+    return SearchData(source.name, source.class_names, train, val)
+
+
+def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> EvaluationData:
+    """The whole training set, or train_size of it, and the test split: the images that no search saw."""
+    source = find_source(config)
+    splits = split(source, None, None, config.split_seed)
+    train_indices = take_training(source, splits.available, config.train_size, config.split_seed)
+    test_pool = source.train if source.test is None else source.test()
+    test_indices = np.arange(len(test_pool.labels)) if splits.test is None else splits.test
+    read = _Reader(image_size_of(source, config), on_read, total=len(train_indices) + len(test_indices))
+    return EvaluationData(
+        source.name, source.class_names, read(source.train, train_indices), read(test_pool, test_indices)
+    )
+
+
+@dataclass
+class _Reader:
+    """Reads several pools and counts their images as one piece of work."""
+
+    image_size: int
+    on_read: OnRead | None
+    total: int
+    done_before: int = 0
+
+    def __call__(self, pool: Pool, indices: np.ndarray) -> LabelledImages:
+        images = pool.read(indices, self.image_size, self._count)
+        self.done_before += len(indices)
+        return images
+
+    def _count(self, done: int, _: int) -> None:
+        if self.on_read is not None:
+            self.on_read(self.done_before + done, self.total)

@@ -1,0 +1,112 @@
+"""Splits of a dataset: stratified, decided by a seed, with every class in each of them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hba.data.images import Source
+from hba.errors import DataError
+
+DEFAULT_FRACTION = 0.2
+"""Share of the images that validation, and likewise test, gets where no size is given."""
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Sorted indices into a source's pools. test is None where the source has a test pool of its own.
+
+    available: all of the training pool that is not test. train is a part of it, and so is val unless the source has
+    a validation pool of its own.
+    """
+
+    available: np.ndarray
+    train: np.ndarray
+    val: np.ndarray
+    test: np.ndarray | None
+
+
+def split(source: Source, train_size: int | None, val_size: int | None, seed: int) -> Splits:
+    """Split by class shares, test first, then validation, then training. None: a fifth of the images for validation,
+    all the rest for training.
+
+    The test split depends on the seed alone, not on the other sizes. Raises DataError for sizes that do not fit.
+    """
+    labels = source.train.labels
+    available, test = np.arange(len(labels)), None
+    own_parts = 1 + (source.val is None)
+    _check_classes(source, labels, own_parts + (source.test is None))
+    if source.test is None:
+        test_size = source.test_size or _default_size(source, len(labels))
+        test = _take(source, labels, available, test_size, keep=own_parts, seed=seed, part="test")
+        available = np.setdiff1d(available, test)
+    if source.val is None:
+        rest = available
+        val_size = val_size or _default_size(source, len(available))
+        _check_sum(source, train_size, val_size, len(available))
+        val = _take(source, labels, available, val_size, keep=1, seed=seed, part="validation")
+        rest = np.setdiff1d(available, val)
+    else:
+        rest = available
+        val_labels = source.val.labels
+        val = _take(source, val_labels, np.arange(len(val_labels)), val_size, keep=0, seed=seed, part="validation")
+    train = take_training(source, rest, train_size, seed)
+    return Splits(available, train, val, test)
+
+
+def take_training(source: Source, indices: np.ndarray, size: int | None, seed: int) -> np.ndarray:
+    """All of the indices into the training pool, or a stratified part of `size` of them."""
+    return _take(source, source.train.labels, indices, size, keep=0, seed=seed, part="training")
+
+
+def _default_size(source: Source, n_images: int) -> int:
+    return max(len(source.class_names), round(DEFAULT_FRACTION * n_images))
+
+
+def _take(
+    source: Source, all_labels: np.ndarray, indices: np.ndarray, size: int | None, *, keep: int, seed: int, part: str
+) -> np.ndarray:
+    """`size` of the indices, at least one of each class, leaving at least `keep` of each class; None takes all."""
+    from sklearn.utils import resample
+
+    if size is None:
+        return indices
+    labels = all_labels[indices]
+    n_classes = len(np.unique(labels))
+    most = len(indices) - keep * n_classes
+    if not n_classes <= size <= most:
+        raise DataError(
+            f"the {part} size must lie between {n_classes}, one image for each class, and {most}, which is what "
+            f"{source.name} has for it, got {size}"
+        )
+    chosen: list[np.ndarray] = []
+    free: list[np.ndarray] = []
+    shuffled = np.random.default_rng(seed).permutation(len(labels))
+    for label in np.unique(labels):
+        members = shuffled[labels[shuffled] == label]
+        chosen.append(members[:1])
+        free.append(members[1 : len(members) - keep])
+    rest = np.concatenate(free)
+    n_more = size - n_classes
+    if n_more:
+        more = resample(rest, replace=False, n_samples=n_more, stratify=labels[rest], random_state=seed)
+        chosen.append(np.asarray(more))
+    return np.sort(indices[np.concatenate(chosen)])
+
+
+def _check_classes(source: Source, labels: np.ndarray, needed: int) -> None:
+    counts = np.bincount(labels, minlength=len(source.class_names))
+    smallest = int(counts.argmin())
+    if counts[smallest] < needed:
+        parts = ("training", "validation", "test")[:needed]
+        raise DataError(
+            f"the class {source.class_names[smallest]!r} of {source.name} has {counts[smallest]} image(s), but needs "
+            f"at least {needed}, one each for {', '.join(parts)}"
+        )
+
+
+def _check_sum(source: Source, train_size: int | None, val_size: int, n_available: int) -> None:
+    if (train_size or 0) + val_size > n_available:
+        raise DataError(
+            f"training and validation sizes must add up to at most the {n_available} images that {source.name} has "
+            f"for them, got {train_size or 0} + {val_size}"
+        )

@@ -1,0 +1,34 @@
+"""Writing files so that a reader, or a later run, never meets one that is half written."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from hba.errors import RunError
+
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Let `write` fill a file beside `path`, then put it in its place in one step.
+
+    Whatever stops the writing, `path` keeps its old content. Raises RunError where the system refuses.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except (OSError, RuntimeError) as error:
+        # torch.save reports a full disk as RuntimeError.
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise RunError(f"cannot write {path}: {reason}; what was there before is kept") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """UTF-8 text, whole or not at all."""
+    write_atomically(path, lambda file: file.write(text.encode()))

@@ -1,0 +1,172 @@
+"""Hyper-layers: ordinary layers whose weights are affine in lambda (paper, Appendix D).
+
+    symbol      in the code      meaning                                                    shape
+    lambda      lam              hyperparameters as logits, for all images or for each      (n,) or (B, n)
+    phi_0       ..._0            weights at lambda = 0                                      as the layer's
+    phi_U       ..._U            direction in which a row of weights moves                  as phi_0
+    phi_V       ..._V            how far lambda moves each row                              (rows, n)
+
+theta(lambda) = phi_0 + diag(phi_V lambda) phi_U                                            (eq. 10 to 14)
+
+One lambda for all images: the weights are computed, then the layer runs once. One lambda per image: row j of the
+weights of image i is phi_0[j] + (phi_V[j] . lambda_i) phi_U[j], and because the layer is linear its output is the
+one of phi_0 plus (phi_V[j] . lambda_i) times the one of phi_U. No weights are ever made per image.
+
+phi_V starts at zero, so that a hyper-layer begins as the layer it replaces (as in Delta-STN); phi_U starts as PyTorch
+starts weights of that shape, and at one for biases and BatchNorm, where zero would be a saddle point.
+"""
+
+import copy
+import math
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from hba.errors import SettingsError
+
+
+class Door:
+    """The place where a HyperNetwork leaves lambda for its hyper-layers, open during one forward pass only."""
+
+    lam: Tensor | None = None
+
+    def read(self) -> Tensor:
+        if self.lam is None:
+            raise SettingsError("a hyper-layer ran outside of HyperNetwork.forward, which alone hands it lambda")
+        return self.lam
+
+
+class HyperLayer(nn.Module):
+    """What all hyper-layers share: the network they belong to hands them lambda through `door`."""
+
+    def __init__(self, door: Door) -> None:
+        super().__init__()
+        self.door = door
+
+    def plain(self, lam: Tensor) -> nn.Module:
+        """An ordinary layer with the weights at lam (n,)."""
+        raise NotImplementedError
+
+
+def modulated(phi_0: Tensor, phi_U: Tensor, phi_V: Tensor, lam: Tensor) -> Tensor:
+    """phi_0 + diag(phi_V lam) phi_U for one lam (n,), any number of weight dimensions after the rows (eq. 10)."""
+    scale = phi_V @ lam
+    return phi_0 + scale.reshape(-1, *[1] * (phi_0.ndim - 1)) * phi_U
+
+
+class _HyperLinearMap(HyperLayer):
+    """Eq. 10 and 11, and 12 and 13: a linear map with one row of weights per output channel."""
+
+    def __init__(self, layer: nn.Linear | nn.Conv2d, n: int, door: Door, generator: torch.Generator) -> None:
+        super().__init__(door)
+        self.template = _without_parameters(layer)
+        weight = layer.weight.detach()
+        bound = 1 / math.sqrt(weight[0].numel())
+        direction = torch.empty(weight.shape).uniform_(-bound, bound, generator=generator)
+        self.weight_0 = nn.Parameter(weight.clone())
+        self.weight_U = nn.Parameter(direction.to(weight))
+        self.weight_V = nn.Parameter(weight.new_zeros(len(weight), n))
+        has_bias = layer.bias is not None
+        self.bias_0 = nn.Parameter(layer.bias.detach().clone()) if has_bias else None
+        self.bias_U = nn.Parameter(torch.ones_like(layer.bias)) if has_bias else None
+        self.bias_V = nn.Parameter(weight.new_zeros(len(weight), n)) if has_bias else None
+
+    def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The layer's own function with these weights."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        lam = self.door.read()
+        if lam.ndim == 1:
+            return self.linear_map(x, *self.weights_at(lam))
+        y = self.linear_map(x, self.weight_0, self.bias_0)
+        y = y + _per_image(lam @ self.weight_V.T, y) * self.linear_map(x, self.weight_U, None)
+        if self.bias_U is not None and self.bias_V is not None:
+            y = y + _per_image((lam @ self.bias_V.T) * self.bias_U, y)
+        return y
+
+    def weights_at(self, lam: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Weight and bias at lam (n,)."""
+        weight = modulated(self.weight_0, self.weight_U, self.weight_V, lam)
+        if self.bias_0 is None or self.bias_U is None or self.bias_V is None:
+            return weight, None
+        return weight, modulated(self.bias_0, self.bias_U, self.bias_V, lam)
+
+    def plain(self, lam: Tensor) -> nn.Module:
+        layer = copy.deepcopy(self.template)
+        weight, bias = self.weights_at(lam)
+        layer.weight = nn.Parameter(weight.detach().clone())
+        layer.bias = None if bias is None else nn.Parameter(bias.detach().clone())
+        return layer
+
+
+class HyperLinear(_HyperLinearMap):
+    """A linear layer with weights affine in lambda (eq. 10, bias eq. 11)."""
+
+    def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return F.linear(x, weight, bias)
+
+
+class HyperConv2d(_HyperLinearMap):
+    """A convolution with filters affine in lambda (eq. 12 and 13, bias eq. 11); any stride, padding and groups."""
+
+    def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return cast(nn.Conv2d, self.template)._conv_forward(x, weight, bias)
+
+
+class HyperBatchNorm2d(HyperLayer):
+    """A batch normalization with scale and offset affine in lambda (eq. 14).
+
+    The statistics are the batch's, over all images, whatever their lambdas are.
+    """
+
+    def __init__(self, layer: nn.BatchNorm2d, n: int, door: Door) -> None:
+        super().__init__(door)
+        if not layer.affine:
+            raise SettingsError("a BatchNorm without scale and offset (affine=False) cannot get a hyper-layer")
+        weight, bias = layer.weight.detach(), layer.bias.detach()
+        self.normalize = copy.deepcopy(layer)
+        self.normalize.affine = False
+        self.normalize.register_parameter("weight", None)
+        self.normalize.register_parameter("bias", None)
+        # Scale and offset are one vector of 2c rows, as in the paper.
+        self.affine_0 = nn.Parameter(torch.cat([weight, bias]))
+        self.affine_U = nn.Parameter(torch.ones_like(self.affine_0))
+        self.affine_V = nn.Parameter(weight.new_zeros(2 * layer.num_features, n))
+
+    def forward(self, x: Tensor) -> Tensor:
+        lam = self.door.read()
+        y = self.normalize(x)
+        if lam.ndim == 1:
+            affine = modulated(self.affine_0, self.affine_U, self.affine_V, lam).expand(len(x), -1)
+        else:
+            affine = self.affine_0 + (lam @ self.affine_V.T) * self.affine_U
+        scale, offset = affine.chunk(2, dim=1)
+        return y * _per_image(scale, y) + _per_image(offset, y)
+
+    def plain(self, lam: Tensor) -> nn.Module:
+        layer = copy.deepcopy(self.normalize)
+        layer.affine = True
+        scale, offset = modulated(self.affine_0, self.affine_U, self.affine_V, lam).detach().chunk(2)
+        layer.weight, layer.bias = nn.Parameter(scale.clone()), nn.Parameter(offset.clone())
+        return layer
+
+
+def _per_image(rows: Tensor, like: Tensor) -> Tensor:
+    """(B, c) with as many dimensions as the output (B, c, ...) that it scales.
+
+    A linear layer on (B, ..., c) has its channels last.
+    """
+    if like.ndim == 4:
+        return rows[:, :, None, None]
+    return rows.reshape(len(rows), *[1] * (like.ndim - 2), rows.shape[1])
+
+
+def _without_parameters(layer: nn.Linear | nn.Conv2d) -> nn.Module:
+    """The layer's settings without its weights, which the hyper-layer holds itself."""
+    template = copy.deepcopy(layer)
+    template.register_parameter("weight", None)
+    template.register_parameter("bias", None)
+    return template

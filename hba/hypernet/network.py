@@ -1,0 +1,71 @@
+"""HyperNetwork: an ordinary network with some of its weights made affine in lambda."""
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from hba.errors import SettingsError
+from hba.hypernet.layers import Door, HyperBatchNorm2d, HyperConv2d, HyperLayer, HyperLinear
+from hba.hypernet.sharing import layers_to_replace
+
+
+class HyperNetwork(nn.Module):
+    """F(x; theta(lambda)): the network, with hyper-layers put in by a weight sharing strategy.
+
+    The network's own code does not know: its layers are replaced in a copy, the given model stays as it is. At the
+    start theta does not depend on lambda and equals the model's weights.
+
+    n: number of hyperparameters. sharing: a key of SHARING. generator: for the directions phi_U; None is seed 0.
+    """
+
+    def __init__(
+        self, model: nn.Module, n: int, sharing: str = "first-bn", generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        names = layers_to_replace(model, sharing)
+        self.n = n
+        self.model = copy.deepcopy(model)
+        self.door = Door()
+        generator = generator or torch.Generator().manual_seed(0)
+        for name in names:
+            layer = self.model.get_submodule(name)
+            hyper_layer = self._hyper_layer(layer, generator)
+            # A layer that the network uses under several names stays one layer.
+            for alias, module in list(self.model.named_modules(remove_duplicate=False)):
+                if module is layer:
+                    self._replace(self.model, alias, hyper_layer)
+
+    def forward(self, x: Tensor, lam: Tensor) -> Tensor:
+        """The network's output for images x (B, ...) at lam: (n,) for all images, or (B, n) with one row per image."""
+        if lam.shape not in ((self.n,), (len(x), self.n)):
+            raise SettingsError(f"lam must be of shape ({self.n},) or ({len(x)}, {self.n}), got {tuple(lam.shape)}")
+        self.door.lam = lam
+        try:
+            return self.model(x)
+        finally:
+            self.door.lam = None
+
+    def plain(self, lam: Tensor) -> nn.Module:
+        """An ordinary network, without hyper-layers, with the weights at lam (n,)."""
+        if lam.shape != (self.n,):
+            raise SettingsError(f"lam must be of shape ({self.n},), got {tuple(lam.shape)}")
+        network = copy.deepcopy(self.model)
+        hyper_layers = [(name, layer) for name, layer in network.named_modules() if isinstance(layer, HyperLayer)]
+        for name, layer in hyper_layers:
+            self._replace(network, name, layer.plain(lam.detach()))
+        return network
+
+    def _hyper_layer(self, layer: nn.Module, generator: torch.Generator) -> HyperLayer:
+        if isinstance(layer, nn.BatchNorm2d):
+            return HyperBatchNorm2d(layer, self.n, self.door)
+        if isinstance(layer, nn.Conv2d):
+            return HyperConv2d(layer, self.n, self.door, generator)
+        if isinstance(layer, nn.Linear):
+            return HyperLinear(layer, self.n, self.door, generator)
+        raise SettingsError(f"there is no hyper-layer for {type(layer).__name__}")
+
+    @staticmethod
+    def _replace(network: nn.Module, name: str, layer: nn.Module) -> None:
+        parent, _, child = name.rpartition(".")
+        network.get_submodule(parent).set_submodule(child, layer)

@@ -1,0 +1,65 @@
+"""Wide residual networks (Zagoruyko and Komodakis, BMVC 2016): pre-activation, basic blocks, no dropout."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from hba.errors import SettingsError
+
+
+class WideResNet(nn.Module):
+    """WRN-depth-width for small images: (B, 3, H, W) to (B, n_classes) logits; H and W at least 4.
+
+    depth must be 6 k + 4: three stages of k blocks, with 16, 32 and 64 times width channels.
+    """
+
+    def __init__(self, depth: int, width: int, n_classes: int) -> None:
+        super().__init__()
+        if depth < 10 or (depth - 4) % 6 or width < 1:
+            raise SettingsError(
+                f"a wide ResNet needs depth 10, 16, 22, ... and width 1 or more, got {depth} and {width}"
+            )
+        blocks_per_stage = (depth - 4) // 6
+        self.conv = _conv(3, 16, kernel_size=3)
+        blocks: list[nn.Module] = []
+        channels = 16
+        for stage, stride in enumerate((1, 2, 2)):
+            stage_channels = 16 * 2**stage * width
+            for block in range(blocks_per_stage):
+                blocks.append(_Block(channels, stage_channels, stride if block == 0 else 1))
+                channels = stage_channels
+        self.blocks = nn.Sequential(*blocks)
+        self.bn = nn.BatchNorm2d(channels)
+        self.linear = nn.Linear(channels, n_classes)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.blocks(self.conv(x))
+        x = F.relu(self.bn(x)).mean(dim=(2, 3))
+        return self.linear(x)
+
+
+class _Block(nn.Module):
+    """Two 3x3 convolutions, each behind BatchNorm and ReLU, beside a shortcut."""
+
+    def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
+        super().__init__()
+        self.bn1 = nn.BatchNorm2d(in_channels)
+        self.conv1 = _conv(in_channels, out_channels, kernel_size=3, stride=stride)
+        self.bn2 = nn.BatchNorm2d(out_channels)
+        self.conv2 = _conv(out_channels, out_channels, kernel_size=3)
+        self.shortcut = None
+        if in_channels != out_channels or stride != 1:
+            self.shortcut = _conv(in_channels, out_channels, kernel_size=1, stride=stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        activated = F.relu(self.bn1(x))
+        residual = self.conv2(F.relu(self.bn2(self.conv1(activated))))
+        # Where the shape changes, the shortcut too starts from the activated input.
+        return residual + (x if self.shortcut is None else self.shortcut(activated))
+
+
+def _conv(in_channels: int, out_channels: int, kernel_size: int, stride: int = 1) -> nn.Conv2d:
+    conv = nn.Conv2d(in_channels, out_channels, kernel_size, stride, padding=kernel_size // 2, bias=False)
+    torch.nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
+    return conv

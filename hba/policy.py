@@ -1,0 +1,138 @@
+"""The augmentation policy A(x; values): what to do to each image is drawn first, and applied after.
+
+Paper, section 3.1; the walk is Algorithm 1 of PBA (Ho et al. 2019).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from hba.errors import SettingsError
+from hba.operations import Operation, check_images, fill_for
+from hba.space import SearchSpace
+
+GRAY = (0.5, 0.5, 0.5)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What happens to each of B images, in at most S steps; can be replayed.
+
+    slots (B, S): the slot that fired, -1 for nothing. magnitudes (B, S): natural units with the sign drawn, 0 where
+    there is none. positions (B, S, 2): a place in [0, 1) of width and height, for operations that need one.
+    """
+
+    slots: Tensor
+    magnitudes: Tensor
+    positions: Tensor
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+
+def draw_operations(
+    space: SearchSpace, values: Tensor, batch_size: int, generator: torch.Generator | None = None
+) -> Draw:
+    """Draw for each image K, then walk the shuffled slots; the first K slots that fire are applied in that order.
+
+    values: (n,) shared, or (B, n) with one row per image, on the generator's device. generator None means torch's
+    default one. Nothing leaves the device.
+    """
+    device = values.device
+    columns = space.slot_columns(device)
+    rows = values.detach().expand(batch_size, space.n)
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(batch_size, *shape, generator=generator, device=device)
+
+    fires = uniform(space.n_slots) < rows[:, columns.probability]
+    # A uniform random order of the slots is a random key for each; one that does not fire goes behind all others.
+    key = torch.where(fires, uniform(space.n_slots), 2.0)
+    keys, slots = key.topk(space.max_count, dim=1, largest=False, sorted=True)
+    reached = keys <= 1
+    count = (uniform(1) >= columns.count_limits).sum(dim=1, keepdim=True)
+    applied = reached & (torch.arange(space.max_count, device=device) < count)
+    magnitudes = torch.cat([rows, rows.new_zeros(batch_size, 1)], dim=1).gather(1, columns.magnitude[slots])
+    negated = columns.signed[slots] & (uniform(space.max_count) < 0.5)
+    return Draw(
+        slots=torch.where(applied, slots, -1),
+        magnitudes=torch.where(negated, -magnitudes, magnitudes) * applied,
+        positions=uniform(space.max_count, 2),
+    )
+
+
+def apply_operations(space: SearchSpace, draw: Draw, images: Tensor, fill: Tensor) -> Tensor:
+    """Replay a draw on images (B, C, H, W) float in [0, 1]; fill (C,). The images themselves are not changed."""
+    check_images(images)
+    if len(draw) != len(images):
+        raise SettingsError(f"the draw is for {len(draw)} images, got {len(images)}")
+    apply_step = _apply_to_own_images if images.device.type == "cpu" else _apply_in_fixed_shapes
+    for step in range(draw.slots.shape[1]):
+        images = apply_step(space, draw, step, images, fill)
+    return images
+
+
+def _operations_of_step(space: SearchSpace, draw: Draw, step: int) -> Tensor:
+    """The index of the operation that each image gets in a step, -1 for none; (B,)."""
+    slots = draw.slots[:, step]
+    operation = space.slot_columns(slots.device).operation[slots.clamp(min=0)]
+    return torch.where(slots < 0, -1, operation)
+
+
+def _apply_to_own_images(space: SearchSpace, draw: Draw, step: int, images: Tensor, fill: Tensor) -> Tensor:
+    """Each operation computes only the images that drew it: least work, but the shapes depend on the draw."""
+    result = images.clone()
+    operations = _operations_of_step(space, draw, step)
+    for index, operation in _drawn(space, operations.unique().tolist()):
+        rows = (operations == index).nonzero()[:, 0]
+        result[rows] = operation(
+            images[rows], draw.magnitudes[rows, step], fill=fill, position=draw.positions[rows, step]
+        )
+    return result
+
+
+def _apply_in_fixed_shapes(space: SearchSpace, draw: Draw, step: int, images: Tensor, fill: Tensor) -> Tensor:
+    """Each operation computes the whole batch: more work, but the host never waits for the device."""
+    result = images
+    operations = _operations_of_step(space, draw, step)
+    for index, operation in enumerate(space.operations):
+        changed = operation(images, draw.magnitudes[:, step], fill=fill, position=draw.positions[:, step])
+        result = torch.where((operations == index)[:, None, None, None], changed, result)
+    return result
+
+
+def _drawn(space: SearchSpace, indices: Iterable[int]) -> Iterable[tuple[int, Operation]]:
+    return ((index, space.operations[index]) for index in indices if index >= 0)
+
+
+class Policy(nn.Module):
+    """A(x; values) as a module on batches (B, C, H, W) float in [0, 1], C 1 or 3.
+
+    values: (n,) for all images, or (B, n) with one row per image, in natural units as SearchSpace.decode gives them.
+    fill: the colour, in [0, 1], of what geometric operations and Cutout uncover.
+    """
+
+    values: Tensor
+
+    def __init__(self, space: SearchSpace, values: Tensor, fill: tuple[float, ...] = GRAY) -> None:
+        super().__init__()
+        if values.ndim not in (1, 2) or values.shape[-1] != space.n:
+            raise SettingsError(f"values must be of shape ({space.n},) or (B, {space.n}), got {tuple(values.shape)}")
+        self.space = space
+        self.fill = fill
+        self.register_buffer("values", values)
+
+    def draw(self, batch_size: int, generator: torch.Generator | None = None) -> Draw:
+        """What to do to each image of a batch; None draws from torch's default generator."""
+        if self.values.ndim == 2 and len(self.values) != batch_size:
+            raise SettingsError(f"values have one row for each of {len(self.values)} images, got {batch_size} images")
+        return draw_operations(self.space, self.values, batch_size, generator)
+
+    def replay(self, images: Tensor, draw: Draw) -> Tensor:
+        """Do what was drawn; the same draw gives the same pixels."""
+        return apply_operations(self.space, draw, images, fill_for(images, self.fill))
+
+    def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return self.replay(images, self.draw(len(images), generator))

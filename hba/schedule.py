@@ -1,0 +1,110 @@
+"""The schedule: one policy per epoch, in natural units, with where it came from. Its file is hba/schedule_file.py's."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from hba.errors import ScheduleError
+from hba.policy import GRAY, Policy
+from hba.space import SearchSpace
+
+if TYPE_CHECKING:
+    from hba.transform import PolicyTransform
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Values of shape (epochs, n) in natural units; row e is the policy at the end of epoch e of the search.
+
+    fill: the colour in [0, 1], one number per channel, of what geometric operations and Cutout uncover: the mean
+    colour of the images that were searched on. provenance: JSON values that say how the schedule was made.
+    Raises ScheduleError for values of a wrong shape, outside their range or not finite.
+    """
+
+    space: SearchSpace
+    values: np.ndarray
+    fill: tuple[float, ...] = GRAY
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.float64)
+        _check_values(self.space, values)
+        if len(self.fill) not in (1, 3) or not all(0 <= channel <= 1 for channel in self.fill):
+            raise ScheduleError(f"fill must be 1 or 3 numbers in [0, 1], got {list(self.fill)}")
+        values.setflags(write=False)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "provenance", MappingProxyType(dict(self.provenance)))
+
+    @property
+    def epochs(self) -> int:
+        return len(self.values)
+
+    def values_at(self, position: float) -> np.ndarray:
+        """Values (n,) at a row number that may be fractional, interpolated linearly; position in [0, epochs - 1]."""
+        if not 0 <= position <= self.epochs - 1:
+            raise ScheduleError(f"the position must lie in [0, {self.epochs - 1}], got {position}")
+        before = int(position)
+        after = min(before + 1, self.epochs - 1)
+        fraction = position - before
+        return self.values[before] * (1 - fraction) + self.values[after] * fraction
+
+    def position(self, fraction: float) -> float:
+        """The row number at a fraction in [0, 1] of the whole schedule."""
+        if not 0 <= fraction <= 1:
+            raise ScheduleError(f"the fraction of the training must lie in [0, 1], got {fraction}")
+        return fraction * (self.epochs - 1)
+
+    def stretched(self, epochs: int) -> "Schedule":
+        """The same schedule over another number of epochs: first and last row stay, linear in between (paper, 4).
+
+        One epoch gets the middle of the schedule.
+        """
+        if epochs < 1:
+            raise ScheduleError(f"epochs must be at least 1, got {epochs}")
+        fractions = np.linspace(0, 1, epochs) if epochs > 1 else np.array([0.5])
+        rows = np.stack([self.values_at(self.position(fraction)) for fraction in fractions])
+        return Schedule(self.space, rows, self.fill, self.provenance)
+
+    def policy(self, epoch: int) -> Policy:
+        """The policy of an epoch, counted from 0."""
+        if not 0 <= epoch < self.epochs:
+            raise ScheduleError(f"epoch must lie in [0, {self.epochs - 1}], got {epoch}")
+        return Policy(self.space, torch.tensor(self.values[epoch], dtype=torch.float32), self.fill)
+
+    def transform(self) -> "PolicyTransform":
+        """The schedule as a torchvision v2 transform; see PolicyTransform."""
+        from hba.transform import PolicyTransform
+
+        return PolicyTransform(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the file whole or not at all."""
+        from hba.schedule_file import write_schedule
+
+        write_schedule(self, Path(path))
+
+    @staticmethod
+    def load(path: str | Path) -> "Schedule":
+        """Read a schedule file; ScheduleError names the first place that breaks the format."""
+        from hba.schedule_file import read_schedule
+
+        return read_schedule(Path(path))
+
+
+def _check_values(space: SearchSpace, values: np.ndarray) -> None:
+    if values.ndim != 2 or len(values) == 0 or values.shape[1] != space.n:
+        raise ScheduleError(f"values must be of shape (epochs, {space.n}) with at least one epoch, got {values.shape}")
+    low, high = np.array(space.ranges).T
+    wrong = ~((values >= low) & (values <= high))
+    if wrong.any():
+        row, column = (int(index) for index in np.argwhere(wrong)[0])
+        bounds = space.ranges[column]
+        raise ScheduleError(
+            f"values[{row}][{column}] ({space.names[column]}) must lie in [{bounds[0]:g}, {bounds[1]:g}], "
+            f"got {values[row, column]:g}"
+        )

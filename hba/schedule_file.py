@@ -1,0 +1,140 @@
+"""The schedule file, version 1: JSON that a person can read, checked strictly."""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+
+from hba.errors import HbaError, ScheduleError
+from hba.files import write_text
+from hba.operations import Operation, find_operation
+from hba.schedule import Schedule
+from hba.space import SearchSpace
+from hba.validation import first_problem
+
+FORMAT = "hba-schedule"
+VERSION = 1
+
+
+class _Strict(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class OperationEntry(_Strict):
+    """One operation: identity is the magnitude that changes nothing, which tells the direction."""
+
+    name: str
+    magnitude_range: tuple[float, float] | None
+    unit: str | None
+    identity: float | None
+    signed: bool
+
+
+class SpaceEntry(_Strict):
+    operations: list[OperationEntry]
+    copies: int
+    count_probabilities: list[float]
+
+
+class ScheduleFile(_Strict):
+    format: Literal["hba-schedule"]
+    version: Literal[1]
+    space: SpaceEntry
+    fill: list[float]
+    hyperparameters: list[str]
+    epochs: int
+    values: list[list[float]]
+    provenance: dict[str, Any]
+
+
+def write_schedule(schedule: Schedule, path: Path) -> None:
+    """Write the file whole or not at all."""
+    head = {
+        "format": FORMAT,
+        "version": VERSION,
+        "space": _space_entry(schedule.space).model_dump(),
+        "fill": list(schedule.fill),
+        "hyperparameters": list(schedule.space.names),
+        "epochs": schedule.epochs,
+    }
+    # One line per epoch: a row can be found and two schedules compared line by line.
+    rows = ",\n    ".join(json.dumps(row) for row in schedule.values.tolist())
+    tail = {"provenance": dict(schedule.provenance)}
+    text = json.dumps(head, indent=2)[:-2] + ',\n  "values": [\n    ' + rows + "\n  ]," + json.dumps(tail, indent=2)[1:]
+    write_text(path, text + "\n")
+
+
+def read_schedule(path: Path) -> Schedule:
+    """Read and check a file. ScheduleError names the file and the first place that is wrong."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ScheduleError(f"no schedule file {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScheduleError(f"{path} cannot be read as a schedule: {error}") from None
+    try:
+        return parse_schedule(text)
+    except HbaError as error:
+        raise ScheduleError(f"{path} is not a valid schedule: {error}") from None
+
+
+def parse_schedule(text: str) -> Schedule:
+    """A schedule from the text of its file; ScheduleError names the first place that is wrong."""
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ScheduleError(f"not JSON ({error.msg} in line {error.lineno})") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ScheduleError(f'the key "format" must be "{FORMAT}"')
+    if content.get("version") != VERSION:
+        raise ScheduleError(
+            f"version must be {VERSION}, got {content.get('version')!r}; a newer hba may have written it"
+        )
+    try:
+        file = ScheduleFile.model_validate_json(text)
+    except pydantic.ValidationError as error:
+        raise ScheduleError(first_problem(error)) from None
+    space = _space(file.space)
+    if file.hyperparameters != list(space.names):
+        raise ScheduleError(
+            f"hyperparameters must be the space's {space.n} names in their order, {space.names[0]} first"
+        )
+    if file.epochs != len(file.values):
+        raise ScheduleError(f"epochs is {file.epochs}, but values has {len(file.values)} rows")
+    for number, row in enumerate(file.values):
+        if len(row) != space.n:
+            raise ScheduleError(f"values[{number}] must have {space.n} numbers, got {len(row)}")
+    return Schedule(space, file.values, tuple(file.fill), file.provenance)  # type: ignore[arg-type]
+
+
+def _space_entry(space: SearchSpace) -> SpaceEntry:
+    return SpaceEntry(
+        operations=[_operation_entry(operation) for operation in space.operations],
+        copies=space.copies,
+        count_probabilities=list(space.count_probabilities),
+    )
+
+
+def _operation_entry(operation: Operation) -> OperationEntry:
+    return OperationEntry(
+        name=operation.name,
+        magnitude_range=operation.magnitude_range,
+        unit=operation.unit,
+        identity=operation.identity,
+        signed=operation.signed,
+    )
+
+
+def _space(entry: SpaceEntry) -> SearchSpace:
+    """The space of a file; an entry that this version would apply differently is refused."""
+    operations = []
+    for number, row in enumerate(entry.operations):
+        operation = find_operation(row.name)
+        if _operation_entry(operation) != row:
+            raise ScheduleError(
+                f"space.operations[{number}] ({row.name}) must be {_operation_entry(operation).model_dump()}, "
+                f"got {row.model_dump()}"
+            )
+        operations.append(operation)
+    return SearchSpace(tuple(operations), entry.copies, tuple(entry.count_probabilities))

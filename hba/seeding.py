@@ -1,0 +1,33 @@
+"""Seeds: one number decides a whole run, and every purpose gets a stream of its own from it."""
+
+import zlib
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def derived_seed(seed: int, purpose: str) -> int:
+    """A seed for one purpose, independent of the seeds for all others."""
+    sequence = np.random.SeedSequence([seed, zlib.crc32(purpose.encode())])
+    return int(sequence.generate_state(1)[0])
+
+
+def generator_for(seed: int, purpose: str, device: torch.device) -> torch.Generator:
+    """A generator on the device for one purpose."""
+    return torch.Generator(device).manual_seed(derived_seed(seed, purpose))
+
+
+def default_generator_state(device: torch.device) -> dict[str, Any]:
+    """State of torch's default generators, which layers such as dropout draw from."""
+    state = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        state["cuda"] = torch.cuda.get_rng_state(device)
+    return state
+
+
+def restore_default_generators(state: dict[str, Any], device: torch.device) -> None:
+    """Undo what was drawn since default_generator_state."""
+    torch.set_rng_state(state["cpu"].cpu())
+    if device.type == "cuda" and "cuda" in state:
+        torch.cuda.set_rng_state(state["cuda"].cpu(), device)
