@@ -9,11 +9,11 @@ import torch
 from pydantic import AfterValidator, Field
 
 from hba.data.baseline import BASELINES, Baseline
-from hba.data.config import DataConfig, Seed, Size
+from hba.data.config import DataConfig, Seed, Size, resolved_data
 from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
 from hba.models import find_model
-from hba.presets import DEFAULT_PRESETS, find_preset
+from hba.presets import DEFAULT_PRESETS, EVALUATION_SETTINGS, find_preset
 
 
 def _known_model(name: str) -> str:
@@ -38,17 +38,26 @@ ModelName = Annotated[str, AfterValidator(_known_model)]
 
 
 class _TrainingConfig(DataConfig):
-    """What search and evaluation share. flip, crop_padding, cutout_size: None for the dataset's baseline."""
+    """What search and evaluation share."""
 
     model: ModelName = "wrn-16-2"
+    """Network: wrn-<depth>-<width>, resnet-18, resnet-50, or these with -small for small images."""
     epochs: Size = 200
+    """Passes over the training images."""
     batch_size: Size = 128
+    """Images per step."""
     learning_rate: Positive = 0.05
+    """Initial learning rate of the weights, decayed to 0 by a cosine."""
     weight_decay: NotNegative = 0.005
+    """Weight decay of all weights."""
     flip: bool | None = None
+    """Flip images horizontally at random; by dataset, off for a folder."""
     crop_padding: Annotated[int, Field(ge=0)] | None = None
+    """Pixels of padding before a random crop; by dataset, 0 (off) for a folder."""
     cutout_size: Annotated[int, Field(ge=0)] | None = None
+    """Side in pixels of the baseline's Cutout; by dataset, 0 (off) for a folder."""
     device: Annotated[str, AfterValidator(_known_device)] = "auto"
+    """cpu, cuda, cuda:1, ...; auto takes a GPU where there is one."""
 
     def baseline(self) -> Baseline:
         """The dataset's baseline augmentation, with what is set here in its place."""
@@ -61,35 +70,56 @@ class _TrainingConfig(DataConfig):
 
 
 class SearchConfig(_TrainingConfig):
-    """A policy search; symbols as in the paper's Algorithm 2.
-
-    epochs: passes over the training images. learning_rate: alpha, of the hypernetwork. lambda_learning_rate: alpha',
-    of the hyperparameters. train_steps: T_train. val_steps: T_val; 0 switches the search off. sigma: of the noise on
-    lambda, in logits. calibrate: divide the validation logits of a lambda step by the temperature that suits them
-    best. validate_every: epochs between two measurements on the whole validation set.
-    """
+    """A policy search; symbols as in the paper's Algorithm 2."""
 
     sharing: Annotated[str, AfterValidator(_known_sharing)] = "first-bn"
+    """Weight sharing strategy: which layers depend on lambda."""
     lambda_learning_rate: Positive = 0.03
+    """Learning rate of the hyperparameters (alpha')."""
     train_steps: Size = 2
+    """Training steps between lambda steps (T_train)."""
     val_steps: Annotated[int, Field(ge=0)] = 1
+    """Lambda steps in a row (T_val); 0 switches the search off."""
     sigma: NotNegative = 1.0
+    """Standard deviation of the noise on lambda, in logits."""
     calibrate: bool = False
+    """Divide the validation logits of a lambda step by the temperature that suits them best."""
     validate_every: Size = 10
+    """Epochs between two measurements on the whole validation set."""
     seed: Seed = 0
+    """Decides weights, batches and draws."""
 
     @classmethod
     def from_preset(cls, settings: Mapping[str, Any], preset: str | None = None) -> "SearchConfig":
         """The preset's values, which settings override. None takes the preset of the dataset, if it has one."""
+        settings = resolved_data(settings)
         data = settings.get("data") or (find_preset(preset)["data"] if preset else "digits")
         preset = preset or DEFAULT_PRESETS.get(data)
         return cls.make({**(find_preset(preset) if preset else {}), "data": data, **settings})
 
 
 class EvaluationConfig(_TrainingConfig):
-    """A policy evaluation. train_size: of the images that are not test, None for all. seeds: 0 up to seeds - 1."""
+    """A policy evaluation. It trains on all images that are not test, or on train_size of them."""
 
     seeds: Size = 3
+    """Trainings per schedule, with seeds from 0."""
+
+    @classmethod
+    def like_search(cls, searched: Mapping[str, Any], settings: Mapping[str, Any]) -> "EvaluationConfig":
+        """The settings of the search that made a schedule, as far as they apply, under those given here.
+
+        On a dataset of the paper, its Table 11 stands before the search's settings. On other data than the search's,
+        what belongs to the searched images (their size and split, the baseline) is left at its default.
+        """
+        settings = resolved_data(settings)
+        data = settings.get("data", searched.get("data", "digits"))
+        kept = _OF_TRAINING if data != searched.get("data") else (*_OF_TRAINING, *_OF_IMAGES)
+        inherited = {name: searched[name] for name in kept if name in searched}
+        return cls.make({**inherited, **EVALUATION_SETTINGS.get(data, {}), "data": data, **settings})
+
+
+_OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate", "weight_decay", "device")
+_OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken", "flip", "crop_padding", "cutout_size")
 
 
 def find_device(name: str) -> torch.device:

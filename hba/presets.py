@@ -1,4 +1,4 @@
-"""Settings of policy searches by name: the paper's Table 10, and the embedded digits."""
+"""Settings by name: policy searches of the paper's Table 10 and the embedded digits, evaluations of Table 11."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -61,6 +61,18 @@ DEFAULT_PRESETS: Mapping[str, str] = MappingProxyType(
     {"digits": "digits", "cifar10": "reduced-cifar10", "cifar100": "cifar100", "svhn": "reduced-svhn"}
 )
 """Dataset to the preset that a search on it uses unless another is asked for."""
+
+
+_EVALUATION_CIFAR = {"epochs": 200, "batch_size": 128, "learning_rate": 0.1, "weight_decay": 0.0005}
+
+EVALUATION_SETTINGS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "cifar10": _EVALUATION_CIFAR,
+        "cifar100": _EVALUATION_CIFAR,
+        "svhn": {"epochs": 160, "batch_size": 128, "learning_rate": 0.005, "weight_decay": 0.001},
+    }
+)
+"""Dataset to the settings of an evaluation on all its images with a wide ResNet (paper, Table 11)."""
 
 
 def find_preset(name: str) -> Mapping[str, Any]:

@@ -1,6 +1,7 @@
 """Settings that say which images are used and how they are split."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 import pydantic
@@ -14,22 +15,26 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class DataConfig(pydantic.BaseModel):
-    """Which images, and how they are split.
+    """Which images, and how they are split. The text under a field is also its help on the command line."""
 
-    data: a dataset's name or a folder. image_size: pixels, None for the dataset's own. train_size, val_size: numbers
-    of images, None for all and for a fifth. data_root: where torchvision's files are.
-    """
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     data: str = "digits"
+    """A dataset's name, or a folder of images."""
     image_size: Annotated[int, Field(ge=8, le=1024)] | None = None
+    """Side in pixels that images are resized to; the dataset's own, 32 for a folder."""
     train_size: Size | None = None
+    """Number of training images; all that there are."""
     val_size: Size | None = None
+    """Number of validation images; a fifth, or all of DIR/val where it exists."""
     split_seed: Seed = 0
+    """Decides which images go into which split."""
     data_root: str = "data"
+    """Folder of torchvision's dataset files."""
     download: bool = False
+    """Download a dataset that is not in the data root."""
     skip_broken: bool = False
+    """Leave out images that cannot be read, and count them, instead of stopping."""
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Self:
@@ -38,3 +43,12 @@ class DataConfig(pydantic.BaseModel):
             return cls(**settings)
         except pydantic.ValidationError as error:
             raise SettingsError(first_problem(error)) from None
+
+
+def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with a data folder by its absolute path, so that it is found from anywhere; a name stays."""
+    if "data" not in settings:
+        return dict(settings)
+    path = Path(settings["data"])
+    is_folder = path.is_dir() or isinstance(settings["data"], Path)
+    return {**settings, "data": str(path.resolve()) if is_folder else settings["data"]}

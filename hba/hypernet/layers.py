@@ -68,10 +68,10 @@ class _HyperLinearMap(HyperLayer):
         self.weight_0 = nn.Parameter(weight.clone())
         self.weight_U = nn.Parameter(direction.to(weight))
         self.weight_V = nn.Parameter(weight.new_zeros(len(weight), n))
-        has_bias = layer.bias is not None
-        self.bias_0 = nn.Parameter(layer.bias.detach().clone()) if has_bias else None
-        self.bias_U = nn.Parameter(torch.ones_like(layer.bias)) if has_bias else None
-        self.bias_V = nn.Parameter(weight.new_zeros(len(weight), n)) if has_bias else None
+        bias = layer.bias
+        self.bias_0 = None if bias is None else nn.Parameter(bias.detach().clone())
+        self.bias_U = None if bias is None else nn.Parameter(torch.ones_like(bias))
+        self.bias_V = None if bias is None else nn.Parameter(weight.new_zeros(len(weight), n))
 
     def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The layer's own function with these weights."""
@@ -97,8 +97,8 @@ class _HyperLinearMap(HyperLayer):
     def plain(self, lam: Tensor) -> nn.Module:
         layer = copy.deepcopy(self.template)
         weight, bias = self.weights_at(lam)
-        layer.weight = nn.Parameter(weight.detach().clone())
-        layer.bias = None if bias is None else nn.Parameter(bias.detach().clone())
+        layer.register_parameter("weight", nn.Parameter(weight.detach().clone()))
+        layer.register_parameter("bias", None if bias is None else nn.Parameter(bias.detach().clone()))
         return layer
 
 

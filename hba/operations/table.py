@@ -111,7 +111,7 @@ _ROWS = (
     Operation("Invert", point.invert, None, None, None, "ImageOps.invert"),
     Operation("Equalize", point.equalize, None, None, None, "ImageOps.equalize"),
     Operation(
-        "Solarize", point.solarize, (0.0, 255.0), "grey level from which on inverted", 256.0, "ImageOps.solarize"
+        "Solarize", point.solarize, (0.0, 255.0), "first grey level inverted", 256.0, "ImageOps.solarize"
     ),
     Operation("Posterize", point.posterize, (0.0, 8.0), "bits kept", 8.0, "ImageOps.posterize"),
     _enhancer("Contrast", enhance.contrast),

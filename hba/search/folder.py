@@ -85,5 +85,6 @@ class RunFolder:
         text = io.StringIO()
         writer = csv.DictWriter(text, METRICS, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(metrics)
+        for row in metrics:
+            writer.writerow({name: value if value is None else round(value, 6) for name, value in row.items()})
         write_text(self.metrics, text.getvalue())

@@ -9,7 +9,7 @@ class SearchObserver:
     def images_read(self, done: int, total: int) -> None:
         """So many of the images have been read."""
 
-    def started(self, step: int, total_steps: int, batch_size: int) -> None:
+    def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
         """The first step follows; step is above 0 for a resumed search. batch_size: images per training step."""
 
     def step_done(self, step: int) -> None:

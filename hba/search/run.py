@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from hba.config import SearchConfig, find_device
 from hba.data.batches import Standardize
+from hba.data.config import resolved_data
 from hba.data.load import SearchData, load_search_data
 from hba.errors import DivergedError
 from hba.hypernet import HyperNetwork
@@ -66,10 +67,10 @@ def search(
     """
     observer = observer or SearchObserver()
     if data is not None:
-        settings["data"] = data.name if isinstance(data, SearchData) else _absolute(data)
+        settings["data"] = data.name if isinstance(data, SearchData) else data
     folder = RunFolder(Path(out)) if out is not None else None
     if folder is not None and resume:
-        config = folder.stored_config(settings)
+        config = folder.stored_config(resolved_data(settings))
     else:
         config = SearchConfig.from_preset(settings, preset)
     if not isinstance(data, SearchData):
@@ -80,12 +81,6 @@ def search(
     with torch.random.fork_rng(devices):
         torch.manual_seed(derived_seed(config.seed, "default generators"))
         return _Search(config, data, network, folder, observer).run()
-
-
-def _absolute(data: str | Path) -> str:
-    """A folder by its absolute path, so that a run can be resumed from elsewhere; a dataset's name as it is."""
-    path = Path(data)
-    return str(path.resolve()) if isinstance(data, Path) or path.is_dir() else data
 
 
 class _Search:
@@ -117,7 +112,7 @@ class _Search:
     def run(self) -> SearchResult:
         state, total_steps = self.state, self.config.epochs * self.state.steps_per_epoch
         self._save()
-        self.observer.started(state.step, total_steps, state.train_stream.batch_size)
+        self.observer.started(state.step, total_steps, state.train_stream.batch_size, self.config.epochs)
         while state.step < total_steps and not self.observer.stop_requested():
             search_step(self.problem, state)
             if state.step % state.steps_per_epoch == 0:

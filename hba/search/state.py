@@ -12,10 +12,9 @@ from hba.config import SearchConfig
 from hba.data.batches import BatchStream
 from hba.data.load import SearchData
 from hba.hypernet import HyperNetwork
+from hba.optimizer import sgd_with_cosine
 from hba.seeding import default_generator_state, derived_seed, generator_for, restore_default_generators
 from hba.space import SearchSpace
-
-MOMENTUM = 0.9
 
 
 @dataclass
@@ -106,19 +105,18 @@ def initial_state(config: SearchConfig, space: SearchSpace, network: nn.Module, 
     directions = torch.Generator().manual_seed(derived_seed(config.seed, "hyper-layers"))
     hypernetwork = HyperNetwork(network, space.n, config.sharing, directions).to(device)
     lam = space.initial().to(device).requires_grad_()
-    weight_optimizer = SGD(
-        hypernetwork.parameters(),
-        lr=config.learning_rate,
-        momentum=MOMENTUM,
-        nesterov=True,
-        weight_decay=config.weight_decay,
-    )
     train_stream = BatchStream(data.train, config.batch_size, derived_seed(config.seed, "training batches"))
+    weight_optimizer, weight_schedule = sgd_with_cosine(
+        hypernetwork.parameters(),
+        config.learning_rate,
+        config.weight_decay,
+        config.epochs * train_stream.batches_per_pass,
+    )
     return SearchState(
         hypernetwork=hypernetwork,
         lam=lam,
         weight_optimizer=weight_optimizer,
-        weight_schedule=CosineAnnealingLR(weight_optimizer, config.epochs * train_stream.batches_per_pass),
+        weight_schedule=weight_schedule,
         lambda_optimizer=Adam([lam], lr=config.lambda_learning_rate),
         train_stream=train_stream,
         val_stream=BatchStream(data.val, config.batch_size, derived_seed(config.seed, "validation batches")),

@@ -1,0 +1,44 @@
+"""hba apply: look at what a policy does to images."""
+
+from pathlib import Path
+
+import click
+
+import hba
+from hba.data.folder import DECODE_ERRORS, read_image
+from hba.data.load import DEFAULT_IMAGE_SIZE
+from hba.errors import DataError, SettingsError
+from hba.pictures import draw_augmented
+
+
+@click.command()
+@click.argument("schedule")
+@click.argument("images", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The PNG file to write.")
+@click.option("--epoch", type=int, help="Which epoch's policy, counted from 1. [default: the last]")
+@click.option("--copies", type=click.IntRange(1, 32), default=8, show_default=True, help="Augmented copies per image.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Decides the draws.")
+@click.option("--image-size", type=click.IntRange(8, 1024), help="Side in pixels. [default: as in the search]")
+def apply(
+    schedule: str,
+    images: tuple[Path, ...],
+    out: Path,
+    epoch: int | None,
+    copies: int,
+    seed: int,
+    image_size: int | None,
+) -> None:
+    """Write a grid of augmented copies of IMAGES, with the operations that made each."""
+    loaded = hba.load_policy(schedule)
+    epoch = loaded.epochs if epoch is None else epoch
+    if not 1 <= epoch <= loaded.epochs:
+        raise SettingsError(f"--epoch must lie in [1, {loaded.epochs}], got {epoch}")
+    size = image_size or loaded.provenance.get("image_size", DEFAULT_IMAGE_SIZE)
+    pixels = []
+    for path in images:
+        try:
+            pixels.append(read_image(path, size))
+        except DECODE_ERRORS as error:
+            raise DataError(f"cannot read the image {path}: {error}") from None
+    draw_augmented(loaded, pixels, out, epoch=epoch - 1, n_copies=copies, seed=seed)
+    click.echo(f"Picture: {out}")

@@ -1,0 +1,91 @@
+"""hba evaluate: does the schedule help?"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+import hba
+from hba.config import EvaluationConfig
+
+from .options import given, settings_options
+from .terminal import ProgressBar, console, new_run_folder, percent
+
+
+@click.command()
+@click.argument("schedule")
+@click.argument("data", required=False)
+@click.option(
+    "--against",
+    default="none",
+    show_default=True,
+    help="Comma-separated: none (the baseline augmentation alone), schedule files, names of shipped schedules.",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for results.json. [default: a new one in runs/]")
+@settings_options(EvaluationConfig, without=("data",))
+def evaluate(schedule: str, data: str | None, against: str, out: Path | None, **options: Any) -> None:
+    """Train with SCHEDULE and without, and compare the test errors after the last epoch.
+
+    SCHEDULE is a file, a run folder, or the name of a shipped schedule. DATA is as for `hba search`; what is not given
+    is as in the search that made the schedule. Training uses all images but the test split; networks never see the
+    test split before their last epoch is over.
+    """
+    out = out or new_run_folder("evaluate")
+    others = [name.strip() for name in against.split(",") if name.strip()]
+    with ProgressBar() as bar:
+        observer = _Terminal(bar)
+        try:
+            result = hba.evaluate(schedule, data, against=others, out=out, observer=observer, **given(options))
+        except KeyboardInterrupt:
+            if not observer.n_done:
+                raise
+            click.echo(f"stopped; the trainings that ended are in {out / 'results.json'}", err=True)
+            raise SystemExit(130) from None
+    _print_table(result)
+    console().print(f"Results: {out / 'results.json'}")
+
+
+class _Terminal(hba.EvaluationObserver):
+    """Shows progress: a bar in a terminal, one line per training elsewhere."""
+
+    def __init__(self, bar: ProgressBar) -> None:
+        self.bar = bar
+        self.n_done = self.n_steps = self.n_trainings = 0
+
+    def images_read(self, done: int, total: int) -> None:
+        if done == 1:
+            self.bar.begin("reading images", 0, total, "images")
+        self.bar.advance_to(done)
+
+    def started(self, config: EvaluationConfig, n_trainings: int, steps_per_training: int) -> None:
+        self.n_trainings = n_trainings
+        total = n_trainings * steps_per_training
+        self.bar.begin(f"training 1/{n_trainings}", 0, total, "images", per_step=config.batch_size)
+
+    def step_done(self) -> None:
+        self.n_steps += 1
+        self.bar.advance_to(self.n_steps)
+
+    def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
+        self.n_done += 1
+        text = f"{name}, seed {seed}: test error {percent(test_error_percent)}"
+        if self.bar.visible:
+            self.bar.describe(f"training {min(self.n_done + 1, self.n_trainings)}/{self.n_trainings} ({text})")
+        else:
+            click.echo(text)
+
+
+def _print_table(result: hba.EvaluationResult) -> None:
+    config = result.config
+    table = Table(
+        title=f"Test error after the last of {config.epochs} epochs: {config.model} on {Path(config.data).name}, "
+        f"{result.train_images} training and {result.test_images} test images"
+    )
+    table.add_column("schedule", overflow="fold")
+    for heading in ("mean", "std over seeds", "seeds", "each seed"):
+        table.add_column(heading, justify="right")
+    for row in result.rows:
+        each = "  ".join(f"{error:.2f}" for error in row.test_error_percent)
+        table.add_row(row.name, percent(row.mean), percent(row.std), str(len(row.test_error_percent)), each)
+    console().print(table)

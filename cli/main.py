@@ -1,0 +1,45 @@
+"""The command `hba` and what all of its commands share: how an error ends."""
+
+import sys
+from importlib.metadata import version
+from typing import Any
+
+import click
+
+from hba.errors import HbaError
+
+from .apply import apply
+from .evaluate import evaluate
+from .policies import policies
+from .search import search
+from .show import show
+
+USER_ERROR = 2
+INTERRUPTED = 130
+
+
+class _Group(click.Group):
+    """Ends a command with one line and exit code 2 for a user's mistake, and with 130 for Ctrl-C."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().main(*args, **{**kwargs, "standalone_mode": False})
+        except click.Abort:
+            click.echo("stopped", err=True)
+            sys.exit(INTERRUPTED)
+        except HbaError as error:
+            click.echo(f"hba: error: {error}", err=True)
+            sys.exit(USER_ERROR)
+        except click.ClickException as error:
+            error.show()
+            sys.exit(error.exit_code)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(version("hba-augment"), prog_name="hba")
+def main() -> None:
+    """Search a data-augmentation schedule for your images, see it, check that it helps, and use it elsewhere."""
+
+
+for command in (search, evaluate, show, apply, policies):
+    main.add_command(command)

@@ -1,0 +1,51 @@
+"""Command-line options made from the fields of a settings class, so that each is written down once."""
+
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import click
+import pydantic
+from pydantic.fields import FieldInfo
+
+Command = Callable[..., Any]
+TYPES = (bool, int, float, str)
+
+
+def settings_options(
+    settings: type[pydantic.BaseModel], *, without: tuple[str, ...] = ()
+) -> Callable[[Command], Command]:
+    """An option --field-name for each field but those of `without`; what is not given stays None."""
+
+    def decorate(command: Command) -> Command:
+        for name, field in reversed(settings.model_fields.items()):
+            if name not in without:
+                command = _option(name, field)(command)
+        return command
+
+    return decorate
+
+
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that the user gave."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _option(name: str, field: FieldInfo) -> Callable[[Command], Command]:
+    flag = "--" + name.replace("_", "-")
+    kind = _plain_type(field.annotation)
+    help_text = (field.description or "").rstrip(".")
+    if kind is bool:
+        return click.option(f"{flag}/--no-{flag[2:]}", default=None, help=f"{help_text}.")
+    shown = f" [default: {field.default}]" if field.default is not None else ""
+    return click.option(flag, type=kind, default=None, metavar=kind.__name__.upper(), help=f"{help_text}.{shown}")
+
+
+def _plain_type(annotation: Any) -> type:
+    """int of `int`, `int | None` and `Annotated[int, ...] | None`."""
+    if annotation in TYPES:
+        return typing.cast(type, annotation)
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return _plain_type(next(part for part in typing.get_args(annotation) if part is not type(None)))
+    return _plain_type(typing.get_args(annotation)[0])

@@ -1,0 +1,126 @@
+"""hba search: find a schedule."""
+
+import shlex
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+
+import hba
+from hba.config import SearchConfig
+from hba.errors import SettingsError
+from hba.presets import PRESETS
+from hba.summary import summarize
+
+from .options import given, settings_options
+from .terminal import ProgressBar, console, new_run_folder, percent
+
+N_LINES = 10
+N_STRONGEST = 5
+
+
+@click.command()
+@click.argument("data", required=False)
+@click.option(
+    "--preset", type=click.Choice(list(PRESETS)), help="Start from these settings; by dataset, none for a folder."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the run. [default: a new one in runs/]")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out, with its settings.")
+@settings_options(SearchConfig, without=("data",))
+def search(data: str | None, preset: str | None, out: Path | None, resume: bool, **options: Any) -> None:
+    """Search a schedule of augmentations for DATA: digits (the default), cifar10, cifar100, svhn, fashionmnist, or a
+    folder DIR/<class>/*.png, or DIR/train/<class>/*.png with optional DIR/val and DIR/test.
+    """
+    if resume and out is None:
+        raise SettingsError("--resume needs --out, the folder of the run to go on with")
+    if resume and preset is not None:
+        raise SettingsError("--resume keeps the settings of the run; leave --preset away")
+    if out is None:
+        settings = given({"data": data, **options})
+        out = new_run_folder(Path(SearchConfig.from_preset(settings, preset).data).name)
+    with ProgressBar() as bar:
+        observer = _Terminal(bar)
+        try:
+            result = hba.search(data, preset=preset, out=out, resume=resume, observer=observer, **given(options))
+        finally:
+            observer.restore_signals()
+    _report(result, out)
+    if not result.finished:
+        raise SystemExit(130)
+
+
+class _Terminal(hba.SearchObserver):
+    """Shows progress: a bar in a terminal, a few lines elsewhere. Ctrl-C or SIGTERM ends the search after its step."""
+
+    def __init__(self, bar: ProgressBar) -> None:
+        self.bar = bar
+        self.stop = False
+        self.n_epochs = 0
+        self.previous_handlers: dict[int, Any] = {}
+
+    def images_read(self, done: int, total: int) -> None:
+        if done == 1:
+            self.bar.begin("reading images", 0, total, "images")
+        self.bar.advance_to(done)
+
+    def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
+        self.n_epochs = n_epochs
+        self.bar.begin("first epoch", step, total_steps, "images", per_step=batch_size)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self.previous_handlers[number] = signal.signal(number, self._request_stop)
+
+    def _request_stop(self, number: int, frame: FrameType | None) -> None:
+        """The second one ends the process at once."""
+        self.stop = True
+        self.restore_signals()
+
+    def restore_signals(self) -> None:
+        for number, handler in self.previous_handlers.items():
+            signal.signal(number, handler)
+
+    def stop_requested(self) -> bool:
+        return self.stop
+
+    def step_done(self, step: int) -> None:
+        self.bar.advance_to(step)
+
+    def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
+        epoch = int(metrics["epoch"] or 0)
+        losses = ", ".join(
+            f"{name.replace('_', ' ')} {metrics[name]:.3f}"
+            for name in ("train_loss", "lambda_loss", "val_loss")
+            if metrics[name] is not None
+        )
+        text = f"epoch {epoch}/{self.n_epochs}: {losses}"
+        if self.bar.visible:
+            self.bar.describe(text)
+        elif epoch % max(1, self.n_epochs // N_LINES) == 0:
+            click.echo(text)
+
+
+def _report(result: hba.SearchResult, out: Path) -> None:
+    """What was found, where it is, and what to do next."""
+    printer = console()
+    go_on = f"hba search --out {shlex.quote(str(out))} --resume"
+    if result.schedule is None:
+        printer.print(f"Stopped before the end of the first epoch. Go on with:\n  {go_on}")
+        return
+    schedule = result.schedule
+    printer.print(f"Strongest operations after epoch {schedule.epochs} (mean over copies):")
+    for summary in summarize(schedule, (schedule.epochs - 1,))[:N_STRONGEST]:
+        magnitude = f", magnitude {summary.magnitude[0]:.3g} {summary.operation.unit}" if summary.magnitude else ""
+        printer.print(f"  {summary.operation.name:<13} probability {summary.probability[0]:.2f}{magnitude}")
+    measured = [metrics for metrics in result.metrics if metrics["val_error_percent"] is not None]
+    printer.print(
+        f"Validation error of the search network: {percent(measured[0]['val_error_percent'])} after the first epoch, "
+        f"{percent(measured[-1]['val_error_percent'])} after epoch {measured[-1]['epoch']}"
+    )
+    policy = out / "policy.json"
+    printer.print(f"Schedule: {policy} ({result.metrics[-1]['seconds']:.0f} s)")
+    if result.finished:
+        printer.print(f"Next, see whether it helps:\n  hba evaluate {shlex.quote(str(policy))}")
+    else:
+        printer.print(f"Stopped after {schedule.epochs} epochs; go on with:\n  {go_on}")

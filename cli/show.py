@@ -1,0 +1,53 @@
+"""hba show: what a schedule does, as a table and a picture."""
+
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+import hba
+from hba.pictures import draw_schedule
+from hba.summary import OperationSummary, key_epochs, summarize
+
+from .terminal import console
+
+
+@click.command()
+@click.argument("schedule")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The picture. [default: beside the file, ending .png]",
+)
+def show(schedule: str, out: Path | None) -> None:
+    """Print probability and magnitude of each operation of SCHEDULE, and draw them over epochs to a PNG file."""
+    loaded = hba.load_policy(schedule)
+    path = Path(schedule)
+    if out is None:
+        out = (
+            path / "policy.png"
+            if path.is_dir()
+            else path.with_suffix(".png")
+            if path.exists()
+            else Path(f"{schedule}.png")
+        )
+    epochs = key_epochs(loaded)
+    table = Table(
+        title=f"{schedule}: {loaded.epochs} epochs; means over {loaded.space.copies} copies, strongest last epoch first"
+    )
+    table.add_column("operation")
+    for quantity in ("prob.", "magn."):
+        for epoch in epochs:
+            table.add_column(f"{quantity}\nepoch {epoch + 1}", justify="right")
+    table.add_column("unit of the magnitude")
+    for summary in summarize(loaded, epochs):
+        table.add_row(*_cells(summary, len(epochs)))
+    console().print(table)
+    draw_schedule(loaded, out)
+    console().print(f"Picture: {out}")
+
+
+def _cells(summary: OperationSummary, n_epochs: int) -> list[str]:
+    magnitudes = [f"{value:.3g}" for value in summary.magnitude] if summary.magnitude else ["-"] * n_epochs
+    unit = summary.operation.unit or "-"
+    return [summary.operation.name, *(f"{value:.2f}" for value in summary.probability), *magnitudes, unit]

@@ -1,0 +1,28 @@
+"""Schedules by file or by the name under which one ships with the package."""
+
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from hba.errors import ScheduleError
+from hba.schedule import Schedule
+
+
+def policy_names() -> list[str]:
+    """Names of the schedules that ship with the package."""
+    return sorted(Path(file.name).stem for file in files("hba.policies").iterdir() if file.name.endswith(".json"))
+
+
+def load_policy(path_or_name: str | Path) -> Schedule:
+    """Read a schedule file, a run folder's policy.json, or a schedule that ships with the package.
+
+    Raises ScheduleError where there is none, or where it breaks the format.
+    """
+    path = Path(path_or_name)
+    if path.is_dir():
+        return Schedule.load(path / "policy.json")
+    if not path.exists() and str(path_or_name) in policy_names():
+        with as_file(files("hba.policies") / f"{path_or_name}.json") as shipped:
+            return Schedule.load(shipped)
+    if not path.exists():
+        raise ScheduleError(f"no schedule file {path_or_name}; shipped ones: {', '.join(policy_names()) or 'none'}")
+    return Schedule.load(path)

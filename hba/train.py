@@ -1,0 +1,78 @@
+"""Policy evaluation: ordinary training of a network with a schedule, or with none."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from hba.config import EvaluationConfig
+from hba.data.baseline import augment
+from hba.data.batches import BatchStream, Standardize
+from hba.data.load import EvaluationData
+from hba.errors import DivergedError
+from hba.measure import Measured, measure
+from hba.models import build_model
+from hba.operations import fill_for
+from hba.optimizer import sgd_with_cosine
+from hba.policy import apply_operations, draw_operations
+from hba.schedule import Schedule
+from hba.seeding import derived_seed, generator_for
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A network after its last epoch, and what it does on the test split."""
+
+    network: nn.Module
+    test: Measured
+
+
+def train(
+    config: EvaluationConfig,
+    data: EvaluationData,
+    schedule: Schedule | None,
+    seed: int,
+    on_step: Callable[[], None] = lambda: None,
+) -> Trained:
+    """Train from scratch and measure the test split once, after the last epoch (paper, section 4).
+
+    data is on its device. schedule: stretched to the epochs; None is the baseline augmentation alone. Each training
+    image goes through the policy, standardisation, the baseline augmentation and Cutout, in this order (paper, 4.2).
+    The seed decides weights, batches and draws. Raises DivergedError for a loss that is not finite.
+    """
+    device = data.train.images.device
+    network = build_model(config.model, len(data.class_names), derived_seed(seed, "weights")).to(device)
+    stream = BatchStream(data.train, config.batch_size, derived_seed(seed, "training batches"))
+    generator = generator_for(seed, "augmentation", device)
+    total_steps = config.epochs * stream.batches_per_pass
+    optimizer, lr_schedule = sgd_with_cosine(
+        network.parameters(), config.learning_rate, config.weight_decay, total_steps
+    )
+    standardize, baseline = Standardize.of(data.train), config.baseline()
+    stretched = None if schedule is None else schedule.stretched(config.epochs)
+    fill = fill_for(data.train.images[:1].float(), data.train.mean_color())
+    network.train()
+    for epoch in range(config.epochs):
+        values = (
+            None if stretched is None else torch.tensor(stretched.values[epoch], dtype=torch.float32, device=device)
+        )
+        losses = torch.zeros((), device=device)
+        for _ in range(stream.batches_per_pass):
+            images, labels = stream.next()
+            if stretched is not None and values is not None:
+                draw = draw_operations(stretched.space, values, len(images), generator)
+                images = apply_operations(stretched.space, draw, images, fill)
+            loss = F.cross_entropy(network(augment(standardize(images), baseline, generator)), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            lr_schedule.step()
+            losses += loss.detach()
+            on_step()
+        if not losses.isfinite():
+            raise DivergedError(
+                f"the loss of epoch {epoch + 1} is not finite; try a learning rate below {config.learning_rate:g}"
+            )
+    return Trained(network, measure(network, network, data.test, standardize))
