@@ -1,5 +1,6 @@
 """The schedule file, version 1: JSON that a person can read, checked strictly."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any, Literal
@@ -127,14 +128,14 @@ def _operation_entry(operation: Operation) -> OperationEntry:
 
 
 def _space(entry: SpaceEntry) -> SearchSpace:
-    """The space of a file; an entry that this version would apply differently is refused."""
+    """The space of a file. Ranges are the file's own; a meaning of magnitudes that this version lacks is refused."""
     operations = []
     for number, row in enumerate(entry.operations):
-        operation = find_operation(row.name)
-        if _operation_entry(operation) != row:
+        own = _operation_entry(find_operation(row.name))
+        expected = own.model_copy(update={"magnitude_range": row.magnitude_range})
+        if expected != row or (own.magnitude_range is None) != (row.magnitude_range is None):
             raise ScheduleError(
-                f"space.operations[{number}] ({row.name}) must be {_operation_entry(operation).model_dump()}, "
-                f"got {row.model_dump()}"
+                f"space.operations[{number}] must be like {own.model_dump_json()}, got {row.model_dump_json()}"
             )
-        operations.append(operation)
+        operations.append(dataclasses.replace(find_operation(row.name), magnitude_range=row.magnitude_range))
     return SearchSpace(tuple(operations), entry.copies, tuple(entry.count_probabilities))

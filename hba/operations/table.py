@@ -101,18 +101,16 @@ _ROWS = (
     _geometric("ShearX", geometric.shear_x, 0.3, "shear factor", "Image.transform AFFINE (1, m, 0, 0, 1, 0)"),
     _geometric("ShearY", geometric.shear_y, 0.3, "shear factor", "Image.transform AFFINE (1, 0, 0, m, 1, 0)"),
     _geometric(
-        "TranslateX", geometric.translate_x, 0.45, "image widths", "Image.transform AFFINE (1, 0, m W, 0, 1, 0)"
+        "TranslateX", geometric.translate_x, 0.45, "fraction of width", "Image.transform AFFINE (1, 0, m W, 0, 1, 0)"
     ),
     _geometric(
-        "TranslateY", geometric.translate_y, 0.45, "image heights", "Image.transform AFFINE (1, 0, 0, 0, 1, m H)"
+        "TranslateY", geometric.translate_y, 0.45, "fraction of height", "Image.transform AFFINE (1, 0, 0, 0, 1, m H)"
     ),
     _geometric("Rotate", geometric.rotate, 30.0, "degrees", "Image.rotate"),
     Operation("AutoContrast", point.auto_contrast, None, None, None, "ImageOps.autocontrast"),
     Operation("Invert", point.invert, None, None, None, "ImageOps.invert"),
     Operation("Equalize", point.equalize, None, None, None, "ImageOps.equalize"),
-    Operation(
-        "Solarize", point.solarize, (0.0, 255.0), "first grey level inverted", 256.0, "ImageOps.solarize"
-    ),
+    Operation("Solarize", point.solarize, (0.0, 255.0), "first grey level inverted", 256.0, "ImageOps.solarize"),
     Operation("Posterize", point.posterize, (0.0, 8.0), "bits kept", 8.0, "ImageOps.posterize"),
     _enhancer("Contrast", enhance.contrast),
     _enhancer("Color", enhance.color),
@@ -122,7 +120,7 @@ _ROWS = (
         "Cutout",
         geometric.cutout,
         (0.0, 0.2),
-        "shorter image sides",
+        "fraction of shorter side",
         0.0,
         "ImageDraw.rectangle, filled",
         uses_fill=True,

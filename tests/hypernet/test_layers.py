@@ -1,0 +1,260 @@
+"""Hyper-layers against ordinary torch layers whose weights are written out by hand, image by image."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from hba.errors import SettingsError
+from hba.hypernet.layers import Door, HyperBatchNorm2d, HyperConv2d, HyperLayer, HyperLinear
+
+N = 5
+BATCH = 4
+MAPS = (6, 9, 7)
+
+Case = tuple[Callable[[], nn.Module], tuple[int, ...]]
+
+
+def conv_case(channels_in: int = 6, **settings: Any) -> Case:
+    return lambda: nn.Conv2d(channels_in, 8, **{"kernel_size": 3, **settings}), (channels_in, *MAPS[1:])
+
+
+LINEAR: dict[str, Case] = {
+    "linear": (lambda: nn.Linear(3, 4), (3,)),
+    "linear without bias": (lambda: nn.Linear(3, 4, bias=False), (3,)),
+    "linear on tokens": (lambda: nn.Linear(3, 4), (7, 3)),
+    "linear on channels-last maps": (lambda: nn.Linear(3, 4), (5, 6, 3)),
+    "linear on square channels-last maps": (lambda: nn.Linear(4, 4), (4, 4, 4)),
+}
+CONV: dict[str, Case] = {
+    "conv": conv_case(),
+    "conv without bias": conv_case(bias=False),
+    "conv of stride 2": conv_case(stride=2),
+    "conv of uneven stride and padding": conv_case(stride=(2, 1), padding=(0, 2)),
+    "conv with padding same": conv_case(padding="same"),
+    "conv of dilation 2": conv_case(dilation=2, padding=2),
+    "conv in groups": conv_case(groups=2, bias=False, padding=1),
+    "depthwise conv": conv_case(channels_in=4, groups=4),
+    "1x1 conv": conv_case(kernel_size=1, stride=2, bias=False),
+    "conv with reflected borders": conv_case(padding=1, padding_mode="reflect"),
+    "conv with circular borders": conv_case(padding=(1, 2), padding_mode="circular", bias=False),
+    "conv with replicated borders": conv_case(padding=1, padding_mode="replicate", stride=2),
+}
+MAP_CASES = [pytest.param(*case, id=name) for name, case in {**LINEAR, **CONV}.items()]
+ALL_CASES = [*MAP_CASES, pytest.param(lambda: nn.BatchNorm2d(6), MAPS, id="batch norm")]
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def randn(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=generator(1), dtype=torch.float64)
+
+
+def ordinary(make: Callable[[], nn.Module]) -> nn.Module:
+    """The layer in float64 with random weights, and for BatchNorm with random running statistics."""
+    torch.manual_seed(0)
+    layer = make().double()
+    for name, tensor in layer.state_dict().items():
+        if tensor.is_floating_point():
+            tensor.copy_(torch.rand_like(tensor) + 0.5 if "var" in name else torch.randn_like(tensor))
+    return layer
+
+
+def hyper_of(layer: nn.Module, n: int = N) -> HyperLayer:
+    if isinstance(layer, nn.BatchNorm2d):
+        return HyperBatchNorm2d(layer, n, Door())
+    if isinstance(layer, nn.Conv2d):
+        return HyperConv2d(layer, n, Door(), generator())
+    assert isinstance(layer, nn.Linear)
+    return HyperLinear(layer, n, Door(), generator())
+
+
+def random_hyper(make: Callable[[], nn.Module]) -> HyperLayer:
+    hyper, source = hyper_of(ordinary(make)), generator(2)
+    with torch.no_grad():
+        for parameter in hyper.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=source))
+    return hyper
+
+
+def run(hyper: HyperLayer, x: Tensor, lam: Tensor) -> Tensor:
+    hyper.door.lam = lam
+    y: Tensor = hyper(x)
+    hyper.door.lam = None
+    return y
+
+
+def by_hand(phi_0: Tensor, phi_U: Tensor, phi_V: Tensor, lam: Tensor) -> Tensor:
+    """phi_0 + diag(phi_V lam) phi_U, one row after the other."""
+    rows = phi_0.detach().clone()
+    for j in range(len(rows)):
+        how_far = sum(float(phi_V[j, k]) * float(lam[k]) for k in range(len(lam)))
+        rows[j] += how_far * phi_U[j].detach()
+    return rows
+
+
+def layer_at(hyper: Any, make: Callable[[], nn.Module], lam: Tensor) -> nn.Module:
+    """The ordinary layer with the weights that the paper gives for lam."""
+    layer: Any = ordinary(make)
+    with torch.no_grad():
+        if isinstance(hyper, HyperBatchNorm2d):
+            both = by_hand(hyper.affine_0, hyper.affine_U, hyper.affine_V, lam)
+            layer.weight.copy_(both[: layer.num_features])
+            layer.bias.copy_(both[layer.num_features :])
+            return layer
+        layer.weight.copy_(by_hand(hyper.weight_0, hyper.weight_U, hyper.weight_V, lam))
+        if layer.bias is not None:
+            layer.bias.copy_(by_hand(hyper.bias_0, hyper.bias_U, hyper.bias_V, lam))
+    return layer
+
+
+@pytest.mark.parametrize(("make", "shape"), MAP_CASES)
+def test_each_image_gets_the_ordinary_layer_of_its_own_lambda(
+    make: Callable[[], nn.Module], shape: tuple[int, ...]
+) -> None:
+    hyper, x, lam = random_hyper(make), randn(BATCH, *shape), randn(BATCH, N)
+    expected = torch.cat([layer_at(hyper, make, lam[i])(x[i : i + 1]) for i in range(BATCH)])
+    torch.testing.assert_close(run(hyper, x, lam), expected)
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["batch statistics", "running statistics"])
+def test_batch_norm_normalizes_over_all_images_and_scales_each_by_its_own_lambda(training: bool) -> None:
+    def make() -> nn.Module:
+        return nn.BatchNorm2d(6)
+
+    hyper, x, lam = random_hyper(make).train(training), 3 * randn(BATCH, *MAPS) + 2, randn(BATCH, N)
+    expected = torch.stack([layer_at(hyper, make, lam[i]).train(training)(x)[i] for i in range(BATCH)])
+    torch.testing.assert_close(run(hyper, x, lam), expected)
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_batch_norm_keeps_running_statistics_like_the_ordinary_layer(momentum: float | None) -> None:
+    layer = ordinary(lambda: nn.BatchNorm2d(6, momentum=momentum, eps=1e-3))
+    assert isinstance(layer, nn.BatchNorm2d)
+    hyper = hyper_of(copy.deepcopy(layer))
+    for step in range(3):
+        x = randn(BATCH, *MAPS) * (step + 1) + step
+        layer(x)
+        run(hyper, x, randn(BATCH, N))
+    statistics = dict(hyper.named_buffers())
+    torch.testing.assert_close(statistics["normalize.running_mean"], layer.running_mean)
+    torch.testing.assert_close(statistics["normalize.running_var"], layer.running_var)
+    torch.testing.assert_close(run(hyper.eval(), x, torch.zeros(N).double()), layer.eval()(x))
+
+
+@pytest.mark.parametrize(("make", "shape"), ALL_CASES)
+def test_one_lambda_for_all_images_equals_the_ordinary_layer_and_the_same_lambda_for_each(
+    make: Callable[[], nn.Module], shape: tuple[int, ...]
+) -> None:
+    hyper, x, lam = random_hyper(make), randn(BATCH, *shape), randn(N)
+    shared = run(hyper, x, lam)
+    torch.testing.assert_close(shared, layer_at(hyper, make, lam)(x))
+    torch.testing.assert_close(run(hyper, x, lam.expand(BATCH, N)), shared)
+
+
+@pytest.mark.parametrize(("make", "shape"), ALL_CASES)
+def test_a_new_hyper_layer_is_the_layer_it_replaces_whatever_lambda_is(
+    make: Callable[[], nn.Module], shape: tuple[int, ...]
+) -> None:
+    hyper, x = hyper_of(ordinary(make)), randn(BATCH, *shape)
+    expected = ordinary(make)(x)
+    torch.testing.assert_close(run(hyper, x, 10 * randn(N)), expected)
+    torch.testing.assert_close(run(hyper, x, 10 * randn(BATCH, N)), expected)
+
+
+@pytest.mark.parametrize(("make", "shape"), ALL_CASES)
+def test_lambda_zero_gives_the_weights_phi_0(make: Callable[[], nn.Module], shape: tuple[int, ...]) -> None:
+    hyper, x = random_hyper(make), randn(BATCH, *shape)
+    layer = ordinary(make)
+    with torch.no_grad():
+        phi_0 = [parameter for name, parameter in hyper.named_parameters() if name.endswith("_0")]
+        torch.nn.utils.vector_to_parameters(torch.cat([part.flatten() for part in phi_0]), layer.parameters())
+    torch.testing.assert_close(run(hyper, x, torch.zeros(BATCH, N).double()), layer(x))
+
+
+def test_directions_start_as_pytorch_starts_weights_and_biases_at_one() -> None:
+    hyper: Any = HyperConv2d(nn.Conv2d(8, 200, 3), N, Door(), generator())
+    direction, bound = hyper.weight_U.detach(), (8 * 3 * 3) ** -0.5
+    assert float(direction.abs().max()) <= bound
+    # The standard deviation of a uniform distribution on [-b, b] is b / sqrt(3).
+    assert float(direction.std()) == pytest.approx(bound / 3**0.5, rel=0.02)
+    assert float(direction.mean()) == pytest.approx(0, abs=0.01 * bound)
+    assert torch.equal(hyper.bias_U, torch.ones(200))
+
+
+def test_the_generator_alone_decides_the_directions() -> None:
+    def direction(seed: int) -> Tensor:
+        torch.rand(1)
+        hyper: Any = HyperLinear(nn.Linear(3, 4), N, Door(), generator(seed))
+        return hyper.weight_U.detach()
+
+    assert torch.equal(direction(3), direction(3))
+    assert not torch.equal(direction(3), direction(4))
+
+
+GRADIENT_CASES = [
+    pytest.param(lambda: nn.Linear(2, 3), (2,), id="linear"),
+    pytest.param(lambda: nn.Conv2d(2, 2, 2, stride=2, padding=1, groups=2), (2, 3, 3), id="conv"),
+    pytest.param(lambda: nn.BatchNorm2d(2), (2, 2, 2), id="batch norm"),
+]
+
+
+@pytest.mark.parametrize("per_image", [True, False])
+@pytest.mark.parametrize(("make", "shape"), GRADIENT_CASES)
+def test_gradients_with_respect_to_lambda_images_and_parameters_equal_finite_differences(
+    make: Callable[[], nn.Module], shape: tuple[int, ...], per_image: bool
+) -> None:
+    hyper = random_hyper(make)
+    names = [name for name, _ in hyper.named_parameters()]
+
+    def output(x: Tensor, lam: Tensor, *values: Tensor) -> Tensor:
+        hyper.door.lam = lam
+        return torch.func.functional_call(hyper, dict(zip(names, values, strict=True)), (x,))
+
+    x = randn(3, *shape).requires_grad_()
+    lam = (randn(3, N) if per_image else randn(N)).requires_grad_()
+    values = [parameter.detach().clone().requires_grad_() for parameter in hyper.parameters()]
+    assert torch.autograd.gradcheck(output, (x, lam, *values), fast_mode=True)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("make", "shape"), ALL_CASES)
+def test_plain_is_an_ordinary_layer_with_equal_output(
+    make: Callable[[], nn.Module], shape: tuple[int, ...], training: bool
+) -> None:
+    hyper, x, lam = random_hyper(make).train(training), randn(BATCH, *shape), randn(N)
+    plain = hyper.plain(lam)
+    assert type(plain) is type(make())
+    assert repr(plain) == repr(make())
+    assert plain.training == training
+    assert [name for name, _ in plain.named_parameters()] == [name for name, _ in make().named_parameters()]
+    torch.testing.assert_close(plain(x), layer_at(hyper, make, lam).train(training)(x))
+    torch.testing.assert_close(run(hyper, x, lam), layer_at(hyper, make, lam).train(training)(x))
+
+
+@pytest.mark.parametrize(("make", "shape"), ALL_CASES)
+def test_training_the_plain_layer_leaves_the_hyper_layer_alone(
+    make: Callable[[], nn.Module], shape: tuple[int, ...]
+) -> None:
+    hyper, x, lam = random_hyper(make).eval(), randn(BATCH, *shape), torch.zeros(N).double()
+    before = run(hyper, x, lam)
+    plain = hyper.plain(lam).train()
+    plain(x)
+    for parameter in plain.parameters():
+        parameter.data.add_(1)
+    assert torch.equal(run(hyper, x, lam), before)
+
+
+def test_a_batch_norm_without_scale_and_offset_is_refused() -> None:
+    with pytest.raises(SettingsError, match="affine=False"):
+        HyperBatchNorm2d(nn.BatchNorm2d(3, affine=False), N, Door())
+
+
+def test_a_hyper_layer_without_lambda_raises_instead_of_guessing() -> None:
+    with pytest.raises(SettingsError, match=r"outside of HyperNetwork\.forward"):
+        hyper_of(nn.Linear(2, 3))(torch.zeros(1, 2))

@@ -1,0 +1,304 @@
+"""HyperNetwork: which layers it replaces, and that it stays the given network otherwise."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from hba.errors import SettingsError
+from hba.hypernet import SHARING, HyperBatchNorm2d, HyperConv2d, HyperLayer, HyperLinear, HyperNetwork
+from hba.models import build_model
+
+N = 3
+BATCH = 4
+STRATEGIES = ("first-bn", "bn", "first-conv", "conv", "conv+bn", "all")
+NETWORKS = ("small", "wrn-10-1", "resnet-18-small")
+
+
+class Small(nn.Module):
+    """Runs its layers in another order than it defines them, with a hidden linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late_bn = nn.BatchNorm2d(6)
+        self.conv1 = nn.Conv2d(3, 4, 3, padding=1)
+        self.bn1 = nn.BatchNorm2d(4)
+        self.conv2 = nn.Conv2d(4, 6, 3, stride=2, groups=2)
+        self.hidden = nn.Linear(6, 5)
+        self.head = nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(self.bn1(self.conv1(x)))
+        x = torch.tanh(self.late_bn(self.conv2(x)))
+        return self.head(torch.tanh(self.hidden(x.mean(dim=(2, 3)))))
+
+
+SMALL = {
+    "first-bn": ["late_bn"],
+    "bn": ["late_bn", "bn1"],
+    "first-conv": ["conv1"],
+    "conv": ["conv1", "conv2"],
+    "conv+bn": ["late_bn", "conv1", "bn1", "conv2"],
+    "all": ["late_bn", "conv1", "bn1", "conv2", "hidden"],
+}
+WRN_BLOCK = ["bn1", "conv1", "bn2", "conv2"]
+WRN_10_1 = [
+    "conv",
+    *[f"blocks.0.{layer}" for layer in WRN_BLOCK],
+    *[f"blocks.{block}.{layer}" for block in (1, 2) for layer in [*WRN_BLOCK, "shortcut"]],
+    "bn",
+]
+RESNET_BLOCK = ["conv1", "bn1", "conv2", "bn2"]
+RESNET_18 = ["conv1", "bn1"] + [
+    f"layer{stage}.{block}.{layer}"
+    for stage in (1, 2, 3, 4)
+    for block in (0, 1)
+    for layer in [*RESNET_BLOCK, *(["downsample.0", "downsample.1"] if stage > 1 and block == 0 else [])]
+]
+
+
+def known_answers(layers: list[str], is_bn: dict[str, bool]) -> dict[str, list[str]]:
+    bn = [name for name in layers if is_bn[name]]
+    conv = [name for name in layers if not is_bn[name]]
+    return {"first-bn": bn[:1], "bn": bn, "first-conv": conv[:1], "conv": conv, "conv+bn": layers, "all": layers}
+
+
+ANSWERS: dict[str, dict[str, list[str]]] = {
+    "small": SMALL,
+    "wrn-10-1": known_answers(WRN_10_1, {name: "bn" in name for name in WRN_10_1}),
+    "resnet-18-small": known_answers(RESNET_18, {name: "bn" in name or "downsample.1" in name for name in RESNET_18}),
+}
+KINDS = {nn.BatchNorm2d: HyperBatchNorm2d, nn.Conv2d: HyperConv2d, nn.Linear: HyperLinear}
+
+
+def make(network: str) -> nn.Module:
+    torch.manual_seed(0)
+    return Small() if network == "small" else build_model(network, n_classes=3, seed=0)
+
+
+def randn(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def trained(network: str, sharing: str) -> HyperNetwork:
+    """With parameters moved at random and running statistics that batches have left their mark on."""
+    hyper = HyperNetwork(make(network), N, sharing)
+    source = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for parameter in hyper.parameters():
+            parameter += 0.2 * torch.randn(parameter.shape, generator=source)
+        for step in range(2):
+            hyper(randn(BATCH, 3, 12, 12, seed=step), randn(BATCH, N))
+    return hyper.eval()
+
+
+def hyper_names(network: nn.Module) -> list[str]:
+    return [name for name, layer in network.named_modules() if isinstance(layer, HyperLayer)]
+
+
+def cases(*networks: str) -> list[Any]:
+    return [pytest.param(network, sharing, id=f"{network} {sharing}") for network in networks for sharing in STRATEGIES]
+
+
+def test_the_strategies_are_the_papers_five_and_all() -> None:
+    assert tuple(SHARING) == STRATEGIES
+
+
+def test_the_known_answers_count_as_many_layers_as_the_papers_networks_have() -> None:
+    # 10 layers with weights besides the 2 shortcuts and less the linear one; 18 with 3 downsamplings, likewise.
+    assert len(ANSWERS["wrn-10-1"]["conv"]) == 7 + 2
+    assert len(ANSWERS["resnet-18-small"]["conv"]) == 17 + 3
+    assert len(ANSWERS["resnet-18-small"]["bn"]) == 17 + 3
+
+
+@pytest.mark.parametrize(("network", "sharing"), cases(*NETWORKS))
+def test_exactly_the_layers_of_the_strategy_are_replaced_each_by_its_kind(network: str, sharing: str) -> None:
+    before = dict(make(network).named_modules())
+    hyper = HyperNetwork(make(network), N, sharing)
+    assert hyper_names(hyper.model) == ANSWERS[network][sharing]
+    for name, layer in before.items():
+        after = hyper.model.get_submodule(name)
+        expected = KINDS[type(layer)] if name in ANSWERS[network][sharing] else type(layer)  # type: ignore[index]
+        assert type(after) is expected, name
+
+
+@pytest.mark.parametrize(("network", "sharing"), cases("small", "wrn-10-1"))
+def test_training_the_hypernetwork_leaves_the_given_model_unchanged(network: str, sharing: str) -> None:
+    model = make(network)
+    before = copy.deepcopy(model.state_dict())
+    hyper = HyperNetwork(model, N, sharing)
+    hyper(randn(BATCH, 3, 12, 12), randn(N))
+    for parameter in hyper.parameters():
+        parameter.data.add_(1)
+    assert hyper_names(model) == []
+    assert list(model.state_dict()) == list(before)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("network", "sharing"), cases("small", "wrn-10-1"))
+def test_at_the_start_the_output_is_the_models_whatever_lambda_is(network: str, sharing: str, training: bool) -> None:
+    model, x = make(network).train(training), randn(BATCH, 3, 12, 12)
+    expected = model(x)
+    hyper = HyperNetwork(model, N, sharing)
+    assert hyper.model.training == training
+    for lam in (5 * randn(N), 5 * randn(BATCH, N)):
+        torch.testing.assert_close(hyper(x, lam), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("network", "sharing"), [*cases("small", "wrn-10-1"), pytest.param("resnet-18-small", "all", id="resnet-18 all")]
+)
+def test_plain_is_an_ordinary_network_with_the_output_at_lambda(network: str, sharing: str) -> None:
+    hyper, x, lam = trained(network, sharing), randn(BATCH, 3, 12, 12), randn(N)
+    plain = hyper.plain(lam)
+    assert hyper_names(plain) == []
+    assert list(plain.state_dict()) == list(make(network).state_dict())
+    torch.testing.assert_close(hyper(x, lam), plain(x), rtol=1e-3, atol=1e-4)
+    assert not torch.allclose(hyper(x, lam), hyper(x, -lam), rtol=1e-2)
+
+
+@pytest.mark.parametrize(("network", "sharing"), cases("small"))
+def test_each_image_gets_the_ordinary_network_of_its_own_lambda(network: str, sharing: str) -> None:
+    hyper, x, lam = trained(network, sharing), randn(BATCH, 3, 12, 12), randn(BATCH, N)
+    expected = torch.cat([hyper.plain(lam[i])(x[i : i + 1]) for i in range(BATCH)])
+    torch.testing.assert_close(hyper(x, lam), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_training_the_plain_network_leaves_the_hypernetwork_alone() -> None:
+    hyper, x, lam = trained("small", "first-bn"), randn(BATCH, 3, 12, 12), randn(N)
+    before = hyper(x, lam)
+    plain = hyper.plain(lam).train()
+    plain(x)
+    for parameter in plain.parameters():
+        parameter.data.add_(1)
+    assert torch.equal(hyper(x, lam), before)
+
+
+def test_an_unknown_strategy_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(SettingsError, match="unknown sharing 'batchnorm'") as raised:
+        HyperNetwork(Small(), N, "batchnorm")
+    assert all(name in str(raised.value) for name in STRATEGIES)
+
+
+@pytest.mark.parametrize("sharing", ["first-bn", "bn"])
+def test_a_network_without_batch_norm_is_refused_where_the_strategy_needs_one(sharing: str) -> None:
+    with pytest.raises(SettingsError, match=f"'{sharing}' finds no layer to replace in Sequential"):
+        HyperNetwork(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4, 2)), N, sharing)
+
+
+def test_the_only_linear_layer_is_never_replaced() -> None:
+    with pytest.raises(SettingsError, match="finds no layer"):
+        HyperNetwork(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), N, "all")
+
+
+@pytest.mark.parametrize("shape", [(), (N + 1,), (1,), (BATCH,), (BATCH, N + 1), (BATCH + 1, N), (1, N), (BATCH, N, 1)])
+def test_lambda_of_a_wrong_shape_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(SettingsError, match="lam must be of shape"):
+        HyperNetwork(Small(), N)(randn(BATCH, 3, 12, 12), torch.zeros(shape))
+
+
+def test_plain_takes_one_lambda_only() -> None:
+    with pytest.raises(SettingsError, match="lam must be of shape"):
+        HyperNetwork(Small(), N).plain(torch.zeros(BATCH, N))
+
+
+@pytest.mark.parametrize("shape", [(N,), (BATCH, N)])
+@pytest.mark.parametrize("sharing", ["first-bn", "all"])
+def test_compiles_into_one_graph_with_the_same_output_and_gradient(sharing: str, shape: tuple[int, ...]) -> None:
+    torch._dynamo.reset()
+    hyper, x, lam = trained("small", sharing), randn(BATCH, 3, 12, 12), randn(*shape).requires_grad_()
+    compiled = torch.compile(hyper, fullgraph=True, backend="eager")
+    # Twice, because the first run could leave a lambda behind that the second one uses.
+    for at in (lam, (2 * lam).detach().requires_grad_()):
+        output, expected = compiled(x, at), hyper(x, at)
+        torch.testing.assert_close(output, expected)
+        (gradient,) = torch.autograd.grad(output.square().sum(), at)
+        torch.testing.assert_close(gradient, torch.autograd.grad(expected.square().sum(), at)[0])
+
+
+@pytest.mark.parametrize("shape", [(N,), (BATCH, N)])
+@pytest.mark.parametrize("sharing", STRATEGIES)
+def test_forward_mode_derivative_in_lambda_equals_the_backward_mode(sharing: str, shape: tuple[int, ...]) -> None:
+    hyper, x = trained("small", sharing).double(), randn(BATCH, 3, 12, 12).double()
+    lam, direction = randn(*shape).double(), randn(*shape, seed=5).double()
+    state = {**dict(hyper.named_parameters()), **dict(hyper.named_buffers())}
+
+    def loss(at: Tensor) -> Tensor:
+        logits: Tensor = torch.func.functional_call(hyper, state, (x, at))
+        return logits.square().sum()
+
+    value, derivative = torch.func.jvp(loss, (lam,), (direction,))
+    at = lam.clone().requires_grad_()
+    backward = torch.autograd.grad(hyper(x, at).square().sum(), at)[0]
+    torch.testing.assert_close(value, hyper(x, lam).square().sum())
+    torch.testing.assert_close(derivative, (backward * direction).sum())
+    assert abs(float(derivative.detach())) > 1e-6
+
+
+class Twice(nn.Module):
+    """One BatchNorm under two names, as in networks that tie their layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bn = nn.BatchNorm2d(3)
+        self.stem = nn.Sequential(nn.Conv2d(3, 3, 1), self.bn)
+        self.head = nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.bn(torch.tanh(self.stem(x))).mean(dim=(2, 3)))
+
+
+def test_a_layer_under_two_names_stays_one_layer() -> None:
+    torch.manual_seed(0)
+    model, x = Twice().eval(), randn(BATCH, 3, 5, 5)
+    hyper = HyperNetwork(model, N, "bn")
+    assert isinstance(hyper.model.get_submodule("bn"), HyperBatchNorm2d)
+    assert hyper.model.get_submodule("bn") is hyper.model.get_submodule("stem.1")
+    torch.testing.assert_close(hyper(x, randn(N)), model(x))
+
+
+def test_plain_replaces_a_layer_under_both_of_its_names() -> None:
+    torch.manual_seed(0)
+    hyper, x, lam = HyperNetwork(Twice().eval(), N, "bn"), randn(BATCH, 3, 5, 5), randn(N)
+    for parameter in hyper.parameters():
+        parameter.data.add_(0.3)
+    plain = hyper.plain(lam)
+    assert not any(isinstance(layer, HyperLayer) for _, layer in plain.named_modules(remove_duplicate=False))
+    assert plain.get_submodule("bn") is plain.get_submodule("stem.1")
+    torch.testing.assert_close(plain(x), hyper(x, lam))
+
+
+def test_a_deep_copy_works_on_its_own() -> None:
+    hyper, x, lam = trained("small", "conv+bn"), randn(BATCH, 3, 12, 12), randn(N)
+    before = hyper(x, lam)
+    other = copy.deepcopy(hyper)
+    for parameter in hyper.parameters():
+        parameter.data.zero_()
+    torch.testing.assert_close(other(x, lam), before)
+    assert not torch.allclose(other(x, lam), other(x, -lam), rtol=1e-2)
+
+
+def test_weights_survive_a_state_dict_round_trip() -> None:
+    hyper, x, lam = trained("small", "all"), randn(BATCH, 3, 12, 12), randn(BATCH, N)
+    other = HyperNetwork(Small(), N, "all", torch.Generator().manual_seed(9)).eval()
+    other.load_state_dict(hyper.state_dict())
+    assert torch.equal(other(x, lam), hyper(x, lam))
+
+
+def test_layers_do_not_run_outside_of_the_hypernetwork_before_or_after_a_forward_pass() -> None:
+    hyper, x = HyperNetwork(Small(), N), randn(BATCH, 3, 12, 12)
+    for _ in range(2):
+        with pytest.raises(SettingsError, match="hyper-layer ran outside"):
+            hyper.model(x)
+        hyper(x, randn(N))
+
+
+def test_a_forward_pass_that_fails_leaves_no_lambda_behind() -> None:
+    hyper = HyperNetwork(Small(), N)
+    with pytest.raises(RuntimeError, match="channels"):
+        hyper(randn(BATCH, 5, 12, 12), randn(N))
+    with pytest.raises(SettingsError, match="hyper-layer ran outside"):
+        hyper.model(randn(BATCH, 3, 12, 12))
