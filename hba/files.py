@@ -13,7 +13,8 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
     Whatever stops the writing, `path` keeps its old content. Raises RunError where the system refuses.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # One name per file: what a killed writer leaves behind is overwritten by the next.
+    temporary = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:

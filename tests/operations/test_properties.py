@@ -1,5 +1,6 @@
 """What holds for every operation on any images: identities, ranges, shapes, and that images are left alone."""
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -200,6 +201,11 @@ def test_cutout_covers_the_square_of_its_position() -> None:
 )
 def test_strength_is_the_distance_from_the_identity(name: str, magnitude: float, expected: float) -> None:
     assert math.isclose(OPERATIONS[name].strength(magnitude), expected, abs_tol=1e-12)
+
+
+def test_a_range_that_allows_only_the_identity_has_no_strength() -> None:
+    """A schedule file may narrow a range to one magnitude."""
+    assert dataclasses.replace(OPERATIONS["Rotate"], magnitude_range=(0.0, 0.0)).strength(0.0) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,25 @@
+"""A search so small that it ends in a second: two classes of 8x8 images, bright on the left or on the right."""
+
+import torch
+
+from hba.config import SearchConfig
+from hba.data import LabelledImages, SearchData
+
+SMALL_SETTINGS = {"model": "wrn-10-1", "epochs": 3, "batch_size": 8, "image_size": 8, "device": "cpu"}
+
+
+def small_config(**settings: object) -> SearchConfig:
+    return SearchConfig.make({**SMALL_SETTINGS, "data": "small", **settings})
+
+
+def small_images(n_images: int, seed: int) -> LabelledImages:
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.randint(0, 90, (n_images, 3, 8, 8), generator=generator)
+    labels = torch.arange(n_images) % 2
+    images[labels == 0, :, :, :4] += 150
+    images[labels == 1, :, :, 4:] += 150
+    return LabelledImages(images.to(torch.uint8), labels)
+
+
+def small_data() -> SearchData:
+    return SearchData("small", ("left", "right"), small_images(24, seed=0), small_images(16, seed=1))

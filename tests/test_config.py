@@ -1,0 +1,198 @@
+"""Settings: what is refused, how, and what overrides what."""
+
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+import torch
+
+from hba.config import EvaluationConfig, SearchConfig, find_device
+from hba.data.baseline import Baseline
+from hba.data.config import DataConfig
+from hba.errors import SettingsError
+
+WRONG: dict[str, list[Any]] = {
+    "data": [5, None],
+    "image_size": [7, 1025, 16.5, "big"],
+    "train_size": [0, -1, 2.5],
+    "val_size": [0, "many"],
+    "split_seed": [-1, 2**32],
+    "download": ["perhaps"],
+    "model": ["resnet-7", "wrn-11-2", "wrn-16-0", 3],
+    "epochs": [0, 1.5, None],
+    "batch_size": [0, -128],
+    "learning_rate": [0, -0.1, float("nan"), float("inf"), "fast"],
+    "weight_decay": [-1e-9, float("nan"), float("inf")],
+    "flip": ["sometimes"],
+    "crop_padding": [-1, 0.5],
+    "cutout_size": [-1],
+    "device": ["tpu-9", "cuda:x", "", "cuda:99"],
+}
+WRONG_SEARCH: dict[str, list[Any]] = {
+    "sharing": ["batchnorm", "", None],
+    "lambda_learning_rate": [0, -1, float("nan")],
+    "train_steps": [0, 0.5],
+    "val_steps": [-1],
+    "sigma": [-0.1, float("inf"), float("nan")],
+    "calibrate": ["maybe"],
+    "validate_every": [0],
+    "seed": [-1, 2**32, 0.5],
+    "epoch": [200],
+    "lambda-learning-rate": [0.1],
+}
+
+
+def values_of(wrong: dict[str, list[Any]]) -> list[Any]:
+    return [pytest.param(name, value, id=f"{name}={value}") for name, values in wrong.items() for value in values]
+
+
+@pytest.mark.parametrize(("name", "value"), values_of({**WRONG, **WRONG_SEARCH}))
+def test_a_wrong_search_setting_is_refused_in_one_line_that_names_it(name: str, value: Any) -> None:
+    with pytest.raises(SettingsError) as raised:
+        SearchConfig.make({name: value})
+    message = str(raised.value)
+    assert message.startswith(f"{name}: ")
+    assert len(message.splitlines()) == 1
+    assert f"got {value!r}" in message
+
+
+@pytest.mark.parametrize(("name", "value"), values_of({**WRONG, "seeds": [0, -1, 1.5], "sigma": [1.0], "seed": [0]}))
+def test_a_wrong_evaluation_setting_is_refused_in_one_line_that_names_it(name: str, value: Any) -> None:
+    with pytest.raises(SettingsError) as raised:
+        EvaluationConfig.make({name: value})
+    assert str(raised.value).startswith(f"{name}: ")
+    assert len(str(raised.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("data", [5, None, ["digits"], {"a": 1}])
+def test_from_preset_refuses_wrong_data_like_any_other_wrong_setting(data: Any) -> None:
+    with pytest.raises(SettingsError, match=r"^data: "):
+        SearchConfig.from_preset({"data": data})
+
+
+def test_a_folder_is_kept_by_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "images").mkdir()
+    monkeypatch.chdir(tmp_path)
+    expected = str(tmp_path.resolve() / "images")
+    assert SearchConfig.from_preset({"data": "images"}).data == expected
+    assert SearchConfig.from_preset({"data": Path("images")}).data == expected
+
+
+def test_the_name_of_a_dataset_stays_though_a_folder_has_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "digits").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert SearchConfig.from_preset({"data": "digits"}).data == "digits"
+
+
+SEARCHED = SearchConfig(
+    data="digits", model="wrn-22-3", epochs=7, batch_size=9, learning_rate=0.3, weight_decay=0.2, device="cpu",
+    image_size=20, split_seed=4, skip_broken=True, flip=True, crop_padding=3, cutout_size=5, train_size=50, val_size=60,
+).model_dump()  # fmt: skip
+TRAINING = ("model", "epochs", "batch_size", "learning_rate", "weight_decay", "device")
+IMAGES = ("image_size", "split_seed", "skip_broken", "flip", "crop_padding", "cutout_size")
+
+
+def test_an_evaluation_on_the_searched_images_trains_like_the_search_but_on_all_of_them() -> None:
+    config = EvaluationConfig.like_search(SEARCHED, {}).model_dump()
+    assert {name: config[name] for name in TRAINING + IMAGES} == {name: SEARCHED[name] for name in TRAINING + IMAGES}
+    assert (config["data"], config["train_size"]) == ("digits", None)
+
+
+def test_an_evaluation_on_other_images_leaves_what_belongs_to_the_searched_ones() -> None:
+    config = EvaluationConfig.like_search(SEARCHED, {"data": "other/images"}).model_dump()
+    assert {name: config[name] for name in TRAINING} == {name: SEARCHED[name] for name in TRAINING}
+    defaults = DataConfig().model_dump() | {"flip": None, "crop_padding": None, "cutout_size": None}
+    assert {name: config[name] for name in IMAGES} == {name: defaults[name] for name in IMAGES}
+
+
+def test_settings_of_an_evaluation_override_those_of_the_search_and_of_the_paper() -> None:
+    config = EvaluationConfig.like_search(SEARCHED, {"data": "cifar10", "epochs": 2, "seeds": 5})
+    assert (config.data, config.epochs, config.seeds) == ("cifar10", 2, 5)
+    # The paper's training of wide ResNets on CIFAR-10 stands before the search's settings.
+    assert (config.learning_rate, config.weight_decay, config.batch_size) == (0.1, 0.0005, 128)
+    assert config.model == "wrn-22-3"
+
+
+def test_an_unknown_sharing_or_model_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(SettingsError, match=r"first-bn.*conv\+bn"):
+        SearchConfig.make({"sharing": "batchnorm"})
+    with pytest.raises(SettingsError, match=r"wrn-40-2.*resnet-18"):
+        SearchConfig.make({"model": "resnet-7"})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"val_steps": 0},
+        {"sigma": 0},
+        {"weight_decay": 0},
+        {"crop_padding": 0, "cutout_size": 0, "flip": False},
+        {"image_size": 8},
+        {"image_size": 1024},
+        {"seed": 2**32 - 1, "split_seed": 2**32 - 1},
+        {"train_size": None, "val_size": None, "image_size": None},
+        {"model": "wrn-22-3", "sharing": "all", "device": "cpu"},
+    ],
+)
+def test_settings_at_the_edge_are_accepted_as_they_are(settings: dict[str, Any]) -> None:
+    config = SearchConfig.make(settings).model_dump()
+    assert {name: config[name] for name in settings} == settings
+
+
+def test_a_config_does_not_change() -> None:
+    with pytest.raises(pydantic.ValidationError):
+        SearchConfig().epochs = 3
+
+
+def test_making_a_config_leaves_the_global_generator_alone() -> None:
+    before = torch.get_rng_state()
+    SearchConfig.make({"model": "wrn-16-2"})
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_dumped_config_makes_the_same_config_again() -> None:
+    config = SearchConfig.from_preset({"sigma": 0.5, "flip": True}, "reduced-cifar10")
+    assert SearchConfig.make(config.model_dump()) == config
+    assert SearchConfig.model_validate_json(config.model_dump_json()) == config
+
+
+def test_the_baseline_is_the_datasets() -> None:
+    # Flip, crop and 16x16 Cutout for CIFAR; 20x20 Cutout alone for SVHN (DeVries and Taylor 2017).
+    assert SearchConfig(data="cifar10").baseline() == Baseline(flip=True, crop_padding=4, cutout_size=16)
+    assert SearchConfig(data="svhn").baseline() == Baseline(flip=False, crop_padding=0, cutout_size=20)
+
+
+@pytest.mark.parametrize("data", ["digits", "my/images"])
+def test_other_data_is_not_flipped_cropped_or_cut(data: str) -> None:
+    assert SearchConfig(data=data).baseline() == Baseline(flip=False, crop_padding=0, cutout_size=0)
+
+
+def test_each_part_of_the_baseline_can_be_set_and_switched_off() -> None:
+    off = SearchConfig(data="cifar10", flip=False, crop_padding=0, cutout_size=0)
+    assert off.baseline() == Baseline(flip=False, crop_padding=0, cutout_size=0)
+    part = EvaluationConfig(data="cifar10", crop_padding=2)
+    assert part.baseline() == Baseline(flip=True, crop_padding=2, cutout_size=16)
+    assert SearchConfig(data="digits", flip=True).baseline() == Baseline(flip=True)
+
+
+def test_auto_is_a_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert find_device("auto") == torch.device("cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert find_device("auto").type == "cuda"
+
+
+@pytest.mark.parametrize("name", ["nonsense", "cuda:99", "cpu:x"])
+def test_a_device_that_is_not_there_is_refused_in_one_line(name: str) -> None:
+    with pytest.raises(SettingsError, match="cannot be used") as raised:
+        find_device(name)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_data_settings_alone_are_checked_too() -> None:
+    assert DataConfig.make({"data": "svhn", "val_size": 3}).val_size == 3
+    with pytest.raises(SettingsError, match=r"^epochs: "):
+        DataConfig.make({"epochs": 3})
