@@ -29,7 +29,7 @@ FILL = (123, 117, 104)
 
 def photograph_pieces(side: int, n_pieces: int, rng: np.random.Generator) -> Tensor:
     """uint8 (n_pieces, 3, side, side), cut at random places."""
-    photographs = load_sample_images().images
+    photographs = [photograph.copy() for photograph in load_sample_images().images]
     pieces = []
     for index in range(n_pieces):
         photograph = photographs[index % len(photographs)]

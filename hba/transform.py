@@ -18,6 +18,10 @@ PIL_MODES = ("L", "RGB")
 NOT_SET = -1.0
 
 
+def _is_plain_tensor(given: Any) -> bool:
+    return isinstance(given, Tensor) and not isinstance(given, tv_tensors.TVTensor)
+
+
 class PolicyTransform(v2.Transform):  # type: ignore[misc]
     """Augments images by the policy of the current place in the schedule; gives back what it got.
 
@@ -31,7 +35,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
     DataLoader seeds for each worker.
     """
 
-    _transformed_types = (PIL.Image.Image, tv_tensors.Image, v2._utils.is_pure_tensor)
+    _transformed_types = (PIL.Image.Image, tv_tensors.Image, _is_plain_tensor)
     _refused_types = (tv_tensors.BoundingBoxes, tv_tensors.Mask, tv_tensors.Video, tv_tensors.KeyPoints)
 
     def __init__(self, schedule: Schedule) -> None:

@@ -35,7 +35,8 @@ def sharpness(images: Tensor, factor: Tensor) -> Tensor:
     """
     if min(images.shape[-2:]) < 3:
         return images.clone()
-    kernel = images.new_tensor([[[1, 1, 1], [1, 5, 1], [1, 1, 1]]]) / 13
+    kernel = images.new_full((1, 3, 3), 1 / 13)
+    kernel[0, 1, 1] = 5 / 13
     smooth = images.clone()
     smooth[..., 1:-1, 1:-1] = filter2d(images, kernel, padding="valid").mul(255).round() / 255
     return _blend(smooth, images, factor)

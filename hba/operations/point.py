@@ -27,7 +27,8 @@ def auto_contrast(images: Tensor) -> Tensor:
     lowest = levels.amin(dim=(2, 3)).double()[..., None]
     highest = levels.amax(dim=(2, 3)).double()[..., None]
     span = highest - lowest
-    scale = 255.0 / span.clamp(min=1)
+    # A number divided by a tensor would be a product with its reciprocal, which rounds twice.
+    scale = torch.full_like(span, 255.0) / span.clamp(min=1)
     every_level = _every_level(images)
     stretched = (every_level.double() * scale - lowest * scale).trunc().clamp(0, 255).long()
     return _look_up(images, levels, torch.where(span > 0, stretched, every_level))

@@ -7,6 +7,7 @@ import signal
 import time
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from search_problems import SMALL_SETTINGS, small_data
@@ -15,7 +16,7 @@ import hba
 from hba.search import run as search_run
 
 N_KILLS = 5
-SETTINGS = {**SMALL_SETTINGS, "epochs": 120}
+SETTINGS: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 120}
 
 
 def search_to_the_end(out: Path) -> None:

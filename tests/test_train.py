@@ -1,0 +1,330 @@
+"""Training: the order of the augmentations, the policy of each epoch, and what is measured when."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from hba.config import EvaluationConfig
+from hba.data import EvaluationData, LabelledImages
+from hba.data.batches import BatchStream
+from hba.errors import DivergedError
+from hba.operations import OPERATIONS
+from hba.optimizer import sgd_with_cosine
+from hba.schedule import Schedule
+from hba.space import SearchSpace
+from hba.train import train
+
+Values = NDArray[np.float64]
+
+EPOCHS, BATCH = 3, 20
+N_TRAIN, N_TEST = 40, 30
+STEPS = EPOCHS * N_TRAIN // BATCH
+SETTINGS = {"data": "tiny", "model": "wrn-10-1", "epochs": EPOCHS, "batch_size": BATCH, "device": "cpu"}
+
+GREYS = np.linspace(10, 250, N_TRAIN).round()
+"""Levels of images that are of one grey each, so that an augmented one can be told from its brightest pixel."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Networks this small are many times faster on one thread where the processor has other work too."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def two_sides(n_images: int, seed: int) -> LabelledImages:
+    """Class 0 is bright on the left, class 1 on the right; 8x8."""
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.randint(0, 160, (n_images, 3, 8, 8), generator=generator)
+    labels = torch.arange(n_images) % 2
+    images[labels == 0, :, :, :4] += 90
+    images[labels == 1, :, :, 4:] += 90
+    return LabelledImages(images.to(torch.uint8), labels)
+
+
+def tiny_data() -> EvaluationData:
+    return EvaluationData("tiny", ("left", "right"), two_sides(N_TRAIN, seed=0), two_sides(N_TEST, seed=1))
+
+
+def grey_data() -> EvaluationData:
+    images = torch.tensor(GREYS, dtype=torch.uint8)[:, None, None, None].expand(N_TRAIN, 3, 8, 8).contiguous()
+    return EvaluationData(
+        "tiny", ("even", "odd"), LabelledImages(images, torch.arange(N_TRAIN) % 2), two_sides(N_TEST, seed=1)
+    )
+
+
+def config_with(**settings: Any) -> EvaluationConfig:
+    return EvaluationConfig.make({**SETTINGS, **settings})
+
+
+def one_operation(name: str, rows: list[list[float]]) -> Schedule:
+    """A schedule of nothing but this operation, which every image gets."""
+    space = SearchSpace((OPERATIONS[name],), copies=1, count_probabilities=(0.0, 1.0))
+    return Schedule(space, np.array(rows))
+
+
+class Recorder(nn.Module):
+    """Keeps the batches that it trains on; answers by the mean of an image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2))
+        self.seen: list[Tensor] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.seen.append(x.detach().clone())
+        return x.mean(dim=(1, 2, 3))[:, None] * self.weight
+
+
+def use_network(monkeypatch: pytest.MonkeyPatch, network: nn.Module) -> None:
+    monkeypatch.setattr("hba.train.build_model", lambda name, n_classes, seed: network)
+
+
+def batches_of(
+    monkeypatch: pytest.MonkeyPatch, schedule: Schedule | None, data: EvaluationData, seed: int = 0, **settings: Any
+) -> Tensor:
+    """What the network sees, (epochs, images, C, H, W)."""
+    recorder = Recorder()
+    use_network(monkeypatch, recorder)
+    config = config_with(**settings)
+    train(config, data, schedule, seed)
+    return torch.cat(recorder.seen).reshape(config.epochs, len(data.train), 3, 8, 8)
+
+
+def standardized(levels: Values) -> Values:
+    """By the statistics of the grey training images."""
+    return cast(Values, (levels - GREYS.mean()) / GREYS.std())
+
+
+def test_the_policy_comes_before_standardisation_and_both_before_crop_and_cutout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    invert = one_operation("Invert", [[1.0]])
+    seen = batches_of(monkeypatch, invert, grey_data(), flip=True, crop_padding=2, cutout_size=4)
+    inverted = standardized(255 - GREYS)
+    # An image is one colour but for what crop and Cutout uncover, which is the mean colour: 0 behind standardisation.
+    pixels = seen.double().flatten(2).numpy()
+    colors = np.take_along_axis(pixels, np.abs(pixels).argmax(axis=2)[..., None], axis=2)
+    is_uncovered, is_color = pixels == 0, pixels == colors
+    assert (is_uncovered | is_color).all()
+    assert (is_uncovered.sum(axis=2) >= 3 * 4).all(), "in a corner, Cutout covers 2 x 2 pixels of each channel"
+    assert is_color.any(axis=2).all()
+    for epoch in range(EPOCHS):
+        np.testing.assert_allclose(np.sort(colors[epoch, :, 0]), np.sort(inverted), atol=1e-4)
+    assert len({row.tobytes() for row in is_uncovered.reshape(-1, 192)}) > 40, "each image has draws of its own"
+
+
+def test_without_a_schedule_each_epoch_is_the_standardised_images_in_a_new_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = batches_of(monkeypatch, None, grey_data()).double()
+    assert torch.equal(seen, seen[..., :1, :1, :1].expand_as(seen))
+    orders = seen[:, :, 0, 0, 0].numpy()
+    for order in orders:
+        np.testing.assert_allclose(np.sort(order), standardized(GREYS), atol=1e-4)
+    assert len({order.tobytes() for order in orders}) == EPOCHS
+
+
+def test_a_policy_that_never_fires_is_the_same_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    without = batches_of(monkeypatch, None, tiny_data())
+    assert torch.equal(batches_of(monkeypatch, one_operation("Invert", [[0.0]]), tiny_data()), without)
+
+
+def factors_of(seen: Tensor) -> Values:
+    """By what the grey images of each epoch were multiplied."""
+    levels = seen[:, :, 0, 0, 0].double().numpy() * GREYS.std() + GREYS.mean()
+    factors = np.sort(levels, axis=1) / GREYS
+    np.testing.assert_allclose(factors, np.broadcast_to(factors[:, -1:], factors.shape), rtol=1e-2)
+    return cast(Values, factors[:, -1])
+
+
+@pytest.mark.parametrize(
+    ("rows", "epochs", "expected"),
+    [
+        ([0.4, 1.0], 3, [0.4, 0.7, 1.0]),
+        ([0.4, 1.0, 0.2], 5, [0.4, 0.7, 1.0, 0.6, 0.2]),
+        ([0.3, 0.5, 0.7, 0.9], 4, [0.3, 0.5, 0.7, 0.9]),
+        ([0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8], 2, [0.2, 0.8]),
+        ([0.4, 1.0], 1, [0.7]),
+        ([0.6], 3, [0.6, 0.6, 0.6]),
+    ],
+)
+def test_each_epoch_trains_with_its_row_of_the_stretched_schedule(
+    monkeypatch: pytest.MonkeyPatch, rows: list[float], epochs: int, expected: list[float]
+) -> None:
+    dim = one_operation("Brightness", [[1.0, factor] for factor in rows])
+    factors = factors_of(batches_of(monkeypatch, dim, grey_data(), epochs=epochs))
+    np.testing.assert_allclose(factors, expected, rtol=1e-3)
+
+
+def test_the_seed_decides_the_batches_and_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule = one_operation("Invert", [[0.5]])
+    first, again, other = (batches_of(monkeypatch, schedule, tiny_data(), seed, flip=True) for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_the_same_seed_gives_the_same_network_and_another_seed_another() -> None:
+    schedule = one_operation("Rotate", [[0.5, 10.0], [1.0, 30.0]])
+    results = [train(config_with(), tiny_data(), schedule, seed) for seed in (3, 3, 4)]
+    weights = [torch.cat([weight.flatten() for weight in result.network.state_dict().values()]) for result in results]
+    assert torch.equal(weights[0], weights[1])
+    assert results[0].test == results[1].test
+    assert not torch.equal(weights[0], weights[2])
+    assert results[0].test.loss != results[2].test.loss
+
+
+class GoodUntilTheLastStep(nn.Module):
+    """Answers class 0 for everything after its early steps, class 1 after its last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1))
+        self.steps = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.steps += self.training
+        answer = torch.tensor([1.0, 0.0] if self.steps < STEPS else [0.0, 1.0])
+        return answer.expand(len(x), 2) + 0 * self.weight
+
+
+def test_the_network_of_the_last_epoch_is_measured_not_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = GoodUntilTheLastStep()
+    use_network(monkeypatch, network)
+    data = tiny_data()
+    test = LabelledImages(data.test.images, torch.zeros(N_TEST, dtype=torch.int64))
+    result = train(config_with(), EvaluationData(data.name, data.class_names, data.train, test), None, seed=0)
+    assert result.network is network
+    assert result.test.error_percent == 100
+
+
+@pytest.mark.parametrize("schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"])
+def test_the_measured_numbers_are_those_of_the_returned_network(schedule: Schedule | None) -> None:
+    data = tiny_data()
+    result = train(config_with(epochs=10, learning_rate=0.1), data, schedule, seed=0)
+    pixels = data.train.images.numpy() / 255
+    mean, std = (statistic(pixels, axis=(0, 2, 3), keepdims=True) for statistic in (np.mean, np.std))
+    images = torch.tensor((data.test.images.numpy() / 255 - mean) / std, dtype=torch.float32)
+    with torch.no_grad():
+        logits = result.network.eval()(images).double().numpy()
+    labels = data.test.labels.numpy()
+    losses = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(N_TEST), labels]
+    assert result.test.loss == pytest.approx(losses.mean(), rel=1e-3)
+    assert result.test.error_percent == pytest.approx(100 * (logits.argmax(axis=1) != labels).mean())
+    assert result.test.error_percent < 20, "the two classes are easy to tell"
+
+
+class ReadTooEarly(Exception):
+    """The test split was read before a training was over."""
+
+
+class Guarded:
+    """A test split that can be moved, but not read unless a training has just done its last step."""
+
+    def __init__(self, images: LabelledImages, steps_per_training: int = STEPS) -> None:
+        self.guarded, self.steps_per_training, self.steps = images, steps_per_training, 0
+
+    def step_done(self) -> None:
+        self.steps += 1
+
+    def to(self, device: torch.device) -> "Guarded":
+        return self
+
+    def __len__(self) -> int:
+        return len(self.opened())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.opened(), name)
+
+    def opened(self) -> LabelledImages:
+        if self.steps == 0 or self.steps % self.steps_per_training:
+            raise ReadTooEarly(f"after {self.steps} steps")
+        return self.guarded
+
+
+def guarded_data() -> tuple[EvaluationData, Guarded]:
+    data = tiny_data()
+    guard = Guarded(data.test)
+    return EvaluationData(data.name, data.class_names, data.train, cast(LabelledImages, guard)), guard
+
+
+@pytest.mark.parametrize("schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"])
+def test_the_test_split_is_not_read_before_the_last_step(schedule: Schedule | None) -> None:
+    data, guard = guarded_data()
+    result = train(config_with(), data, schedule, 0, on_step=guard.step_done)
+    assert guard.steps == STEPS
+    assert 0 <= result.test.error_percent <= 100
+
+
+@pytest.mark.parametrize("read", [len, lambda split: split.images, lambda split: split.mean_color()])
+@pytest.mark.parametrize("early", [1, 2, STEPS - 1])
+def test_the_guard_stops_a_look_at_the_test_split_after_any_step_but_the_last(
+    read: Callable[[LabelledImages], object], early: int
+) -> None:
+    data, guard = guarded_data()
+
+    def look() -> None:
+        guard.step_done()
+        if guard.steps == early:
+            read(data.test)
+
+    with pytest.raises(ReadTooEarly, match=f"after {early} steps"):
+        train(config_with(), data, None, 0, on_step=look)
+
+
+def test_the_guard_stops_a_training_on_test_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, guard = guarded_data()
+    monkeypatch.setattr("hba.train.BatchStream", lambda train_images, *others: BatchStream(data.test, *others))
+    with pytest.raises(ReadTooEarly, match="after 0 steps"):
+        train(config_with(), data, None, 0, on_step=guard.step_done)
+
+
+@pytest.mark.parametrize("schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"])
+def test_a_loss_that_is_not_finite_is_an_error_with_a_remedy(schedule: Schedule | None) -> None:
+    with pytest.raises(DivergedError) as raised:
+        train(config_with(learning_rate=1e30), tiny_data(), schedule, seed=0)
+    assert str(raised.value) == "the loss of epoch 1 is not finite; try a learning rate below 1e+30"
+
+
+def by_hand(weight: float, gradient: float, learning_rate: float, weight_decay: float, steps: int) -> list[float]:
+    """Nesterov's SGD (momentum 0.9, as PyTorch documents it) with a cosine that ends at 0."""
+    velocity, weights = 0.0, []
+    for step in range(steps):
+        rate = learning_rate * (1 + math.cos(math.pi * step / steps)) / 2
+        slope = gradient + weight_decay * weight
+        velocity = 0.9 * velocity + slope
+        weight -= rate * (slope + 0.9 * velocity)
+        weights.append(weight)
+    return weights
+
+
+def test_the_optimizer_is_nesterov_sgd_with_a_cosine_that_ends_at_0() -> None:
+    weight = nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
+    optimizer, lr_schedule = sgd_with_cosine([weight], learning_rate=0.3, weight_decay=0.1, total_steps=7)
+    found = []
+    for _ in range(7):
+        weight.grad = torch.tensor(-0.5, dtype=torch.float64)
+        optimizer.step()
+        lr_schedule.step()
+        found.append(weight.item())
+    assert found == pytest.approx(by_hand(2.0, -0.5, 0.3, 0.1, 7), rel=1e-12)
+    assert lr_schedule.get_last_lr() == [pytest.approx(0.0, abs=1e-12)]
+
+
+def test_training_uses_the_config_s_rate_and_decay_over_all_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = GoodUntilTheLastStep()
+    nn.init.constant_(network.weight, 5.0)
+    use_network(monkeypatch, network)
+    found: list[float] = []
+    config = config_with(learning_rate=0.4, weight_decay=0.2)
+    train(config, tiny_data(), None, seed=0, on_step=lambda: found.append(network.weight.item()))
+    assert found == pytest.approx(by_hand(5.0, 0.0, 0.4, 0.2, STEPS), rel=1e-5)
