@@ -50,6 +50,15 @@ def test_an_old_file_is_replaced(tmp_path: Path) -> None:
     assert path.read_text() == "new"
 
 
+def test_a_reader_of_the_old_file_never_meets_the_new_one(tmp_path: Path) -> None:
+    """The new file takes the old one's name in one step; the old is not written over."""
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with path.open() as reader:
+        write_text(path, "new")
+        assert reader.read() == "old"
+
+
 def test_missing_folders_are_made(tmp_path: Path) -> None:
     write_text(tmp_path / "one" / "two" / "a.txt", "new")
     assert (tmp_path / "one" / "two" / "a.txt").read_text() == "new"

@@ -150,13 +150,22 @@ def test_magnitudes_are_the_slot_s_own_and_signed_ones_are_negative_half_the_tim
         assert slot < 10 or negative == 0
 
 
+def test_signs_of_the_two_steps_are_independent() -> None:
+    """Of images with two signed operations, a quarter has each pair of signs."""
+    space = space_of("Rotate", "ShearX", count_probabilities=(0.0, 0.0, 1.0))
+    signs = draw_operations(space, row_of(space, [1.0] * 4), N_DRAWS, seeded(22)).magnitudes.sign().tolist()
+    found = Counter(map(tuple, signs))
+    for pair in itertools.product((-1.0, 1.0), repeat=2):
+        assert_share(found[pair], N_DRAWS, 0.25)
+
+
 def test_positions_are_uniform_over_the_image() -> None:
     """Mean 1/2 and variance 1/12 of each coordinate in each step, and no correlation between them."""
     space = SearchSpace()
     positions = draw_operations(space, row_of(space, [0.5] * 30), N_DRAWS, seeded(6)).positions
     assert positions.shape == (N_DRAWS, 2, 2)
-    assert positions.min() >= 0
-    assert positions.max() < 1
+    assert 0 <= positions.min() < 0.001
+    assert 0.999 < positions.max() < 1
     columns = positions.flatten(1).double()
     for quarter in range(4):
         for found in ((columns * 4).floor() == quarter).sum(dim=0).tolist():
@@ -202,6 +211,17 @@ def test_replaying_a_draw_gives_the_same_pixels_and_forward_is_draw_and_replay()
 def test_probability_zero_changes_nothing(channels: int) -> None:
     images = torch.rand(64, channels, 12, 10, generator=seeded(13))
     assert torch.equal(Policy(SearchSpace(), row_of(SearchSpace(), [0.0] * 30))(images), images)
+
+
+@pytest.mark.parametrize(("probability", "fires"), [(0.0, False), (2.0**-24, True)])
+def test_the_smallest_random_number_is_below_every_probability_but_zero(
+    probability: float, fires: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch.rand gives an exact 0 once in 2**24 numbers, too seldom to wait for."""
+    space = space_of("Invert", count_probabilities=(0.0, 1.0))
+    monkeypatch.setattr(torch, "rand", lambda *shape, **_: torch.zeros(shape))
+    draw = draw_operations(space, row_of(space, [probability] * 2), 5)
+    assert (draw.slots >= 0).tolist() == [[fires]] * 5
 
 
 def test_each_image_follows_its_own_row_of_values() -> None:

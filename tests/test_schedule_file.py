@@ -181,6 +181,10 @@ REPLACED: list[tuple[Callable[[Content], None], str]] = [
     (at("fill", value=[0.5, 0.5, 1.5]), "fill must be 1 or 3 numbers in [0, 1]"),
     (at("provenance", value=[]), "provenance: "),
     (at("hyperparameters", 0, value="Rotate.2.probability"), "hyperparameters must be the space's 3 names"),
+    (
+        at("hyperparameters", value=["Rotate.1.magnitude", "Rotate.1.probability", "Invert.1.probability"]),
+        "hyperparameters must be the space's 3 names in their order, Rotate.1.probability first",
+    ),
     (without("hyperparameters", 2), "hyperparameters must be the space's 3 names in their order"),
     (at(*FIRST, "name", value="Swirl"), "unknown operation 'Swirl'; known: ShearX,"),
     (at(*FIRST, "magnitude_range", value=None), "space.operations[0] must be like"),
@@ -231,6 +235,7 @@ def test_text_without_a_file_is_refused_as_a_schedule_too(change: Callable[[Cont
         ("[0.125, 12, 1]", "[0.125, {}, 1]", "values[1][1]"),
         ("[0.25, 0.5, 0.75]", "[0.25, {}, 0.75]", "fill"),
         ("[0.2, 0.3, 0.5]", "[0.2, {}, 0.5]", "count_probabilities"),
+        ("[0.0, 30.0]", "[0.0, {}]", "space.operations[0]"),
     ],
 )
 def test_numbers_that_are_not_finite_are_refused(
