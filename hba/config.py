@@ -94,7 +94,7 @@ class SearchConfig(_TrainingConfig):
         """The preset's values, which settings override. None takes the preset of the dataset, if it has one."""
         settings = resolved_data(settings)
         data = settings.get("data") or (find_preset(preset)["data"] if preset else "digits")
-        preset = preset or DEFAULT_PRESETS.get(data)
+        preset = preset or (DEFAULT_PRESETS.get(data) if isinstance(data, str) else None)
         return cls.make({**(find_preset(preset) if preset else {}), "data": data, **settings})
 
 

@@ -160,4 +160,6 @@ def _entries(schedule: Schedule | str | Path, against: Sequence[str]) -> dict[st
 def _row_name(path_or_name: str | Path) -> str:
     """The file's name, or its run folder's for a policy.json."""
     path = Path(path_or_name)
+    if path.is_dir():
+        return path.resolve().name
     return path.resolve().parent.name if path.name == "policy.json" else path.stem

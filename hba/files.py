@@ -1,5 +1,6 @@
 """Writing files so that a reader, or a later run, never meets one that is half written."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -24,10 +25,11 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         temporary.replace(path)
     except (OSError, RuntimeError) as error:
         # torch.save reports a full disk as RuntimeError.
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        reason = getattr(error, "strerror", None) or next(iter(str(error).splitlines()), type(error).__name__)
         raise RunError(f"cannot write {path}: {reason}; what was there before is kept") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -1,5 +1,6 @@
 """Pictures of a schedule: probability and magnitude over epochs, and augmented copies of images. PNG files."""
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +49,9 @@ def _draw_operation(panel: "Axes", schedule: Schedule, operation: Operation) -> 
     panel.set_title(operation.name, fontsize=10)
     panel.set_ylim(-0.02, 1.02)
     panel.tick_params(axis="y", labelcolor=PROBABILITY_COLOR)
-    for column, style in zip(copies_of(schedule, operation, "probability").T, COPY_STYLES, strict=False):
+    for column, style in zip(
+        copies_of(schedule, operation, "probability").T, itertools.cycle(COPY_STYLES), strict=False
+    ):
         panel.plot(epochs, column, style, color=PROBABILITY_COLOR, marker=marker)
     if operation.magnitude_range is None:
         return
@@ -58,7 +61,7 @@ def _draw_operation(panel: "Axes", schedule: Schedule, operation: Operation) -> 
     right.set_ylim(low - margin, high + margin)
     right.tick_params(axis="y", labelcolor=MAGNITUDE_COLOR)
     right.set_ylabel(str(operation.unit), color=MAGNITUDE_COLOR, fontsize=8)
-    for column, style in zip(copies_of(schedule, operation, "magnitude").T, COPY_STYLES, strict=False):
+    for column, style in zip(copies_of(schedule, operation, "magnitude").T, itertools.cycle(COPY_STYLES), strict=False):
         right.plot(epochs, column, style, color=MAGNITUDE_COLOR, marker=marker)
 
 

@@ -40,6 +40,10 @@ class Schedule:
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "provenance", MappingProxyType(dict(self.provenance)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A MappingProxyType cannot be pickled, and DataLoader workers may get the schedule by pickle.
+        return Schedule, (self.space, self.values, self.fill, dict(self.provenance))
+
     @property
     def epochs(self) -> int:
         return len(self.values)
@@ -51,7 +55,9 @@ class Schedule:
         before = int(position)
         after = min(before + 1, self.epochs - 1)
         fraction = position - before
-        return self.values[before] * (1 - fraction) + self.values[after] * fraction
+        start, end = self.values[before], self.values[after]
+        # Rounding must not carry a value past the end of its range.
+        return np.clip(start + (end - start) * fraction, np.minimum(start, end), np.maximum(start, end))
 
     def position(self, fraction: float) -> float:
         """The row number at a fraction in [0, 1] of the whole schedule."""

@@ -3,11 +3,12 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
+from pydantic import Field
 
-from hba.errors import HbaError, ScheduleError
+from hba.errors import HbaError, ScheduleError, SettingsError
 from hba.files import write_text
 from hba.operations import Operation, find_operation
 from hba.schedule import Schedule
@@ -26,7 +27,7 @@ class OperationEntry(_Strict):
     """One operation: identity is the magnitude that changes nothing, which tells the direction."""
 
     name: str
-    magnitude_range: tuple[float, float] | None
+    magnitude_range: Annotated[list[float], Field(min_length=2, max_length=2)] | None
     unit: str | None
     identity: float | None
     signed: bool
@@ -82,21 +83,15 @@ def read_schedule(path: Path) -> Schedule:
 
 def parse_schedule(text: str) -> Schedule:
     """A schedule from the text of its file; ScheduleError names the first place that is wrong."""
+    content = _read_json(text)
     try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ScheduleError(f"not JSON ({error.msg} in line {error.lineno})") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ScheduleError(f'the key "format" must be "{FORMAT}"')
-    if content.get("version") != VERSION:
-        raise ScheduleError(
-            f"version must be {VERSION}, got {content.get('version')!r}; a newer hba may have written it"
-        )
-    try:
-        file = ScheduleFile.model_validate_json(text)
+        file = ScheduleFile.model_validate(content)
     except pydantic.ValidationError as error:
         raise ScheduleError(first_problem(error)) from None
-    space = _space(file.space)
+    try:
+        space = _space(file.space)
+    except SettingsError as error:
+        raise ScheduleError(f"space: {error}") from None
     if file.hyperparameters != list(space.names):
         raise ScheduleError(
             f"hyperparameters must be the space's {space.n} names in their order, {space.names[0]} first"
@@ -107,6 +102,23 @@ def parse_schedule(text: str) -> Schedule:
         if len(row) != space.n:
             raise ScheduleError(f"values[{number}] must have {space.n} numbers, got {len(row)}")
     return Schedule(space, file.values, tuple(file.fill), file.provenance)  # type: ignore[arg-type]
+
+
+def _read_json(text: str) -> dict[str, Any]:
+    """The content of a file that says it is a schedule of this version."""
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ScheduleError(f"not JSON ({error.msg} in line {error.lineno})") from None
+    except (RecursionError, ValueError) as error:
+        raise ScheduleError(f"not JSON that can be read ({error})") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ScheduleError(f'the key "format" must be "{FORMAT}"')
+    if content.get("version") != VERSION or isinstance(content["version"], bool):
+        raise ScheduleError(
+            f"version must be {VERSION}, got {content.get('version')!r}; a newer hba may have written it"
+        )
+    return content
 
 
 def _space_entry(space: SearchSpace) -> SpaceEntry:
@@ -120,7 +132,7 @@ def _space_entry(space: SearchSpace) -> SpaceEntry:
 def _operation_entry(operation: Operation) -> OperationEntry:
     return OperationEntry(
         name=operation.name,
-        magnitude_range=operation.magnitude_range,
+        magnitude_range=None if operation.magnitude_range is None else list(operation.magnitude_range),
         unit=operation.unit,
         identity=operation.identity,
         signed=operation.signed,
@@ -137,5 +149,13 @@ def _space(entry: SpaceEntry) -> SearchSpace:
             raise ScheduleError(
                 f"space.operations[{number}] must be like {own.model_dump_json()}, got {row.model_dump_json()}"
             )
-        operations.append(dataclasses.replace(find_operation(row.name), magnitude_range=row.magnitude_range))
+        if row.magnitude_range is None:
+            operations.append(find_operation(row.name))
+        else:
+            low, high = row.magnitude_range
+            if low > high:
+                raise ScheduleError(
+                    f"space.operations[{number}].magnitude_range must be [low, high], got [{low}, {high}]"
+                )
+            operations.append(dataclasses.replace(find_operation(row.name), magnitude_range=(low, high)))
     return SearchSpace(tuple(operations), entry.copies, tuple(entry.count_probabilities))

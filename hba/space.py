@@ -55,7 +55,8 @@ class SearchSpace:
             raise SettingsError(f"operations must be at least one and each named once, got {names}")
         if self.copies < 1:
             raise SettingsError(f"copies must be at least 1, got {self.copies}")
-        if min(self.count_probabilities) < 0 or abs(sum(self.count_probabilities) - 1) > 1e-6:
+        probabilities = self.count_probabilities
+        if not all(0 <= probability <= 1 for probability in probabilities) or abs(sum(probabilities) - 1) > 1e-6:
             raise SettingsError(f"count_probabilities must be >= 0 and sum to 1, got {self.count_probabilities}")
         if self.max_count > self.n_slots:
             raise SettingsError(

@@ -2,6 +2,8 @@
 
 import pydantic
 
+LONGEST_SHOWN = 80
+
 
 def first_problem(error: pydantic.ValidationError) -> str:
     """Where and what the first problem is, with the value received, in one line."""
@@ -11,5 +13,6 @@ def first_problem(error: pydantic.ValidationError) -> str:
         place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else str(part)
     message = problem["msg"].removeprefix("Value error, ")
     received = problem["input"]
-    shown = f", got {received!r}" if isinstance(received, str | int | float | bool | None) else ""
+    is_short = isinstance(received, str | int | float | bool | None) and len(repr(received)) <= LONGEST_SHOWN
+    shown = f", got {received!r}" if is_short else ""
     return f"{place}: {message}{shown}" if place else f"{message}{shown}"

@@ -2,7 +2,6 @@
 
 import json
 import statistics
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +21,6 @@ from hba.train import Trained, train
 SETTINGS = {"model": "wrn-10-1", "epochs": 3, "batch_size": 20, "device": "cpu", "seeds": 2}
 INVERT = one_operation("Invert", [[0.0], [1.0]])
 DIM = one_operation("Brightness", [[1.0, 0.5]])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Networks this small are many times faster on one thread where the processor has other work too."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def evaluate(schedule: Schedule | str | Path = INVERT, data: Any = None, **settings: Any) -> hba.EvaluationResult:

@@ -1,7 +1,7 @@
 """Training: the order of the augmentations, the policy of each epoch, and what is measured when."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -29,15 +29,6 @@ SETTINGS = {"data": "tiny", "model": "wrn-10-1", "epochs": EPOCHS, "batch_size":
 
 GREYS = np.linspace(10, 250, N_TRAIN).round()
 """Levels of images that are of one grey each, so that an augmented one can be told from its brightest pixel."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Networks this small are many times faster on one thread where the processor has other work too."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def two_sides(n_images: int, seed: int) -> LabelledImages:

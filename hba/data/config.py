@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 import pydantic
 from pydantic import Field
 
+from hba.data.named import DATASET_NAMES
 from hba.errors import SettingsError
 from hba.validation import first_problem
 
@@ -47,8 +48,6 @@ class DataConfig(pydantic.BaseModel):
 
 def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with a data folder by its absolute path, so that it is found from anywhere; a name stays."""
-    if "data" not in settings:
-        return dict(settings)
-    path = Path(settings["data"])
-    is_folder = path.is_dir() or isinstance(settings["data"], Path)
-    return {**settings, "data": str(path.resolve()) if is_folder else settings["data"]}
+    data = settings.get("data")
+    is_folder = isinstance(data, Path) or (isinstance(data, str) and data not in DATASET_NAMES and Path(data).is_dir())
+    return {**settings, "data": str(Path(str(data)).resolve())} if is_folder else dict(settings)

@@ -1,5 +1,6 @@
 """Image folders: DIR/<class>/*, or DIR/train/<class>/* with optional DIR/val and DIR/test."""
 
+import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from hba.data.images import LabelledImages, OnRead, Source
 from hba.errors import DataError
 
 N_READERS = 8
-DECODE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError)
+DECODE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
 """What PIL raises for files that are broken, truncated, of an unknown format, or of an absurd size."""
 
 
@@ -129,8 +130,13 @@ def _pool(folder: Path, class_names: tuple[str, ...], skip_broken: bool) -> File
 def _image_files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
-    files = folder.rglob("*")
-    return sorted(f for f in files if f.suffix.lower() in IMG_EXTENSIONS and not f.name.startswith(".") and f.is_file())
+    return sorted(path for path in folder.rglob("*") if _is_image_file(path, folder))
+
+
+def _is_image_file(path: Path, folder: Path) -> bool:
+    """Hidden files and files in hidden folders, such as a notebook's checkpoints, are nobody's data."""
+    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return path.suffix.lower() in IMG_EXTENSIONS and not hidden and path.is_file()
 
 
 def _read_in_order(paths: list[Path], image_size: int) -> Iterator[Tensor | str]:

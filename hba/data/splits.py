@@ -33,11 +33,11 @@ def split(source: Source, train_size: int | None, val_size: int | None, seed: in
     """
     labels = source.train.labels
     available, test = np.arange(len(labels)), None
-    own_parts = 1 + (source.val is None)
-    _check_classes(source, labels, own_parts + (source.test is None))
+    own_parts = ["training", *(["validation"] if source.val is None else [])]
+    _check_classes(source, labels, own_parts + (["test"] if source.test is None else []))
     if source.test is None:
         test_size = source.test_size or _default_size(source, len(labels))
-        test = _take(source, labels, available, test_size, keep=own_parts, seed=seed, part="test")
+        test = _take(source, labels, available, test_size, keep=len(own_parts), seed=seed, part="test")
         available = np.setdiff1d(available, test)
     if source.val is None:
         rest = available
@@ -66,8 +66,6 @@ def _take(
     source: Source, all_labels: np.ndarray, indices: np.ndarray, size: int | None, *, keep: int, seed: int, part: str
 ) -> np.ndarray:
     """`size` of the indices, at least one of each class, leaving at least `keep` of each class; None takes all."""
-    from sklearn.utils import resample
-
     if size is None:
         return indices
     labels = all_labels[indices]
@@ -78,29 +76,37 @@ def _take(
             f"the {part} size must lie between {n_classes}, one image for each class, and {most}, which is what "
             f"{source.name} has for it, got {size}"
         )
-    chosen: list[np.ndarray] = []
-    free: list[np.ndarray] = []
-    shuffled = np.random.default_rng(seed).permutation(len(labels))
-    for label in np.unique(labels):
-        members = shuffled[labels[shuffled] == label]
-        chosen.append(members[:1])
-        free.append(members[1 : len(members) - keep])
-    rest = np.concatenate(free)
-    n_more = size - n_classes
-    if n_more:
-        more = resample(rest, replace=False, n_samples=n_more, stratify=labels[rest], random_state=seed)
-        chosen.append(np.asarray(more))
+    rng = np.random.default_rng(seed)
+    classes, counts = np.unique(labels, return_counts=True)
+    shares = _shares(counts, counts - keep, size)
+    chosen = [
+        rng.permutation(np.flatnonzero(labels == label))[:share] for label, share in zip(classes, shares, strict=True)
+    ]
     return np.sort(indices[np.concatenate(chosen)])
 
 
-def _check_classes(source: Source, labels: np.ndarray, needed: int) -> None:
+def _shares(counts: np.ndarray, limits: np.ndarray, size: int) -> np.ndarray:
+    """How many of each class make up `size`: in proportion to the counts, but at least 1 and at most the limit.
+
+    One image at a time goes to, or comes from, the class that is farthest below, or above, its proportion.
+    """
+    proportion = size * counts / counts.sum()
+    shares = np.clip(np.floor(proportion).astype(int), 1, limits)
+    while (missing := size - shares.sum()) != 0:
+        step = 1 if missing > 0 else -1
+        movable = (shares < limits) if step > 0 else (shares > 1)
+        distance = np.where(movable, step * (proportion - shares), -np.inf)
+        shares[distance.argmax()] += step
+    return shares
+
+
+def _check_classes(source: Source, labels: np.ndarray, parts: list[str]) -> None:
     counts = np.bincount(labels, minlength=len(source.class_names))
     smallest = int(counts.argmin())
-    if counts[smallest] < needed:
-        parts = ("training", "validation", "test")[:needed]
+    if counts[smallest] < len(parts):
         raise DataError(
             f"the class {source.class_names[smallest]!r} of {source.name} has {counts[smallest]} image(s), but needs "
-            f"at least {needed}, one each for {', '.join(parts)}"
+            f"at least {len(parts)}, one each for {', '.join(parts)}"
         )
 
 

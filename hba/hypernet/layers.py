@@ -77,14 +77,18 @@ class _HyperLinearMap(HyperLayer):
         """The layer's own function with these weights."""
         raise NotImplementedError
 
+    def per_image(self, rows: Tensor, like: Tensor) -> Tensor:
+        """(B, c) with as many dimensions as the layer's output, so that it scales the channels of each image."""
+        raise NotImplementedError
+
     def forward(self, x: Tensor) -> Tensor:
         lam = self.door.read()
         if lam.ndim == 1:
             return self.linear_map(x, *self.weights_at(lam))
         y = self.linear_map(x, self.weight_0, self.bias_0)
-        y = y + _per_image(lam @ self.weight_V.T, y) * self.linear_map(x, self.weight_U, None)
+        y = y + self.per_image(lam @ self.weight_V.T, y) * self.linear_map(x, self.weight_U, None)
         if self.bias_U is not None and self.bias_V is not None:
-            y = y + _per_image((lam @ self.bias_V.T) * self.bias_U, y)
+            y = y + self.per_image((lam @ self.bias_V.T) * self.bias_U, y)
         return y
 
     def weights_at(self, lam: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -108,12 +112,18 @@ class HyperLinear(_HyperLinearMap):
     def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return F.linear(x, weight, bias)
 
+    def per_image(self, rows: Tensor, like: Tensor) -> Tensor:
+        return rows.reshape(len(rows), *[1] * (like.ndim - 2), rows.shape[1])
+
 
 class HyperConv2d(_HyperLinearMap):
     """A convolution with filters affine in lambda (eq. 12 and 13, bias eq. 11); any stride, padding and groups."""
 
     def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return cast(nn.Conv2d, self.template)._conv_forward(x, weight, bias)
+
+    def per_image(self, rows: Tensor, like: Tensor) -> Tensor:
+        return _per_channel(rows)
 
 
 class HyperBatchNorm2d(HyperLayer):
@@ -144,7 +154,7 @@ class HyperBatchNorm2d(HyperLayer):
         else:
             affine = self.affine_0 + (lam @ self.affine_V.T) * self.affine_U
         scale, offset = affine.chunk(2, dim=1)
-        return y * _per_image(scale, y) + _per_image(offset, y)
+        return y * _per_channel(scale) + _per_channel(offset)
 
     def plain(self, lam: Tensor) -> nn.Module:
         layer = copy.deepcopy(self.normalize)
@@ -154,14 +164,9 @@ class HyperBatchNorm2d(HyperLayer):
         return layer
 
 
-def _per_image(rows: Tensor, like: Tensor) -> Tensor:
-    """(B, c) with as many dimensions as the output (B, c, ...) that it scales.
-
-    A linear layer on (B, ..., c) has its channels last.
-    """
-    if like.ndim == 4:
-        return rows[:, :, None, None]
-    return rows.reshape(len(rows), *[1] * (like.ndim - 2), rows.shape[1])
+def _per_channel(rows: Tensor) -> Tensor:
+    """(B, c) as (B, c, 1, 1)."""
+    return rows[:, :, None, None]
 
 
 def _without_parameters(layer: nn.Linear | nn.Conv2d) -> nn.Module:

@@ -30,11 +30,7 @@ class HyperNetwork(nn.Module):
         generator = generator or torch.Generator().manual_seed(0)
         for name in names:
             layer = self.model.get_submodule(name)
-            hyper_layer = self._hyper_layer(layer, generator)
-            # A layer that the network uses under several names stays one layer.
-            for alias, module in list(self.model.named_modules(remove_duplicate=False)):
-                if module is layer:
-                    self._replace(self.model, alias, hyper_layer)
+            _replace(self.model, layer, self._hyper_layer(layer, generator))
 
     def forward(self, x: Tensor, lam: Tensor) -> Tensor:
         """The network's output for images x (B, ...) at lam: (n,) for all images, or (B, n) with one row per image."""
@@ -51,9 +47,8 @@ class HyperNetwork(nn.Module):
         if lam.shape != (self.n,):
             raise SettingsError(f"lam must be of shape ({self.n},), got {tuple(lam.shape)}")
         network = copy.deepcopy(self.model)
-        hyper_layers = [(name, layer) for name, layer in network.named_modules() if isinstance(layer, HyperLayer)]
-        for name, layer in hyper_layers:
-            self._replace(network, name, layer.plain(lam.detach()))
+        for layer in [module for module in network.modules() if isinstance(module, HyperLayer)]:
+            _replace(network, layer, layer.plain(lam.detach()))
         return network
 
     def _hyper_layer(self, layer: nn.Module, generator: torch.Generator) -> HyperLayer:
@@ -65,7 +60,10 @@ class HyperNetwork(nn.Module):
             return HyperLinear(layer, self.n, self.door, generator)
         raise SettingsError(f"there is no hyper-layer for {type(layer).__name__}")
 
-    @staticmethod
-    def _replace(network: nn.Module, name: str, layer: nn.Module) -> None:
-        parent, _, child = name.rpartition(".")
-        network.get_submodule(parent).set_submodule(child, layer)
+
+def _replace(network: nn.Module, old: nn.Module, new: nn.Module) -> None:
+    """Put `new` in the place of `old`, under every name: a layer that the network uses twice stays one layer."""
+    for name, module in list(network.named_modules(remove_duplicate=False)):
+        if module is old:
+            parent, _, child = name.rpartition(".")
+            network.get_submodule(parent).set_submodule(child, new)

@@ -41,7 +41,7 @@ def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:
     """
     if sharing not in SHARING:
         raise SettingsError(f"unknown sharing {sharing!r}; known: {', '.join(SHARING)}")
-    layers = list(model.named_modules())
+    layers = [(name, layer) for name, layer in model.named_modules() if layer is not model]
     linear = [name for name, layer in layers if isinstance(layer, nn.Linear)]
     chosen = [name for name in SHARING[sharing](layers) if name not in linear[-1:]]
     if not chosen:

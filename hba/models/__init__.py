@@ -9,7 +9,7 @@ from torch import nn
 
 from hba.errors import SettingsError
 from hba.models.resnet import resnet
-from hba.models.wide_resnet import WideResNet
+from hba.models.wide_resnet import WideResNet, check_depth_and_width
 
 MODELS: Mapping[str, Callable[[int], nn.Module]] = MappingProxyType(
     {
@@ -31,7 +31,7 @@ def find_model(name: str) -> Callable[[int], nn.Module]:
         return MODELS[name]
     if match := re.fullmatch(r"wrn-(\d+)-(\d+)", name):
         depth, width = int(match[1]), int(match[2])
-        WideResNet(depth, 1, 1)
+        check_depth_and_width(depth, width)
         return lambda n_classes: WideResNet(depth, width, n_classes)
     raise SettingsError(f"unknown model {name!r}; known: {', '.join(MODELS)}, or any wrn-<depth>-<width>")
 

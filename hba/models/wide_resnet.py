@@ -15,10 +15,7 @@ class WideResNet(nn.Module):
 
     def __init__(self, depth: int, width: int, n_classes: int) -> None:
         super().__init__()
-        if depth < 10 or (depth - 4) % 6 or width < 1:
-            raise SettingsError(
-                f"a wide ResNet needs depth 10, 16, 22, ... and width 1 or more, got {depth} and {width}"
-            )
+        check_depth_and_width(depth, width)
         blocks_per_stage = (depth - 4) // 6
         self.conv = _conv(3, 16, kernel_size=3)
         blocks: list[nn.Module] = []
@@ -37,6 +34,12 @@ class WideResNet(nn.Module):
         x = self.blocks(self.conv(x))
         x = F.relu(self.bn(x)).mean(dim=(2, 3))
         return self.linear(x)
+
+
+def check_depth_and_width(depth: int, width: int) -> None:
+    """Raise SettingsError unless there is a wide ResNet of that depth and width."""
+    if depth < 10 or (depth - 4) % 6 or width < 1:
+        raise SettingsError(f"a wide ResNet needs depth 10, 16, 22, ... and width 1 or more, got {depth} and {width}")
 
 
 class _Block(nn.Module):

@@ -67,7 +67,7 @@ class Operation:
         if self.magnitude_range is None or self.identity is None:
             return 1.0
         farthest = max(abs(end - self.identity) for end in self.magnitude_range)
-        return abs(magnitude - self.identity) / farthest
+        return abs(magnitude - self.identity) / farthest if farthest else 0.0
 
 
 def check_images(images: Tensor) -> None:

@@ -83,6 +83,11 @@ def search(
         return _Search(config, data, network, folder, observer).run()
 
 
+def finite_or_none(value: float | None) -> float | None:
+    """JSON has no word for infinity and not-a-number."""
+    return value if value is not None and math.isfinite(value) else None
+
+
 class _Search:
     """One search on its way: Algorithm 2's outer loop, with the books that are kept beside it."""
 
@@ -205,7 +210,7 @@ class _Search:
             "model": self.model_name,
             "settings": self.config.model_dump(),
             "epochs_finished": len(self.state.rows),
-            "val_loss": last["val_loss"],
+            "val_loss": finite_or_none(last["val_loss"]),
             "val_error_percent": last["val_error_percent"],
             "wall_seconds": round(self.state.seconds, 1),
             **environment(self.state.device),

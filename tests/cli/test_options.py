@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-import torch
 from click.testing import CliRunner, Result
 from hba.cli import main
 from PIL import Image
@@ -28,13 +27,8 @@ SMALL = ("--epochs", "2", "--batch-size", "8", "--model", "wrn-10-1", "--image-s
 
 
 @pytest.fixture(autouse=True)
-def quick_and_in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """One thread is many times faster for networks this small where the processor has other work too."""
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def run(*arguments: str) -> Result:

@@ -40,8 +40,8 @@ GEOMETRIC = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
 ENHANCERS = ("Contrast", "Color", "Brightness", "Sharpness")
 WITHOUT_MAGNITUDE = ("AutoContrast", "Invert", "Equalize")
 
-PHOTO_SIZES = ((96, 96), (97, 131), (130, 75))
-SMALL_SIZES = ((32, 32), (17, 23), (16, 24), (3, 3), (2, 5), (1, 29), (29, 1), (1, 1))
+PHOTO_SIZES = ((64, 64), (65, 91), (90, 51))
+SMALL_SIZES = ((24, 24), (17, 23), (16, 24), (3, 3), (2, 5), (1, 29), (29, 1), (1, 1))
 # Not round, so that hardly any sampled place falls on the border between two pixels.
 GEOMETRIC_MAGNITUDES = {
     "ShearX": (0.0713, 0.1937, 0.2991),

@@ -1,0 +1,337 @@
+"""The commands at work: what they write, what they print, and what can be done next."""
+
+import csv
+import json
+import re
+import shlex
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner, Result
+from hba.cli import main
+from PIL import Image
+from test_options import SMALL, make_images, refusal_of, run, small_schedule
+
+import hba
+from hba.config import EvaluationConfig, SearchConfig
+from hba.measure import Measured
+from hba.train import Trained
+
+POLICIES = Path(__file__).parents[2] / "policies"
+RUN_FILES = {"policy.json", "config.json", "metrics.csv", "checkpoint.pt"}
+NOT_PLAIN = re.compile(r"[\x1b\r\x08]|[\u2801-\u28ff]|\d/s\b|\d%")
+"""Escape codes, carriage returns, spinners, rates and shares of a progress bar."""
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    """A search on a folder of 24 images, and where it was."""
+    folder = tmp_path_factory.mktemp("searched")
+    make_images(folder / "images")
+    arguments = ["search", str(folder / "images"), "--out", str(folder / "run"), "--seed", "3", *SMALL]
+    return CliRunner().invoke(main, arguments), folder
+
+
+def said(result: Result) -> list[str]:
+    """The lines of a command that went well and printed plain lines only."""
+    assert (result.exit_code, result.stderr) == (0, ""), repr(result.exception) + result.stderr
+    assert not NOT_PLAIN.search(result.stdout)
+    return result.stdout.splitlines()
+
+
+def test_a_search_prints_a_line_per_epoch_and_what_it_found(searched: tuple[Result, Path]) -> None:
+    lines = said(searched[0])
+    # 24 images, of which 5 are for the test and 4 for validation: one batch of 8 an epoch, and a lambda step after 2.
+    assert re.fullmatch(r"epoch 1/2: train loss \d\.\d{3}, val loss \d\.\d{3}", lines[0])
+    assert re.fullmatch(r"epoch 2/2: train loss \d\.\d{3}, lambda loss \d\.\d{3}, val loss \d\.\d{3}", lines[1])
+    assert lines[2] == "Strongest operations after epoch 2 (mean over copies):"
+    schedule = hba.load_policy(searched[1] / "run")
+    for line in lines[3:8]:
+        name, probability = re.findall(r"^  (\w+) +probability (\d\.\d\d)", line)[0]
+        columns = [index for index, column in enumerate(schedule.space.names) if column.startswith(f"{name}.")]
+        first_copy, second_copy = schedule.values[-1][columns[0]], schedule.values[-1][columns[len(columns) // 2]]
+        assert float(probability) == pytest.approx((first_copy + second_copy) / 2, abs=0.0051)
+    assert lines[8].startswith("Validation error of the search network: ")
+    assert len(lines) == 12
+
+
+def test_a_search_leaves_four_files_with_its_settings_and_numbers(searched: tuple[Result, Path]) -> None:
+    out = searched[1] / "run"
+    assert {path.name for path in out.iterdir()} == RUN_FILES
+    settings = json.loads((out / "config.json").read_text(encoding="utf-8"))
+    assert settings["data"] == str(searched[1] / "images")
+    assert [settings[name] for name in ("epochs", "batch_size", "model", "image_size", "seed")] == [
+        2, 8, "wrn-10-1", 8, 3,
+    ]  # fmt: skip
+    assert SearchConfig.make(settings).model_dump() == settings
+    schedule = json.loads((out / "policy.json").read_text(encoding="utf-8"))
+    origin = schedule["provenance"]
+    assert (schedule["epochs"], len(schedule["values"])) == (2, 2)
+    assert (origin["dataset"], origin["class_names"]) == (settings["data"], ["cats", "dogs"])
+    assert (origin["train_images"], origin["val_images"], origin["image_size"]) == (15, 4, 8)
+    assert origin["settings"] == settings
+    with (out / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["epoch"] for row in rows] == ["1", "2"]
+    for number, row in enumerate(rows):
+        losses = re.findall(r"loss (\d\.\d{3})", searched[0].stdout.splitlines()[number])
+        written = [row[name] for name in ("train_loss", "lambda_loss", "val_loss") if row[name]]
+        assert losses == [f"{float(loss):.3f}" for loss in written]
+
+
+def test_the_printed_next_command_evaluates_what_was_found(searched: tuple[Result, Path]) -> None:
+    result, folder = searched
+    *_, says, command = result.stdout.splitlines()
+    assert says == "Next, see whether it helps:"
+    program, *arguments = shlex.split(command)
+    assert program == "hba"
+    assert arguments == ["evaluate", str(folder / "run" / "policy.json")]
+    lines = said(run(*arguments, "--seeds", "2"))
+    content = json.loads(Path("runs/evaluate-1/results.json").read_text(encoding="utf-8"))
+    assert (content["train_images"], content["test_images"]) == (19, 5)
+    assert EvaluationConfig.make(content["settings"]).model_dump() == content["settings"]
+    assert [content["settings"][name] for name in ("epochs", "batch_size", "model", "image_size", "seeds")] == [
+        2, 8, "wrn-10-1", 8, 2,
+    ]  # fmt: skip
+    errors = {row["name"]: row["test_error_percent"] for row in content["rows"]}
+    assert list(errors) == ["run", "none"]
+    assert lines[:4] == [
+        f"{name}, seed {seed}: test error {errors[name][seed]:.2f} %" for seed in (0, 1) for name in ("run", "none")
+    ]
+    for row in content["rows"]:
+        (table_row,) = [line for line in lines if re.match(rf"│ {row['name']} ", line)]
+        assert f" {row['mean']:.2f} % " in table_row
+        assert f" {row['std']:.2f} % " in table_row
+    assert lines[-1] == "Results: runs/evaluate-1/results.json"
+
+
+@pytest.mark.parametrize("name", ["a b", "it's", "run [red]", "run [/red]", "x:smile:y"])
+def test_paths_are_printed_as_they_are(searched: tuple[Result, Path], name: str, tmp_path: Path) -> None:
+    images, out = searched[1] / "images", tmp_path / name
+    lines = said(run("search", str(images), "--out", str(out), *SMALL, "--epochs", "1"))
+    assert shlex.split(lines[-1])[-1] == str(out / "policy.json")
+    assert any(line.startswith(f"Schedule: {out / 'policy.json'} (") for line in lines)
+    lines = said(run("show", str(out)))
+    assert lines[-1] == f"Picture: {out / 'policy.png'}"
+    assert lines[0].strip().startswith(f"{out}: 1 epochs;")
+
+
+def test_runs_are_numbered_where_no_folder_is_given(tmp_path: Path) -> None:
+    make_images(tmp_path / "pets")
+    for number in (1, 2):
+        lines = said(run("search", "pets", *SMALL, "--epochs", "1"))
+        assert lines[-1] == f"  hba evaluate runs/pets-{number}/policy.json"
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"pets-1", "pets-2"}
+
+
+def test_a_long_search_prints_few_lines(searched: tuple[Result, Path]) -> None:
+    lines = said(run("search", str(searched[1] / "images"), "--out", "long", *SMALL, "--epochs", "35"))
+    epochs = [int(re.findall(r"^epoch (\d+)/35: ", line)[0]) for line in lines if line.startswith("epoch ")]
+    assert epochs == list(range(3, 36, 3))
+
+
+def test_a_folder_with_a_run_is_refused_and_kept(searched: tuple[Result, Path]) -> None:
+    images, out = str(searched[1] / "images"), searched[1] / "run"
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    message = refusal_of("search", images, "--out", str(out), *SMALL)
+    assert message == f"{out} already holds a run: add --resume to go on with it, or choose another --out"
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--epochs", "3"], {"epochs 2 (given 3)"}),
+        (["--learning-rate", "0.5"], {"learning_rate 0.05 (given 0.5)"}),
+        (["--skip-broken"], {"skip_broken False (given True)"}),
+        (["--seed", "4", "--model", "wrn-16-2"], {"seed 3 (given 4)", "model 'wrn-10-1' (given 'wrn-16-2')"}),
+    ],
+)
+def test_resuming_with_other_settings_is_refused_by_name(
+    searched: tuple[Result, Path], options: list[str], named: set[str]
+) -> None:
+    out = searched[1] / "run"
+    message = refusal_of("search", "--out", str(out), "--resume", *options)
+    before, differences = message.split(" has ")
+    assert before == f"a resumed run keeps its settings; {out}"
+    assert set(differences.split(", ")) == named
+
+
+def test_a_finished_run_can_be_resumed_with_the_same_settings(searched: tuple[Result, Path]) -> None:
+    policy = searched[1] / "run" / "policy.json"
+    before = hba.load_policy(policy).values
+    said(run("search", str(searched[1] / "images"), "--out", str(searched[1] / "run"), "--resume", *SMALL))
+    np.testing.assert_array_equal(hba.load_policy(policy).values, before)
+
+
+@pytest.mark.parametrize("file", ["config.json", "checkpoint.pt"])
+def test_a_broken_run_is_refused_by_its_file(searched: tuple[Result, Path], file: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert run("search", str(searched[1] / "images"), "--out", str(out), *SMALL).exit_code == 0
+    (out / file).write_bytes(b"broken")
+    assert refusal_of("search", "--out", str(out), "--resume").startswith(f"{out / file} cannot be read")
+
+
+def refusal_in(result: Result) -> str:
+    """The one line with which a command ends that may have printed some progress."""
+    assert (type(result.exception), result.exit_code) == (SystemExit, 2), repr(result.exception)
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("hba: error: ")
+    return line.removeprefix("hba: error: ")
+
+
+@pytest.mark.parametrize("command", [["search"], ["evaluate", "digits"]], ids=["search", "evaluate"])
+def test_a_file_in_the_place_of_the_run_folder_is_refused(searched: tuple[Result, Path], command: list[str]) -> None:
+    Path("a file").write_text("mine")
+    message = refusal_in(run(*command, str(searched[1] / "images"), "--out", "a file", *SMALL))
+    assert message.startswith("cannot write a file/")
+    assert Path("a file").read_text() == "mine"
+
+
+def test_ctrl_c_ends_a_search_after_its_step_and_the_printed_command_goes_on(
+    searched: tuple[Result, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = str(searched[1] / "images")
+    handler = signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patch:
+        patch.setattr("hba.cli.search._Terminal.step_done", lambda *_: signal.raise_signal(signal.SIGINT))
+        result = run("search", images, "--out", "run", "--seed", "3", *SMALL)
+    assert (result.exit_code, result.stderr) == (130, "")
+    says, command = result.stdout.splitlines()[-2:]
+    assert says == "Stopped after 1 epochs; go on with:"
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert hba.load_policy("run").epochs == 1
+    said(run(*shlex.split(command)[1:]))
+    np.testing.assert_array_equal(hba.load_policy("run").values, hba.load_policy(searched[1] / "run").values)
+
+
+def test_ctrl_c_in_an_evaluation_keeps_the_trainings_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = iter([12.5])
+
+    def trained(*_: object) -> Trained:
+        for error in errors:
+            return Trained(torch.nn.Identity(), Measured(0.0, error))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hba.evaluation.train", trained)
+    result = run("evaluate", "digits", "--out", "out", "--epochs", "1")
+    assert (result.exit_code, result.stdout) == (130, "digits, seed 0: test error 12.50 %\n")
+    assert result.stderr == "stopped; the trainings that ended are in out/results.json\n"
+    assert json.loads(Path("out/results.json").read_text())["rows"][0]["test_error_percent"] == [12.5]
+    result = run("evaluate", "digits", "--out", "other", "--epochs", "1")
+    assert (result.exit_code, result.stdout, result.stderr.strip()) == (130, "", "stopped")
+
+
+def test_a_training_that_diverges_is_one_line(searched: tuple[Result, Path]) -> None:
+    images, options = str(searched[1] / "images"), ["--learning-rate", "1e30", *SMALL]
+    remedy = "try a learning rate below 1e+30"
+    # The first step's loss is that of the network as it was made; each epoch of this search has one step.
+    message = refusal_in(run("search", images, "--out", "run", *options))
+    assert message == f"the loss of epoch 2 is not finite; the 1 epochs before it are in run/policy.json; {remedy}"
+    assert hba.load_policy("run").epochs == 1
+    message = refusal_in(run("evaluate", "digits", images, "--out", "results", *options))
+    assert message == f"the loss of epoch 1 is not finite; {remedy}"
+
+
+@pytest.mark.parametrize("kind", ["empty", "text", "cut off"])
+def test_a_broken_image_is_named_and_can_be_skipped(kind: str, tmp_path: Path) -> None:
+    make_images(tmp_path / "images" / "train")
+    make_images(tmp_path / "images" / "test", 3)
+    broken = tmp_path / "images" / "train" / "dogs" / "7.png"
+    broken.write_bytes({"empty": b"", "text": b"no image", "cut off": broken.read_bytes()[:300]}[kind])
+    message = refusal_of("search", "images", "--out", "run", *SMALL)
+    assert message.startswith(f"cannot read the image {broken} (")
+    assert message.endswith("; mend or remove it, or use --skip-broken")
+    assert not Path("run").exists()
+    said(run("search", "images", "--out", "run", "--skip-broken", *SMALL))
+    origin = hba.load_policy("run").provenance
+    assert (origin["skipped_images"], origin["train_images"] + origin["val_images"]) == (1, 23)
+    said(run("evaluate", "run", "--seeds", "1", "--out", "evaluated"))
+    content = json.loads(Path("evaluated/results.json").read_text())
+    assert (content["train_images"], content["test_images"]) == (23, 6)
+
+
+def png_size(path: Path) -> tuple[int, int]:
+    with Image.open(path) as image:
+        image.load()
+        assert image.format == "PNG"
+        return image.size
+
+
+@pytest.mark.parametrize(
+    ("argument", "options", "picture"),
+    [
+        ("a.json", [], "a.png"),
+        ("run", [], "run/policy.png"),
+        ("run/policy.json", [], "run/policy.png"),
+        ("digits", [], "digits.png"),
+        ("a.json", ["--out", "new/b.png"], "new/b.png"),
+    ],
+)
+def test_show_draws_a_picture_beside_the_schedule(argument: str, options: list[str], picture: str) -> None:
+    small_schedule().save("a.json")
+    small_schedule().save("run/policy.json")
+    lines = said(run("show", argument, *options))
+    assert lines[-1] == f"Picture: {picture}"
+    assert [path.as_posix() for path in Path().rglob("*.png")] == [picture]
+    width, height = png_size(Path(picture))
+    assert width > height > 200
+
+
+def test_show_prints_each_operation_at_its_key_epochs() -> None:
+    small_schedule().save("a.json")
+    lines = said(run("show", "a.json"))
+    assert lines[0].strip().startswith("a.json: 2 epochs; means over 1 copies")
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
+    # Strengths in the last epoch: 0.75 24/30 of Rotate, 0.125 of Invert.
+    assert rows == [["Rotate", "0.25", "0.75", "3", "24", "degrees"], ["Invert", "0.50", "0.12", "-", "-", "-"]]
+
+
+def test_apply_writes_a_grid_that_the_seed_decides() -> None:
+    small_schedule().save("a.json")
+    make_images(Path("images"), 1)
+    sizes, files = [], []
+    for number, options in enumerate((["--seed", "1"], ["--seed", "1"], ["--seed", "2"], ["--copies", "2"])):
+        picture = f"{number}.png"
+        result = run("apply", "a.json", "images/cats/0.png", "images/dogs/0.png", "--out", picture, *options)
+        assert said(result) == [f"Picture: {picture}"]
+        sizes.append(png_size(Path(picture)))
+        files.append(Path(picture).read_bytes())
+    assert files[0] == files[1] != files[2]
+    # Nine cells in a row, or three.
+    assert sizes[0][0] == pytest.approx(3 * sizes[3][0], rel=0.05)
+    assert sizes[0][1] == sizes[3][1]
+
+
+def test_apply_takes_the_last_epoch_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_schedule(image_size=24).save("a.json")
+    make_images(Path("images"), 1)
+    drawn: list[tuple[int, int, tuple[int, ...]]] = []
+    monkeypatch.setattr(
+        "hba.cli.apply.draw_augmented",
+        lambda schedule, images, path, *, epoch, n_copies, seed: drawn.append((epoch, n_copies, images[0].shape)),
+    )
+    said(run("apply", "a.json", "images/cats/0.png", "--out", "b.png"))
+    said(run("apply", "a.json", "images/cats/0.png", "--out", "b.png", "--epoch", "1", "--image-size", "40"))
+    assert drawn == [(1, 8, (3, 24, 24)), (0, 8, (3, 40, 40))]
+
+
+def test_policies_lists_the_shipped_schedules_with_their_origin() -> None:
+    lines = said(run("policies"))
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
+    expected = []
+    for path in sorted(POLICIES.glob("*.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        origin = content["provenance"]
+        error, seconds = f"{origin['val_error_percent']:.2f} %", str(origin["wall_seconds"])
+        expected.append([path.stem, origin["dataset"], origin["model"], str(content["epochs"]), error, seconds])
+    assert rows == expected
+    assert rows
