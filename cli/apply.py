@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 import hba
+from hba.data.config import FOLDER_IMAGE_SIZE
 from hba.data.folder import DECODE_ERRORS, read_image
-from hba.data.load import DEFAULT_IMAGE_SIZE
 from hba.errors import DataError, SettingsError
 from hba.pictures import draw_augmented
 
@@ -17,7 +17,7 @@ from hba.pictures import draw_augmented
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The PNG file to write.")
 @click.option("--epoch", type=int, help="Which epoch's policy, counted from 1. [default: the last]")
 @click.option("--copies", type=click.IntRange(1, 32), default=8, show_default=True, help="Augmented copies per image.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Decides the draws.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Decides the draws.")
 @click.option("--image-size", type=click.IntRange(8, 1024), help="Side in pixels. [default: as in the search]")
 def apply(
     schedule: str,
@@ -33,7 +33,8 @@ def apply(
     epoch = loaded.epochs if epoch is None else epoch
     if not 1 <= epoch <= loaded.epochs:
         raise SettingsError(f"--epoch must lie in [1, {loaded.epochs}], got {epoch}")
-    size = image_size or loaded.provenance.get("image_size", DEFAULT_IMAGE_SIZE)
+    searched_size = loaded.provenance.get("image_size")
+    size = image_size or (searched_size if isinstance(searched_size, int) else FOLDER_IMAGE_SIZE)
     pixels = []
     for path in images:
         try:

@@ -5,12 +5,14 @@ from typing import Any
 
 import click
 from rich.table import Table
+from rich.text import Text
 
 import hba
-from hba.config import EvaluationConfig
+from hba.config import INHERITED, EvaluationConfig
+from hba.errors import HbaError
 
 from .options import given, settings_options
-from .terminal import ProgressBar, console, new_run_folder, percent
+from .terminal import ProgressBar, console, data_line, percent, run_folder
 
 
 @click.command()
@@ -23,7 +25,9 @@ from .terminal import ProgressBar, console, new_run_folder, percent
     help="Comma-separated: none (the baseline augmentation alone), schedule files, names of shipped schedules.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for results.json. [default: a new one in runs/]")
-@settings_options(EvaluationConfig, without=("data",))
+@settings_options(
+    EvaluationConfig, without=("data", "val_size"), default_texts=dict.fromkeys(INHERITED, "as in the search")
+)
 def evaluate(schedule: str, data: str | None, against: str, out: Path | None, **options: Any) -> None:
     """Train with SCHEDULE and without, and compare the test errors after the last epoch.
 
@@ -31,19 +35,17 @@ def evaluate(schedule: str, data: str | None, against: str, out: Path | None, **
     is as in the search that made the schedule. Training uses all images but the test split; networks never see the
     test split before their last epoch is over.
     """
-    out = out or new_run_folder("evaluate")
     others = [name.strip() for name in against.split(",") if name.strip()]
-    with ProgressBar() as bar:
+    with run_folder(out, "evaluate") as folder, ProgressBar() as bar:
         observer = _Terminal(bar)
         try:
-            result = hba.evaluate(schedule, data, against=others, out=out, observer=observer, **given(options))
-        except KeyboardInterrupt:
-            if not observer.n_done:
-                raise
-            click.echo(f"stopped; the trainings that ended are in {out / 'results.json'}", err=True)
-            raise SystemExit(130) from None
+            result = hba.evaluate(schedule, data, against=others, out=folder, observer=observer, **given(options))
+        except (KeyboardInterrupt, HbaError):
+            if observer.n_done:
+                click.echo(f"trainings that ended: {observer.n_done}, in {folder / 'results.json'}", err=True)
+            raise
     _print_table(result)
-    console().print(f"Results: {out / 'results.json'}")
+    console().print(f"Results: {folder / 'results.json'}")
 
 
 class _Terminal(hba.EvaluationObserver):
@@ -57,6 +59,9 @@ class _Terminal(hba.EvaluationObserver):
         if done == 1:
             self.bar.begin("reading images", 0, total, "images")
         self.bar.advance_to(done)
+
+    def data_ready(self, train_images: int, test_images: int, n_classes: int, skipped_images: int) -> None:
+        click.echo(data_line({"training": train_images, "test": test_images}, n_classes, skipped_images))
 
     def started(self, config: EvaluationConfig, n_trainings: int, steps_per_training: int) -> None:
         self.n_trainings = n_trainings
@@ -79,8 +84,10 @@ class _Terminal(hba.EvaluationObserver):
 def _print_table(result: hba.EvaluationResult) -> None:
     config = result.config
     table = Table(
-        title=f"Test error after the last of {config.epochs} epochs: {config.model} on {Path(config.data).name}, "
-        f"{result.train_images} training and {result.test_images} test images"
+        title=Text(
+            f"Test error after the last of {config.epochs} epochs: {config.model} on {Path(config.data).name}, "
+            f"{result.train_images} training and {result.test_images} test images"
+        )
     )
     table.add_column("schedule", overflow="fold")
     for heading in ("mean", "std over seeds", "seeds", "each seed"):

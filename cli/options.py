@@ -2,7 +2,7 @@
 
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -14,14 +14,17 @@ TYPES = (bool, int, float, str)
 
 
 def settings_options(
-    settings: type[pydantic.BaseModel], *, without: tuple[str, ...] = ()
+    settings: type[pydantic.BaseModel], *, without: tuple[str, ...] = (), default_texts: Mapping[str, str]
 ) -> Callable[[Command], Command]:
-    """An option --field-name for each field but those of `without`; what is not given stays None."""
+    """An option --field-name for each field but those of `without`; what is not given stays None.
+
+    default_texts: what the help says of a default that is not the field's own.
+    """
 
     def decorate(command: Command) -> Command:
         for name, field in reversed(settings.model_fields.items()):
             if name not in without:
-                command = _option(name, field)(command)
+                command = _option(name, field, default_texts.get(name, field.default))(command)
         return command
 
     return decorate
@@ -32,13 +35,13 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _option(name: str, field: FieldInfo) -> Callable[[Command], Command]:
+def _option(name: str, field: FieldInfo, default: Any) -> Callable[[Command], Command]:
     flag = "--" + name.replace("_", "-")
     kind = _plain_type(field.annotation)
     help_text = (field.description or "").rstrip(".")
     if kind is bool:
         return click.option(f"{flag}/--no-{flag[2:]}", default=None, help=f"{help_text}.")
-    shown = f" [default: {field.default}]" if field.default is not None else ""
+    shown = f" [default: {default}]" if default is not None else ""
     return click.option(flag, type=kind, default=None, metavar=kind.__name__.upper(), help=f"{help_text}.{shown}")
 
 

@@ -16,10 +16,16 @@ from hba.presets import PRESETS
 from hba.summary import summarize
 
 from .options import given, settings_options
-from .terminal import ProgressBar, console, new_run_folder, percent
+from .terminal import ProgressBar, console, data_line, percent, run_folder
 
 N_LINES = 10
 N_STRONGEST = 5
+DEFAULT_TEXTS = {
+    name: f"by dataset, else {SearchConfig.model_fields[name].default}"
+    for settings in PRESETS.values()
+    for name in settings
+    if SearchConfig.model_fields[name].default is not None
+}
 
 
 @click.command()
@@ -29,7 +35,7 @@ N_STRONGEST = 5
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run. [default: a new one in runs/]")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out, with its settings.")
-@settings_options(SearchConfig, without=("data",))
+@settings_options(SearchConfig, without=("data",), default_texts=DEFAULT_TEXTS)
 def search(data: str | None, preset: str | None, out: Path | None, resume: bool, **options: Any) -> None:
     """Search a schedule of augmentations for DATA: digits (the default), cifar10, cifar100, svhn, fashionmnist, or a
     folder DIR/<class>/*.png, or DIR/train/<class>/*.png with optional DIR/val and DIR/test.
@@ -38,16 +44,15 @@ def search(data: str | None, preset: str | None, out: Path | None, resume: bool,
         raise SettingsError("--resume needs --out, the folder of the run to go on with")
     if resume and preset is not None:
         raise SettingsError("--resume keeps the settings of the run; leave --preset away")
-    if out is None:
-        settings = given({"data": data, **options})
-        out = new_run_folder(Path(SearchConfig.from_preset(settings, preset).data).name)
-    with ProgressBar() as bar:
-        observer = _Terminal(bar)
-        try:
-            result = hba.search(data, preset=preset, out=out, resume=resume, observer=observer, **given(options))
-        finally:
-            observer.restore_signals()
-    _report(result, out)
+    name = "" if out is not None else Path(SearchConfig.from_preset(given({"data": data, **options}), preset).data).name
+    with run_folder(out, name) as folder:
+        with ProgressBar() as bar:
+            observer = _Terminal(bar)
+            try:
+                result = hba.search(data, preset=preset, out=folder, resume=resume, observer=observer, **given(options))
+            finally:
+                observer.restore_signals()
+        _report(result, folder)
     if not result.finished:
         raise SystemExit(130)
 
@@ -65,6 +70,9 @@ class _Terminal(hba.SearchObserver):
         if done == 1:
             self.bar.begin("reading images", 0, total, "images")
         self.bar.advance_to(done)
+
+    def data_ready(self, train_images: int, val_images: int, n_classes: int, skipped_images: int) -> None:
+        click.echo(data_line({"training": train_images, "validation": val_images}, n_classes, skipped_images))
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
         self.n_epochs = n_epochs
@@ -114,9 +122,10 @@ def _report(result: hba.SearchResult, out: Path) -> None:
         magnitude = f", magnitude {summary.magnitude[0]:.3g} {summary.operation.unit}" if summary.magnitude else ""
         printer.print(f"  {summary.operation.name:<13} probability {summary.probability[0]:.2f}{magnitude}")
     measured = [metrics for metrics in result.metrics if metrics["val_error_percent"] is not None]
+    first, last = measured[0], measured[-1]
     printer.print(
-        f"Validation error of the search network: {percent(measured[0]['val_error_percent'])} after the first epoch, "
-        f"{percent(measured[-1]['val_error_percent'])} after epoch {measured[-1]['epoch']}"
+        f"Validation error of the search network: {percent(first['val_error_percent'])} after epoch {first['epoch']}, "
+        f"{percent(last['val_error_percent'])} after epoch {last['epoch']}"
     )
     policy = out / "policy.json"
     printer.print(f"Schedule: {policy} ({result.metrics[-1]['seconds']:.0f} s)")

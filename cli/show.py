@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 from rich.table import Table
+from rich.text import Text
 
 import hba
 from hba.pictures import draw_schedule
@@ -32,9 +33,8 @@ def show(schedule: str, out: Path | None) -> None:
             else Path(f"{schedule}.png")
         )
     epochs = key_epochs(loaded)
-    table = Table(
-        title=f"{schedule}: {loaded.epochs} epochs; means over {loaded.space.copies} copies, strongest last epoch first"
-    )
+    title = f"{schedule}: {loaded.epochs} epochs; means over {loaded.space.copies} copies, strongest last epoch first"
+    table = Table(title=Text(title))
     table.add_column("operation")
     for quantity in ("prob.", "magn."):
         for epoch in epochs:

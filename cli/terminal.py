@@ -1,7 +1,9 @@
 """What the commands share in printing: a console, a progress bar that is only there in a terminal, run folders."""
 
+import contextlib
 import itertools
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -9,15 +11,17 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from hba.errors import RunError
+
 RUNS = Path("runs")
 PLAIN_WIDTH = 110
 
 
 def console() -> Console:
     """Prints to standard output; tables keep their width where it is not a terminal."""
-    return Console(
-        width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False, soft_wrap=not sys.stdout.isatty()
-    )
+    is_terminal = sys.stdout.isatty()
+    width = None if is_terminal else PLAIN_WIDTH
+    return Console(markup=False, emoji=False, highlight=False, width=width, soft_wrap=not is_terminal)
 
 
 class ProgressBar:
@@ -26,7 +30,7 @@ class ProgressBar:
     def __init__(self) -> None:
         self.visible = sys.stderr.isatty()
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
             TaskProgressColumn(),
             TextColumn("{task.fields[rate]}"),
@@ -61,9 +65,42 @@ class ProgressBar:
         self._progress.update(self._task, completed=done, rate=rate)
 
 
-def new_run_folder(name: str) -> Path:
-    """runs/<name>-<number>, the first number that is free."""
-    return next(path for number in itertools.count(1) if not (path := RUNS / f"{name}-{number}").exists())
+@contextlib.contextmanager
+def run_folder(out: Path | None, name: str) -> Iterator[Path]:
+    """`out`, or else runs/<name>-<number> with the first number that is free.
+
+    The new folder is made at once, so that two commands never share one; if nothing came to lie in it, it goes again.
+    """
+    if out is not None:
+        yield out
+        return
+    path = _claim(name)
+    try:
+        yield path
+    finally:
+        with contextlib.suppress(OSError):
+            path.rmdir()
+            RUNS.rmdir()
+
+
+def _claim(name: str) -> Path:
+    for number in itertools.count(1):
+        path = RUNS / f"{name}-{number}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise RunError(f"cannot make {path}: {error.strerror}; choose another place with --out") from None
+        return path
+    raise AssertionError("numbers do not end")
+
+
+def data_line(counts: Mapping[str, int], n_classes: int, skipped_images: int) -> str:
+    """`200 training and 500 validation images of 10 classes`, and how many files could not be read, if any."""
+    parts = " and ".join(f"{count} {part}" for part, count in counts.items())
+    skipped = f"; {skipped_images} could not be read and were left out" if skipped_images else ""
+    return f"{parts} images of {n_classes} classes{skipped}"
 
 
 def percent(value: float | None) -> str:

@@ -1,5 +1,11 @@
 """Hypernetwork-Based Augmentation: search a data-augmentation schedule for your own images in one training."""
 
+import os
+
+# PyTorch's threads spin while they wait for each other. Where another program wants a core too, a search is then
+# several times slower than with threads that give their core away. Works only before torch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 from hba.errors import HbaError
 from hba.evaluation import EvaluationObserver, EvaluationResult, evaluate
 from hba.hypernet import HyperNetwork
@@ -7,6 +13,8 @@ from hba.library import load_policy, policy_names
 from hba.operations import OPERATIONS, Operation
 from hba.policy import Policy
 from hba.schedule import Schedule
+
+# The function takes the place of the package in this namespace; `from hba.search.state import ...` works as ever.
 from hba.search import SearchObserver, SearchResult, search
 from hba.space import SearchSpace
 from hba.transform import PolicyTransform

@@ -2,6 +2,7 @@
 dashes, on the command line.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from pydantic import AfterValidator, Field
 
 from hba.data.baseline import BASELINES, Baseline
 from hba.data.config import DataConfig, Seed, Size, resolved_data
+from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
 from hba.models import find_model
@@ -44,8 +46,8 @@ class _TrainingConfig(DataConfig):
     """Network: wrn-<depth>-<width>, resnet-18, resnet-50, or these with -small for small images."""
     epochs: Size = 200
     """Passes over the training images."""
-    batch_size: Size = 128
-    """Images per step."""
+    batch_size: Annotated[int, Field(ge=2)] = 128
+    """Images per step; BatchNorm needs 2."""
     learning_rate: Positive = 0.05
     """Initial learning rate of the weights, decayed to 0 by a cosine."""
     weight_decay: NotNegative = 0.005
@@ -61,7 +63,7 @@ class _TrainingConfig(DataConfig):
 
     def baseline(self) -> Baseline:
         """The dataset's baseline augmentation, with what is set here in its place."""
-        own = BASELINES.get(self.data, Baseline())
+        own = BASELINES.get(self.data, Baseline()).scaled(self.side / NATIVE_IMAGE_SIZES.get(self.data, self.side))
         return Baseline(
             own.flip if self.flip is None else self.flip,
             own.crop_padding if self.crop_padding is None else self.crop_padding,
@@ -97,6 +99,11 @@ class SearchConfig(_TrainingConfig):
         preset = preset or (DEFAULT_PRESETS.get(data) if isinstance(data, str) else None)
         return cls.make({**(find_preset(preset) if preset else {}), "data": data, **settings})
 
+    def resolved(self) -> "SearchConfig":
+        """The same settings with the image size and the baseline that they stand for written out."""
+        baseline = self.baseline()
+        return self.model_copy(update={"image_size": self.side, **dataclasses.asdict(baseline)})
+
 
 class EvaluationConfig(_TrainingConfig):
     """A policy evaluation. It trains on all images that are not test, or on train_size of them."""
@@ -112,23 +119,38 @@ class EvaluationConfig(_TrainingConfig):
         what belongs to the searched images (their size and split, the baseline) is left at its default.
         """
         settings = resolved_data(settings)
-        data = settings.get("data", searched.get("data", "digits"))
-        kept = _OF_TRAINING if data != searched.get("data") else (*_OF_TRAINING, *_OF_IMAGES)
+        if "val_size" in settings:
+            raise SettingsError("an evaluation has no validation split; leave val_size away")
+        searched_on = searched.get("data", "digits")
+        data = settings.get("data", searched_on)
+        # A folder may have moved since; what it is split and resized by must then stay the same.
+        alike = data == searched_on or not {data, searched_on} & set(DATASET_NAMES)
+        kept = INHERITED if alike else _OF_TRAINING
+        if "model" not in settings and searched.get("model", "") is None:
+            raise SettingsError("the schedule was searched with a network of your own; choose a model to evaluate with")
         inherited = {name: searched[name] for name in kept if name in searched}
         return cls.make({**inherited, **EVALUATION_SETTINGS.get(data, {}), "data": data, **settings})
 
 
-_OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate", "weight_decay", "device")
+_OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate", "weight_decay")
 _OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken", "flip", "crop_padding", "cutout_size")
+INHERITED = (*_OF_TRAINING, *_OF_IMAGES)
+"""Settings that an evaluation takes from the search of its schedule unless it is told otherwise."""
 
 
 def find_device(name: str) -> torch.device:
-    """The device of that name; `auto` is a CUDA GPU where there is one. SettingsError where there is no such device."""
+    """The device of that name; `auto` is a CUDA GPU where there is one.
+
+    SettingsError where there is no such device, and for kinds that nobody has tried.
+    """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
+        if device.type not in ("cpu", "cuda"):
+            raise SettingsError("must be auto, cpu or cuda")
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise SettingsError(f"device {name!r} cannot be used ({str(error).splitlines()[0]}); try auto or cpu") from None
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise SettingsError(f"device {name!r} cannot be used ({reason}); try auto or cpu") from None
     return device

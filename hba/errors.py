@@ -1,5 +1,8 @@
 """Errors that a user can act on. The command line prints each as one line and exits with code 2."""
 
+import contextlib
+from collections.abc import Iterator
+
 
 class HbaError(Exception):
     """Base of every error raised for a user's mistake or a run that cannot go on."""
@@ -23,3 +26,17 @@ class RunError(HbaError, RuntimeError):
 
 class DivergedError(HbaError, ArithmeticError):
     """A loss is no longer finite."""
+
+
+@contextlib.contextmanager
+def explained_memory_errors() -> Iterator[None]:
+    """Turn PyTorch's report of a full GPU into a RunError that says what to do."""
+    import torch
+
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        reason = str(error).splitlines()[0]
+        raise RunError(
+            f"the device's memory is full ({reason}); try a smaller batch_size, model or image_size"
+        ) from None

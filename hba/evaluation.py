@@ -11,7 +11,7 @@ import torch
 
 from hba.config import EvaluationConfig, find_device
 from hba.data.load import EvaluationData, load_evaluation_data
-from hba.errors import RunError, SettingsError
+from hba.errors import RunError, SettingsError, explained_memory_errors
 from hba.files import write_text
 from hba.library import load_policy
 from hba.provenance import environment
@@ -50,6 +50,7 @@ class EvaluationResult:
     config: EvaluationConfig
     train_images: int
     test_images: int
+    skipped_images: int
     environment: Mapping[str, Any]
 
     def save(self, path: Path) -> None:
@@ -60,6 +61,7 @@ class EvaluationResult:
             "settings": self.config.model_dump(),
             "train_images": self.train_images,
             "test_images": self.test_images,
+            "skipped_images": self.skipped_images,
             **self.environment,
         }
         write_text(path, json.dumps(content, indent=2) + "\n")
@@ -70,6 +72,9 @@ class EvaluationObserver:
 
     def images_read(self, done: int, total: int) -> None:
         """So many of the images have been read."""
+
+    def data_ready(self, train_images: int, test_images: int, n_classes: int, skipped_images: int) -> None:
+        """All images are read; so many files could not be, and were left out."""
 
     def started(self, config: EvaluationConfig, n_trainings: int, steps_per_training: int) -> None:
         """The first training follows."""
@@ -102,13 +107,16 @@ def evaluate(
     main = next(iter(entries.values()))
     if data is not None:
         settings["data"] = data.name if isinstance(data, EvaluationData) else data
-    searched = main.provenance.get("settings", {}) if main is not None else {}
+    searched = main.provenance.get("settings") if main is not None else None
+    searched = searched if isinstance(searched, dict) else {}
     config = EvaluationConfig.like_search(searched, settings)
     results_path = None if out is None else Path(out) / RESULTS_NAME
     if results_path is not None and results_path.exists():
         raise RunError(f"{results_path} is there already: choose another --out")
     if not isinstance(data, EvaluationData):
         data = load_evaluation_data(config, observer.images_read)
+    skipped = len(data.train.skipped) + len(data.test.skipped)
+    observer.data_ready(len(data.train), len(data.test), len(data.class_names), skipped)
     return _train_all(config, data, entries, results_path, observer)
 
 
@@ -120,13 +128,13 @@ def _train_all(
     observer: EvaluationObserver,
 ) -> EvaluationResult:
     device = find_device(config.device)
-    data = EvaluationData(data.name, data.class_names, data.train.to(device), data.test.to(device))
+    data = data.to(device)
     errors: dict[str, list[float]] = {name: [] for name in entries}
     steps_per_epoch = len(data.train) // min(config.batch_size, len(data.train))
     observer.started(config, len(entries) * config.seeds, config.epochs * steps_per_epoch)
     for seed in range(config.seeds):
         for name, schedule in entries.items():
-            with torch.random.fork_rng([] if device.type == "cpu" else [device]):
+            with torch.random.fork_rng([] if device.type == "cpu" else [device]), explained_memory_errors():
                 torch.manual_seed(derived_seed(seed, "default generators"))
                 error_percent = train(config, data, schedule, seed, observer.step_done).test.error_percent
             errors[name].append(error_percent)
@@ -135,6 +143,7 @@ def _train_all(
                 config=config,
                 train_images=len(data.train),
                 test_images=len(data.test),
+                skipped_images=len(data.train.skipped) + len(data.test.skipped),
                 environment=environment(device),
             )
             if results_path is not None:

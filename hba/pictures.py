@@ -57,7 +57,7 @@ def _draw_operation(panel: "Axes", schedule: Schedule, operation: Operation) -> 
         return
     low, high = operation.magnitude_range
     right = panel.twinx()
-    margin = 0.02 * (high - low)
+    margin = 0.02 * (high - low) or 0.5
     right.set_ylim(low - margin, high + margin)
     right.tick_params(axis="y", labelcolor=MAGNITUDE_COLOR)
     right.set_ylabel(str(operation.unit), color=MAGNITUDE_COLOR, fontsize=8)

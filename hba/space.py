@@ -41,7 +41,7 @@ class SlotColumns:
 class SearchSpace:
     """Every operation in `copies` slots, each with a probability and, where it has one, a magnitude.
 
-    count_probabilities[k] is the probability that at most k operations are applied to an image
+    count_probabilities[k] is the probability that K, the limit of operations on an image, is k
     (PBA, Algorithm 1: 0, 1 or 2 with 0.2, 0.3 and 0.5).
     """
 

@@ -16,6 +16,8 @@ from hba.schedule import Schedule
 
 PIL_MODES = ("L", "RGB")
 NOT_SET = -1.0
+PLAUSIBLE_RANGE = (-0.5, 1.5)
+"""Beyond it, floating point images have been normalised."""
 
 
 def _is_plain_tensor(given: Any) -> bool:
@@ -108,13 +110,14 @@ def _to_batch(given: Any) -> Tensor:
         return pixels.float() / 255
     if not pixels.is_floating_point():
         raise TypeError(f"images must be uint8 or floating point, got {pixels.dtype}")
-    # Reading values back from another device would make the host wait.
-    if pixels.device.type == "cpu" and pixels.numel() and not (pixels.min() >= 0 and pixels.max() <= 1):
+    # Resizing overshoots a little; reading values back from another device would make the host wait.
+    low, high = PLAUSIBLE_RANGE
+    if pixels.device.type == "cpu" and pixels.numel() and not (pixels.min() >= low and pixels.max() <= high):
         raise ValueError(
             f"floating point images must lie in [0, 1], got [{pixels.min():g}, {pixels.max():g}]; "
             "place the policy before the normalisation"
         )
-    return pixels if pixels.dtype == torch.float64 else pixels.float()
+    return (pixels if pixels.dtype == torch.float64 else pixels.float()).clamp(0, 1)
 
 
 def _like(given: Any, images: Tensor) -> Any:

@@ -91,7 +91,7 @@ SEARCHED = SearchConfig(
     data="digits", model="wrn-22-3", epochs=7, batch_size=9, learning_rate=0.3, weight_decay=0.2, device="cpu",
     image_size=20, split_seed=4, skip_broken=True, flip=True, crop_padding=3, cutout_size=5, train_size=50, val_size=60,
 ).model_dump()  # fmt: skip
-TRAINING = ("model", "epochs", "batch_size", "learning_rate", "weight_decay", "device")
+TRAINING = ("model", "epochs", "batch_size", "learning_rate", "weight_decay")
 IMAGES = ("image_size", "split_seed", "skip_broken", "flip", "crop_padding", "cutout_size")
 
 

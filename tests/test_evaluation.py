@@ -239,7 +239,7 @@ def searched_schedule(**settings: Any) -> Schedule:
     ("schedule", "data", "expected"),
     [
         (searched_schedule(), "cats", {**FOR_TRAINING, **FOR_IMAGES, **BASELINE}),
-        (searched_schedule(), "dogs", {**FOR_TRAINING, **UNSET, **NO_BASELINE}),
+        (searched_schedule(), "dogs", {**FOR_TRAINING, **FOR_IMAGES, **BASELINE}),
         (searched_schedule(), "cifar10", {**FOR_TRAINING, **TABLE_11_CIFAR10, **UNSET, **NO_BASELINE}),
         (
             searched_schedule(data="cifar10"),
@@ -248,7 +248,7 @@ def searched_schedule(**settings: Any) -> Schedule:
         ),
         (INVERT, "dogs", {"model": "wrn-16-2", "epochs": 200, "batch_size": 128, **UNSET, **NO_BASELINE}),
     ],
-    ids=["the same data", "other data", "cifar10", "searched on cifar10", "no provenance"],
+    ids=["the same data", "a folder that moved", "cifar10", "searched on cifar10", "no provenance"],
 )
 def test_settings_come_from_the_search_and_from_table_11(
     schedule: Schedule, data: str, expected: dict[str, Any]

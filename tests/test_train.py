@@ -157,11 +157,46 @@ def test_each_epoch_trains_with_its_row_of_the_stretched_schedule(
     np.testing.assert_allclose(factors, expected, rtol=1e-3)
 
 
-def test_the_seed_decides_the_batches_and_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    schedule = one_operation("Invert", [[0.5]])
-    first, again, other = (batches_of(monkeypatch, schedule, tiny_data(), seed, flip=True) for seed in (0, 0, 1))
+def same_images() -> EvaluationData:
+    """Training images that are all alike, so that only what is drawn for them can differ."""
+    images = torch.full((N_TRAIN, 3, 8, 8), 40, dtype=torch.uint8)
+    images[:, :, :, :4] = 90
+    labels = torch.arange(N_TRAIN) % 2
+    return EvaluationData("tiny", ("even", "odd"), LabelledImages(images, labels), two_sides(N_TEST, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "make_data", "settings"),
+    [
+        (None, grey_data, {}),
+        (one_operation("Invert", [[0.5]]), same_images, {}),
+        (None, same_images, {"flip": True}),
+        (None, same_images, {"crop_padding": 2}),
+        (None, same_images, {"cutout_size": 2}),
+    ],
+    ids=["batches", "policy", "flip", "crop", "cutout"],
+)
+def test_the_seed_decides_each_of_the_draws(
+    monkeypatch: pytest.MonkeyPatch,
+    schedule: Schedule | None,
+    make_data: Callable[[], EvaluationData],
+    settings: dict[str, Any],
+) -> None:
+    first, again, other = (batches_of(monkeypatch, schedule, make_data(), seed, **settings) for seed in (0, 0, 1))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
+
+
+def test_the_seed_decides_the_first_weights() -> None:
+    standing_still = config_with(learning_rate=1e-30, weight_decay=0.0, epochs=1)
+
+    def first_kernels(seed: int) -> list[Tensor]:
+        network = train(standing_still, tiny_data(), None, seed).network
+        return [weight for weight in network.parameters() if weight.ndim == 4]
+
+    first, again, other = first_kernels(0), first_kernels(0), first_kernels(1)
+    assert all(torch.equal(kernel, same) for kernel, same in zip(first, again, strict=True))
+    assert not any(torch.equal(kernel, another) for kernel, another in zip(first, other, strict=True))
 
 
 def test_the_same_seed_gives_the_same_network_and_another_seed_another() -> None:
@@ -219,7 +254,9 @@ class ReadTooEarly(Exception):
 
 
 class Guarded:
-    """A test split that can be moved, but not read unless a training has just done its last step."""
+    """A test split that can be moved and counted, but not read unless a training has just done its last step."""
+
+    skipped = ()
 
     def __init__(self, images: LabelledImages, steps_per_training: int = STEPS) -> None:
         self.guarded, self.steps_per_training, self.steps = images, steps_per_training, 0
@@ -231,7 +268,7 @@ class Guarded:
         return self
 
     def __len__(self) -> int:
-        return len(self.opened())
+        return len(self.guarded)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.opened(), name)
@@ -256,7 +293,9 @@ def test_the_test_split_is_not_read_before_the_last_step(schedule: Schedule | No
     assert 0 <= result.test.error_percent <= 100
 
 
-@pytest.mark.parametrize("read", [len, lambda split: split.images, lambda split: split.mean_color()])
+@pytest.mark.parametrize(
+    "read", [lambda split: split.labels, lambda split: split.images, lambda split: split.mean_color()]
+)
 @pytest.mark.parametrize("early", [1, 2, STEPS - 1])
 def test_the_guard_stops_a_look_at_the_test_split_after_any_step_but_the_last(
     read: Callable[[LabelledImages], object], early: int

@@ -132,6 +132,16 @@ def test_the_same_draw_gives_the_same_pixels_in_every_form(channels: int) -> Non
     assert len(distinct) > 15
 
 
+def test_half_floats_are_computed_in_single_precision() -> None:
+    transform = PolicyTransform(full_schedule())
+    image = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(0)).half()
+    for seed in range(5):
+        torch.manual_seed(seed)
+        result = transform(image)
+        torch.manual_seed(seed)
+        assert torch.equal(result, transform(image.float()).half())
+
+
 def test_every_image_of_a_batch_gets_its_own_draw() -> None:
     torch.manual_seed(0)
     batch = torch.full((20, 20, 1, 2, 2), 10, dtype=torch.uint8)
@@ -224,13 +234,19 @@ def test_tensors_that_are_no_images_are_refused(shape: tuple[int, ...]) -> None:
         PolicyTransform(inverting(1.0))(torch.zeros(shape))
 
 
-@pytest.mark.parametrize("value", [-0.1, 1.01, 255.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("value", [-0.6, 1.6, 255.0, float("nan"), float("inf")])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
 def test_floats_outside_0_to_1_are_refused_with_the_remedy(value: float, dtype: torch.dtype) -> None:
     image = torch.full((3, 4, 4), 0.5, dtype=dtype)
     image[0, 0, 0] = value
     with pytest.raises(ValueError, match=r"must lie in \[0, 1\].*before the normalisation"):
         PolicyTransform(inverting(1.0))(image)
+
+
+@pytest.mark.parametrize("value", [-0.05, 1 + 2.4e-7, 1.05])
+def test_floats_just_outside_0_to_1_as_resizing_makes_them_are_clamped(value: float) -> None:
+    image = torch.full((3, 4, 4), value)
+    assert torch.equal(PolicyTransform(inverting(0.0))(image), image.clamp(0, 1))
 
 
 def factor_in_use(transform: PolicyTransform) -> float:

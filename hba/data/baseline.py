@@ -19,6 +19,10 @@ class Baseline:
     crop_padding: int = 0
     cutout_size: int = 0
 
+    def scaled(self, factor: float) -> "Baseline":
+        """For images whose side is `factor` times as long."""
+        return Baseline(self.flip, round(self.crop_padding * factor), round(self.cutout_size * factor))
+
 
 BASELINES: Mapping[str, Baseline] = MappingProxyType(
     {
@@ -28,7 +32,9 @@ BASELINES: Mapping[str, Baseline] = MappingProxyType(
         "fashionmnist": Baseline(flip=True, crop_padding=4),
     }
 )
-"""By dataset, at its own image size. All others are standardised only: a flip or crop may not suit their labels."""
+"""By dataset, at its own image size; scaled with the images. All others are standardised only, because a flip or crop
+may not suit their labels.
+"""
 
 
 def augment(images: Tensor, baseline: Baseline, generator: torch.Generator) -> Tensor:

@@ -65,7 +65,7 @@ class BatchStream:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.generator.set_state(state["generator"].cpu())
-        self.order, self.position = state["order"], state["position"]
+        self.order, self.position = state["order"].to(self.data.images.device), state["position"]
 
 
 def as_floats(images: Tensor) -> Tensor:

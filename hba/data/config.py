@@ -7,11 +7,13 @@ from typing import Annotated, Any, Self
 import pydantic
 from pydantic import Field
 
-from hba.data.named import DATASET_NAMES
+from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.errors import SettingsError
 from hba.validation import first_problem
 
 Size = Annotated[int, Field(ge=1)]
+FOLDER_IMAGE_SIZE = 32
+"""The images of a folder may have any size."""
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
@@ -27,7 +29,7 @@ class DataConfig(pydantic.BaseModel):
     train_size: Size | None = None
     """Number of training images; all that there are."""
     val_size: Size | None = None
-    """Number of validation images; a fifth, or all of DIR/val where it exists."""
+    """Number of validation images; a fifth, or all of DIR/val where it exists. For searches only."""
     split_seed: Seed = 0
     """Decides which images go into which split."""
     data_root: str = "data"
@@ -44,6 +46,11 @@ class DataConfig(pydantic.BaseModel):
             return cls(**settings)
         except pydantic.ValidationError as error:
             raise SettingsError(first_problem(error)) from None
+
+    @property
+    def side(self) -> int:
+        """The size in pixels that images are resized to."""
+        return self.image_size or NATIVE_IMAGE_SIZES.get(self.data, FOLDER_IMAGE_SIZE)
 
 
 def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Image folders: DIR/<class>/*, or DIR/train/<class>/* with optional DIR/val and DIR/test."""
 
+import functools
 import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,13 +12,13 @@ import numpy as np
 import torch
 from PIL import Image, ImageOps
 from torch import Tensor
-from torchvision.datasets.folder import IMG_EXTENSIONS
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data.images import LabelledImages, OnRead, Source
 from hba.errors import DataError
 
 N_READERS = 8
+SPLITS = ("train", "val", "test")
 DECODE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
 """What PIL raises for files that are broken, truncated, of an unknown format, or of an absurd size."""
 
@@ -51,6 +52,12 @@ class FilePool:
         return LabelledImages(torch.stack(images), torch.tensor(labels), tuple(skipped))
 
 
+@functools.cache
+def image_endings() -> frozenset[str]:
+    """File endings of every format that PIL can open, such as .png; lower case."""
+    return frozenset(ending for ending, kind in Image.registered_extensions().items() if kind in Image.OPEN)
+
+
 def folder_source(folder: Path, skip_broken: bool = False) -> Source:
     """The folder as a source of images. Reads names only; raises DataError for a folder that cannot be used."""
     if not folder.is_dir():
@@ -60,6 +67,8 @@ def folder_source(folder: Path, skip_broken: bool = False) -> Source:
     class_names = tuple(path.name for path in _subfolders(train_folder))
     if not class_names:
         raise DataError(f"{train_folder} has no classes: it must hold one sub-folder of images for each class")
+    if split_layout:
+        _check_siblings(folder, class_names)
     pool = partial(_pool, class_names=class_names, skip_broken=skip_broken)
 
     def has(part: str) -> bool:
@@ -123,7 +132,7 @@ def _pool(folder: Path, class_names: tuple[str, ...], skip_broken: bool) -> File
         paths += files
         labels += [label] * len(files)
     if not paths:
-        raise DataError(f"{folder} holds no images; known endings: {' '.join(IMG_EXTENSIONS)}")
+        raise DataError(f"{folder} holds no images; known endings: {' '.join(sorted(image_endings()))}")
     return FilePool(tuple(paths), np.array(labels), skip_broken)
 
 
@@ -133,10 +142,17 @@ def _image_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if _is_image_file(path, folder))
 
 
+def _check_siblings(folder: Path, class_names: tuple[str, ...]) -> None:
+    """A split under another name than val or test would be ignored without a word."""
+    for path in _subfolders(folder):
+        if path.name not in SPLITS and {child.name for child in _subfolders(path)} & set(class_names):
+            raise DataError(f"{path} holds classes, but a split must be called {', '.join(SPLITS)}; rename or move it")
+
+
 def _is_image_file(path: Path, folder: Path) -> bool:
     """Hidden files and files in hidden folders, such as a notebook's checkpoints, are nobody's data."""
     hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-    return path.suffix.lower() in IMG_EXTENSIONS and not hidden and path.is_file()
+    return path.suffix.lower() in image_endings() and not hidden and path.is_file()
 
 
 def _read_in_order(paths: list[Path], image_size: int) -> Iterator[Tensor | str]:

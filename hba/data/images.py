@@ -14,6 +14,9 @@ OnRead = Callable[[int, int], None]
 """Called with (images read, images to read)."""
 
 
+IMAGES_PER_SUM = 256
+
+
 @dataclass(frozen=True)
 class LabelledImages:
     """images: uint8 (N, 3, H, W). labels: int64 (N,). skipped: files that could not be read and were left out."""
@@ -30,13 +33,23 @@ class LabelledImages:
 
     def mean_color(self) -> tuple[float, ...]:
         """Mean of each channel, in [0, 1], rounded to 6 digits."""
-        mean = self.images.double().mean(dim=(0, 2, 3)) / 255
-        return tuple(round(channel, 6) for channel in mean.tolist())
+        mean, _ = self._moments()
+        return tuple(round(channel / 255, 6) for channel in mean.tolist())
 
     def std_color(self) -> tuple[float, ...]:
         """Standard deviation of each channel over all pixels, in [0, 1], rounded to 6 digits; 1 where it is 0."""
-        std = self.images.double().std(dim=(0, 2, 3), correction=0) / 255
-        return tuple(round(channel, 6) or 1.0 for channel in std.tolist())
+        mean, mean_square = self._moments()
+        std = (mean_square - mean**2).clamp(min=0).sqrt()
+        return tuple(round(channel / 255, 6) or 1.0 for channel in std.tolist())
+
+    def _moments(self) -> tuple[Tensor, Tensor]:
+        """Mean level and mean squared level per channel, float64; exact sums, a part of the images at a time."""
+        total = torch.zeros(2, self.images.shape[1], dtype=torch.int64, device=self.images.device)
+        for part in self.images.split(IMAGES_PER_SUM):
+            levels = part.to(torch.int32)
+            total += torch.stack([levels.sum(dim=(0, 2, 3)), (levels * levels).sum(dim=(0, 2, 3))])
+        mean, mean_square = total.double() / (self.images.numel() / self.images.shape[1])
+        return mean, mean_square
 
     def fingerprint(self) -> str:
         """A hash of pixels and labels: equal for equal data."""

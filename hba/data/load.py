@@ -1,9 +1,10 @@
 """From a dataset's name or folder to the splits that a search or an evaluation may see."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from hba.data.config import DataConfig
 from hba.data.folder import folder_source
@@ -11,9 +12,6 @@ from hba.data.images import LabelledImages, OnRead, Pool, Source
 from hba.data.named import DATASET_NAMES, named_source
 from hba.data.splits import split, take_training
 from hba.errors import DataError
-
-DEFAULT_IMAGE_SIZE = 32
-"""For folders, whose images may have any size."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +23,9 @@ class SearchData:
     train: LabelledImages
     val: LabelledImages
 
+    def to(self, device: torch.device) -> "SearchData":
+        return replace(self, train=self.train.to(device), val=self.val.to(device))
+
 
 @dataclass(frozen=True)
 class EvaluationData:
@@ -34,6 +35,9 @@ class EvaluationData:
     class_names: tuple[str, ...]
     train: LabelledImages
     test: LabelledImages
+
+    def to(self, device: torch.device) -> "EvaluationData":
+        return replace(self, train=self.train.to(device), test=self.test.to(device))
 
 
 def find_source(config: DataConfig) -> Source:
@@ -46,16 +50,11 @@ def find_source(config: DataConfig) -> Source:
     return folder_source(folder, config.skip_broken)
 
 
-def image_size_of(source: Source, config: DataConfig) -> int:
-    """The size that images are resized to, in pixels."""
-    return config.image_size or source.image_size or DEFAULT_IMAGE_SIZE
-
-
 def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> SearchData:
     """Training and validation images. The test split's files are not opened."""
     source = find_source(config)
     splits = split(source, config.train_size, config.val_size, config.split_seed)
-    read = _Reader(image_size_of(source, config), on_read, total=len(splits.train) + len(splits.val))
+    read = _Reader(config.side, on_read, total=len(splits.train) + len(splits.val))
     train = read(source.train, splits.train)
     val = read(source.val or source.train, splits.val)
     return SearchData(source.name, source.class_names, train, val)
@@ -68,7 +67,7 @@ def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> E
     train_indices = take_training(source, splits.available, config.train_size, config.split_seed)
     test_pool = source.train if source.test is None else source.test()
     test_indices = np.arange(len(test_pool.labels)) if splits.test is None else splits.test
-    read = _Reader(image_size_of(source, config), on_read, total=len(train_indices) + len(test_indices))
+    read = _Reader(config.side, on_read, total=len(train_indices) + len(test_indices))
     return EvaluationData(
         source.name, source.class_names, read(source.train, train_indices), read(test_pool, test_indices)
     )

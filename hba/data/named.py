@@ -84,7 +84,12 @@ _TORCHVISION: Mapping[str, tuple[Callable[..., Any], int]] = MappingProxyType(
     }
 )
 
-DATASET_NAMES = ("digits", *_TORCHVISION)
+NATIVE_IMAGE_SIZES: Mapping[str, int] = MappingProxyType(
+    {"digits": DIGITS_IMAGE_SIZE, **{name: size for name, (_, size) in _TORCHVISION.items()}}
+)
+"""Side in pixels of each dataset's images, to which digits are enlarged."""
+
+DATASET_NAMES = tuple(NATIVE_IMAGE_SIZES)
 
 
 def named_source(name: str, root: Path, download: bool) -> Source:

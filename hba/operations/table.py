@@ -1,5 +1,6 @@
 """The 15 operations of the paper's Table 9, one row each."""
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -86,7 +87,13 @@ def fill_for(images: Tensor, color: tuple[float, ...]) -> Tensor:
         color = (sum(weight * value for weight, value in zip(LUMA_WEIGHTS, color, strict=True)),)
     elif len(color) == 1:
         color = color * channels
-    return torch.tensor(color, dtype=images.dtype, device=images.device)
+    return _color_tensor(color, images.dtype, images.device)
+
+
+# A colour needs to travel to each device only once.
+@functools.lru_cache(maxsize=64)
+def _color_tensor(color: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.tensor(color, dtype=dtype, device=device)
 
 
 def _geometric(name: str, function: Callable[..., Tensor], high: float, unit: str, pil: str) -> Operation:

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,10 +36,13 @@ class RunFolder:
         self.metrics = path / "metrics.csv"
         self.checkpoint = path / "checkpoint.pt"
 
-    def start(self, config: SearchConfig) -> None:
-        """Write the settings; RunError where the folder already holds a run."""
-        if self.config.exists():
+    def check_free(self) -> None:
+        """RunError where the folder already holds a run that has found something."""
+        if self.checkpoint.exists():
             raise RunError(f"{self.path} already holds a run: add --resume to go on with it, or choose another --out")
+
+    def start(self, config: SearchConfig) -> None:
+        """Write the settings."""
         write_text(self.config, config.model_dump_json(indent=2) + "\n")
 
     def stored_config(self, settings: Mapping[str, Any]) -> SearchConfig:
@@ -51,33 +53,41 @@ class RunFolder:
             config = SearchConfig.make(json.loads(self.config.read_text(encoding="utf-8")))
         except (ValueError, OSError) as error:
             raise RunError(f"{self.config} cannot be read: {error}") from None
+        unknown = [name for name in settings if name not in SearchConfig.model_fields]
+        if unknown:
+            raise SettingsError(f"unknown setting {unknown[0]!r}; known: {', '.join(SearchConfig.model_fields)}")
         changed = [name for name, value in settings.items() if getattr(config, name) != value]
         if changed:
             stored = ", ".join(f"{name} {getattr(config, name)!r} (given {settings[name]!r})" for name in changed)
             raise SettingsError(f"a resumed run keeps its settings; {self.path} has {stored}")
         return config
 
-    def save_checkpoint(self, state: dict[str, Any], fingerprint: str) -> None:
-        content = {"version": CHECKPOINT_VERSION, "fingerprint": fingerprint, "state": state}
+    def save_checkpoint(self, state: dict[str, Any], identity: Mapping[str, str]) -> None:
+        """identity: what must be the same when the run goes on, by a name that a person understands."""
+        content = {"version": CHECKPOINT_VERSION, "identity": dict(identity), "state": state}
         write_atomically(self.checkpoint, lambda file: torch.save(content, file))
 
-    def load_checkpoint(self, fingerprint: str, device: torch.device) -> dict[str, Any] | None:
-        """The saved state, or None where the run ended before its first save.
+    def load_checkpoint(self, identity: Mapping[str, str]) -> dict[str, Any] | None:
+        """The saved state on the CPU, or None where the run ended before its first save.
 
-        RunError for a broken file, one of another version, and data that changed since.
+        RunError for a broken file, one of another version, and an identity that changed since.
         """
         if not self.checkpoint.exists():
             return None
         try:
-            content = torch.load(self.checkpoint, map_location=device, weights_only=True)
-        except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
-            raise RunError(f"{self.checkpoint} cannot be read ({str(error).splitlines()[0]})") from None
+            content = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
+        except Exception as error:
+            # A broken file makes the reader fail in any way it likes.
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise RunError(f"{self.checkpoint} cannot be read ({reason})") from None
         if not isinstance(content, dict) or content.get("version") != CHECKPOINT_VERSION:
             raise RunError(f"{self.checkpoint} is not a checkpoint of version {CHECKPOINT_VERSION}")
-        if content["fingerprint"] != fingerprint:
-            raise RunError(
-                f"the images or their split changed since {self.path} was begun; start anew with another --out"
-            )
+        for name, value in identity.items():
+            if content["identity"].get(name) != value:
+                raise RunError(
+                    f"the {name} changed since {self.path} was begun ({content['identity'].get(name)}, now {value}); "
+                    "go on with the old one, or start anew with another --out"
+                )
         state: dict[str, Any] = content["state"]
         return state
 

@@ -38,7 +38,7 @@ class Problem:
     fill: Tensor
 
     def augment(self, images: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
-        """Policy, standardisation, baseline (paper, 4.2) for images (B, C, H, W), each with its own lambda (B, n)."""
+        """Policy, standardisation, baseline, Cutout (paper, 4.2): images (B, C, H, W), a lambda for each (B, n)."""
         draw = draw_operations(self.space, self.space.decode(lam), len(images), generator)
         augmented = apply_operations(self.space, draw, images, self.fill)
         return augment(self.standardize(augmented), self.baseline, generator)
@@ -92,4 +92,5 @@ def best_temperature(logits: Tensor, labels: Tensor) -> Tensor:
     temperatures = TEMPERATURES.to(logits)
     log_probabilities = (logits / temperatures[:, None, None]).log_softmax(dim=2)
     losses = -log_probabilities[:, torch.arange(len(labels), device=labels.device), labels].mean(dim=1)
-    return temperatures[losses.argmin()]
+    # Indexing by a scalar tensor would read it on the host.
+    return temperatures.gather(0, losses.argmin(keepdim=True))[0]

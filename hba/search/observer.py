@@ -9,6 +9,9 @@ class SearchObserver:
     def images_read(self, done: int, total: int) -> None:
         """So many of the images have been read."""
 
+    def data_ready(self, train_images: int, val_images: int, n_classes: int, skipped_images: int) -> None:
+        """All images are read; so many files could not be, and were left out."""
+
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
         """The first step follows; step is above 0 for a resumed search. batch_size: images per training step."""
 

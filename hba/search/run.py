@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from hba.config import SearchConfig, find_device
 from hba.data.batches import Standardize
-from hba.data.config import resolved_data
+from hba.data.config import DataConfig, resolved_data
 from hba.data.load import SearchData, load_search_data
-from hba.errors import DivergedError
+from hba.errors import DivergedError, SettingsError, explained_memory_errors
 from hba.hypernet import HyperNetwork
 from hba.measure import measure
 from hba.models import build_model
@@ -66,21 +66,35 @@ def search(
     finite; what was found until then is saved in `out`.
     """
     observer = observer or SearchObserver()
-    if data is not None:
-        settings["data"] = data.name if isinstance(data, SearchData) else data
     folder = RunFolder(Path(out)) if out is not None else None
+    if data is not None:
+        settings |= _settings_in_memory(data, settings)
     if folder is not None and resume:
         config = folder.stored_config(resolved_data(settings))
     else:
-        config = SearchConfig.from_preset(settings, preset)
+        config = SearchConfig.from_preset(settings, preset).resolved()
+        if folder is not None:
+            folder.check_free()
     if not isinstance(data, SearchData):
         data = load_search_data(config, observer.images_read)
+    skipped = len(data.train.skipped) + len(data.val.skipped)
+    observer.data_ready(len(data.train), len(data.val), len(data.class_names), skipped)
     if folder is not None and not resume:
         folder.start(config)
-    devices = [] if find_device(config.device).type == "cpu" else [find_device(config.device)]
-    with torch.random.fork_rng(devices):
+    device = find_device(config.device)
+    with torch.random.fork_rng([] if device.type == "cpu" else [device]), explained_memory_errors():
         torch.manual_seed(derived_seed(config.seed, "default generators"))
-        return _Search(config, data, network, folder, observer).run()
+        return _Search(config, data.to(device), network, folder, observer).run()
+
+
+def _settings_in_memory(data: str | Path | SearchData, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What the data decide; images in memory leave nothing to choose about files and splits."""
+    if not isinstance(data, SearchData):
+        return {"data": data}
+    idle = [name for name in settings if name in DataConfig.model_fields]
+    if idle:
+        raise SettingsError(f"{idle[0]} has no effect on images in memory; leave it away")
+    return {"data": data.name, "image_size": data.train.images.shape[-1]}
 
 
 def finite_or_none(value: float | None) -> float | None:
@@ -99,24 +113,27 @@ class _Search:
         folder: RunFolder | None,
         observer: SearchObserver,
     ) -> None:
-        device = find_device(config.device)
-        self.config, self.folder, self.observer = config, folder, observer
-        self.data = SearchData(data.name, data.class_names, data.train.to(device), data.val.to(device))
-        self.fingerprint = data.train.fingerprint() + data.val.fingerprint()
+        device = data.train.images.device
+        self.config, self.folder, self.observer, self.data = config, folder, observer, data
+        self.mean_color = data.train.mean_color()
+        self.own_network = network is not None
+        self.identity = {
+            "images or their split": data.train.fingerprint() + data.val.fingerprint(),
+            "network": config.model if network is None else type(network).__name__,
+            "kind of device": device.type,
+        }
         space = SearchSpace()
-        fill = torch.tensor(data.train.mean_color(), device=device)
-        self.problem = Problem(config, space, Standardize.of(self.data.train), config.baseline(), fill)
-        self.model_name = config.model if network is None else type(network).__name__
+        fill = torch.tensor(self.mean_color, device=device)
+        self.problem = Problem(config, space, Standardize.of(data.train), config.baseline(), fill)
         network = network or build_model(config.model, len(data.class_names), derived_seed(config.seed, "weights"))
-        self.state = initial_state(config, space, network, self.data)
-        saved = folder.load_checkpoint(self.fingerprint, device) if folder is not None else None
+        self.state = initial_state(config, space, network, data)
+        saved = folder.load_checkpoint(self.identity) if folder is not None else None
         if saved is not None:
             self.state.load_state_dict(saved)
         self.last_save = self.last_clock = time.monotonic()
 
     def run(self) -> SearchResult:
         state, total_steps = self.state, self.config.epochs * self.state.steps_per_epoch
-        self._save()
         self.observer.started(state.step, total_steps, state.train_stream.batch_size, self.config.epochs)
         while state.step < total_steps and not self.observer.stop_requested():
             search_step(self.problem, state)
@@ -179,7 +196,7 @@ class _Search:
     def _save(self) -> None:
         if self.folder is not None:
             self._count_seconds()
-            self.folder.save_checkpoint(self.state.state_dict(), self.fingerprint)
+            self.folder.save_checkpoint(self.state.state_dict(), self.identity)
             self._save_found()
             self.last_save = time.monotonic()
 
@@ -193,8 +210,7 @@ class _Search:
     def _schedule(self) -> Schedule | None:
         if not self.state.rows:
             return None
-        fill = self.data.train.mean_color()
-        return Schedule(self.problem.space, self.state.rows, fill, self._provenance())  # type: ignore[arg-type]
+        return Schedule(self.problem.space, self.state.rows, self.mean_color, self._provenance())  # type: ignore[arg-type]
 
     def _provenance(self) -> dict[str, Any]:
         last = self.state.metrics[-1]
@@ -205,10 +221,10 @@ class _Search:
             "train_images": len(self.data.train),
             "val_images": len(self.data.val),
             "skipped_images": len(self.data.train.skipped) + len(self.data.val.skipped),
-            "data_fingerprint": self.fingerprint,
+            "data_fingerprint": self.identity["images or their split"],
             "image_size": self.data.train.images.shape[-1],
-            "model": self.model_name,
-            "settings": self.config.model_dump(),
+            "model": self.identity["network"],
+            "settings": {**self.config.model_dump(), **({"model": None} if self.own_network else {})},
             "epochs_finished": len(self.state.rows),
             "val_loss": finite_or_none(last["val_loss"]),
             "val_error_percent": last["val_error_percent"],

@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import signal
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from test_options import SMALL, make_images, refusal_of, run, small_schedule
 
 import hba
 from hba.config import EvaluationConfig, SearchConfig
+from hba.errors import DataError
 from hba.measure import Measured
 from hba.train import Trained
 
@@ -48,7 +50,8 @@ def said(result: Result) -> list[str]:
 
 
 def test_a_search_prints_a_line_per_epoch_and_what_it_found(searched: tuple[Result, Path]) -> None:
-    lines = said(searched[0])
+    counted, *lines = said(searched[0])
+    assert counted == "15 training and 4 validation images of 2 classes"
     # 24 images, of which 5 are for the test and 4 for validation: one batch of 8 an epoch, and a lambda step after 2.
     assert re.fullmatch(r"epoch 1/2: train loss \d\.\d{3}, val loss \d\.\d{3}", lines[0])
     assert re.fullmatch(r"epoch 2/2: train loss \d\.\d{3}, lambda loss \d\.\d{3}, val loss \d\.\d{3}", lines[1])
@@ -82,7 +85,7 @@ def test_a_search_leaves_four_files_with_its_settings_and_numbers(searched: tupl
         rows = list(csv.DictReader(file))
     assert [row["epoch"] for row in rows] == ["1", "2"]
     for number, row in enumerate(rows):
-        losses = re.findall(r"loss (\d\.\d{3})", searched[0].stdout.splitlines()[number])
+        losses = re.findall(r"loss (\d\.\d{3})", searched[0].stdout.splitlines()[number + 1])
         written = [row[name] for name in ("train_loss", "lambda_loss", "val_loss") if row[name]]
         assert losses == [f"{float(loss):.3f}" for loss in written]
 
@@ -94,7 +97,8 @@ def test_the_printed_next_command_evaluates_what_was_found(searched: tuple[Resul
     program, *arguments = shlex.split(command)
     assert program == "hba"
     assert arguments == ["evaluate", str(folder / "run" / "policy.json")]
-    lines = said(run(*arguments, "--seeds", "2"))
+    counted, *lines = said(run(*arguments, "--seeds", "2"))
+    assert counted == "19 training and 5 test images of 2 classes"
     content = json.loads(Path("runs/evaluate-1/results.json").read_text(encoding="utf-8"))
     assert (content["train_images"], content["test_images"]) == (19, 5)
     assert EvaluationConfig.make(content["settings"]).model_dump() == content["settings"]
@@ -177,7 +181,8 @@ def test_a_broken_run_is_refused_by_its_file(searched: tuple[Result, Path], file
     out = tmp_path / "run"
     assert run("search", str(searched[1] / "images"), "--out", str(out), *SMALL).exit_code == 0
     (out / file).write_bytes(b"broken")
-    assert refusal_of("search", "--out", str(out), "--resume").startswith(f"{out / file} cannot be read")
+    message = refusal_in(run("search", "--out", str(out), "--resume"))
+    assert message.startswith(f"{out / file} cannot be read")
 
 
 def refusal_in(result: Result) -> str:
@@ -210,6 +215,7 @@ def test_ctrl_c_ends_a_search_after_its_step_and_the_printed_command_goes_on(
     assert signal.getsignal(signal.SIGINT) is handler
     assert hba.load_policy("run").epochs == 1
     said(run(*shlex.split(command)[1:]))
+    assert signal.getsignal(signal.SIGINT) is handler
     np.testing.assert_array_equal(hba.load_policy("run").values, hba.load_policy(searched[1] / "run").values)
 
 
@@ -222,12 +228,13 @@ def test_ctrl_c_in_an_evaluation_keeps_the_trainings_that_ended(monkeypatch: pyt
         raise KeyboardInterrupt
 
     monkeypatch.setattr("hba.evaluation.train", trained)
+    counted = "700 training and 1097 test images of 10 classes\n"
     result = run("evaluate", "digits", "--out", "out", "--epochs", "1")
-    assert (result.exit_code, result.stdout) == (130, "digits, seed 0: test error 12.50 %\n")
-    assert result.stderr == "stopped; the trainings that ended are in out/results.json\n"
+    assert (result.exit_code, result.stdout) == (130, f"{counted}digits, seed 0: test error 12.50 %\n")
+    assert result.stderr.split("\n") == ["trainings that ended: 1, in out/results.json", "", "stopped", ""]
     assert json.loads(Path("out/results.json").read_text())["rows"][0]["test_error_percent"] == [12.5]
     result = run("evaluate", "digits", "--out", "other", "--epochs", "1")
-    assert (result.exit_code, result.stdout, result.stderr.strip()) == (130, "", "stopped")
+    assert (result.exit_code, result.stdout, result.stderr.strip()) == (130, counted, "stopped")
 
 
 def test_a_training_that_diverges_is_one_line(searched: tuple[Result, Path]) -> None:
@@ -257,6 +264,17 @@ def test_a_broken_image_is_named_and_can_be_skipped(kind: str, tmp_path: Path) -
     said(run("evaluate", "run", "--seeds", "1", "--out", "evaluated"))
     content = json.loads(Path("evaluated/results.json").read_text())
     assert (content["train_images"], content["test_images"]) == (23, 6)
+
+
+def test_a_broken_image_leaves_no_reader_threads_behind(tmp_path: Path) -> None:
+    make_images(tmp_path / "images" / "train")
+    make_images(tmp_path / "images" / "test", 3)
+    (tmp_path / "images" / "train" / "cats" / "0.png").write_bytes(b"no image")
+    before = set(threading.enumerate())
+    with pytest.raises(DataError) as raised:
+        hba.search(tmp_path / "images", image_size=8)
+    # The error holds on to the reading; were it ended by the garbage collector, that could wait for itself for ever.
+    assert set(threading.enumerate()) <= before, str(raised.value)
 
 
 def png_size(path: Path) -> tuple[int, int]:

@@ -93,21 +93,25 @@ def options_of(command: str) -> dict[str, click.Option]:
 
 OWN_OPTIONS = {"search": {"--preset", "--out", "--resume"}, "evaluate": {"--against", "--out"}}
 
+NO_OPTIONS = {("search", "data"), ("evaluate", "data"), ("evaluate", "val_size")}
+"""The data are an argument, and an evaluation has no validation split."""
+
 
 @pytest.mark.parametrize(("command", "settings"), [("search", SearchConfig), ("evaluate", EvaluationConfig)])
 def test_each_setting_is_an_option_of_the_same_name_with_its_text_as_help(
     command: str, settings: type[BaseModel]
 ) -> None:
     options = options_of(command)
-    expected = {"--" + name.replace("_", "-") for name in settings.model_fields if name != "data"}
+    named = [name for name in settings.model_fields if (command, name) not in NO_OPTIONS]
+    expected = {"--" + name.replace("_", "-") for name in named}
     assert set(options) == expected | OWN_OPTIONS[command]
     shown = " ".join(run(command, "--help").stdout.split())
-    for name, field in settings.model_fields.items():
-        if name != "data":
-            assert f"--{name.replace('_', '-')} " in shown
-            assert field.description
-            # Help is broken into lines, also behind a hyphen.
-            assert "".join(field.description.split()).rstrip(".") in "".join(shown.split())
+    for name in named:
+        description = settings.model_fields[name].description
+        assert f"--{name.replace('_', '-')} " in shown
+        assert description
+        # Help is broken into lines, also behind a hyphen.
+        assert "".join(description.split()).rstrip(".") in "".join(shown.split())
 
 
 SEARCH_VALUES: dict[str, Any] = {
@@ -117,7 +121,8 @@ SEARCH_VALUES: dict[str, Any] = {
     "lambda_learning_rate": 1e-3, "train_steps": 5, "val_steps": 0, "sigma": 0.5, "calibrate": True,
     "validate_every": 3, "seed": 4294967295,
 }  # fmt: skip
-EVALUATION_VALUES = {name: value for name, value in SEARCH_VALUES.items() if name in EvaluationConfig.model_fields}
+EVALUATION_FIELDS = set(EvaluationConfig.model_fields) - {"data", "val_size"}
+EVALUATION_VALUES = {name: value for name, value in SEARCH_VALUES.items() if name in EVALUATION_FIELDS}
 
 
 def as_options(values: dict[str, Any]) -> list[str]:
@@ -148,7 +153,7 @@ def test_values_of_all_options_arrive_with_their_types(monkeypatch: pytest.Monke
     assert passed_on == expected
     assert {name: type(value) for name, value in passed_on.items()} == {n: type(v) for n, v in expected.items()}
     values = {**EVALUATION_VALUES, "seeds": 5}
-    assert set(values) == set(EvaluationConfig.model_fields) - {"data"}
+    assert set(values) == EVALUATION_FIELDS
     passed_on = settings_passed_on(monkeypatch, "evaluate", "digits", "--against", "a, b ,none", *as_options(values))
     assert passed_on == {**values, "against": ["a", "b", "none"]}
 
@@ -166,7 +171,7 @@ def test_what_is_not_given_is_left_to_the_library(monkeypatch: pytest.MonkeyPatc
         (["--model", "wrn-11-1"], "model: a wide ResNet needs depth 10, 16, 22"),
         (["--sharing", "everything"], "sharing: unknown sharing; known: first-bn, bn, first-conv, conv, conv+bn, all"),
         (["--device", "tpu-9"], "device: device 'tpu-9' cannot be used"),
-        (["--device", "meta"], "device: device 'meta' cannot be used"),
+        (["--device", "meta"], "device: must be auto, cpu or cuda, got 'meta'"),
         (["--learning-rate", "nan"], "learning_rate: "),
         (["--image-size", "4"], "image_size: Input should be greater than or equal to 8, got 4"),
         (["--train-size", "5"], "the training size must lie between 10, one image for each class, and "),
@@ -230,7 +235,7 @@ def empty_class(folder: Path) -> None:
         (only("."), "{folder} has no classes: it must hold one sub-folder of images for each class"),
         (only(".git"), "{folder} has no classes: "),
         (lambda folder: make_images(folder.parent, 3, ("images",)), "{folder} has no classes: "),
-        (only("cats", "dogs"), "{folder} holds no images; known endings: .jpg"),
+        (only("cats", "dogs"), "{folder} holds no images; known endings: .apng"),
         (lambda folder: folder.write_text("a file"), "no such folder: "),
         (too_few_dogs, "the class 'dogs' of {folder} has 2 image(s), but needs at least 3, one each for training, val"),
         (empty_class, "the class 'birds' of {folder} has 0 image(s), but needs at least 3, one each for training, val"),

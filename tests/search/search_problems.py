@@ -5,11 +5,11 @@ import torch
 from hba.config import SearchConfig
 from hba.data import LabelledImages, SearchData
 
-SMALL_SETTINGS = {"model": "wrn-10-1", "epochs": 3, "batch_size": 8, "image_size": 8, "device": "cpu"}
+SMALL_SETTINGS = {"model": "wrn-10-1", "epochs": 3, "batch_size": 8, "device": "cpu"}
 
 
 def small_config(**settings: object) -> SearchConfig:
-    return SearchConfig.make({**SMALL_SETTINGS, "data": "small", **settings})
+    return SearchConfig.make({**SMALL_SETTINGS, "data": "small", "image_size": 8, **settings})
 
 
 def small_images(n_images: int, seed: int) -> LabelledImages:
