@@ -1,8 +1,9 @@
 """Image folders: DIR/<class>/*, or DIR/train/<class>/* with optional DIR/val and DIR/test."""
 
+import contextlib
 import functools
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -36,17 +37,18 @@ class FilePool:
         images: list[Tensor] = []
         labels: list[int] = []
         skipped: list[str] = []
-        results = _read_in_order(paths, image_size)
-        for number, (path, index, result) in enumerate(zip(paths, indices, results, strict=True), start=1):
-            if isinstance(result, Tensor):
-                images.append(result)
-                labels.append(int(self.labels[index]))
-            elif self.skip_broken:
-                skipped.append(str(path))
-            else:
-                raise DataError(f"cannot read the image {path} ({result}); mend or remove it, or use --skip-broken")
-            if on_read is not None:
-                on_read(number, len(paths))
+        # Closing ends the reader threads when a broken image, or Ctrl-C, ends the loop.
+        with contextlib.closing(_read_in_order(paths, image_size)) as results:
+            for number, (path, index, result) in enumerate(zip(paths, indices, results, strict=True), start=1):
+                if isinstance(result, Tensor):
+                    images.append(result)
+                    labels.append(int(self.labels[index]))
+                elif self.skip_broken:
+                    skipped.append(str(path))
+                else:
+                    raise DataError(f"cannot read the image {path} ({result}); mend or remove it, or use --skip-broken")
+                if on_read is not None:
+                    on_read(number, len(paths))
         if not images:
             raise DataError(f"none of {len(paths)} images could be read, {paths[0]} first")
         return LabelledImages(torch.stack(images), torch.tensor(labels), tuple(skipped))
@@ -155,7 +157,7 @@ def _is_image_file(path: Path, folder: Path) -> bool:
     return path.suffix.lower() in image_endings() and not hidden and path.is_file()
 
 
-def _read_in_order(paths: list[Path], image_size: int) -> Iterator[Tensor | str]:
+def _read_in_order(paths: list[Path], image_size: int) -> Generator[Tensor | str]:
     """The images in the order of the paths, decoded by several threads; a file that fails gives its reason."""
 
     def read(path: Path) -> Tensor | str:
