@@ -1,5 +1,6 @@
 """Policy evaluation: ordinary training of a network with a schedule, or with none."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -72,7 +73,12 @@ def train(
             losses += loss.detach()
             on_step()
         if not losses.isfinite():
-            raise DivergedError(
-                f"the loss of epoch {epoch + 1} is not finite; try a learning rate below {config.learning_rate:g}"
-            )
-    return Trained(network, measure(network, network, data.test, standardize))
+            raise DivergedError(f"the loss of epoch {epoch + 1} is not finite; {_remedy(config)}")
+    trained = Trained(network, measure(network, network, data.test, standardize))
+    if not math.isfinite(trained.test.loss):
+        raise DivergedError(f"the loss after the last step is not finite; {_remedy(config)}")
+    return trained
+
+
+def _remedy(config: EvaluationConfig) -> str:
+    return f"try a learning rate below {config.learning_rate:g}"

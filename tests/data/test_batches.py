@@ -1,0 +1,139 @@
+"""Batches: order, drop-last, state; standardisation."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from hba.data.batches import BatchStream, Standardize, as_floats
+from hba.data.images import LabelledImages
+from hba.errors import DataError
+
+
+def numbered(n: int) -> LabelledImages:
+    """Image i is i in all its pixels, its label i + 1000."""
+    images = torch.arange(n, dtype=torch.uint8)[:, None, None, None].expand(n, 3, 2, 2).clone()
+    return LabelledImages(images, torch.arange(n) + 1000)
+
+
+def numbers(batch: tuple[Tensor, Tensor]) -> list[int]:
+    images, labels = batch
+    values = (images * 255).round()
+    assert bool((values == values[:, :1, :1, :1]).all())
+    assert torch.equal(values[:, 0, 0, 0].long() + 1000, labels)
+    return (labels - 1000).tolist()
+
+
+def one_pass(stream: BatchStream) -> list[list[int]]:
+    return [numbers(stream.next()) for _ in range(stream.batches_per_pass)]
+
+
+def images_of_one_pass(stream: BatchStream) -> list[int]:
+    return [number for batch in one_pass(stream) for number in batch]
+
+
+@pytest.mark.parametrize(("n", "batch_size"), [(12, 4), (12, 1), (7, 7)])
+def test_every_image_comes_once_per_pass_with_its_label(n: int, batch_size: int) -> None:
+    stream = BatchStream(numbered(n), batch_size, seed=0)
+    for _ in range(3):
+        batches = one_pass(stream)
+        assert [len(batch) for batch in batches] == [batch_size] * (n // batch_size)
+        assert sorted(number for batch in batches for number in batch) == list(range(n))
+
+
+def test_the_part_that_fills_no_batch_is_dropped_and_another_one_each_pass() -> None:
+    stream = BatchStream(numbered(11), 4, seed=0)
+    assert stream.batches_per_pass == 2
+    dropped: set[int] = set()
+    for _ in range(30):
+        seen = images_of_one_pass(stream)
+        assert len(set(seen)) == 8
+        dropped |= set(range(11)) - set(seen)
+    assert dropped == set(range(11))
+
+
+def test_each_pass_has_a_new_order() -> None:
+    stream = BatchStream(numbered(50), 10, seed=0)
+    passes = [tuple(images_of_one_pass(stream)) for _ in range(5)]
+    assert len(set(passes)) == 5
+    assert tuple(range(50)) not in passes
+
+
+def test_the_seed_alone_decides_the_order() -> None:
+    torch.manual_seed(1)
+    first = one_pass(BatchStream(numbered(50), 10, seed=3))
+    torch.manual_seed(2)
+    before = torch.get_rng_state()
+    assert one_pass(BatchStream(numbered(50), 10, seed=3)) == first
+    assert torch.equal(torch.get_rng_state(), before)
+    assert one_pass(BatchStream(numbered(50), 10, seed=4)) != first
+
+
+def test_a_batch_larger_than_the_data_is_all_of_it() -> None:
+    stream = BatchStream(numbered(5), 128, seed=0)
+    assert stream.batches_per_pass == 1
+    for _ in range(3):
+        assert sorted(numbers(stream.next())) == [0, 1, 2, 3, 4]
+
+
+def test_no_images_make_no_stream() -> None:
+    with pytest.raises(DataError, match="at least one image"):
+        BatchStream(numbered(0), 4, seed=0)
+
+
+@pytest.mark.parametrize("n_before", [0, 1, 2, 3, 7])
+def test_a_restored_stream_goes_on_as_the_saved_one(n_before: int) -> None:
+    stream = BatchStream(numbered(10), 3, seed=0)
+    for _ in range(n_before):
+        stream.next()
+    state = stream.state_dict()
+    expected = [numbers(stream.next()) for _ in range(10)]
+    other = BatchStream(numbered(10), 3, seed=99)
+    other.load_state_dict(state)
+    assert [numbers(other.next()) for _ in range(10)] == expected
+
+
+def test_batches_are_floats_from_0_to_1() -> None:
+    images = torch.tensor([0, 51, 255], dtype=torch.uint8)
+    floats = as_floats(images)
+    assert floats.dtype == torch.float32
+    torch.testing.assert_close(floats, torch.tensor([0.0, 0.2, 1.0]))
+    batch, _ = BatchStream(LabelledImages(images[None, :, None, None], torch.zeros(1).long()), 1, seed=0).next()
+    torch.testing.assert_close(batch, torch.tensor([0.0, 0.2, 1.0])[None, :, None, None])
+
+
+def random_images(n: int) -> LabelledImages:
+    """Channels of different mean and spread."""
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.rand(n, 3, 9, 7, generator=generator)
+    scale = torch.tensor([255.0, 60.0, 10.0])[None, :, None, None]
+    offset = torch.tensor([0.0, 100.0, 240.0])[None, :, None, None]
+    return LabelledImages((noise * scale + offset).to(torch.uint8), torch.zeros(n).long())
+
+
+def test_standardize_gives_each_channel_mean_0_and_standard_deviation_1() -> None:
+    data = random_images(40)
+    standardized = Standardize.of(data)(as_floats(data.images)).double()
+    for channel in standardized.transpose(0, 1).flatten(1):
+        assert float(channel.mean()) == pytest.approx(0, abs=2e-4)
+        assert float(channel.std(correction=0)) == pytest.approx(1, abs=2e-4)
+
+
+def test_mean_and_standard_deviation_by_hand() -> None:
+    images = torch.tensor([0, 255], dtype=torch.uint8)[:, None, None, None].repeat(1, 3, 1, 1)
+    images[:, 1] = torch.tensor([51, 153], dtype=torch.uint8)[:, None, None]
+    images[:, 2] = 255
+    data = LabelledImages(images, torch.zeros(2).long())
+    assert data.mean_color() == pytest.approx((0.5, 0.4, 1.0), abs=1e-6)
+    # The last channel is the same everywhere; dividing by its deviation of 0 would give no number.
+    assert data.std_color() == pytest.approx((0.5, 0.2, 1.0), abs=1e-6)
+    assert bool(Standardize.of(data)(as_floats(images)).isfinite().all())
+
+
+def test_the_fingerprint_tells_pixels_labels_and_shapes_apart() -> None:
+    data, same = numbered(6), numbered(6)
+    assert data.fingerprint() == same.fingerprint()
+    pixel = numbered(6)
+    pixel.images[3, 1, 0, 1] += 1
+    label = LabelledImages(data.images, data.labels.flip(0))
+    shape = LabelledImages(data.images.reshape(6, 3, 1, 4), data.labels)
+    assert len({each.fingerprint() for each in (data, pixel, label, shape)}) == 4
