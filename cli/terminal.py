@@ -43,13 +43,16 @@ class ProgressBar:
         self._unit, self._per_step = "", 1
 
     def __enter__(self) -> Self:
-        self._progress.start()
+        # Some versions of rich print an empty line even for a bar that is disabled.
+        if self.visible:
+            self._progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._progress.stop()
+        if self.visible:
+            self._progress.stop()
 
     def begin(self, description: str, done: int, total: int, unit: str, per_step: int = 1) -> None:
         """A new piece of work of `total` steps; a step is `per_step` of the unit, which the rate counts."""

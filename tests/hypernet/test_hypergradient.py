@@ -76,7 +76,7 @@ def test_a_newton_step_reaches_the_lambda_that_solves_the_quadratic() -> None:
 def test_the_gradient_through_batch_norm_is_the_closed_form() -> None:
     # Running mean 1 and variance 4: an image of 5 everywhere becomes (5 - 1) / 2 = 2 in both channels; the output is
     # their mean, so that the loss is sum_c (2 scale_c + offset_c) / 2 with rows scale 0, 1 and offset 0, 1.
-    bn = nn.BatchNorm2d(2, eps=0).double()
+    bn = nn.BatchNorm2d(2, eps=1e-12).double()
     bn.running_mean, bn.running_var = torch.ones(2).double(), torch.full((2,), 4.0).double()
     hyper = HyperNetwork(nn.Sequential(bn), 2, "bn").eval()
     directions, how_far = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.arange(8).reshape(4, 2) / 10
