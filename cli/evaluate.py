@@ -12,7 +12,7 @@ from hba.config import INHERITED, EvaluationConfig
 from hba.errors import HbaError
 
 from .options import given, settings_options
-from .terminal import ProgressBar, console, data_line, percent, run_folder
+from .terminal import ProgressBar, console, data_line, percent, run_folder, say
 
 
 @click.command()
@@ -61,7 +61,7 @@ class _Terminal(hba.EvaluationObserver):
         self.bar.advance_to(done)
 
     def data_ready(self, train_images: int, test_images: int, n_classes: int, skipped_images: int) -> None:
-        click.echo(data_line({"training": train_images, "test": test_images}, n_classes, skipped_images))
+        say(data_line({"training": train_images, "test": test_images}, n_classes, skipped_images))
 
     def started(self, config: EvaluationConfig, n_trainings: int, steps_per_training: int) -> None:
         self.n_trainings = n_trainings
@@ -78,7 +78,7 @@ class _Terminal(hba.EvaluationObserver):
         if self.bar.visible:
             self.bar.describe(f"training {min(self.n_done + 1, self.n_trainings)}/{self.n_trainings} ({text})")
         else:
-            click.echo(text)
+            say(text)
 
 
 def _print_table(result: hba.EvaluationResult) -> None:

@@ -16,7 +16,7 @@ from hba.presets import PRESETS
 from hba.summary import summarize
 
 from .options import given, settings_options
-from .terminal import ProgressBar, console, data_line, percent, run_folder
+from .terminal import ProgressBar, console, data_line, percent, run_folder, say
 
 N_LINES = 10
 N_STRONGEST = 5
@@ -72,7 +72,7 @@ class _Terminal(hba.SearchObserver):
         self.bar.advance_to(done)
 
     def data_ready(self, train_images: int, val_images: int, n_classes: int, skipped_images: int) -> None:
-        click.echo(data_line({"training": train_images, "validation": val_images}, n_classes, skipped_images))
+        say(data_line({"training": train_images, "validation": val_images}, n_classes, skipped_images))
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
         self.n_epochs = n_epochs
@@ -106,7 +106,7 @@ class _Terminal(hba.SearchObserver):
         if self.bar.visible:
             self.bar.describe(text)
         elif epoch % max(1, self.n_epochs // N_LINES) == 0:
-            click.echo(text)
+            say(text)
 
 
 def _report(result: hba.SearchResult, out: Path) -> None:

@@ -2,12 +2,14 @@
 
 import contextlib
 import itertools
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -22,6 +24,14 @@ def console() -> Console:
     is_terminal = sys.stdout.isatty()
     width = None if is_terminal else PLAIN_WIDTH
     return Console(markup=False, emoji=False, highlight=False, width=width, soft_wrap=not is_terminal)
+
+
+def say(text: str) -> None:
+    """Print a line; where nobody reads any more (`hba search | head`), go on in silence rather than end the work."""
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 open until the process ends
 
 
 class ProgressBar:
