@@ -92,7 +92,6 @@ class Source:
     """A dataset: its training pool, and the validation and test pools where it brings its own.
 
     The test pool is a function, so that a search, which never calls it, cannot even open its files.
-    image_size: pixels of the shorter side that the images have, None where it varies.
     test_size: how many images of the training pool become the test split where there is no test pool.
     """
 
@@ -101,5 +100,4 @@ class Source:
     train: Pool
     val: Pool | None = None
     test: Callable[[], Pool] | None = None
-    image_size: int | None = None
     test_size: int | None = None

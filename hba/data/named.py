@@ -28,12 +28,11 @@ def digits_source() -> Source:
         name="digits",
         class_names=tuple(str(digit) for digit in range(10)),
         train=pool,
-        image_size=DIGITS_IMAGE_SIZE,
         test_size=DIGITS_TEST_SIZE,
     )
 
 
-def _torchvision_source(name: str, open_part: Callable[..., Any], size: int, root: Path, download: bool) -> Source:
+def _torchvision_source(name: str, open_part: Callable[..., Any], root: Path, download: bool) -> Source:
     """A torchvision dataset; open_part(root, train, download) opens one part, and the test part only when asked."""
 
     def part(train: bool) -> tuple[ArrayPool, tuple[str, ...]]:
@@ -49,7 +48,7 @@ def _torchvision_source(name: str, open_part: Callable[..., Any], size: int, roo
         return _pool(dataset)
 
     pool, class_names = part(True)
-    return Source(name, class_names, train=pool, test=lambda: part(False)[0], image_size=size)
+    return Source(name, class_names, train=pool, test=lambda: part(False)[0])
 
 
 def _pool(dataset: Any) -> tuple[ArrayPool, tuple[str, ...]]:
@@ -96,5 +95,5 @@ def named_source(name: str, root: Path, download: bool) -> Source:
     """The dataset of that exact name; root holds torchvision's files."""
     if name == "digits":
         return digits_source()
-    open_part, size = _TORCHVISION[name]
-    return _torchvision_source(name, open_part, size, root, download)
+    open_part, _ = _TORCHVISION[name]
+    return _torchvision_source(name, open_part, root, download)
