@@ -65,7 +65,10 @@ class RunFolder:
     def save_checkpoint(self, state: dict[str, Any], identity: Mapping[str, str]) -> None:
         """identity: what must be the same when the run goes on, by a name that a person understands."""
         content = {"version": CHECKPOINT_VERSION, "identity": dict(identity), "state": state}
-        write_atomically(self.checkpoint, lambda file: torch.save(content, file))
+        # Through memory, because torch.save reports a full disk in words that nobody understands.
+        buffer = io.BytesIO()
+        torch.save(content, buffer)
+        write_atomically(self.checkpoint, lambda file: file.write(buffer.getbuffer()))
 
     def load_checkpoint(self, identity: Mapping[str, str]) -> dict[str, Any] | None:
         """The saved state on the CPU, or None where the run ended before its first save.
