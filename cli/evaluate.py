@@ -56,9 +56,7 @@ class _Terminal(hba.EvaluationObserver):
         self.n_done = self.n_steps = self.n_trainings = 0
 
     def images_read(self, done: int, total: int) -> None:
-        if done == 1:
-            self.bar.begin("reading images", 0, total, "images")
-        self.bar.advance_to(done)
+        self.bar.images_read(done, total)
 
     def data_ready(self, train_images: int, test_images: int, n_classes: int, skipped_images: int) -> None:
         say(data_line({"training": train_images, "test": test_images}, n_classes, skipped_images))

@@ -67,9 +67,7 @@ class _Terminal(hba.SearchObserver):
         self.previous_handlers: dict[int, Any] = {}
 
     def images_read(self, done: int, total: int) -> None:
-        if done == 1:
-            self.bar.begin("reading images", 0, total, "images")
-        self.bar.advance_to(done)
+        self.bar.images_read(done, total)
 
     def data_ready(self, train_images: int, val_images: int, n_classes: int, skipped_images: int) -> None:
         say(data_line({"training": train_images, "validation": val_images}, n_classes, skipped_images))

@@ -72,6 +72,11 @@ class ProgressBar:
     def describe(self, description: str) -> None:
         self._progress.update(self._task, description=description)
 
+    def images_read(self, done: int, total: int) -> None:
+        if done == 1:
+            self.begin("reading images", 0, total, "images")
+        self.advance_to(done)
+
     def advance_to(self, done: int) -> None:
         task = self._progress.tasks[0]
         rate = "" if task.speed is None else f"{task.speed * self._per_step:,.0f} {self._unit}/s"

@@ -6,30 +6,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paper_table import PAPER_RANGES
 from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS
 from hba.space import SearchSpace
-
-RANGES = {
-    "ShearX": (0.0, 0.3),
-    "ShearY": (0.0, 0.3),
-    "TranslateX": (0.0, 0.45),
-    "TranslateY": (0.0, 0.45),
-    "Rotate": (0.0, 30.0),
-    "AutoContrast": None,
-    "Invert": None,
-    "Equalize": None,
-    "Solarize": (0.0, 255.0),
-    "Posterize": (0.0, 8.0),
-    "Contrast": (0.1, 1.9),
-    "Color": (0.1, 1.9),
-    "Brightness": (0.1, 1.9),
-    "Sharpness": (0.1, 1.9),
-    "Cutout": (0.0, 0.2),
-}
-"""In the order of the columns; None for an operation without magnitude."""
 
 CPU = torch.device("cpu")
 
@@ -37,7 +19,7 @@ CPU = torch.device("cpu")
 def expected_columns(names: tuple[str, ...], copies: int) -> list[tuple[str, tuple[float, float]]]:
     columns: list[tuple[str, tuple[float, float]]] = []
     for name in names:
-        bounds = RANGES[name]
+        bounds = PAPER_RANGES[name]
         for copy in range(1, copies + 1):
             columns.append((f"{name}.{copy}.probability", (0.0, 1.0)))
             if bounds is not None:
@@ -71,12 +53,17 @@ def test_the_names_say_operation_copy_and_kind_in_column_order() -> None:
     )
     assert space.names[20:23] == ("AutoContrast.1.probability", "AutoContrast.2.probability", "Invert.1.probability")
     assert space.names[-1] == "Cutout.2.magnitude"
-    assert list(zip(space.names, space.ranges, strict=True)) == expected_columns(tuple(RANGES), copies=2)
+    assert list(zip(space.names, space.ranges, strict=True)) == expected_columns(tuple(PAPER_RANGES), copies=2)
 
 
 @pytest.mark.parametrize(
     ("names", "copies", "n"),
-    [(tuple(RANGES), 1, 27), (tuple(RANGES), 3, 81), (("Rotate", "Invert"), 1, 3), (("Equalize", "Rotate"), 4, 12)],
+    [
+        (tuple(PAPER_RANGES), 1, 27),
+        (tuple(PAPER_RANGES), 3, 81),
+        (("Rotate", "Invert"), 1, 3),
+        (("Equalize", "Rotate"), 4, 12),
+    ],
 )
 def test_a_space_of_other_operations_or_copies(names: tuple[str, ...], copies: int, n: int) -> None:
     space = space_of(*names, copies=copies)

@@ -1,6 +1,6 @@
 """The gradient that reaches lambda, against closed forms and finite differences."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,15 +10,6 @@ from torch import Tensor, nn
 from hba.hypernet import SHARING, HyperNetwork
 
 N = 3
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Layers this small are many times faster on one thread where the processor has other work too."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def set_parameters(hyper: HyperNetwork, **values: Tensor) -> None:

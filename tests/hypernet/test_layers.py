@@ -1,7 +1,7 @@
 """Hyper-layers against ordinary torch layers whose weights are written out by hand, image by image."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -45,15 +45,6 @@ CONV: dict[str, Case] = {
 }
 MAP_CASES = [pytest.param(*case, id=name) for name, case in {**LINEAR, **CONV}.items()]
 ALL_CASES = [*MAP_CASES, pytest.param(lambda: nn.BatchNorm2d(6), MAPS, id="batch norm")]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Layers this small are many times faster on one thread where the processor has other work too."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def generator(seed: int = 0) -> torch.Generator:

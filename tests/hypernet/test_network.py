@@ -1,7 +1,6 @@
 """HyperNetwork: which layers it replaces, and that it stays the given network otherwise."""
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,15 +15,6 @@ N = 3
 BATCH = 4
 STRATEGIES = ("first-bn", "bn", "first-conv", "conv", "conv+bn", "all")
 NETWORKS = ("small", "wrn-10-1", "resnet-18-small")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Layers this small are many times faster on one thread where the processor has other work too."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 class Small(nn.Module):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from paper_table import PAPER_RANGES
 from PIL import Image
 from pil_reference import PIL_REFERENCE, cutout
 
@@ -16,25 +17,6 @@ from hba.errors import SettingsError
 from hba.operations import OPERATIONS, find_operation
 
 Levels = NDArray[np.uint8]
-
-PAPER_RANGES = {
-    "ShearX": (0.0, 0.3),
-    "ShearY": (0.0, 0.3),
-    "TranslateX": (0.0, 0.45),
-    "TranslateY": (0.0, 0.45),
-    "Rotate": (0.0, 30.0),
-    "AutoContrast": None,
-    "Invert": None,
-    "Equalize": None,
-    "Solarize": (0.0, 255.0),
-    "Posterize": (0.0, 8.0),
-    "Contrast": (0.1, 1.9),
-    "Color": (0.1, 1.9),
-    "Brightness": (0.1, 1.9),
-    "Sharpness": (0.1, 1.9),
-    "Cutout": (0.0, 0.2),
-}
-"""Table 9 of the paper."""
 
 GEOMETRIC = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
 ENHANCERS = ("Contrast", "Color", "Brightness", "Sharpness")
