@@ -46,9 +46,11 @@ def _option(name: str, field: FieldInfo, default: Any) -> Callable[[Command], Co
 
 
 def _plain_type(annotation: Any) -> type:
-    """int of `int`, `int | None` and `Annotated[int, ...] | None`."""
+    """int of `int`, `int | None` and `Annotated[int, ...] | None`; str of a choice, and of several words."""
     if annotation in TYPES:
         return typing.cast(type, annotation)
+    if typing.get_origin(annotation) in (typing.Literal, tuple):
+        return str
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return _plain_type(next(part for part in typing.get_args(annotation) if part is not type(None)))
     return _plain_type(typing.get_args(annotation)[0])

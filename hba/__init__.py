@@ -10,17 +10,19 @@ from hba.errors import HbaError
 from hba.evaluation import EvaluationObserver, EvaluationResult, evaluate
 from hba.hypernet import HyperNetwork
 from hba.library import load_policy, policy_names
-from hba.operations import OPERATIONS, Operation
+from hba.operations import OPERATIONS, Operation, register_operation
 from hba.policy import Policy
 from hba.schedule import Schedule
 
 # The function takes the place of the package in this namespace; `from hba.search.state import ...` works as ever.
 from hba.search import SearchObserver, SearchResult, search
 from hba.space import SearchSpace
+from hba.spaces import SPACES, search_space
 from hba.transform import PolicyTransform
 
 __all__ = [
     "OPERATIONS",
+    "SPACES",
     "EvaluationObserver",
     "EvaluationResult",
     "HbaError",
@@ -35,5 +37,7 @@ __all__ = [
     "evaluate",
     "load_policy",
     "policy_names",
+    "register_operation",
     "search",
+    "search_space",
 ]

@@ -4,10 +4,11 @@ dashes, on the command line.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 
+import pydantic
 import torch
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from hba.data.baseline import BASELINES, Baseline
 from hba.data.config import DataConfig, Seed, Size, resolved_data
@@ -16,6 +17,8 @@ from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
 from hba.models import find_model
 from hba.presets import DEFAULT_PRESETS, EVALUATION_SETTINGS, find_preset
+from hba.space import SearchSpace
+from hba.spaces import search_space
 
 
 def _known_model(name: str) -> str:
@@ -71,8 +74,20 @@ class _TrainingConfig(DataConfig):
         )
 
 
+def _names(names: Any) -> Any:
+    """Names separated by commas, as on the command line, or a sequence of them."""
+    return [name.strip() for name in names.split(",") if name.strip()] if isinstance(names, str) else names
+
+
 class SearchConfig(_TrainingConfig):
     """A policy search; symbols as in the paper's Algorithm 2."""
+
+    space: str = "hba"
+    """Search space: hba (ranges of the paper's Table 9) or pba (those of Population Based Augmentation)."""
+    operations: Annotated[tuple[str, ...], BeforeValidator(_names), Field(min_length=1)] | None = None
+    """Operations to search over, separated by commas; `all` stands for all of the space, which is the default."""
+    interpolation: Literal["nearest", "bilinear"] = "nearest"
+    """How shears, translations and rotations find pixels between pixels: nearest or bilinear."""
 
     sharing: Annotated[str, AfterValidator(_known_sharing)] = "first-bn"
     """Weight sharing strategy: which layers depend on lambda."""
@@ -98,6 +113,15 @@ class SearchConfig(_TrainingConfig):
         data = settings.get("data") or (find_preset(preset)["data"] if preset else "digits")
         preset = preset or (DEFAULT_PRESETS.get(data) if isinstance(data, str) else None)
         return cls.make({**(find_preset(preset) if preset else {}), "data": data, **settings})
+
+    @pydantic.model_validator(mode="after")
+    def _check_space(self) -> Self:
+        self.search_space()
+        return self
+
+    def search_space(self) -> SearchSpace:
+        """The space that these settings name."""
+        return search_space(self.space, self.operations, self.interpolation)
 
     def resolved(self) -> "SearchConfig":
         """The same settings with the image size and the baseline that they stand for written out."""

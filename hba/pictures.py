@@ -55,7 +55,7 @@ def _draw_operation(panel: "Axes", schedule: Schedule, operation: Operation) -> 
         panel.plot(epochs, column, style, color=PROBABILITY_COLOR, marker=marker)
     if operation.magnitude_range is None:
         return
-    low, high = operation.magnitude_range
+    low, high = sorted(operation.magnitude_range)
     right = panel.twinx()
     margin = 0.02 * (high - low) or 0.5
     right.set_ylim(low - margin, high + margin)

@@ -3,14 +3,13 @@
 Paper, section 3.1; the walk is Algorithm 1 of PBA (Ho et al. 2019).
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
-from hba.operations import Operation, check_images, fill_for
+from hba.operations import Steps, apply_steps, check_images, fill_for
 from hba.space import SearchSpace
 
 GRAY = (0.5, 0.5, 0.5)
@@ -68,43 +67,8 @@ def apply_operations(space: SearchSpace, draw: Draw, images: Tensor, fill: Tenso
     check_images(images)
     if len(draw) != len(images):
         raise SettingsError(f"the draw is for {len(draw)} images, got {len(images)}")
-    apply_step = _apply_to_own_images if images.device.type == "cpu" else _apply_in_fixed_shapes
-    for step in range(draw.slots.shape[1]):
-        images = apply_step(space, draw, step, images, fill)
-    return images
-
-
-def _operations_of_step(space: SearchSpace, draw: Draw, step: int) -> Tensor:
-    """The index of the operation that each image gets in a step, -1 for none; (B,)."""
-    slots = draw.slots[:, step]
-    operation = space.slot_columns(slots.device).operation[slots.clamp(min=0)]
-    return torch.where(slots < 0, -1, operation)
-
-
-def _apply_to_own_images(space: SearchSpace, draw: Draw, step: int, images: Tensor, fill: Tensor) -> Tensor:
-    """Each operation computes only the images that drew it: least work, but the shapes depend on the draw."""
-    result = images.clone()
-    operations = _operations_of_step(space, draw, step)
-    for index, operation in _drawn(space, operations.unique().tolist()):
-        rows = (operations == index).nonzero()[:, 0]
-        result[rows] = operation(
-            images[rows], draw.magnitudes[rows, step], fill=fill, position=draw.positions[rows, step]
-        )
-    return result
-
-
-def _apply_in_fixed_shapes(space: SearchSpace, draw: Draw, step: int, images: Tensor, fill: Tensor) -> Tensor:
-    """Each operation computes the whole batch: more work, but the host never waits for the device."""
-    result = images
-    operations = _operations_of_step(space, draw, step)
-    for index, operation in enumerate(space.operations):
-        changed = operation(images, draw.magnitudes[:, step], fill=fill, position=draw.positions[:, step])
-        result = torch.where((operations == index)[:, None, None, None], changed, result)
-    return result
-
-
-def _drawn(space: SearchSpace, indices: Iterable[int]) -> Iterable[tuple[int, Operation]]:
-    return ((index, space.operations[index]) for index in indices if index >= 0)
+    chosen = torch.where(draw.slots < 0, -1, space.slot_columns(images.device).operation[draw.slots.clamp(min=0)])
+    return apply_steps(space.operations, Steps(chosen, draw.magnitudes, draw.positions), images, fill)
 
 
 class Policy(nn.Module):

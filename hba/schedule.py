@@ -105,11 +105,11 @@ class Schedule:
 def _check_values(space: SearchSpace, values: np.ndarray) -> None:
     if values.ndim != 2 or len(values) == 0 or values.shape[1] != space.n:
         raise ScheduleError(f"values must be of shape (epochs, {space.n}) with at least one epoch, got {values.shape}")
-    low, high = np.array(space.ranges).T
+    low, high = np.sort(np.array(space.ranges), axis=1).T
     wrong = ~((values >= low) & (values <= high))
     if wrong.any():
         row, column = (int(index) for index in np.argwhere(wrong)[0])
-        bounds = space.ranges[column]
+        bounds = sorted(space.ranges[column])
         raise ScheduleError(
             f"values[{row}][{column}] ({space.names[column]}) must lie in [{bounds[0]:g}, {bounds[1]:g}], "
             f"got {values[row, column]:g}"

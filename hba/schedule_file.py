@@ -1,6 +1,5 @@
 """The schedule file, version 1: JSON that a person can read, checked strictly."""
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +9,7 @@ from pydantic import Field
 
 from hba.errors import HbaError, ScheduleError, SettingsError
 from hba.files import write_text
-from hba.operations import Operation, find_operation
+from hba.operations import Operation, find_operation, function_path
 from hba.schedule import Schedule
 from hba.space import SearchSpace
 from hba.validation import first_problem
@@ -24,13 +23,19 @@ class _Strict(pydantic.BaseModel):
 
 
 class OperationEntry(_Strict):
-    """One operation: identity is the magnitude that changes nothing, which tells the direction."""
+    """One operation: identity is the magnitude that changes nothing, which tells the direction.
+
+    interpolation: of an operation that moves pixels, nearest where nothing is said. function: `module:name` of an
+    operation that is not one of hba's, for the person who has to find it.
+    """
 
     name: str
     magnitude_range: Annotated[list[float], Field(min_length=2, max_length=2)] | None
     unit: str | None
     identity: float | None
     signed: bool
+    interpolation: Literal["nearest", "bilinear"] | None = None
+    function: str | None = None
 
 
 class SpaceEntry(_Strict):
@@ -55,7 +60,7 @@ def write_schedule(schedule: Schedule, path: Path) -> None:
     head = {
         "format": FORMAT,
         "version": VERSION,
-        "space": _space_entry(schedule.space).model_dump(),
+        "space": space_entry(schedule.space),
         "fill": list(schedule.fill),
         "hyperparameters": list(schedule.space.names),
         "epochs": schedule.epochs,
@@ -121,12 +126,13 @@ def _read_json(text: str) -> dict[str, Any]:
     return content
 
 
-def _space_entry(space: SearchSpace) -> SpaceEntry:
-    return SpaceEntry(
-        operations=[_operation_entry(operation) for operation in space.operations],
-        copies=space.copies,
-        count_probabilities=list(space.count_probabilities),
-    )
+def space_entry(space: SearchSpace) -> dict[str, Any]:
+    """What a file says about a search space, as JSON values."""
+    return {
+        "operations": [_as_json(_operation_entry(operation)) for operation in space.operations],
+        "copies": space.copies,
+        "count_probabilities": list(space.count_probabilities),
+    }
 
 
 def _operation_entry(operation: Operation) -> OperationEntry:
@@ -136,26 +142,38 @@ def _operation_entry(operation: Operation) -> OperationEntry:
         unit=operation.unit,
         identity=operation.identity,
         signed=operation.signed,
+        interpolation="bilinear" if operation.interpolation == "bilinear" else None,
+        function=function_path(operation),
     )
 
 
+def _as_json(entry: OperationEntry) -> dict[str, Any]:
+    """The entry with the keys that every operation has, and of the others those that say something."""
+    optional = {name for name in ("interpolation", "function") if getattr(entry, name) is None}
+    return entry.model_dump(exclude=optional)
+
+
 def _space(entry: SpaceEntry) -> SearchSpace:
-    """The space of a file. Ranges are the file's own; a meaning of magnitudes that this version lacks is refused."""
-    operations = []
-    for number, row in enumerate(entry.operations):
-        own = _operation_entry(find_operation(row.name))
-        expected = own.model_copy(update={"magnitude_range": row.magnitude_range})
-        if expected != row or (own.magnitude_range is None) != (row.magnitude_range is None):
-            raise ScheduleError(
-                f"space.operations[{number}] must be like {own.model_dump_json()}, got {row.model_dump_json()}"
-            )
-        if row.magnitude_range is None:
-            operations.append(find_operation(row.name))
-        else:
-            low, high = row.magnitude_range
-            if low > high:
-                raise ScheduleError(
-                    f"space.operations[{number}].magnitude_range must be [low, high], got [{low}, {high}]"
-                )
-            operations.append(dataclasses.replace(find_operation(row.name), magnitude_range=(low, high)))
+    operations = [_operation(row, f"space.operations[{number}]") for number, row in enumerate(entry.operations)]
     return SearchSpace(tuple(operations), entry.copies, tuple(entry.count_probabilities))
+
+
+def _operation(row: OperationEntry, place: str) -> Operation:
+    """The operation of a file's row. The range is the file's own; any other difference in meaning is refused."""
+    try:
+        known = find_operation(row.name)
+    except SettingsError as error:
+        if row.function is None:
+            raise ScheduleError(f"{place}: {error}") from None
+        raise ScheduleError(
+            f"{place} is {row.name}, which is not one of hba's operations but the function {row.function}: register it "
+            "with hba.register_operation before loading the schedule (commands: --operations-file FILE.py)"
+        ) from None
+    known = known.with_interpolation(row.interpolation or "nearest")
+    own = _operation_entry(known)
+    # A function may have moved since; its name is no part of what the magnitudes mean.
+    same = {"magnitude_range": row.magnitude_range, "function": row.function}
+    said = row if row.interpolation == "bilinear" else row.model_copy(update={"interpolation": None})
+    if own.model_copy(update=same) != said or (row.magnitude_range is None) != (known.magnitude_range is None):
+        raise ScheduleError(f"{place} must be like {json.dumps(_as_json(own))}, got {json.dumps(_as_json(row))}")
+    return known if row.magnitude_range is None else known.with_range((row.magnitude_range[0], row.magnitude_range[1]))

@@ -84,7 +84,7 @@ class SearchSpace:
 
     @functools.cached_property
     def ranges(self) -> tuple[tuple[float, float], ...]:
-        """(low, high) per column."""
+        """(low, high) per column: the values of logits minus and plus infinity; a magnitude's may descend."""
         return tuple(bounds for _, bounds in self._columns)
 
     @functools.cached_property
@@ -108,10 +108,10 @@ class SearchSpace:
         Raises SettingsError for values outside their range.
         """
         low, high = _bounds(self, values.dtype, values.device)
-        outside = (values < low) | (values > high) | values.isnan()
-        if outside.any():
-            column = int(outside.reshape(-1, self.n).any(0).nonzero()[0])
-            raise SettingsError(f"{self.names[column]} must lie in {list(self.ranges[column])}")
+        inside = (values >= torch.minimum(low, high)) & (values <= torch.maximum(low, high))
+        if not inside.all():
+            column = int((~inside).reshape(-1, self.n).any(0).nonzero()[0])
+            raise SettingsError(f"{self.names[column]} must lie in {sorted(self.ranges[column])}")
         return torch.logit((values - low) / (high - low))
 
     def initial(self) -> Tensor:

@@ -1,5 +1,17 @@
 """The image operations that a policy is made of: batched, one magnitude per image, on any device."""
 
-from hba.operations.table import OPERATIONS, Operation, check_images, fill_for, find_operation
+from hba.operations.apply import Steps, apply_steps
+from hba.operations.operation import Operation, check_images, fill_for
+from hba.operations.table import OPERATIONS, find_operation, function_path, register_operation
 
-__all__ = ["OPERATIONS", "Operation", "check_images", "fill_for", "find_operation"]
+__all__ = [
+    "OPERATIONS",
+    "Operation",
+    "Steps",
+    "apply_steps",
+    "check_images",
+    "fill_for",
+    "find_operation",
+    "function_path",
+    "register_operation",
+]

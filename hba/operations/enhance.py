@@ -5,47 +5,55 @@ Convention:
     poorer version, above 1 goes beyond the image. Results are clamped to [0, 1] and not rounded to 8 bits.
 """
 
-import torch
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from kornia.color import rgb_to_grayscale
-from kornia.filters import filter2d
 from torch import Tensor
 
 
-def brightness(images: Tensor, factor: Tensor) -> Tensor:
-    """Blend with black. Ref: PIL.ImageEnhance.Brightness."""
-    return _blend(torch.zeros_like(images), images, factor)
+@dataclass(frozen=True)
+class Blend:
+    """An enhancer: from images to their poorer version, of a shape that broadcasts to the images'."""
+
+    poorer: Callable[[Tensor], Tensor]
+
+    def __call__(self, images: Tensor, factor: Tensor) -> Tensor:
+        return blend(self.poorer(images), images, factor)
 
 
-def color(images: Tensor, factor: Tensor) -> Tensor:
-    """Blend with the grey image; a one-channel image stays as it is. Ref: PIL.ImageEnhance.Color."""
-    return _blend(_grayscale(images).expand_as(images), images, factor)
+def blend(poorer: Tensor, images: Tensor, factor: Tensor) -> Tensor:
+    """factor images + (1 - factor) poorer, within [0, 1]. Ref: PIL.Image.blend."""
+    factor = factor.to(images.dtype)[:, None, None, None]
+    return images.mul(factor).add_(poorer * (1 - factor)).clamp_(0, 1)
 
 
-def contrast(images: Tensor, factor: Tensor) -> Tensor:
-    """Blend with the mean grey level, rounded to 8 bits. Ref: PIL.ImageEnhance.Contrast."""
-    gray_levels = _grayscale(images).mul(255).round()
-    mean_level = gray_levels.mean(dim=(1, 2, 3), keepdim=True).add(0.5).floor()
-    return _blend((mean_level / 255).expand_as(images), images, factor)
+def black(images: Tensor) -> Tensor:
+    """The poorer version for Brightness. Ref: PIL.ImageEnhance.Brightness."""
+    return images.new_zeros(())
 
 
-def sharpness(images: Tensor, factor: Tensor) -> Tensor:
-    """Blend with the image smoothed by ((1, 1, 1), (1, 5, 1), (1, 1, 1)) / 13; the outermost pixels stay.
-
-    Ref: PIL.ImageEnhance.Sharpness, PIL.ImageFilter.SMOOTH.
-    """
-    if min(images.shape[-2:]) < 3:
-        return images.clone()
-    kernel = images.new_full((1, 3, 3), 1 / 13)
-    kernel[0, 1, 1] = 5 / 13
-    smooth = images.clone()
-    smooth[..., 1:-1, 1:-1] = filter2d(images, kernel, padding="valid").mul(255).round() / 255
-    return _blend(smooth, images, factor)
-
-
-def _grayscale(images: Tensor) -> Tensor:
-    """Luma 0.299 R + 0.587 G + 0.114 B, as PIL's mode L, shape (B, 1, H, W)."""
+def gray(images: Tensor) -> Tensor:
+    """The poorer version for Color: luma 0.299 R + 0.587 G + 0.114 B, as PIL's mode L. Ref: PIL.ImageEnhance.Color."""
     return images if images.shape[1] == 1 else rgb_to_grayscale(images)
 
 
-def _blend(poorer: Tensor, images: Tensor, factor: Tensor) -> Tensor:
-    return torch.lerp(poorer, images, factor.to(images.dtype)[:, None, None, None]).clamp(0, 1)
+def mean_gray(images: Tensor) -> Tensor:
+    """The poorer version for Contrast: the mean grey level, rounded to 8 bits. Ref: PIL.ImageEnhance.Contrast."""
+    gray_levels = gray(images).mul(255).round_()
+    return gray_levels.mean(dim=(1, 2, 3), keepdim=True).add_(0.5).floor_().div_(255)
+
+
+def smooth(images: Tensor) -> Tensor:
+    """The poorer version for Sharpness: a mean with weights ((1, 1, 1), (1, 5, 1), (1, 1, 1)) / 13.
+
+    The outermost pixels stay. Ref: PIL.ImageEnhance.Sharpness, PIL.ImageFilter.SMOOTH.
+    """
+    result = images.clone()
+    if min(images.shape[-2:]) < 3:
+        return result
+    rows = images[:, :, :-2] + images[:, :, 1:-1] + images[:, :, 2:]
+    total = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:]
+    total.add_(images[:, :, 1:-1, 1:-1], alpha=4)
+    result[:, :, 1:-1, 1:-1] = total.mul_(255 / 13).round_().div_(255)
+    return result

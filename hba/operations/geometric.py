@@ -1,91 +1,136 @@
-"""Operations that move pixels or cover them: shear, translate, rotate, Cutout.
+"""Operations that move pixels: shear, translate, rotate.
 
 Convention:
-    images (B, C, H, W) float in [0, 1]; magnitude (B,) signed; fill (C,) is the colour of pixels that come from
-    outside the image. Sampling is nearest neighbour, as PIL's default. 0 is the identity. Each function states
-    which input pixel (x', y') an output pixel (x, y) shows, measured in pixels from the top left corner.
+    images (B, C, H, W) float in [0, 1]; magnitude (B,), signed, 0 is the identity; fill (C,) is the colour of pixels
+    that come from outside the image. An affine map has six coefficients in PIL's order, in pixels from the top left
+    corner: the output pixel (x, y) shows the input at x' = a x + b y + c, y' = d x + e y + f.
 """
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+INTERPOLATIONS = ("nearest", "bilinear")
 
-def shear_x(images: Tensor, magnitude: Tensor, fill: Tensor) -> Tensor:
-    """x' = x + magnitude y. Ref: PIL.Image.transform(AFFINE, (1, m, 0, 0, 1, 0))."""
-    return _warp(images, fill, xy=magnitude)
-
-
-def shear_y(images: Tensor, magnitude: Tensor, fill: Tensor) -> Tensor:
-    """y' = y + magnitude x. Ref: PIL.Image.transform(AFFINE, (1, 0, 0, m, 1, 0))."""
-    return _warp(images, fill, yx=magnitude)
+FRACTION_BITS = 16
+ONE = 1 << FRACTION_BITS
 
 
-def translate_x(images: Tensor, magnitude: Tensor, fill: Tensor) -> Tensor:
-    """x' = x + magnitude W. Ref: PIL.Image.transform(AFFINE, (1, 0, m W, 0, 1, 0))."""
-    return _warp(images, fill, x0=magnitude * images.shape[3])
+Coefficients = Callable[[Tensor, int, int], Mapping[str, Tensor]]
 
 
-def translate_y(images: Tensor, magnitude: Tensor, fill: Tensor) -> Tensor:
-    """y' = y + magnitude H. Ref: PIL.Image.transform(AFFINE, (1, 0, 0, 0, 1, m H))."""
-    return _warp(images, fill, y0=magnitude * images.shape[2])
+@dataclass(frozen=True)
+class Warp:
+    """A geometric operation: from magnitudes (N,) float64, height and width to its coefficients {name: (N,)}.
+
+    Those that it does not name are the identity's.
+    """
+
+    coefficients: Coefficients
+    interpolation: str = "nearest"
+
+    def __call__(self, images: Tensor, magnitude: Tensor, fill: Tensor) -> Tensor:
+        magnitude = magnitude.double()
+        own = self.coefficients(magnitude, *images.shape[2:])
+        maps = stack_coefficients({**identity_coefficients(magnitude), **own})
+        return warp(images, maps, fill, self.interpolation)
 
 
-def rotate(images: Tensor, degrees: Tensor, fill: Tensor) -> Tensor:
-    """Turn the image counter-clockwise about its centre. Ref: PIL.Image.rotate, without expanding."""
-    height, width = images.shape[2:]
+def shear_x(factor: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
+    """x' = x + factor y. Ref: PIL.Image.transform(AFFINE, (1, factor, 0, 0, 1, 0))."""
+    return {"b": factor}
+
+
+def shear_y(factor: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
+    """y' = y + factor x. Ref: PIL.Image.transform(AFFINE, (1, 0, 0, factor, 1, 0))."""
+    return {"d": factor}
+
+
+def translate_x(fraction: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
+    """x' = x + fraction W. Ref: PIL.Image.transform(AFFINE, (1, 0, fraction W, 0, 1, 0))."""
+    return {"c": fraction * width}
+
+
+def translate_y(fraction: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
+    """y' = y + fraction H. Ref: PIL.Image.transform(AFFINE, (1, 0, 0, 0, 1, fraction H))."""
+    return {"f": fraction * height}
+
+
+def rotate(degrees: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
+    """Turn counter-clockwise about the image's centre. Ref: PIL.Image.rotate, without expanding."""
     angle = torch.deg2rad(degrees)
     cos, sin = torch.cos(angle), torch.sin(angle)
-    return _warp(
-        images,
-        fill,
-        xx=cos,
-        xy=-sin,
-        x0=(width - cos * width + sin * height) / 2,
-        yx=sin,
-        yy=cos,
-        y0=(height - sin * width - cos * height) / 2,
-    )
+    x, y = width / 2, height / 2
+    return {"a": cos, "b": -sin, "c": x - cos * x + sin * y, "d": sin, "e": cos, "f": y - sin * x - cos * y}
 
 
-def cutout(images: Tensor, size: Tensor, fill: Tensor, position: Tensor) -> Tensor:
-    """Cover a square with the fill colour.
+def identity_coefficients(like: Tensor) -> dict[str, Tensor]:
+    """The map that changes nothing, for each of (N,)."""
+    zero, one = torch.zeros_like(like), torch.ones_like(like)
+    return {"a": one, "b": zero, "c": zero, "d": zero, "e": one, "f": zero}
 
-    Convention: size (B,) is the side as a fraction of the image's shorter side, rounded to whole pixels; position
-    (B, 2) in [0, 1) is the centre as fractions of width and height. The square is cut off at the borders, as
-    in the Cutout paper (DeVries and Taylor 2017).
+
+def stack_coefficients(coefficients: Mapping[str, Tensor]) -> Tensor:
+    """Maps (N, 6) in the order a to f from coefficients (N,) by name."""
+    return torch.stack([coefficients[name] for name in "abcdef"], dim=1)
+
+
+def warp(images: Tensor, maps: Tensor, fill: Tensor, interpolation: str) -> Tensor:
+    """Each image through its map (6,) of maps (B, 6). Ref: PIL.Image.transform(AFFINE), nearest or bilinear."""
+    return _nearest(images, maps, fill) if interpolation == "nearest" else _bilinear(images, maps, fill)
+
+
+def _nearest(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
+    """The input pixel in which the centre of each output pixel falls.
+
+    In whole numbers with 16 bits of fraction, as PIL computes it, so that ties fall on the same side.
     """
+    batch, channels, height, width = images.shape
+    framed = fill[:, None, None].repeat(batch, 1, height + 2, width + 2)
+    framed[:, :, 1:-1, 1:-1] = images
+    xx, xy, x0, yx, yy, y0 = _fixed_point(maps).unbind(1)
+    x = _source(xx, xy, x0, height, width).clamp_(0, width + 1)
+    y = _source(yx, yy, y0, height, width).clamp_(0, height + 1)
+    pixel = x.add_(y, alpha=width + 2).flatten(1).long()
+    shown = framed.flatten(2).gather(2, pixel[:, None].expand(batch, channels, height * width))
+    return shown.view(images.shape)
+
+
+def _fixed_point(maps: Tensor) -> Tensor:
+    """Coefficients (B, 6) in units of 2^-16 pixel, int32; the offsets are those of the first pixel's centre."""
+    a, b, c, d, e, f = maps.unbind(1)
+    # PIL moves an image that is neither turned nor sheared by whole pixels, before the fraction is cut to 16 bits.
+    moved = (b == 0) & (d == 0)
+    x0 = torch.where(moved, (c + a / 2).floor(), c + a / 2 + b / 2)
+    y0 = torch.where(moved, (f + e / 2).floor(), f + d / 2 + e / 2)
+    return torch.stack([a, b, x0, d, e, y0], dim=1).mul(ONE).add(0.5).floor().int()
+
+
+def _source(per_column: Tensor, per_row: Tensor, first: Tensor, height: int, width: int) -> Tensor:
+    """Row or column of the input for each output pixel, (B, H, W); 1 is the image's first, for a frame of 1 pixel."""
+    columns = torch.arange(width, dtype=torch.int32, device=first.device)
+    rows = torch.arange(height, dtype=torch.int32, device=first.device)
+    in_first_row = torch.addcmul((first + ONE)[:, None], per_column[:, None], columns)
+    below = per_row[:, None] * rows
+    return (in_first_row[:, None, :] + below[:, :, None]).bitwise_right_shift_(FRACTION_BITS)
+
+
+def _bilinear(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
+    """A mean of the four input pixels about the place of each output pixel's centre; outside, the fill colour."""
     height, width = images.shape[2:]
-    side = (size * min(height, width)).round()
-    covered_x = _covered(width, position[:, 0], side, images)
-    covered_y = _covered(height, position[:, 1], side, images)
-    covered = covered_y[:, None, :, None] & covered_x[:, None, None, :]
-    return torch.where(covered, fill[None, :, None, None], images)
+    a, b, c, d, e, f = maps.unbind(1)
+    columns = torch.arange(width, device=maps.device) + 0.5
+    rows = torch.arange(height, device=maps.device) + 0.5
 
+    def place(per_column: Tensor, per_row: Tensor, first: Tensor) -> Tensor:
+        across = per_column[:, None, None] * columns + first[:, None, None]
+        return across + per_row[:, None, None] * rows[:, None]
 
-def _covered(length: int, centre: Tensor, side: Tensor, images: Tensor) -> Tensor:
-    """Which of `length` pixels a span of `side` pixels about the centre pixel covers; bool (B, length)."""
-    first = (centre * length).floor() - (side / 2).floor()
-    pixel = torch.arange(length, device=images.device)
-    return (pixel >= first[:, None]) & (pixel < (first + side)[:, None])
-
-
-def _warp(images: Tensor, fill: Tensor, **entries: Tensor) -> Tensor:
-    """Sample at x' = xx x + xy y + x0, y' = yx x + yy y + y0 (pixels; absent entries are the identity's)."""
-    height, width = images.shape[2:]
-    zeros = images.new_zeros(len(images))
-    ones = zeros + 1
-    xx, xy, x0 = entries.get("xx", ones), entries.get("xy", zeros), entries.get("x0", zeros)
-    yx, yy, y0 = entries.get("yx", zeros), entries.get("yy", ones), entries.get("y0", zeros)
-    # affine_grid counts from -1 to 1 across the image: x = (u + 1) W / 2, y = (v + 1) H / 2.
-    ratio = height / width
-    rows = [
-        torch.stack([xx, xy * ratio, xx + xy * ratio + 2 * x0 / width - 1], dim=1),
-        torch.stack([yx / ratio, yy, yx / ratio + yy + 2 * y0 / height - 1], dim=1),
-    ]
-    matrix = torch.stack(rows, dim=1).to(images.dtype)
-    grid = F.affine_grid(matrix, list(images.shape), align_corners=False)
-    # A constant channel of ones tells which pixels come from inside.
-    inside = images.new_ones(len(images), 1, height, width)
-    sampled = F.grid_sample(torch.cat([images, inside], 1), grid, mode="nearest", align_corners=False)
-    return torch.where(sampled[:, -1:] > 0.5, sampled[:, :-1], fill[None, :, None, None])
+    x, y = place(a, b, c), place(d, e, f)
+    grid = torch.stack([2 * x / width - 1, 2 * y / height - 1], dim=3).to(images.dtype)
+    sampled = F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
+    inside = ((x >= 0) & (x < width) & (y >= 0) & (y < height)).to(images.dtype)[:, None]
+    return sampled.mul_(inside).add_(fill[:, None, None] * (1 - inside))

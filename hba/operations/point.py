@@ -1,10 +1,12 @@
-"""Operations that look every grey level up in a table: AutoContrast, Equalize, Invert, Solarize, Posterize.
+"""Operations that give every grey level a new one: AutoContrast, Equalize, Invert, Solarize, Posterize.
 
 Convention:
-    images (B, C, H, W) float in [0, 1] are read on the 8-bit grid: level = round(255 x). The table has one row
-    of 256 levels per image and channel, the result is level / 255. No gradient reaches the images. Inputs are
-    never changed.
+    images (B, C, H, W) float in [0, 1] are read on the 8-bit grid: level = round(255 x). The result is a whole level
+    divided by 255. No gradient reaches the images. Inputs are never changed.
 """
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -12,74 +14,104 @@ from torch import Tensor
 N_LEVELS = 256
 
 
+@dataclass(frozen=True)
+class Curve:
+    """New levels by a formula: from levels of any shape (B, ...), which it may overwrite, and magnitudes (B,)."""
+
+    formula: Callable[..., Tensor]
+
+    def __call__(self, images: Tensor, *magnitude: Tensor) -> Tensor:
+        return self.formula(to_levels(images), *magnitude).div_(255)
+
+    def tables(self, levels: Tensor, *magnitude: Tensor) -> Tensor:
+        """The new level of each level, (B, 1, 256); what levels the images hold does not matter."""
+        return self.formula(every_level(levels).repeat(len(levels), 1, 1), *magnitude)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """New levels by what each channel holds: from levels (B, C, H, W) to the new level of each level (B, C, 256)."""
+
+    tables: Callable[[Tensor], Tensor]
+
+    def __call__(self, images: Tensor) -> Tensor:
+        levels = to_levels(images)
+        return look_up(self.tables(levels), levels)
+
+
 def to_levels(images: Tensor) -> Tensor:
-    """The nearest of the 256 grey levels, int64 in [0, 255], same shape."""
-    return images.mul(255).round().clamp(0, 255).long()
+    """The nearest of the 256 grey levels: whole numbers in [0, 255], in the images' shape and type."""
+    return images.mul(255).round_().clamp_(0, 255)
 
 
-def auto_contrast(images: Tensor) -> Tensor:
+def every_level(like: Tensor) -> Tensor:
+    """0, 1, ..., 255 as float64: the table that changes nothing."""
+    return torch.arange(N_LEVELS, dtype=torch.float64, device=like.device)
+
+
+def look_up(tables: Tensor, levels: Tensor) -> Tensor:
+    """tables[b, c, level] / 255 for each pixel, in the type of the levels: tables (B, C, 256), levels (B, C, H, W)."""
+    return tables.to(levels.dtype).div(255).gather(2, levels.flatten(2).long()).view(levels.shape)
+
+
+def auto_contrast(levels: Tensor) -> Tensor:
     """Stretch each channel so that its darkest level becomes 0 and its brightest 255.
 
     A channel with one level stays as it is. Ref: PIL.ImageOps.autocontrast, cutoff 0, which truncates to the
     level below; computed in float64 as there, so that the truncation falls on the same side.
     """
-    levels = to_levels(images)
     lowest = levels.amin(dim=(2, 3)).double()[..., None]
     highest = levels.amax(dim=(2, 3)).double()[..., None]
     span = highest - lowest
     # A number divided by a tensor would be a product with its reciprocal, which rounds twice.
     scale = torch.full_like(span, 255.0) / span.clamp(min=1)
-    every_level = _every_level(images)
-    stretched = (every_level.double() * scale - lowest * scale).trunc().clamp(0, 255).long()
-    return _look_up(images, levels, torch.where(span > 0, stretched, every_level))
+    level = every_level(levels)
+    stretched = (level * scale - lowest * scale).trunc().clamp(0, 255)
+    return torch.where(span > 0, stretched, level)
 
 
-def equalize(images: Tensor) -> Tensor:
+def equalize(levels: Tensor) -> Tensor:
     """Spread the levels of each channel so that their histogram becomes as flat as a table can make it.
 
     Ref: PIL.ImageOps.equalize, in whole numbers as there: step = (pixels - pixels at the brightest level) // 255,
     table[i] = (step // 2 + pixels darker than i) // step, and no change where step is 0.
     """
-    levels = to_levels(images)
-    batch, channels = levels.shape[:2]
-    flat = levels.reshape(batch, channels, -1)
-    counts = flat.new_zeros(batch, channels, N_LEVELS).scatter_add_(2, flat, torch.ones_like(flat))
-    brightest = levels.amax(dim=(2, 3))[..., None]
-    step = (flat.shape[2] - counts.gather(2, brightest)) // 255
-    darker = counts.cumsum(2) - counts
-    spread = ((step // 2 + darker) // step.clamp(min=1)).clamp(0, 255)
-    return _look_up(images, levels, torch.where(step > 0, spread, _every_level(images)))
+    flat = levels.flatten(2).long()
+    # Whole numbers in float64: exact, and faster to divide than integers.
+    ones = every_level(levels)[1].expand_as(flat)
+    counts = torch.zeros(*flat.shape[:2], N_LEVELS, dtype=ones.dtype, device=flat.device).scatter_add_(2, flat, ones)
+    brightest = flat.amax(dim=2, keepdim=True)
+    step = ((flat.shape[2] - counts.gather(2, brightest)) / 255).floor_()
+    darker = counts.cumsum(2).sub_(counts)
+    spread = darker.add_((step / 2).floor_()).div_(step.clamp(min=1)).floor_().clamp_(0, 255)
+    return torch.where(step > 0, spread, every_level(levels))
 
 
-def invert(images: Tensor) -> Tensor:
+def invert(levels: Tensor) -> Tensor:
     """255 minus the level. Ref: PIL.ImageOps.invert."""
-    return (255 - to_levels(images)).to(images.dtype) / 255
+    return levels.sub_(255).neg_()
 
 
-def solarize(images: Tensor, threshold: Tensor) -> Tensor:
-    """Invert every level at or above the threshold (grey levels, (B,)). Ref: PIL.ImageOps.solarize.
+def solarize(levels: Tensor, threshold: Tensor) -> Tensor:
+    """Invert every level at or above the threshold (B,). Ref: PIL.ImageOps.solarize.
 
     Convention: 256 is the identity, 0 inverts the whole image.
     """
-    levels = to_levels(images)
-    kept = levels < threshold[:, None, None, None]
-    return torch.where(kept, levels, 255 - levels).to(images.dtype) / 255
+    # 1 from the threshold on, 0 below: levels are whole numbers. Faster than a comparison.
+    inverted = (levels - _per_image(threshold.ceil(), levels)).add_(1).clamp_(0, 1)
+    return levels.sub_(inverted, alpha=255).abs_()
 
 
-def posterize(images: Tensor, bits: Tensor) -> Tensor:
+def posterize(levels: Tensor, bits: Tensor) -> Tensor:
     """Keep the highest bits of every level. Ref: PIL.ImageOps.posterize.
 
     Convention: bits (B,) is rounded to a whole number and kept within [1, 8], because 0 bits is a black image;
     8 is the identity.
     """
-    dropped = 8 - bits.round().clamp(1, 8).long()[:, None, None, None]
-    return ((to_levels(images) >> dropped) << dropped).to(images.dtype) / 255
+    step = torch.exp2(8 - bits.round().clamp(1, 8))
+    return levels.mul_(_per_image(1 / step, levels)).floor_().mul_(_per_image(step, levels))
 
 
-def _every_level(images: Tensor) -> Tensor:
-    return torch.arange(N_LEVELS, device=images.device)
-
-
-def _look_up(images: Tensor, levels: Tensor, table: Tensor) -> Tensor:
-    """table[b, c, level] / 255 for each pixel; table (B, C, 256)."""
-    return table.gather(2, levels.flatten(2)).reshape(levels.shape).to(images.dtype) / 255
+def _per_image(magnitude: Tensor, levels: Tensor) -> Tensor:
+    """Magnitudes (B,) in the shape (B, 1, ...) that meets the levels'."""
+    return magnitude.to(levels.dtype).view(-1, *[1] * (levels.ndim - 1))

@@ -56,9 +56,10 @@ class RunFolder:
         unknown = [name for name in settings if name not in SearchConfig.model_fields]
         if unknown:
             raise SettingsError(f"unknown setting {unknown[0]!r}; known: {', '.join(SearchConfig.model_fields)}")
-        changed = [name for name, value in settings.items() if getattr(config, name) != value]
+        now = SearchConfig.make({**config.model_dump(), **settings})
+        changed = [name for name in settings if getattr(config, name) != getattr(now, name)]
         if changed:
-            stored = ", ".join(f"{name} {getattr(config, name)!r} (given {settings[name]!r})" for name in changed)
+            stored = ", ".join(f"{name} {getattr(config, name)!r} (given {getattr(now, name)!r})" for name in changed)
             raise SettingsError(f"a resumed run keeps its settings; {self.path} has {stored}")
         return config
 

@@ -1,5 +1,7 @@
 """A whole policy search: set up, all epochs with their measurements and saves, and the result."""
 
+import hashlib
+import json
 import math
 import time
 from collections.abc import Mapping
@@ -7,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,8 +21,10 @@ from hba.errors import DivergedError, SettingsError, explained_memory_errors
 from hba.hypernet import HyperNetwork
 from hba.measure import measure
 from hba.models import build_model
+from hba.operations import find_operation
 from hba.provenance import environment
 from hba.schedule import Schedule
+from hba.schedule_file import space_entry
 from hba.search.folder import RunFolder
 from hba.search.hba import Problem, search_step
 from hba.search.observer import SearchObserver
@@ -53,6 +58,7 @@ def search(
     *,
     preset: str | None = None,
     network: nn.Module | None = None,
+    space: SearchSpace | str | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     observer: SearchObserver | None = None,
@@ -61,14 +67,18 @@ def search(
     """Search an augmentation schedule by Algorithm 2 of the paper, in one training.
 
     data: a dataset's name, a folder of images, or images in memory; None is the preset's, or digits. settings: fields
-    of SearchConfig. network: a network of your own instead of the setting `model`. out: a folder to keep the run in;
-    resume goes on with the run there. Raises HbaError for what cannot work, DivergedError for a loss that is not
+    of SearchConfig. network: a network of your own instead of the setting `model`. space: a search space, or the name
+    of one; operations of your own must be registered. out: a folder to keep the run in; resume goes on with the run
+    there. Raises HbaError for what cannot work, DivergedError for a loss that is not
     finite; what was found until then is saved in `out`.
     """
     observer = observer or SearchObserver()
     folder = RunFolder(Path(out)) if out is not None else None
+    own_space = space if isinstance(space, SearchSpace) else None
     if data is not None:
         settings |= _settings_in_memory(data, settings)
+    if space is not None:
+        settings |= _settings_of_space(space, settings)
     if folder is not None and resume:
         config = folder.stored_config(resolved_data(settings))
     else:
@@ -84,7 +94,7 @@ def search(
     device = find_device(config.device)
     with torch.random.fork_rng([] if device.type == "cpu" else [device]), explained_memory_errors():
         torch.manual_seed(derived_seed(config.seed, "default generators"))
-        return _Search(config, data.to(device), network, folder, observer).run()
+        return _Search(config, data.to(device), network, own_space, folder, observer).run()
 
 
 def _settings_in_memory(data: str | Path | SearchData, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,6 +105,18 @@ def _settings_in_memory(data: str | Path | SearchData, settings: Mapping[str, An
     if idle:
         raise SettingsError(f"{idle[0]} has no effect on images in memory; leave it away")
     return {"data": data.name, "image_size": data.train.images.shape[-1]}
+
+
+def _settings_of_space(space: SearchSpace | str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A space by name is a setting; one of your own leaves nothing to choose about its operations."""
+    if isinstance(space, str):
+        return {"space": space}
+    idle = [name for name in ("operations", "interpolation") if name in settings]
+    if idle:
+        raise SettingsError(f"{idle[0]} has no effect on a search space of your own; leave it away")
+    for operation in space.operations:
+        find_operation(operation.name)
+    return {}
 
 
 def finite_or_none(value: float | None) -> float | None:
@@ -110,19 +132,22 @@ class _Search:
         config: SearchConfig,
         data: SearchData,
         network: nn.Module | None,
+        own_space: SearchSpace | None,
         folder: RunFolder | None,
         observer: SearchObserver,
     ) -> None:
         device = data.train.images.device
         self.config, self.folder, self.observer, self.data = config, folder, observer, data
         self.mean_color = data.train.mean_color()
-        self.own_network = network is not None
+        # What stands in the settings, but is not what was used.
+        self.unused = [name for name, own in (("model", network), ("space", own_space)) if own is not None]
+        space = own_space or config.search_space()
         self.identity = {
             "images or their split": data.train.fingerprint() + data.val.fingerprint(),
             "network": config.model if network is None else type(network).__name__,
             "kind of device": device.type,
+            "search space": hashlib.sha256(json.dumps(space_entry(space)).encode()).hexdigest()[:16],
         }
-        space = SearchSpace()
         fill = torch.tensor(self.mean_color, device=device)
         self.problem = Problem(config, space, Standardize.of(data.train), config.baseline(), fill)
         network = network or build_model(config.model, len(data.class_names), derived_seed(config.seed, "weights"))
@@ -175,7 +200,8 @@ class _Search:
             metrics |= {"val_loss": measured.loss, "val_error_percent": measured.error_percent}
         self._count_seconds()
         state.metrics.append({**metrics, "seconds": state.seconds})
-        state.rows.append([round(value, VALUE_DIGITS) for value in row])
+        # Rounding must not carry a value past the end of its range.
+        state.rows.append(np.clip(np.round(row, VALUE_DIGITS), *np.sort(self.problem.space.ranges).T).tolist())
         self.observer.epoch_done(state.metrics[-1])
         if time.monotonic() - self.last_save > SAVE_EVERY_SECONDS:
             self._save()
@@ -224,7 +250,7 @@ class _Search:
             "data_fingerprint": self.identity["images or their split"],
             "image_size": self.data.train.images.shape[-1],
             "model": self.identity["network"],
-            "settings": {**self.config.model_dump(), **({"model": None} if self.own_network else {})},
+            "settings": {**self.config.model_dump(mode="json"), **dict.fromkeys(self.unused)},
             "epochs_finished": len(self.state.rows),
             "val_loss": finite_or_none(last["val_loss"]),
             "val_error_percent": last["val_error_percent"],

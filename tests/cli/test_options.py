@@ -119,7 +119,7 @@ SEARCH_VALUES: dict[str, Any] = {
     "skip_broken": True, "model": "resnet-18", "epochs": 12, "batch_size": 33, "learning_rate": 0.125,
     "weight_decay": 0.0, "flip": False, "crop_padding": 0, "cutout_size": 6, "device": "cpu", "sharing": "conv+bn",
     "lambda_learning_rate": 1e-3, "train_steps": 5, "val_steps": 0, "sigma": 0.5, "calibrate": True,
-    "validate_every": 3, "seed": 4294967295,
+    "validate_every": 3, "seed": 4294967295, "space": "pba", "operations": "Rotate,Color", "interpolation": "bilinear",
 }  # fmt: skip
 EVALUATION_FIELDS = set(EvaluationConfig.model_fields) - {"data", "val_size"}
 EVALUATION_VALUES = {name: value for name, value in SEARCH_VALUES.items() if name in EVALUATION_FIELDS}

@@ -1,0 +1,27 @@
+"""Cutout: a square of one colour over a part of the image (DeVries and Taylor 2017)."""
+
+import torch
+from torch import Tensor
+
+
+def cutout(images: Tensor, size: Tensor, fill: Tensor, position: Tensor) -> Tensor:
+    """Cover a square with the fill colour. Ref: PIL.ImageDraw.rectangle, filled.
+
+    Convention:
+        images (B, C, H, W) float in [0, 1]; size (B,) is the side as a fraction of the image's shorter side, rounded
+        to whole pixels, 0 is the identity; fill (C,); position (B, 2) in [0, 1) is the centre as fractions of width
+        and height. The square covers side x side pixels, fewer where it is cut off at the borders.
+    """
+    height, width = images.shape[2:]
+    side = (size * min(height, width)).round()
+    covered_x = _covered(width, position[:, 0], side)
+    covered_y = _covered(height, position[:, 1], side)
+    covered = (covered_y[:, :, None] * covered_x[:, None, :])[:, None].to(images.dtype)
+    return (images * (1 - covered)).add_(covered * fill[:, None, None])
+
+
+def _covered(length: int, centre: Tensor, side: Tensor) -> Tensor:
+    """1 where one of `length` pixels lies in a span of `side` pixels about the centre pixel, else 0; (B, length)."""
+    first = (centre * length).floor() - (side / 2).floor()
+    beyond = torch.arange(length, device=centre.device) - first[:, None]
+    return ((beyond >= 0) & (beyond < side[:, None])).to(side.dtype)
