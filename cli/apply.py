@@ -10,10 +10,13 @@ from hba.data.folder import DECODE_ERRORS, read_image
 from hba.errors import DataError, SettingsError
 from hba.pictures import draw_augmented
 
+from .options import operations_file_option
+
 
 @click.command()
 @click.argument("schedule")
 @click.argument("images", nargs=-1, required=True, type=click.Path(path_type=Path))
+@operations_file_option
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The PNG file to write.")
 @click.option("--epoch", type=int, help="Which epoch's policy, counted from 1. [default: the last]")
 @click.option("--copies", type=click.IntRange(1, 32), default=8, show_default=True, help="Augmented copies per image.")

@@ -11,7 +11,7 @@ import hba
 from hba.config import INHERITED, EvaluationConfig
 from hba.errors import HbaError
 
-from .options import given, settings_options
+from .options import given, operations_file_option, settings_options
 from .terminal import ProgressBar, console, data_line, percent, run_folder, say
 
 
@@ -25,6 +25,7 @@ from .terminal import ProgressBar, console, data_line, percent, run_folder, say
     help="Comma-separated: none (the baseline augmentation alone), schedule files, names of shipped schedules.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for results.json. [default: a new one in runs/]")
+@operations_file_option
 @settings_options(
     EvaluationConfig, without=("data", "val_size"), default_texts=dict.fromkeys(INHERITED, "as in the search")
 )

@@ -10,6 +10,8 @@ from hba.errors import HbaError
 
 from .apply import apply
 from .evaluate import evaluate
+from .import_schedule import import_schedule
+from .operations import operations
 from .policies import policies
 from .search import search
 from .show import show
@@ -41,5 +43,5 @@ def main() -> None:
     """Search a data-augmentation schedule for your images, see it, check that it helps, and use it elsewhere."""
 
 
-for command in (search, evaluate, show, apply, policies):
+for command in (search, evaluate, show, apply, operations, policies, import_schedule):
     main.add_command(command)

@@ -3,11 +3,14 @@
 import types
 import typing
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 import pydantic
 from pydantic.fields import FieldInfo
+
+from hba.operations_file import load_operations_file
 
 Command = Callable[..., Any]
 TYPES = (bool, int, float, str)
@@ -28,6 +31,23 @@ def settings_options(
         return command
 
     return decorate
+
+
+def operations_file_option(command: Command) -> Command:
+    """--operations-file, which registers operations before the command begins."""
+
+    def load(context: click.Context, parameter: click.Parameter, paths: tuple[Path, ...]) -> None:
+        for path in paths:
+            load_operations_file(path)
+
+    return click.option(
+        "--operations-file",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        expose_value=False,
+        callback=load,
+        help="Python file that registers operations of your own; it is run.",
+    )(command)
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:

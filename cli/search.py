@@ -15,7 +15,7 @@ from hba.errors import SettingsError
 from hba.presets import PRESETS
 from hba.summary import summarize
 
-from .options import given, settings_options
+from .options import given, operations_file_option, settings_options
 from .terminal import ProgressBar, console, data_line, percent, run_folder, say
 
 N_LINES = 10
@@ -35,6 +35,7 @@ DEFAULT_TEXTS = {
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run. [default: a new one in runs/]")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out, with its settings.")
+@operations_file_option
 @settings_options(SearchConfig, without=("data",), default_texts=DEFAULT_TEXTS)
 def search(data: str | None, preset: str | None, out: Path | None, resume: bool, **options: Any) -> None:
     """Search a schedule of augmentations for DATA: digits (the default), cifar10, cifar100, svhn, fashionmnist, or a

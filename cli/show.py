@@ -10,11 +10,13 @@ import hba
 from hba.pictures import draw_schedule
 from hba.summary import OperationSummary, key_epochs, summarize
 
+from .options import operations_file_option
 from .terminal import console
 
 
 @click.command()
 @click.argument("schedule")
+@operations_file_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),

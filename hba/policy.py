@@ -44,7 +44,11 @@ def draw_operations(
     rows = values.detach().expand(batch_size, space.n)
 
     def uniform(*shape: int) -> Tensor:
-        return torch.rand(batch_size, *shape, generator=generator, device=device)
+        # A compiler refuses the argument, even where it is None.
+        size = (batch_size, *shape)
+        if generator is None:
+            return torch.rand(size, device=device)
+        return torch.rand(size, generator=generator, device=device)
 
     fires = uniform(space.n_slots) < rows[:, columns.probability]
     # A uniform random order of the slots is a random key for each; one that does not fire goes behind all others.

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from hba.device_constants import device_constant
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
 
@@ -127,14 +128,13 @@ class SearchSpace:
         return _slot_columns(self, device)
 
 
-# A space never changes, so that its constants need to travel to each device only once.
-@functools.lru_cache(maxsize=64)
+@device_constant
 def _bounds(space: SearchSpace, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     low, high = torch.tensor(space.ranges, dtype=dtype, device=device).unbind(1)
     return low, high
 
 
-@functools.lru_cache(maxsize=64)
+@device_constant
 def _slot_columns(space: SearchSpace, device: torch.device) -> SlotColumns:
     column_of = {name: column for column, name in enumerate(space.names)}
     slots = [

@@ -2,7 +2,13 @@
 
 from hba.operations.apply import Steps, apply_steps
 from hba.operations.operation import Operation, check_images, fill_for
-from hba.operations.table import OPERATIONS, find_operation, function_path, register_operation
+from hba.operations.table import (
+    OPERATIONS,
+    find_operation,
+    function_path,
+    register_operation,
+    registered_operations,
+)
 
 __all__ = [
     "OPERATIONS",
@@ -14,4 +20,5 @@ __all__ = [
     "find_operation",
     "function_path",
     "register_operation",
+    "registered_operations",
 ]

@@ -58,7 +58,7 @@ def apply_steps(operations: Sequence[Operation], steps: Steps, images: Tensor, f
     if not len(images):
         return images.clone()
     result = torch.empty_like(images)
-    n_images = max(1, PART_VALUES // images[0].numel())
+    n_images = max(1, PART_VALUES // max(1, images[0].numel()))
     parts = zip(
         images.split(n_images), result.split(n_images), *(step.split(n_images) for step in one_by_one), strict=True
     )

@@ -1,7 +1,6 @@
 """What an operation is, and what all of them ask of images."""
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hba.device_constants import device_constant
 from hba.errors import SettingsError
 from hba.operations.geometric import INTERPOLATIONS, Warp
 
@@ -125,7 +125,6 @@ def fill_for(images: Tensor, color: tuple[float, ...]) -> Tensor:
     return _color_tensor(color, images.dtype, images.device)
 
 
-# A colour needs to travel to each device only once.
-@functools.lru_cache(maxsize=64)
+@device_constant
 def _color_tensor(color: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.tensor(color, dtype=dtype, device=device)

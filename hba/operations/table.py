@@ -71,6 +71,11 @@ def register_operation(operation: Operation) -> Operation:
     return operation
 
 
+def registered_operations() -> tuple[Operation, ...]:
+    """The operations that were registered, in that order."""
+    return tuple(_registered.values())
+
+
 def function_path(operation: Operation) -> str | None:
     """`module:name` of the function of an operation that is not one of the 15, None for those."""
     if operation.name in OPERATIONS:

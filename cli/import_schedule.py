@@ -1,0 +1,49 @@
+"""hba import: schedules that other programs found."""
+
+import shlex
+from pathlib import Path
+
+import click
+
+from hba.errors import SettingsError
+from hba.pba_schedule import PBA_FILL, read_pba_schedule
+
+from .terminal import say
+
+READERS = {"pba": read_pba_schedule}
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--from", "source", type=click.Choice(list(READERS)), required=True, help="What wrote FILE.")
+@click.option("--epochs", type=click.IntRange(min=1), required=True, help="Over how many epochs FILE was searched.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The schedule to write.")
+@click.option(
+    "--fill",
+    metavar="R,G,B",
+    help="Colour of borders and Cutout, numbers in [0, 1]. [default: "
+    f"{','.join(f'{channel:.3g}' for channel in PBA_FILL)}, PBA's]",
+)
+def import_schedule(file: Path, source: str, epochs: int, out: Path, fill: str | None) -> None:
+    """Turn FILE, a schedule that another program found, into one for hba.
+
+    pba: a policy log (.txt) of Population Based Augmentation.
+    """
+    schedule = READERS[source](file, epochs, PBA_FILL if fill is None else _color(fill))
+    schedule.save(out)
+    n_segments = len(schedule.provenance["segments"])
+    n_operations = len(schedule.space.operations)
+    say(f"Schedule: {out} ({n_segments} segments over {schedule.epochs} epochs, {n_operations} operations)")
+    quoted = shlex.quote(str(out))
+    say(f"Next, look at it, and see whether it helps on your images:\n  hba show {quoted}\n  hba evaluate {quoted} DIR")
+
+
+def _color(text: str) -> tuple[float, ...]:
+    """One number in [0, 1] for all channels, or one for each of three."""
+    try:
+        color = tuple(float(channel) for channel in text.split(","))
+    except ValueError:
+        color = ()
+    if len(color) not in (1, 3) or not all(0 <= channel <= 1 for channel in color):
+        raise SettingsError(f"--fill must be 1 or 3 numbers in [0, 1], separated by commas, got {text!r}")
+    return color

@@ -1,0 +1,36 @@
+"""hba operations: what can be searched over, and what each magnitude means."""
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from hba.magnitude_table import HEADINGS, as_markdown, magnitude_table
+from hba.operations import registered_operations
+from hba.space import SearchSpace
+from hba.spaces import SPACES, find_space
+
+from .options import operations_file_option
+from .terminal import console, say
+
+
+@click.command()
+@click.option("--space", type=click.Choice(list(SPACES)), default="hba", show_default=True, help="The search space.")
+@click.option("--markdown", is_flag=True, help="Print Markdown, as it stands in the documentation.")
+@operations_file_option
+def operations(space: str, markdown: bool) -> None:
+    """Print the operations of a search space, and those of your own: ranges, units and directions of magnitudes."""
+    found = find_space(space)
+    shown = SearchSpace((*found.operations, *registered_operations()), found.copies, found.count_probabilities)
+    rows = magnitude_table(shown)
+    if markdown:
+        say(as_markdown(HEADINGS, rows))
+        return
+    ks = ", ".join(f"{count} ({probability:g})" for count, probability in enumerate(shown.count_probabilities))
+    table = Table(
+        title=Text(f"Search space {space}: {shown.copies} copies of each; an image gets at most {ks} of them")
+    )
+    for heading in HEADINGS:
+        table.add_column(heading)
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)

@@ -1,0 +1,32 @@
+"""What the magnitudes of a search space mean, as a table for people: the command, the README and the docs show it."""
+
+from collections.abc import Sequence
+
+from hba.operations import Operation
+from hba.space import SearchSpace
+
+HEADINGS = ("operation", "magnitude", "unit", "no effect at", "sign", "pixels between pixels", "uncovers", "defined by")
+
+
+def magnitude_table(space: SearchSpace) -> list[tuple[str, ...]]:
+    """One row per operation in the space's order, with the columns of HEADINGS."""
+    return [_row(operation) for operation in space.operations]
+
+
+def _row(operation: Operation) -> tuple[str, ...]:
+    return (
+        operation.name,
+        "-" if operation.magnitude_range is None else "{:g} to {:g}".format(*operation.magnitude_range),
+        operation.unit or "-",
+        "-" if operation.identity is None else f"{operation.identity:g}",
+        "+ or -, half of the time each" if operation.signed else "-",
+        operation.interpolation or "-",
+        "mean colour" if operation.uses_fill else "-",
+        f"PIL {operation.pil}" if operation.pil else "your function",
+    )
+
+
+def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown, without the last line break."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

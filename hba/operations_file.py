@@ -1,0 +1,36 @@
+"""Operations of your own from a Python file: the file is run, and registers them."""
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+
+from hba.errors import SettingsError
+from hba.operations import Operation, registered_operations
+
+
+def load_operations_file(path: Path) -> tuple[Operation, ...]:
+    """Run a file that calls hba.register_operation; the operations that it registered.
+
+    Raises SettingsError for a file that is not there, that fails, or that registers nothing.
+    """
+    before = set(registered_operations())
+    if not path.is_file():
+        raise SettingsError(f"no operations file {path}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise SettingsError(f"an operations file must be a Python file ending .py, got {path}")
+    module = importlib.util.module_from_spec(spec)
+    # A function can be pickled only if its module is found by name; a module that is there already stays.
+    sys.modules.setdefault(path.stem, module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        if sys.modules.get(path.stem) is module:
+            del sys.modules[path.stem]
+        line = traceback.extract_tb(error.__traceback__)[-1].lineno
+        raise SettingsError(f"{path} failed: {type(error).__name__}: {error} (line {line})") from None
+    registered = tuple(operation for operation in registered_operations() if operation not in before)
+    if not registered:
+        raise SettingsError(f"{path} registers no operation; it must call hba.register_operation")
+    return registered
