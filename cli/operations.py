@@ -4,7 +4,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from hba.magnitude_table import HEADINGS, as_markdown, magnitude_table
+from hba.magnitude_table import HEADINGS, LEGEND, as_markdown, magnitude_table
 from hba.operations import registered_operations
 from hba.space import SearchSpace
 from hba.spaces import SPACES, find_space
@@ -25,12 +25,13 @@ def operations(space: str, markdown: bool) -> None:
     if markdown:
         say(as_markdown(HEADINGS, rows))
         return
-    ks = ", ".join(f"{count} ({probability:g})" for count, probability in enumerate(shown.count_probabilities))
-    table = Table(
-        title=Text(f"Search space {space}: {shown.copies} copies of each; an image gets at most {ks} of them")
-    )
+    table = Table(title=Text(f"Search space {space}"))
     for heading in HEADINGS:
-        table.add_column(heading)
+        table.add_column(heading, overflow="fold")
     for row in rows:
         table.add_row(*row)
     console().print(table)
+    say(LEGEND)
+    say(f"Each operation is there in {shown.copies} copies; the number of operations on an image is at most")
+    limits = enumerate(shown.count_probabilities)
+    say(", ".join(f"{limit} with probability {probability:g}" for limit, probability in limits) + ".")

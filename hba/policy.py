@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
-from hba.operations import Steps, apply_steps, check_images, fill_for
+from hba.operations import apply_steps, check_images, fill_for
 from hba.space import SearchSpace
 
 GRAY = (0.5, 0.5, 0.5)
@@ -45,10 +45,9 @@ def draw_operations(
 
     def uniform(*shape: int) -> Tensor:
         # A compiler refuses the argument, even where it is None.
-        size = (batch_size, *shape)
         if generator is None:
-            return torch.rand(size, device=device)
-        return torch.rand(size, generator=generator, device=device)
+            return torch.rand(batch_size, *shape, device=device)
+        return torch.rand(batch_size, *shape, generator=generator, device=device)
 
     fires = uniform(space.n_slots) < rows[:, columns.probability]
     # A uniform random order of the slots is a random key for each; one that does not fire goes behind all others.
@@ -72,7 +71,7 @@ def apply_operations(space: SearchSpace, draw: Draw, images: Tensor, fill: Tenso
     if len(draw) != len(images):
         raise SettingsError(f"the draw is for {len(draw)} images, got {len(images)}")
     chosen = torch.where(draw.slots < 0, -1, space.slot_columns(images.device).operation[draw.slots.clamp(min=0)])
-    return apply_steps(space.operations, Steps(chosen, draw.magnitudes, draw.positions), images, fill)
+    return apply_steps(space.operations, chosen, draw.magnitudes, draw.positions, images, fill)
 
 
 class Policy(nn.Module):

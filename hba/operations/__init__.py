@@ -1,6 +1,6 @@
 """The image operations that a policy is made of: batched, one magnitude per image, on any device."""
 
-from hba.operations.apply import Steps, apply_steps
+from hba.operations.apply import apply_steps
 from hba.operations.operation import Operation, check_images, fill_for
 from hba.operations.table import (
     OPERATIONS,
@@ -13,7 +13,6 @@ from hba.operations.table import (
 __all__ = [
     "OPERATIONS",
     "Operation",
-    "Steps",
     "apply_steps",
     "check_images",
     "fill_for",

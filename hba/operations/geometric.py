@@ -74,8 +74,8 @@ def identity_coefficients(like: Tensor) -> dict[str, Tensor]:
 
 
 def stack_coefficients(coefficients: Mapping[str, Tensor]) -> Tensor:
-    """Maps (N, 6) in the order a to f from coefficients (N,) by name."""
-    return torch.stack([coefficients[name] for name in "abcdef"], dim=1)
+    """Maps (..., 6) in the order a to f from coefficients (...) by name."""
+    return torch.stack([coefficients[name] for name in "abcdef"], dim=-1)
 
 
 def warp(images: Tensor, maps: Tensor, fill: Tensor, interpolation: str) -> Tensor:

@@ -23,14 +23,10 @@ def _enhancer(name: str, poorer: Callable[[Tensor], Tensor]) -> Operation:
 
 
 _ROWS = (
-    _geometric("ShearX", geometric.shear_x, 0.3, "shear factor", "Image.transform AFFINE (1, m, 0, 0, 1, 0)"),
-    _geometric("ShearY", geometric.shear_y, 0.3, "shear factor", "Image.transform AFFINE (1, 0, 0, m, 1, 0)"),
-    _geometric(
-        "TranslateX", geometric.translate_x, 0.45, "fraction of width", "Image.transform AFFINE (1, 0, m W, 0, 1, 0)"
-    ),
-    _geometric(
-        "TranslateY", geometric.translate_y, 0.45, "fraction of height", "Image.transform AFFINE (1, 0, 0, 0, 1, m H)"
-    ),
+    _geometric("ShearX", geometric.shear_x, 0.3, "shear factor", "Image.transform (1, m, 0, 0, 1, 0)"),
+    _geometric("ShearY", geometric.shear_y, 0.3, "shear factor", "Image.transform (1, 0, 0, m, 1, 0)"),
+    _geometric("TranslateX", geometric.translate_x, 0.45, "fraction of width", "Image.transform (1, 0, m W, 0, 1, 0)"),
+    _geometric("TranslateY", geometric.translate_y, 0.45, "fraction of height", "Image.transform (1, 0, 0, 0, 1, m H)"),
     _geometric("Rotate", geometric.rotate, 30.0, "degrees", "Image.rotate"),
     Operation("AutoContrast", Stretch(point.auto_contrast), pil="ImageOps.autocontrast"),
     Operation("Invert", Curve(point.invert), pil="ImageOps.invert"),

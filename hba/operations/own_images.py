@@ -1,0 +1,97 @@
+"""Steps on a CPU: every operation computes the images that get it, and no others."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hba.operations.geometric import warp
+from hba.operations.operation import Operation
+from hba.operations.steps import Step
+
+PART_VALUES = 1 << 19
+"""How many numbers of a batch are worked on at once: with their temporaries they stay in the processor's cache."""
+LARGE_IMAGE_VALUES = 1 << 17
+"""An image of as many numbers is worked on alone: what is saved by batches is less than sorting it costs."""
+
+
+def apply_to_own_images(operations: Sequence[Operation], steps: list[Step], images: Tensor, fill: Tensor) -> Tensor:
+    """New images (B, C, H, W), computed in parts of the batch."""
+    result = torch.empty_like(images)
+    if not images.numel():
+        return result
+    groups = _groups(operations)
+    group_of_operation = torch.tensor(_group_numbers(groups, len(operations)))
+    values_per_image = images[0].numel()
+    n_images = 1 if values_per_image >= LARGE_IMAGE_VALUES else PART_VALUES // values_per_image
+    for part, part_result, *part_steps in zip(
+        images.split(n_images), result.split(n_images), *(step.split(n_images) for step in steps), strict=True
+    ):
+        _apply_to_part(groups, group_of_operation, part_steps, part, fill, part_result)
+    return result
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Operations, by their indices, that are computed in one go: all that move pixels alike, or a single other one."""
+
+    indices: tuple[int, ...]
+    operation: Operation
+
+    def __call__(self, images: Tensor, step: Step, fill: Tensor) -> Tensor:
+        if self.operation.interpolation is not None:
+            return warp(images, step.maps, fill, self.operation.interpolation)
+        return self.operation(images, step.magnitude, fill=fill, position=step.position)
+
+
+def _groups(operations: Sequence[Operation]) -> list[_Group | None]:
+    """All groups; the last is None, for images that get no operation."""
+    alike: dict[str | int, list[int]] = {}
+    for index, operation in enumerate(operations):
+        alike.setdefault(operation.interpolation or index, []).append(index)
+    return [*(_Group(tuple(indices), operations[indices[0]]) for indices in alike.values()), None]
+
+
+def _group_numbers(groups: list[_Group | None], n_operations: int) -> list[int]:
+    """The group of each operation; the last entry, which -1 finds, is that of no operation."""
+    numbers = [len(groups) - 1] * (n_operations + 1)
+    for number, group in enumerate(groups):
+        for index in group.indices if group else ():
+            numbers[index] = number
+    return numbers
+
+
+def _apply_to_part(
+    groups: list[_Group | None],
+    group_of_operation: Tensor,
+    steps: Sequence[Step],
+    images: Tensor,
+    fill: Tensor,
+    result: Tensor,
+) -> None:
+    """Images are sorted by their group, so that each group sees a batch of its own.
+
+    order: for each image of the sorted batch, its number in the part; None while nothing is sorted.
+    """
+    order: Tensor | None = None
+    for step in steps:
+        group_of_image = group_of_operation[step.chosen]
+        counts = group_of_image.bincount(minlength=len(groups)).tolist()
+        if max(counts) == len(images):
+            own_step = step if order is None else step.select(order)
+            images = _apply_group(groups[counts.index(len(images))], images, own_step, fill)
+        else:
+            row_of_image = None if order is None else order.argsort()
+            order = group_of_image.argsort(stable=True)
+            sorted_images = images.index_select(0, order if row_of_image is None else row_of_image[order])
+            parts = zip(groups, sorted_images.split(counts), step.select(order).split(counts), strict=True)
+            images = torch.cat([_apply_group(*part, fill) for part in parts if len(part[1])])
+    if order is None:
+        result.copy_(images)
+    else:
+        torch.index_select(images, 0, order.argsort(), out=result)
+
+
+def _apply_group(group: _Group | None, images: Tensor, step: Step, fill: Tensor) -> Tensor:
+    return images if group is None else group(images, step, fill)

@@ -1,0 +1,27 @@
+"""What is done to a batch: in each step every image gets an operation of its own, or none."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class Step(NamedTuple):
+    """One operation for each of B images.
+
+    chosen (B,): index into the operations, -1 for none. magnitude (B,): of that operation, with its sign. position
+    (B, 2): where an operation that needs a place puts it, in [0, 1) of width and height. maps (B, 6): the affine map
+    of an operation that moves pixels, the identity for the others.
+    """
+
+    chosen: Tensor
+    magnitude: Tensor
+    position: Tensor
+    maps: Tensor
+
+    def select(self, images: Tensor) -> "Step":
+        """The step for some of the images, in the order of their numbers (N,)."""
+        return Step(*(values.index_select(0, images) for values in self))
+
+    def split(self, counts: int | list[int]) -> "list[Step]":
+        """The step for the first so many images, for the next so many, ...; a single count is that of each part."""
+        return [Step(*parts) for parts in zip(*(values.split(counts) for values in self), strict=True)]
