@@ -63,6 +63,12 @@ def call_on_floats(policy: Policy, images: Tensor) -> Call:
     return lambda: policy(batch, generator)
 
 
+def call_from_bytes(policy: Policy, images: Tensor) -> Call:
+    """From a uint8 batch to a float32 batch."""
+    generator = torch.Generator().manual_seed(SEED)
+    return lambda: policy(images.float() / 255, generator)
+
+
 def call_on_bytes(policy: Policy, images: Tensor) -> Call:
     """From a uint8 batch to a uint8 batch."""
     generator = torch.Generator().manual_seed(SEED)
@@ -88,6 +94,19 @@ def call_on_pil_for_batch(transform: Callable[[Any], Any], images: Tensor) -> Ca
     """From PIL images to a float32 batch, which a network can take."""
     kept = [Image.fromarray(array) for array in arrays(images)]
     return lambda: torch.stack([TF.pil_to_tensor(transform(image)) for image in kept]).float() / 255
+
+
+def call_on_arrays(transform: Callable[[Any], object], images: Tensor) -> Call:
+    """From uint8 arrays (H, W, C) to uint8 arrays."""
+    return one_by_one(transform, arrays(images))
+
+
+def call_on_arrays_for_batch(transform: Callable[[Any], Any], images: Tensor) -> Call:
+    """From uint8 arrays (H, W, C) to a float32 batch (B, C, H, W), which a network can take."""
+    kept = arrays(images)
+    return lambda: (
+        torch.from_numpy(np.stack([transform(array) for array in kept])).permute(0, 3, 1, 2).float().contiguous() / 255
+    )
 
 
 def kornia_rand_augment() -> Callable[[Tensor], Tensor]:
@@ -151,19 +170,21 @@ def all_peers() -> list[Peer]:
     rand_augment = v2.RandAugment(num_ops=2)
     found = find_albumentations()
     albumentations = None if found is None else albumentations_two(*found)
+
+    def albumentations_peer(takes: str, call: Callable[[Callable[[Any], Any], Tensor], Call]) -> Peer:
+        prepare = None if albumentations is None else functools.partial(call, albumentations)
+        return Peer("albumentations SomeOf", takes, "2", prepare)
+
     return [
         Peer("hba", "float32 batch", "2", lambda images: call_on_floats(two_operations(len(images)), images)),
+        Peer("hba", "uint8 to float32", "2", lambda images: call_from_bytes(two_operations(len(images)), images)),
         Peer("hba", "uint8 and back", "2", lambda images: call_on_bytes(two_operations(len(images)), images)),
         Peer("torchvision RandAugment", "PIL images", "2", functools.partial(call_on_pil, rand_augment)),
         Peer("torchvision RandAugment", "PIL to float32", "2", functools.partial(call_on_pil_for_batch, rand_augment)),
         Peer("torchvision RandAugment", "uint8 tensors", "2", functools.partial(one_by_one, rand_augment)),
         Peer("kornia RandAugment", "float32 batch", "2 a batch", call_kornia),
-        Peer(
-            "albumentations SomeOf",
-            "uint8 arrays",
-            "2",
-            None if albumentations is None else lambda images: one_by_one(albumentations, arrays(images)),
-        ),
+        albumentations_peer("uint8 arrays", call_on_arrays),
+        albumentations_peer("uint8 to float32", call_on_arrays_for_batch),
         Peer("TrivialAugmentWide", "PIL images", "1", functools.partial(call_on_pil, v2.TrivialAugmentWide())),
     ]
 
@@ -172,8 +193,8 @@ NOTES = (
     "All: one thread, images in memory, no decoding; the images are pieces of scikit-learn's two photographs. Figures "
     "are the median (smallest-largest) over rounds in which all rows take turns. hba/peer divides medians: above 1 hba "
     "is faster. 'batch' is one call for all images, all else goes one by one.",
-    "hba: draw and application, for every image its own two of 15 operations, order, magnitudes and signs. 'uint8 and "
-    "back' is a uint8 batch: float() / 255 before, mul(255).round().to(uint8) after.",
+    "hba: draw and application, for every image its own two of 15 operations, order, magnitudes and signs. 'uint8 to "
+    "float32' adds float() / 255 before; 'uint8 and back' also mul(255).round().to(uint8) after.",
     "torchvision: magnitude 9 of 31 throughout. Its 14 operations have no Invert and no Cutout, and one of them is the "
     "identity. 'PIL images' ends with PIL images, 'PIL to float32' adds pil_to_tensor, stack and float() / 255.",
     "kornia: draws two operations for the whole batch, so that all images share them and the magnitude (m=10 of 30), "
@@ -181,6 +202,6 @@ NOTES = (
     "nearest pixel. SolarizeAdd in place of Cutout. Matrices of transformations are switched off, which is faster.",
     "albumentations: 15 transforms close to hba's, the two drawn always in list order. Its Sharpen cannot soften (half "
     "of hba's range), Posterize keeps 1 to 7 bits, CoarseDropout's hole is a rectangle wholly inside the image, and "
-    "Equalize is OpenCV's.",
+    "Equalize is OpenCV's. 'uint8 to float32' adds stack, channels first, float() / 255.",
     "TrivialAugmentWide: torchvision's; one operation an image, of wider ranges. For context.",
 )

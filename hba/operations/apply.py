@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from hba.operations.fixed_shapes import apply_in_fixed_shapes
-from hba.operations.geometric import Warp, identity_coefficients, stack_coefficients
+from hba.operations.geometric import Maps, Warp, identity_coefficients
 from hba.operations.operation import Operation
 from hba.operations.own_images import apply_to_own_images
 from hba.operations.steps import Step
@@ -27,15 +27,15 @@ def apply_steps(
     in a compiled program, nothing may depend on what was drawn, so that the host never waits for the device.
     """
     maps = _maps(operations, chosen, magnitudes, *images.shape[2:])
-    unbound = (values.unbind(1) for values in (chosen, magnitudes, positions, maps))
+    unbound = (values.unbind(1) for values in (chosen, magnitudes, positions, *maps))
     steps = [Step(*values) for values in zip(*unbound, strict=True)]
     if images.device.type == "cpu" and not torch.compiler.is_compiling():
         return apply_to_own_images(operations, steps, images, fill)
     return apply_in_fixed_shapes(operations, steps, images, fill)
 
 
-def _maps(operations: Sequence[Operation], chosen: Tensor, magnitudes: Tensor, height: int, width: int) -> Tensor:
-    """The affine map of every image in every step, (B, S, 6); the identity where no pixel is moved."""
+def _maps(operations: Sequence[Operation], chosen: Tensor, magnitudes: Tensor, height: int, width: int) -> Maps:
+    """The affine map of every image in every step, (B, S); the identity where no pixel is moved."""
     magnitude = magnitudes.double()
     coefficients = identity_coefficients(magnitude)
     for index, operation in enumerate(operations):
@@ -43,4 +43,4 @@ def _maps(operations: Sequence[Operation], chosen: Tensor, magnitudes: Tensor, h
             own = operation.function.coefficients(magnitude, height, width)
             is_chosen = chosen == index
             coefficients |= {name: torch.where(is_chosen, own[name], coefficients[name]) for name in own}
-    return stack_coefficients(coefficients)
+    return Maps.of(coefficients)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from hba.operations.enhance import Blend, blend
-from hba.operations.geometric import INTERPOLATIONS, Warp, warp
+from hba.operations.geometric import INTERPOLATIONS, Maps, Warp, warp
 from hba.operations.operation import Operation
 from hba.operations.point import N_LEVELS, Curve, Stretch, every_level, look_up, to_levels
 from hba.operations.steps import Step
@@ -48,7 +48,7 @@ def _pick(operation: Operation, index: int, step: Step) -> _Pick:
     return _Pick(operation, images, (torch.where(images, step.magnitude, operation.magnitude_range[0]),))
 
 
-def _warp_all(picks: list[_Pick], maps: Tensor, images: Tensor, fill: Tensor) -> Tensor:
+def _warp_all(picks: list[_Pick], maps: Maps, images: Tensor, fill: Tensor) -> Tensor:
     """A single resampling. Images that get another operation have a map that changes nothing."""
     for interpolation in INTERPOLATIONS:
         moved = [pick for pick in picks if pick.operation.interpolation == interpolation]

@@ -8,6 +8,7 @@ Convention:
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -35,7 +36,7 @@ class Warp:
     def __call__(self, images: Tensor, magnitude: Tensor, fill: Tensor) -> Tensor:
         magnitude = magnitude.double()
         own = self.coefficients(magnitude, *images.shape[2:])
-        maps = stack_coefficients({**identity_coefficients(magnitude), **own})
+        maps = Maps.of({**identity_coefficients(magnitude), **own})
         return warp(images, maps, fill, self.interpolation)
 
 
@@ -73,14 +74,32 @@ def identity_coefficients(like: Tensor) -> dict[str, Tensor]:
     return {"a": one, "b": zero, "c": zero, "d": zero, "e": one, "f": zero}
 
 
-def stack_coefficients(coefficients: Mapping[str, Tensor]) -> Tensor:
-    """Maps (..., 6) in the order a to f from coefficients (...) by name."""
-    return torch.stack([coefficients[name] for name in "abcdef"], dim=-1)
+class Maps(NamedTuple):
+    """Affine maps of N images, coefficients a to f in the last of (N, 6): float64, and in units of 2^-16 pixel, int32.
+
+    In the second the offsets c and f are those of the first pixel's centre.
+    """
+
+    exact: Tensor
+    fixed_point: Tensor
+
+    @staticmethod
+    def of(coefficients: Mapping[str, Tensor]) -> "Maps":
+        """From coefficients by name, of any shape (...)."""
+        a, b, c, d, e, f = (coefficients[name] for name in "abcdef")
+        # PIL moves an image that is neither turned nor sheared by whole pixels, before the fraction is cut to 16 bits.
+        moved = (b == 0) & (d == 0)
+        x0 = torch.where(moved, (c + a / 2).floor(), c + a / 2 + b / 2)
+        y0 = torch.where(moved, (f + e / 2).floor(), f + d / 2 + e / 2)
+        fixed_point = torch.stack([a, b, x0, d, e, y0], dim=-1).mul(ONE).add(0.5).floor().int()
+        return Maps(torch.stack([a, b, c, d, e, f], dim=-1), fixed_point)
 
 
-def warp(images: Tensor, maps: Tensor, fill: Tensor, interpolation: str) -> Tensor:
-    """Each image through its map (6,) of maps (B, 6). Ref: PIL.Image.transform(AFFINE), nearest or bilinear."""
-    return _nearest(images, maps, fill) if interpolation == "nearest" else _bilinear(images, maps, fill)
+def warp(images: Tensor, maps: Maps, fill: Tensor, interpolation: str) -> Tensor:
+    """Each of B images through its map. Ref: PIL.Image.transform(AFFINE), nearest or bilinear."""
+    if interpolation == "nearest":
+        return _nearest(images, maps.fixed_point, fill)
+    return _bilinear(images, maps.exact, fill)
 
 
 def _nearest(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
@@ -91,22 +110,12 @@ def _nearest(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
     batch, channels, height, width = images.shape
     framed = fill[:, None, None].repeat(batch, 1, height + 2, width + 2)
     framed[:, :, 1:-1, 1:-1] = images
-    xx, xy, x0, yx, yy, y0 = _fixed_point(maps).unbind(1)
+    xx, xy, x0, yx, yy, y0 = maps.unbind(1)
     x = _source(xx, xy, x0, height, width).clamp_(0, width + 1)
     y = _source(yx, yy, y0, height, width).clamp_(0, height + 1)
     pixel = x.add_(y, alpha=width + 2).flatten(1).long()
     shown = framed.flatten(2).gather(2, pixel[:, None].expand(batch, channels, height * width))
     return shown.view(images.shape)
-
-
-def _fixed_point(maps: Tensor) -> Tensor:
-    """Coefficients (B, 6) in units of 2^-16 pixel, int32; the offsets are those of the first pixel's centre."""
-    a, b, c, d, e, f = maps.unbind(1)
-    # PIL moves an image that is neither turned nor sheared by whole pixels, before the fraction is cut to 16 bits.
-    moved = (b == 0) & (d == 0)
-    x0 = torch.where(moved, (c + a / 2).floor(), c + a / 2 + b / 2)
-    y0 = torch.where(moved, (f + e / 2).floor(), f + d / 2 + e / 2)
-    return torch.stack([a, b, x0, d, e, y0], dim=1).mul(ONE).add(0.5).floor().int()
 
 
 def _source(per_column: Tensor, per_row: Tensor, first: Tensor, height: int, width: int) -> Tensor:

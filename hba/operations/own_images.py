@@ -23,12 +23,13 @@ def apply_to_own_images(operations: Sequence[Operation], steps: list[Step], imag
         return result
     groups = _groups(operations)
     group_of_operation = torch.tensor(_group_numbers(groups, len(operations)))
+    steps = [step._replace(chosen=group_of_operation[step.chosen]) for step in steps]
     values_per_image = images[0].numel()
     n_images = 1 if values_per_image >= LARGE_IMAGE_VALUES else PART_VALUES // values_per_image
     for part, part_result, *part_steps in zip(
         images.split(n_images), result.split(n_images), *(step.split(n_images) for step in steps), strict=True
     ):
-        _apply_to_part(groups, group_of_operation, part_steps, part, fill, part_result)
+        _apply_to_part(groups, part_steps, part, fill, part_result)
     return result
 
 
@@ -63,27 +64,22 @@ def _group_numbers(groups: list[_Group | None], n_operations: int) -> list[int]:
 
 
 def _apply_to_part(
-    groups: list[_Group | None],
-    group_of_operation: Tensor,
-    steps: Sequence[Step],
-    images: Tensor,
-    fill: Tensor,
-    result: Tensor,
+    groups: list[_Group | None], steps: Sequence[Step], images: Tensor, fill: Tensor, result: Tensor
 ) -> None:
     """Images are sorted by their group, so that each group sees a batch of its own.
 
-    order: for each image of the sorted batch, its number in the part; None while nothing is sorted.
+    The `chosen` of these steps is a group. order: for each image of the sorted batch, its number in the part; None
+    while nothing is sorted.
     """
     order: Tensor | None = None
     for step in steps:
-        group_of_image = group_of_operation[step.chosen]
-        counts = group_of_image.bincount(minlength=len(groups)).tolist()
+        counts = step.chosen.bincount(minlength=len(groups)).tolist()
         if max(counts) == len(images):
             own_step = step if order is None else step.select(order)
             images = _apply_group(groups[counts.index(len(images))], images, own_step, fill)
         else:
             row_of_image = None if order is None else order.argsort()
-            order = group_of_image.argsort(stable=True)
+            order = step.chosen.argsort(stable=True)
             sorted_images = images.index_select(0, order if row_of_image is None else row_of_image[order])
             parts = zip(groups, sorted_images.split(counts), step.select(order).split(counts), strict=True)
             images = torch.cat([_apply_group(*part, fill) for part in parts if len(part[1])])

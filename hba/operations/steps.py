@@ -4,19 +4,26 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from hba.operations.geometric import Maps
+
 
 class Step(NamedTuple):
     """One operation for each of B images.
 
     chosen (B,): index into the operations, -1 for none. magnitude (B,): of that operation, with its sign. position
-    (B, 2): where an operation that needs a place puts it, in [0, 1) of width and height. maps (B, 6): the affine map
-    of an operation that moves pixels, the identity for the others.
+    (B, 2): where an operation that needs a place puts it, in [0, 1) of width and height. maps: see geometric.Maps, of
+    an operation that moves pixels, the identity for the others.
     """
 
     chosen: Tensor
     magnitude: Tensor
     position: Tensor
-    maps: Tensor
+    exact_maps: Tensor
+    fixed_point_maps: Tensor
+
+    @property
+    def maps(self) -> Maps:
+        return Maps(self.exact_maps, self.fixed_point_maps)
 
     def select(self, images: Tensor) -> "Step":
         """The step for some of the images, in the order of their numbers (N,)."""
