@@ -7,6 +7,7 @@ import click
 
 from hba.errors import SettingsError
 from hba.pba_schedule import PBA_FILL, read_pba_schedule
+from hba.validation import checked_color, words
 
 from .terminal import say
 
@@ -39,11 +40,8 @@ def import_schedule(file: Path, source: str, epochs: int, out: Path, fill: str |
 
 
 def _color(text: str) -> tuple[float, ...]:
-    """One number in [0, 1] for all channels, or one for each of three."""
     try:
-        color = tuple(float(channel) for channel in text.split(","))
+        return checked_color(tuple(float(channel) for channel in words(text)))
     except ValueError:
-        color = ()
-    if len(color) not in (1, 3) or not all(0 <= channel <= 1 for channel in color):
-        raise SettingsError(f"--fill must be 1 or 3 numbers in [0, 1], separated by commas, got {text!r}")
-    return color
+        rule = "--fill must be 1 or 3 numbers in [0, 1], separated by commas"
+        raise SettingsError(f"{rule}, got {text!r}") from None

@@ -19,6 +19,7 @@ from hba.models import find_model
 from hba.presets import DEFAULT_PRESETS, EVALUATION_SETTINGS, find_preset
 from hba.space import SearchSpace
 from hba.spaces import search_space
+from hba.validation import checked_color, words
 
 
 def _known_model(name: str) -> str:
@@ -39,6 +40,7 @@ def _known_device(name: str) -> str:
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Color = Annotated[tuple[float, ...], BeforeValidator(words), AfterValidator(checked_color)]
 ModelName = Annotated[str, AfterValidator(_known_model)]
 
 
@@ -74,21 +76,19 @@ class _TrainingConfig(DataConfig):
         )
 
 
-def _names(names: Any) -> Any:
-    """Names separated by commas, as on the command line, or a sequence of them."""
-    return [name.strip() for name in names.split(",") if name.strip()] if isinstance(names, str) else names
-
-
 class SearchConfig(_TrainingConfig):
     """A policy search; symbols as in the paper's Algorithm 2."""
 
     space: str = "hba"
     """Search space: hba (ranges of the paper's Table 9) or pba (those of Population Based Augmentation)."""
-    operations: Annotated[tuple[str, ...], BeforeValidator(_names), Field(min_length=1)] | None = None
+    operations: Annotated[tuple[str, ...], BeforeValidator(words), Field(min_length=1)] | None = None
     """Operations to search over, separated by commas; `all` stands for all of the space, which is the default."""
     interpolation: Literal["nearest", "bilinear"] = "nearest"
     """How shears, translations and rotations find pixels between pixels: nearest or bilinear."""
 
+    fill: Color | None = None
+    """Colour of what shears, translations, rotations and Cutout uncover: 1 or 3 numbers in [0, 1], separated by commas;
+    the mean of the training images."""
     sharing: Annotated[str, AfterValidator(_known_sharing)] = "first-bn"
     """Weight sharing strategy: which layers depend on lambda."""
     lambda_learning_rate: Positive = 0.03

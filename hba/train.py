@@ -53,7 +53,6 @@ def train(
     )
     standardize, baseline = Standardize.of(data.train), config.baseline()
     stretched = None if schedule is None else schedule.stretched(config.epochs)
-    fill = fill_for(data.train.images[:1].float(), data.train.mean_color())
     network.train()
     for epoch in range(config.epochs):
         values = (
@@ -64,7 +63,7 @@ def train(
             images, labels = stream.next()
             if stretched is not None and values is not None:
                 draw = draw_operations(stretched.space, values, len(images), generator)
-                images = apply_operations(stretched.space, draw, images, fill)
+                images = apply_operations(stretched.space, draw, images, fill_for(images, stretched.fill))
             loss = F.cross_entropy(network(augment(standardize(images), baseline, generator)), labels)
             optimizer.zero_grad()
             loss.backward()

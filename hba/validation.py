@@ -1,6 +1,10 @@
-"""Turning a failed check of a file or of settings into one line."""
+"""Checks of settings and files, and turning a failed one into one line."""
+
+from typing import Any
 
 import pydantic
+
+from hba.errors import SettingsError
 
 LONGEST_SHOWN = 80
 
@@ -16,3 +20,15 @@ def first_problem(error: pydantic.ValidationError) -> str:
     is_short = isinstance(received, str | int | float | bool | None) and len(repr(received)) <= LONGEST_SHOWN
     shown = f", got {received!r}" if is_short else ""
     return f"{place}: {message}{shown}" if place else f"{message}{shown}"
+
+
+def words(given: Any) -> Any:
+    """Words separated by commas, as on the command line, as a list; anything else stays."""
+    return [word.strip() for word in given.split(",") if word.strip()] if isinstance(given, str) else given
+
+
+def checked_color(color: tuple[float, ...]) -> tuple[float, ...]:
+    """The colour, if it is one; SettingsError otherwise."""
+    if len(color) not in (1, 3) or not all(0 <= channel <= 1 for channel in color):
+        raise SettingsError("must be 1 or 3 numbers in [0, 1], separated by commas")
+    return color

@@ -21,7 +21,7 @@ from hba.errors import DivergedError, SettingsError, explained_memory_errors
 from hba.hypernet import HyperNetwork
 from hba.measure import measure
 from hba.models import build_model
-from hba.operations import find_operation
+from hba.operations import fill_for, find_operation
 from hba.provenance import environment
 from hba.schedule import Schedule
 from hba.schedule_file import space_entry
@@ -138,7 +138,7 @@ class _Search:
     ) -> None:
         device = data.train.images.device
         self.config, self.folder, self.observer, self.data = config, folder, observer, data
-        self.mean_color = data.train.mean_color()
+        self.fill = config.fill or data.train.mean_color()
         # What stands in the settings, but is not what was used.
         self.unused = [name for name, own in (("model", network), ("space", own_space)) if own is not None]
         space = own_space or config.search_space()
@@ -148,7 +148,7 @@ class _Search:
             "kind of device": device.type,
             "search space": hashlib.sha256(json.dumps(space_entry(space)).encode()).hexdigest()[:16],
         }
-        fill = torch.tensor(self.mean_color, device=device)
+        fill = fill_for(data.train.images[:1].float(), self.fill)
         self.problem = Problem(config, space, Standardize.of(data.train), config.baseline(), fill)
         network = network or build_model(config.model, len(data.class_names), derived_seed(config.seed, "weights"))
         self.state = initial_state(config, space, network, data)
@@ -236,7 +236,7 @@ class _Search:
     def _schedule(self) -> Schedule | None:
         if not self.state.rows:
             return None
-        return Schedule(self.problem.space, self.state.rows, self.mean_color, self._provenance())  # type: ignore[arg-type]
+        return Schedule(self.problem.space, self.state.rows, self.fill, self._provenance())  # type: ignore[arg-type]
 
     def _provenance(self) -> dict[str, Any]:
         last = self.state.metrics[-1]
