@@ -21,7 +21,7 @@ from torch import Tensor
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as TF
 
-from hba import Operation, Policy, SearchSpace
+from hba import Operation, Policy, PolicyTransform, Schedule, SearchSpace
 
 SEED = 0
 
@@ -50,6 +50,12 @@ def policy_of(space: SearchSpace, probability: float, n_images: int) -> Policy:
 def two_operations(n_images: int) -> Policy:
     """All operations in 30 slots, each firing with probability 0.5: two on every image, but for 3 in 10^8."""
     return policy_of(SearchSpace(count_probabilities=(0.0, 0.0, 1.0)), 0.5, n_images)
+
+
+def transform_of_two() -> PolicyTransform:
+    """Two of all operations on every image, with one policy for all of them."""
+    policy = two_operations(1)
+    return Schedule(policy.space, policy.values.double().numpy()).transform()
 
 
 def one_operation(operation: Operation, n_images: int) -> Policy:
@@ -179,6 +185,8 @@ def all_peers() -> list[Peer]:
         Peer("hba", "float32 batch", "2", lambda images: call_on_floats(two_operations(len(images)), images)),
         Peer("hba", "uint8 to float32", "2", lambda images: call_from_bytes(two_operations(len(images)), images)),
         Peer("hba", "uint8 and back", "2", lambda images: call_on_bytes(two_operations(len(images)), images)),
+        Peer("hba transform", "PIL images", "2", functools.partial(call_on_pil, transform_of_two())),
+        Peer("hba transform", "PIL to float32", "2", functools.partial(call_on_pil_for_batch, transform_of_two())),
         Peer("torchvision RandAugment", "PIL images", "2", functools.partial(call_on_pil, rand_augment)),
         Peer("torchvision RandAugment", "PIL to float32", "2", functools.partial(call_on_pil_for_batch, rand_augment)),
         Peer("torchvision RandAugment", "uint8 tensors", "2", functools.partial(one_by_one, rand_augment)),
@@ -195,6 +203,7 @@ NOTES = (
     "is faster. 'batch' is one call for all images, all else goes one by one.",
     "hba: draw and application, for every image its own two of 15 operations, order, magnitudes and signs. 'uint8 to "
     "float32' adds float() / 255 before; 'uint8 and back' also mul(255).round().to(uint8) after.",
+    "hba transform: schedule.transform(), which does PIL images one by one with PIL; two of 15 operations.",
     "torchvision: magnitude 9 of 31 throughout. Its 14 operations have no Invert and no Cutout, and one of them is the "
     "identity. 'PIL images' ends with PIL images, 'PIL to float32' adds pil_to_tensor, stack and float() / 255.",
     "kornia: draws two operations for the whole batch, so that all images share them and the magnitude (m=10 of 30), "

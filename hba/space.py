@@ -11,6 +11,7 @@ value = low + (high - low) sigmoid(lambda) (paper, Appendix A).
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,12 +24,19 @@ INITIAL_FRACTION = 0.05
 """The paper starts every hyperparameter at 0.95 low + 0.05 high (Appendix A)."""
 
 
+class Slot(NamedTuple):
+    """One copy of an operation, and the columns of its numbers; magnitude is None where there is none."""
+
+    operation: Operation
+    probability: int
+    magnitude: int | None
+
+
 @dataclass(frozen=True)
 class SlotColumns:
     """Where each slot's numbers stand in a row of values; tensors of shape (n_slots,).
 
-    magnitude is n, one past the last column, for a slot without magnitude. count_limits (max_count,) are the
-    cumulated count_probabilities: K is how many of them a uniform number reaches.
+    magnitude is n, one past the last column, for a slot without magnitude. count_limits (max_count,) as in SearchSpace.
     """
 
     operation: Tensor
@@ -123,6 +131,25 @@ class SearchSpace:
         """One row of values (n,) as a mapping from name to number."""
         return dict(zip(self.names, values.tolist(), strict=True))
 
+    @functools.cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """All slots, the copies of an operation side by side."""
+        column_of = {name: column for column, name in enumerate(self.names)}
+        return tuple(
+            Slot(
+                operation,
+                column_of[f"{operation.name}.{copy}.probability"],
+                column_of.get(f"{operation.name}.{copy}.magnitude"),
+            )
+            for operation in self.operations
+            for copy in range(1, self.copies + 1)
+        )
+
+    @functools.cached_property
+    def count_limits(self) -> tuple[float, ...]:
+        """count_probabilities cumulated (max_count,), float32: K is how many of them a uniform number reaches."""
+        return tuple(torch.tensor(self.count_probabilities).cumsum(0)[:-1].tolist())
+
     def slot_columns(self, device: torch.device) -> SlotColumns:
         """Column indices of every slot's numbers, on the device."""
         return _slot_columns(self, device)
@@ -136,20 +163,14 @@ def _bounds(space: SearchSpace, dtype: torch.dtype, device: torch.device) -> tup
 
 @device_constant
 def _slot_columns(space: SearchSpace, device: torch.device) -> SlotColumns:
-    column_of = {name: column for column, name in enumerate(space.names)}
-    slots = [
-        (index, operation, copy)
-        for index, operation in enumerate(space.operations)
-        for copy in range(1, space.copies + 1)
-    ]
-
-    def tensor(numbers: list[int] | list[bool]) -> Tensor:
+    def tensor(numbers: list[int] | list[bool] | list[float]) -> Tensor:
         return torch.tensor(numbers, device=device)
 
+    slots = space.slots
     return SlotColumns(
-        operation=tensor([index for index, _, _ in slots]),
-        probability=tensor([column_of[f"{op.name}.{copy}.probability"] for _, op, copy in slots]),
-        magnitude=tensor([column_of.get(f"{op.name}.{copy}.magnitude", space.n) for _, op, copy in slots]),
-        signed=tensor([op.signed for _, op, _ in slots]),
-        count_limits=torch.tensor(space.count_probabilities, device=device).cumsum(0)[:-1],
+        operation=tensor([number // space.copies for number in range(space.n_slots)]),
+        probability=tensor([slot.probability for slot in slots]),
+        magnitude=tensor([space.n if slot.magnitude is None else slot.magnitude for slot in slots]),
+        signed=tensor([slot.operation.signed for slot in slots]),
+        count_limits=tensor(list(space.count_limits)),
     )

@@ -1,7 +1,7 @@
 """The image operations that a policy is made of: batched, one magnitude per image, on any device."""
 
 from hba.operations.apply import apply_steps
-from hba.operations.operation import Operation, check_images, fill_for
+from hba.operations.operation import Operation, check_images, color_for, fill_for
 from hba.operations.table import (
     OPERATIONS,
     find_operation,
@@ -15,6 +15,7 @@ __all__ = [
     "Operation",
     "apply_steps",
     "check_images",
+    "color_for",
     "fill_for",
     "find_operation",
     "function_path",

@@ -4,13 +4,16 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor
 
 from hba.device_constants import device_constant
 from hba.errors import SettingsError
 from hba.operations.geometric import INTERPOLATIONS, Warp
+from hba.operations.on_pil import RESAMPLING, OnPil
 
 LUMA_WEIGHTS = (0.299, 0.587, 0.114)
 
@@ -25,7 +28,8 @@ class Operation:
     identity is the magnitude that changes no image, which also tells the direction; it may lie outside the range, and
     is None where there is none. signed: the magnitude is negated with probability 0.5 when it is drawn. uses_fill and
     uses_position: the function also takes a colour (C,), or a place (B, 2) drawn uniformly from [0, 1). pil names the
-    PIL call that defines the result. Raises SettingsError for a row that contradicts itself.
+    PIL call that defines the result; on_pil is the operation on a PIL image, its arguments as in on_pil.py beside this
+    file. Raises SettingsError for a row that contradicts itself.
     """
 
     name: str
@@ -34,6 +38,7 @@ class Operation:
     unit: str | None = None
     identity: float | None = None
     pil: str | None = None
+    on_pil: OnPil | None = None
     signed: bool = False
     uses_fill: bool = False
     uses_position: bool = False
@@ -76,6 +81,24 @@ class Operation:
             arguments.append(images.new_full((len(images), 2), 0.5) if position is None else position)
         return self.function(images, *arguments)
 
+    def apply_to_pil(
+        self, image: Image.Image, magnitude: float, fill: tuple[int, ...], position: tuple[float, float]
+    ) -> Image.Image:
+        """A new PIL image of the same mode, L or RGB, by PIL itself; SettingsError where there is no on_pil.
+
+        fill: grey levels in [0, 255], one per channel. position: in [0, 1) of width and height.
+        """
+        if self.on_pil is None:
+            raise SettingsError(f"{self.name} has no function for PIL images")
+        arguments: list[Any] = [] if self.magnitude_range is None else [magnitude]
+        if self.uses_fill:
+            arguments.append(fill)
+        if self.uses_position:
+            arguments.append(position)
+        if self.interpolation is not None:
+            arguments.append(RESAMPLING[self.interpolation])
+        return self.on_pil(image, *arguments)
+
     @property
     def interpolation(self) -> str | None:
         """How pixels between pixels are found: nearest or bilinear; None for an operation that moves none."""
@@ -115,14 +138,16 @@ def check_images(images: Tensor) -> None:
         )
 
 
+def color_for(n_channels: int, color: tuple[float, ...]) -> tuple[float, ...]:
+    """A colour of 1 or 3 numbers for images of 1 or 3 channels: RGB becomes luma, grey is repeated."""
+    if len(color) == 3 and n_channels == 1:
+        return (sum(weight * value for weight, value in zip(LUMA_WEIGHTS, color, strict=True)),)
+    return color * n_channels if len(color) == 1 else color
+
+
 def fill_for(images: Tensor, color: tuple[float, ...]) -> Tensor:
-    """The colour as a tensor (C,) for these images: RGB becomes luma for one channel, grey is repeated for three."""
-    channels = images.shape[1]
-    if len(color) == 3 and channels == 1:
-        color = (sum(weight * value for weight, value in zip(LUMA_WEIGHTS, color, strict=True)),)
-    elif len(color) == 1:
-        color = color * channels
-    return _color_tensor(color, images.dtype, images.device)
+    """The colour as a tensor (C,) for these images (B, C, H, W)."""
+    return _color_tensor(color_for(images.shape[1], color), images.dtype, images.device)
 
 
 @device_constant

@@ -3,40 +3,62 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from PIL import ImageEnhance, ImageOps
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.operations import enhance, geometric, point
+from hba.operations import enhance, geometric, on_pil, point
 from hba.operations.cutout import cutout
 from hba.operations.enhance import Blend
 from hba.operations.geometric import Coefficients, Warp
+from hba.operations.on_pil import OnPil
 from hba.operations.operation import Operation
 from hba.operations.point import Curve, Stretch
 
 
-def _geometric(name: str, coefficients: Coefficients, high: float, unit: str, pil: str) -> Operation:
-    return Operation(name, Warp(coefficients), (0.0, high), unit, 0.0, pil, signed=True, uses_fill=True)
+def _geometric(name: str, coefficients: Coefficients, on: OnPil, high: float, unit: str, pil: str) -> Operation:
+    return Operation(name, Warp(coefficients), (0.0, high), unit, 0.0, pil, on, signed=True, uses_fill=True)
 
 
-def _enhancer(name: str, poorer: Callable[[Tensor], Tensor]) -> Operation:
-    return Operation(name, Blend(poorer), (0.1, 1.9), "PIL enhancement factor", 1.0, f"ImageEnhance.{name}")
+def _point(
+    name: str,
+    function: Curve | Stretch,
+    on: OnPil,
+    magnitude_range: tuple[float, float] | None = None,
+    unit: str | None = None,
+    identity: float | None = None,
+) -> Operation:
+    return Operation(name, function, magnitude_range, unit, identity, f"ImageOps.{name.lower()}", on)
 
+
+def _enhancer(
+    name: str, poorer: Callable[[Tensor], Tensor], enhance: Callable[..., ImageEnhance._Enhance]
+) -> Operation:
+    pil = f"ImageEnhance.{name}"
+    return Operation(name, Blend(poorer), (0.1, 1.9), "PIL enhancement factor", 1.0, pil, on_pil.Enhancer(enhance))
+
+
+_SHEAR, _WIDTH, _HEIGHT = "shear factor", "fraction of width", "fraction of height"
 
 _ROWS = (
-    _geometric("ShearX", geometric.shear_x, 0.3, "shear factor", "Image.transform (1, m, 0, 0, 1, 0)"),
-    _geometric("ShearY", geometric.shear_y, 0.3, "shear factor", "Image.transform (1, 0, 0, m, 1, 0)"),
-    _geometric("TranslateX", geometric.translate_x, 0.45, "fraction of width", "Image.transform (1, 0, m W, 0, 1, 0)"),
-    _geometric("TranslateY", geometric.translate_y, 0.45, "fraction of height", "Image.transform (1, 0, 0, 0, 1, m H)"),
-    _geometric("Rotate", geometric.rotate, 30.0, "degrees", "Image.rotate"),
-    Operation("AutoContrast", Stretch(point.auto_contrast), pil="ImageOps.autocontrast"),
-    Operation("Invert", Curve(point.invert), pil="ImageOps.invert"),
-    Operation("Equalize", Stretch(point.equalize), pil="ImageOps.equalize"),
-    Operation("Solarize", Curve(point.solarize), (0.0, 255.0), "first grey level inverted", 256.0, "ImageOps.solarize"),
-    Operation("Posterize", Curve(point.posterize), (0.0, 8.0), "bits kept", 8.0, "ImageOps.posterize"),
-    _enhancer("Contrast", enhance.mean_gray),
-    _enhancer("Color", enhance.gray),
-    _enhancer("Brightness", enhance.black),
-    _enhancer("Sharpness", enhance.smooth),
+    _geometric("ShearX", geometric.shear_x, on_pil.shear_x, 0.3, _SHEAR, "Image.transform (1, m, 0, 0, 1, 0)"),
+    _geometric("ShearY", geometric.shear_y, on_pil.shear_y, 0.3, _SHEAR, "Image.transform (1, 0, 0, m, 1, 0)"),
+    _geometric(
+        "TranslateX", geometric.translate_x, on_pil.translate_x, 0.45, _WIDTH, "Image.transform (1, 0, m W, 0, 1, 0)"
+    ),
+    _geometric(
+        "TranslateY", geometric.translate_y, on_pil.translate_y, 0.45, _HEIGHT, "Image.transform (1, 0, 0, 0, 1, m H)"
+    ),
+    _geometric("Rotate", geometric.rotate, on_pil.rotate, 30.0, "degrees", "Image.rotate"),
+    _point("AutoContrast", Stretch(point.auto_contrast), ImageOps.autocontrast),
+    _point("Invert", Curve(point.invert), ImageOps.invert),
+    _point("Equalize", Stretch(point.equalize), ImageOps.equalize),
+    _point("Solarize", Curve(point.solarize), on_pil.solarize, (0.0, 255.0), "first grey level inverted", 256.0),
+    _point("Posterize", Curve(point.posterize), on_pil.posterize, (0.0, 8.0), "bits kept", 8.0),
+    _enhancer("Contrast", enhance.mean_gray, ImageEnhance.Contrast),
+    _enhancer("Color", enhance.gray, ImageEnhance.Color),
+    _enhancer("Brightness", enhance.black, ImageEnhance.Brightness),
+    _enhancer("Sharpness", enhance.smooth, ImageEnhance.Sharpness),
     Operation(
         "Cutout",
         cutout,
@@ -44,6 +66,7 @@ _ROWS = (
         "fraction of shorter side",
         0.0,
         "ImageDraw.rectangle, filled",
+        on_pil.cutout,
         uses_fill=True,
         uses_position=True,
     ),

@@ -16,18 +16,21 @@ Reference = Callable[[Image.Image, float, Color], Image.Image]
 MIDDLE = (0.5, 0.5)
 
 
-def _affine(image: Image.Image, coefficients: tuple[float, ...], fill: Color) -> Image.Image:
-    return image.transform(
-        image.size,
-        Image.Transform.AFFINE,
-        coefficients,
-        resample=Image.Resampling.NEAREST,
-        fillcolor=_pil_color(fill),
-    )
+def geometric_reference(resample: Image.Resampling) -> Mapping[str, Reference]:
+    """The five operations that move pixels, with one of PIL's ways to find pixels between pixels."""
 
+    def affine(image: Image.Image, coefficients: tuple[float, ...], fill: Color) -> Image.Image:
+        return image.transform(
+            image.size, Image.Transform.AFFINE, coefficients, resample=resample, fillcolor=_pil_color(fill)
+        )
 
-def _rotate(image: Image.Image, degrees: float, fill: Color) -> Image.Image:
-    return image.rotate(degrees, resample=Image.Resampling.NEAREST, fillcolor=_pil_color(fill))
+    return {
+        "ShearX": lambda image, m, fill: affine(image, (1, m, 0, 0, 1, 0), fill),
+        "ShearY": lambda image, m, fill: affine(image, (1, 0, 0, m, 1, 0), fill),
+        "TranslateX": lambda image, m, fill: affine(image, (1, 0, m * image.width, 0, 1, 0), fill),
+        "TranslateY": lambda image, m, fill: affine(image, (1, 0, 0, 0, 1, m * image.height), fill),
+        "Rotate": lambda image, m, fill: image.rotate(m, resample=resample, fillcolor=_pil_color(fill)),
+    }
 
 
 def cutout(image: Image.Image, size: float, fill: Color, position: tuple[float, float] = MIDDLE) -> Image.Image:
@@ -49,11 +52,7 @@ def _pil_color(fill: Color) -> int | Color:
 
 
 PIL_REFERENCE: Mapping[str, Reference] = {
-    "ShearX": lambda image, m, fill: _affine(image, (1, m, 0, 0, 1, 0), fill),
-    "ShearY": lambda image, m, fill: _affine(image, (1, 0, 0, m, 1, 0), fill),
-    "TranslateX": lambda image, m, fill: _affine(image, (1, 0, m * image.width, 0, 1, 0), fill),
-    "TranslateY": lambda image, m, fill: _affine(image, (1, 0, 0, 0, 1, m * image.height), fill),
-    "Rotate": _rotate,
+    **geometric_reference(Image.Resampling.NEAREST),
     "AutoContrast": lambda image, m, fill: ImageOps.autocontrast(image),
     "Invert": lambda image, m, fill: ImageOps.invert(image),
     "Equalize": lambda image, m, fill: ImageOps.equalize(image),

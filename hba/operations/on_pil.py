@@ -1,0 +1,76 @@
+"""The 15 operations on one PIL image (mode L or RGB), by the PIL calls that define them.
+
+Each function takes the image, then, as far as its operation has them, the magnitude, the fill colour as grey levels,
+the place (x, y) in [0, 1) of width and height, and PIL's resampling filter. It returns a new image.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PIL import Image, ImageEnhance, ImageOps
+from PIL.Image import Resampling, Transform
+
+Color = tuple[int, ...]
+"""Grey levels in [0, 255], one per channel."""
+
+OnPil = Callable[..., Image.Image]
+
+RESAMPLING = {"nearest": Resampling.NEAREST, "bilinear": Resampling.BILINEAR}
+
+
+def shear_x(image: Image.Image, factor: float, fill: Color, resampling: Resampling) -> Image.Image:
+    return _affine(image, (1, factor, 0, 0, 1, 0), fill, resampling)
+
+
+def shear_y(image: Image.Image, factor: float, fill: Color, resampling: Resampling) -> Image.Image:
+    return _affine(image, (1, 0, 0, factor, 1, 0), fill, resampling)
+
+
+def translate_x(image: Image.Image, fraction: float, fill: Color, resampling: Resampling) -> Image.Image:
+    return _affine(image, (1, 0, fraction * image.width, 0, 1, 0), fill, resampling)
+
+
+def translate_y(image: Image.Image, fraction: float, fill: Color, resampling: Resampling) -> Image.Image:
+    return _affine(image, (1, 0, 0, 0, 1, fraction * image.height), fill, resampling)
+
+
+def rotate(image: Image.Image, degrees: float, fill: Color, resampling: Resampling) -> Image.Image:
+    return image.rotate(degrees, resampling, fillcolor=_color(fill))
+
+
+def posterize(image: Image.Image, bits: float) -> Image.Image:
+    return ImageOps.posterize(image, min(8, max(1, round(bits))))
+
+
+def solarize(image: Image.Image, threshold: float) -> Image.Image:
+    # PIL is typed for whole thresholds, but compares each level with whatever number it gets.
+    return ImageOps.solarize(image, threshold)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Enhancer:
+    """The operation of one of PIL's enhancers."""
+
+    enhance: Callable[[Image.Image], ImageEnhance._Enhance]
+
+    def __call__(self, image: Image.Image, factor: float) -> Image.Image:
+        return self.enhance(image).enhance(factor)
+
+
+def cutout(image: Image.Image, size: float, fill: Color, position: tuple[float, float]) -> Image.Image:
+    side = round(size * min(image.size))
+    left = math.floor(position[0] * image.width) - side // 2
+    top = math.floor(position[1] * image.height) - side // 2
+    result = image.copy()
+    result.paste(_color(fill), (left, top, left + side, top + side))
+    return result
+
+
+def _affine(image: Image.Image, map_: tuple[float, ...], fill: Color, resampling: Resampling) -> Image.Image:
+    return image.transform(image.size, Transform.AFFINE, map_, resampling, fillcolor=_color(fill))
+
+
+def _color(fill: Color) -> int | Color:
+    """Mode L takes a number, RGB a tuple."""
+    return fill[0] if len(fill) == 1 else fill
