@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, cast
 
 import torch
+from torch import Tensor
 
 Make = TypeVar("Make", bound=Callable[..., Any])
 
@@ -18,3 +19,9 @@ def device_constant(make: Make) -> Make:
         return make(*arguments) if torch.compiler.is_compiling() else kept(*arguments)
 
     return cast(Make, constant)
+
+
+@device_constant
+def whole_numbers(count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """0, 1, ..., count - 1, shape (count,). Must not be changed in place."""
+    return torch.arange(count, dtype=dtype, device=device)

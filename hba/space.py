@@ -71,6 +71,8 @@ class SearchSpace:
             raise SettingsError(
                 f"count_probabilities allow {self.max_count} operations, but there are {self.n_slots} slots"
             )
+        # Computed now, because a compiler of PyTorch programs cannot enter the lock of a cached_property.
+        _ = self.names, self.ranges, self.slots, self.count_limits
 
     @property
     def n_slots(self) -> int:

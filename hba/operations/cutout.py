@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from hba.device_constants import whole_numbers
+
 
 def cutout(images: Tensor, size: Tensor, fill: Tensor, position: Tensor) -> Tensor:
     """Cover a square with the fill colour. Ref: PIL.ImageDraw.rectangle, filled.
@@ -23,5 +25,5 @@ def cutout(images: Tensor, size: Tensor, fill: Tensor, position: Tensor) -> Tens
 def _covered(length: int, centre: Tensor, side: Tensor) -> Tensor:
     """1 where one of `length` pixels lies in a span of `side` pixels about the centre pixel, else 0; (B, length)."""
     first = (centre * length).floor() - (side / 2).floor()
-    beyond = torch.arange(length, device=centre.device) - first[:, None]
+    beyond = whole_numbers(length, torch.int64, centre.device) - first[:, None]
     return ((beyond >= 0) & (beyond < side[:, None])).to(side.dtype)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from hba.device_constants import whole_numbers
 from hba.operations.enhance import Blend, blend
 from hba.operations.geometric import INTERPOLATIONS, Maps, Warp, warp
 from hba.operations.operation import Operation
@@ -21,31 +22,34 @@ def apply_in_fixed_shapes(operations: Sequence[Operation], steps: list[Step], im
     """New images (B, C, H, W)."""
     result = images
     for step in steps:
-        picks = [_pick(operation, index, step) for index, operation in enumerate(operations)]
+        is_chosen = step.chosen[:, None] == whole_numbers(len(operations), step.chosen.dtype, step.chosen.device)
+        picks = [_Pick(*pick, step.magnitude) for pick in zip(operations, is_chosen.unbind(1), strict=True)]
         result = _warp_all(picks, step.maps, result, fill)
         result = _look_up_all(picks, result)
         result = _blend_all(picks, result)
         for pick in picks:
             if not isinstance(pick.operation.function, Warp | Curve | Stretch | Blend):
-                own = pick.operation(result, *pick.magnitude, fill=fill, position=step.position)
+                own = pick.operation(result, pick.own_magnitude(), fill=fill, position=step.position)
                 result = torch.where(_any([pick]), own, result)
     return result.clone() if result is images else result
 
 
 class _Pick(NamedTuple):
-    """An operation, which images get it (B,), and its magnitude for every image ((B,),), () where it has none."""
+    """An operation, which images get it (B,), and the magnitude of whatever operation an image gets (B,)."""
 
     operation: Operation
     images: Tensor
-    magnitude: tuple[Tensor, ...]
+    magnitude: Tensor
 
+    def arguments(self) -> tuple[Tensor, ...]:
+        """The magnitude, if the operation has one."""
+        return () if self.operation.magnitude_range is None else (self.magnitude,)
 
-def _pick(operation: Operation, index: int, step: Step) -> _Pick:
-    images = step.chosen == index
-    if operation.magnitude_range is None:
-        return _Pick(operation, images, ())
-    # An image that gets another operation has a magnitude that this one may not be able to take.
-    return _Pick(operation, images, (torch.where(images, step.magnitude, operation.magnitude_range[0]),))
+    def own_magnitude(self) -> Tensor | None:
+        """The magnitude, within the operation's range also for images that get another one; it may bear no other."""
+        if self.operation.magnitude_range is None:
+            return None
+        return torch.where(self.images, self.magnitude, self.operation.magnitude_range[0])
 
 
 def _warp_all(picks: list[_Pick], maps: Maps, images: Tensor, fill: Tensor) -> Tensor:
@@ -65,7 +69,7 @@ def _look_up_all(picks: list[_Pick], images: Tensor) -> Tensor:
     for pick in picks:
         function = pick.operation.function
         if isinstance(function, Curve | Stretch):
-            tables = torch.where(pick.images[:, None, None], function.tables(levels, *pick.magnitude), tables)
+            tables = torch.where(pick.images[:, None, None], function.tables(levels, *pick.arguments()), tables)
             changed.append(pick)
     if not changed:
         return images
@@ -80,7 +84,7 @@ def _blend_all(picks: list[_Pick], images: Tensor) -> Tensor:
         function = pick.operation.function
         if isinstance(function, Blend):
             poorer = torch.where(pick.images[:, None, None, None], function.poorer(images), poorer)
-            factor = torch.where(pick.images, pick.magnitude[0], factor)
+            factor = torch.where(pick.images, pick.magnitude, factor)
             changed.append(pick)
     return torch.where(_any(changed), blend(poorer, images, factor), images) if changed else images
 

@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from hba.device_constants import whole_numbers
+
 INTERPOLATIONS = ("nearest", "bilinear")
 
 FRACTION_BITS = 16
@@ -120,8 +122,8 @@ def _nearest(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
 
 def _source(per_column: Tensor, per_row: Tensor, first: Tensor, height: int, width: int) -> Tensor:
     """Row or column of the input for each output pixel, (B, H, W); 1 is the image's first, for a frame of 1 pixel."""
-    columns = torch.arange(width, dtype=torch.int32, device=first.device)
-    rows = torch.arange(height, dtype=torch.int32, device=first.device)
+    columns = whole_numbers(width, torch.int32, first.device)
+    rows = whole_numbers(height, torch.int32, first.device)
     in_first_row = torch.addcmul((first + ONE)[:, None], per_column[:, None], columns)
     below = per_row[:, None] * rows
     return (in_first_row[:, None, :] + below[:, :, None]).bitwise_right_shift_(FRACTION_BITS)
@@ -131,8 +133,8 @@ def _bilinear(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
     """A mean of the four input pixels about the place of each output pixel's centre; outside, the fill colour."""
     height, width = images.shape[2:]
     a, b, c, d, e, f = maps.unbind(1)
-    columns = torch.arange(width, device=maps.device) + 0.5
-    rows = torch.arange(height, device=maps.device) + 0.5
+    columns = whole_numbers(width, maps.dtype, maps.device) + 0.5
+    rows = whole_numbers(height, maps.dtype, maps.device) + 0.5
 
     def place(per_column: Tensor, per_row: Tensor, first: Tensor) -> Tensor:
         across = per_column[:, None, None] * columns + first[:, None, None]

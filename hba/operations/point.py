@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hba.device_constants import whole_numbers
+
 N_LEVELS = 256
 
 
@@ -46,7 +48,7 @@ def to_levels(images: Tensor) -> Tensor:
 
 def every_level(like: Tensor) -> Tensor:
     """0, 1, ..., 255 as float64: the table that changes nothing."""
-    return torch.arange(N_LEVELS, dtype=torch.float64, device=like.device)
+    return whole_numbers(N_LEVELS, torch.float64, like.device)
 
 
 def look_up(tables: Tensor, levels: Tensor) -> Tensor:
