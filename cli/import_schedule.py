@@ -17,13 +17,15 @@ READERS = {"pba": read_pba_schedule}
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--from", "source", type=click.Choice(list(READERS)), required=True, help="What wrote FILE.")
-@click.option("--epochs", type=click.IntRange(min=1), required=True, help="Over how many epochs FILE was searched.")
+@click.option(
+    "--epochs", type=click.IntRange(1, 100_000), required=True, help="Over how many epochs FILE was searched."
+)
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The schedule to write.")
 @click.option(
     "--fill",
     metavar="R,G,B",
     help="Colour of borders and Cutout, numbers in [0, 1]. [default: "
-    f"{','.join(f'{channel:.3g}' for channel in PBA_FILL)}, PBA's]",
+    f"{','.join(f'{channel:.3g}' for channel in PBA_FILL)}, CIFAR-10's mean, as PBA's Cutout]",
 )
 def import_schedule(file: Path, source: str, epochs: int, out: Path, fill: str | None) -> None:
     """Turn FILE, a schedule that another program found, into one for hba.

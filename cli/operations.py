@@ -32,6 +32,5 @@ def operations(space: str, markdown: bool) -> None:
         table.add_row(*row)
     console().print(table)
     say(LEGEND)
-    say(f"Each operation is there in {shown.copies} copies; the number of operations on an image is at most")
-    limits = enumerate(shown.count_probabilities)
-    say(", ".join(f"{limit} with probability {probability:g}" for limit, probability in limits) + ".")
+    limits = ", ".join(f"{limit} ({probability:.0%})" for limit, probability in enumerate(shown.count_probabilities))
+    say(f"{shown.copies} copies of each. At most so many are applied to an image, with probability: {limits}.")

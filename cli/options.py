@@ -1,5 +1,6 @@
 """Command-line options made from the fields of a settings class, so that each is written down once."""
 
+import shlex
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from hba.operations_file import load_operations_file
 
 Command = Callable[..., Any]
 TYPES = (bool, int, float, str)
+OPERATIONS_FILES = "hba.operations_files"
 
 
 def settings_options(
@@ -37,8 +39,10 @@ def operations_file_option(command: Command) -> Command:
     """--operations-file, which registers operations before the command begins."""
 
     def load(context: click.Context, parameter: click.Parameter, paths: tuple[Path, ...]) -> None:
-        for path in paths:
-            load_operations_file(path)
+        if not context.resilient_parsing:
+            for path in paths:
+                load_operations_file(path)
+            context.meta[OPERATIONS_FILES] = paths
 
     return click.option(
         "--operations-file",
@@ -48,6 +52,12 @@ def operations_file_option(command: Command) -> Command:
         callback=load,
         help="Python file that registers operations of your own; it is run.",
     )(command)
+
+
+def operations_file_arguments() -> str:
+    """` --operations-file FILE` for each file that was given, for commands that are printed."""
+    paths = click.get_current_context().meta.get(OPERATIONS_FILES, ())
+    return "".join(f" --operations-file {shlex.quote(str(path))}" for path in paths)
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from hba.errors import SettingsError
 from hba.presets import PRESETS
 from hba.summary import summarize
 
-from .options import given, operations_file_option, settings_options
+from .options import given, operations_file_arguments, operations_file_option, settings_options
 from .terminal import ProgressBar, console, data_line, percent, run_folder, say
 
 N_LINES = 10
@@ -111,14 +111,16 @@ class _Terminal(hba.SearchObserver):
 def _report(result: hba.SearchResult, out: Path) -> None:
     """What was found, where it is, and what to do next."""
     printer = console()
-    go_on = f"hba search --out {shlex.quote(str(out))} --resume"
+    own = operations_file_arguments()
+    go_on = f"hba search --out {shlex.quote(str(out))} --resume{own}"
     if result.schedule is None:
         printer.print(f"Stopped before the end of the first epoch. Go on with:\n  {go_on}")
         return
     schedule = result.schedule
     printer.print(f"Strongest operations after epoch {schedule.epochs} (mean over copies):")
     for summary in summarize(schedule, (schedule.epochs - 1,))[:N_STRONGEST]:
-        magnitude = f", magnitude {summary.magnitude[0]:.3g} {summary.operation.unit}" if summary.magnitude else ""
+        unit = f" {summary.operation.unit}" if summary.operation.unit else ""
+        magnitude = f", magnitude {summary.magnitude[0]:.3g}{unit}" if summary.magnitude else ""
         printer.print(f"  {summary.operation.name:<13} probability {summary.probability[0]:.2f}{magnitude}")
     measured = [metrics for metrics in result.metrics if metrics["val_error_percent"] is not None]
     first, last = measured[0], measured[-1]
@@ -129,6 +131,6 @@ def _report(result: hba.SearchResult, out: Path) -> None:
     policy = out / "policy.json"
     printer.print(f"Schedule: {policy} ({result.metrics[-1]['seconds']:.0f} s)")
     if result.finished:
-        printer.print(f"Next, see whether it helps:\n  hba evaluate {shlex.quote(str(policy))}")
+        printer.print(f"Next, see whether it helps:\n  hba evaluate {shlex.quote(str(policy))}{own}")
     else:
         printer.print(f"Stopped after {schedule.epochs} epochs; go on with:\n  {go_on}")

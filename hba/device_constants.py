@@ -12,13 +12,24 @@ Make = TypeVar("Make", bound=Callable[..., Any])
 
 def device_constant(make: Make) -> Make:
     """Keep what `make` returns for its arguments, which must be hashable. A compiled program makes its own."""
-    kept = functools.lru_cache(maxsize=64)(make)
+    kept: dict[tuple[Hashable, ...], Any] = {}
 
     @functools.wraps(make)
     def constant(*arguments: Hashable) -> Any:
-        return make(*arguments) if torch.compiler.is_compiling() else kept(*arguments)
+        if arguments in kept and not torch.compiler.is_compiling():
+            return kept[arguments]
+        # What is made inside another mode belongs to it; what a CUDA graph records has no content yet.
+        with torch.inference_mode(False):
+            made = make(*arguments)
+        if not (torch.compiler.is_compiling() or _is_capturing()):
+            kept[arguments] = made
+        return made
 
     return cast(Make, constant)
+
+
+def _is_capturing() -> bool:
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
 @device_constant

@@ -109,6 +109,8 @@ def evaluate(
         settings["data"] = data.name if isinstance(data, EvaluationData) else data
     searched = main.provenance.get("settings") if main is not None else None
     searched = searched if isinstance(searched, dict) else {}
+    if data is None and main is not None and main.provenance and "data" not in searched:
+        raise SettingsError("the schedule does not tell what it was searched on: name the data to evaluate it on")
     config = EvaluationConfig.like_search(searched, settings)
     results_path = None if out is None else Path(out) / RESULTS_NAME
     if results_path is not None and results_path.exists():

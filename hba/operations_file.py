@@ -25,12 +25,23 @@ def load_operations_file(path: Path) -> tuple[Operation, ...]:
     sys.modules.setdefault(path.stem, module)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if sys.modules.get(path.stem) is module:
             del sys.modules[path.stem]
-        line = traceback.extract_tb(error.__traceback__)[-1].lineno
-        raise SettingsError(f"{path} failed: {type(error).__name__}: {error} (line {line})") from None
+        reason = " ".join(str(error).split())
+        raise SettingsError(f"{path} failed: {type(error).__name__}: {reason}{_line(error, path)}") from None
     registered = tuple(operation for operation in registered_operations() if operation not in before)
     if not registered:
         raise SettingsError(f"{path} registers no operation; it must call hba.register_operation")
     return registered
+
+
+def _line(error: BaseException, path: Path) -> str:
+    """` (line 3)`: where in the file the error arose."""
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).resolve() == path.resolve()
+    ]
+    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    return f" (line {line})" if line else ""

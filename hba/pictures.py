@@ -60,7 +60,7 @@ def _draw_operation(panel: "Axes", schedule: Schedule, operation: Operation) -> 
     margin = 0.02 * (high - low) or 0.5
     right.set_ylim(low - margin, high + margin)
     right.tick_params(axis="y", labelcolor=MAGNITUDE_COLOR)
-    right.set_ylabel(str(operation.unit), color=MAGNITUDE_COLOR, fontsize=8)
+    right.set_ylabel(operation.unit or "", color=MAGNITUDE_COLOR, fontsize=8)
     for column, style in zip(copies_of(schedule, operation, "magnitude").T, itertools.cycle(COPY_STYLES), strict=False):
         right.plot(epochs, column, style, color=MAGNITUDE_COLOR, marker=marker)
 
@@ -100,7 +100,7 @@ def describe_draw(schedule: Schedule, draw: Draw, index: int) -> str:
     lines = []
     for slot, magnitude in zip(draw.slots[index].tolist(), draw.magnitudes[index].tolist(), strict=True):
         if slot >= 0:
-            operation = schedule.space.operations[slot // schedule.space.copies]
+            operation = schedule.space.slots[slot].operation
             lines.append(operation.name if operation.magnitude_range is None else f"{operation.name} {magnitude:.3g}")
     return "\n".join(lines) or "unchanged"
 

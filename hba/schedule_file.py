@@ -9,7 +9,7 @@ from pydantic import Field
 
 from hba.errors import HbaError, ScheduleError, SettingsError
 from hba.files import write_text
-from hba.operations import Operation, find_operation, function_path
+from hba.operations import OPERATIONS, Operation, find_operation, function_path
 from hba.schedule import Schedule
 from hba.space import SearchSpace
 from hba.validation import first_problem
@@ -93,6 +93,8 @@ def parse_schedule(text: str) -> Schedule:
         file = ScheduleFile.model_validate(content)
     except pydantic.ValidationError as error:
         raise ScheduleError(first_problem(error)) from None
+    if file.space.copies * len(file.space.operations) > len(file.hyperparameters):
+        raise ScheduleError("every copy of an operation in space must have its hyperparameters")
     try:
         space = _space(file.space)
     except SettingsError as error:
@@ -169,6 +171,8 @@ def _operation(row: OperationEntry, place: str) -> Operation:
             f"{place} is {row.name}, which is not one of hba's operations but the function {row.function}: register it "
             "with hba.register_operation before loading the schedule (commands: --operations-file FILE.py)"
         ) from None
+    if row.function is not None and row.name in OPERATIONS:
+        raise ScheduleError(f"{place} is {row.name}, one of hba's own operations, which cannot have a function")
     known = known.with_interpolation(row.interpolation or "nearest")
     own = _operation_entry(known)
     # A function may have moved since; its name is no part of what the magnitudes mean.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from hba.errors import SettingsError
-from hba.operations import OPERATIONS, Operation, find_operation
+from hba.operations import ALL, OPERATIONS, Operation, find_operation
 from hba.space import SearchSpace
 
 PBA_SIDE_PIXELS = 32
@@ -40,8 +40,6 @@ SPACES: Mapping[str, SearchSpace] = MappingProxyType(
     }
 )
 """`hba`: Table 9 of the paper. `pba`: the ranges and directions of Population Based Augmentation."""
-
-ALL = "all"
 
 
 def find_space(name: str) -> SearchSpace:

@@ -49,6 +49,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         # A row number in shared memory: worker processes hold copies of this object, but see the same number.
         self._position = torch.full((), NOT_SET, dtype=torch.float64).share_memory_()
         self._last_values: tuple[float, list[float]] | None = None
+        self._last_tensors: dict[torch.device, Tensor] = {}
 
     def set_epoch(self, epoch: int) -> None:
         """Use the schedule's row for an epoch, counted from 0; stretch the schedule first if it is shorter."""
@@ -82,7 +83,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         if all(isinstance(given, PIL.Image.Image) for given in flat_inputs):
             return {"drawn": draw_for_one(space, self._values())}
         images = _to_batch(flat_inputs[0])
-        return {"draw": draw_operations(space, torch.tensor(self._values(), device=images.device), len(images))}
+        return {"draw": draw_operations(space, self._values_on(images.device), len(images))}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         if "drawn" in params:
@@ -97,7 +98,15 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         position = self.position
         if self._last_values is None or self._last_values[0] != position:
             self._last_values = (position, self.schedule.values_at(position).astype(np.float32).tolist())
+            self._last_tensors = {}
         return self._last_values[1]
+
+    def _values_on(self, device: torch.device) -> Tensor:
+        """The same on a device, to which they travel once for each place."""
+        values = self._values()
+        if device not in self._last_tensors:
+            self._last_tensors[device] = torch.tensor(values, device=device)
+        return self._last_tensors[device]
 
     def extra_repr(self) -> str:
         return f"epochs={self.schedule.epochs}, position={self.position:g}"

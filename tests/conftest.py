@@ -1,10 +1,30 @@
 """Settings for all tests."""
 
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 import torch
+
+from hba.operations import Operation
 
 
 @pytest.fixture(autouse=True, scope="session")
 def one_thread() -> None:
     """Networks this small only wait for each other's threads; one is several times faster on busy cores."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str, Operation]]:
+    """The operations that the test registers, by name: none at first, and forgotten after it.
+
+    So are the modules of operations files in the test's folder.
+    """
+    own: dict[str, Operation] = {}
+    monkeypatch.setattr("hba.operations.table._registered", own)
+    yield own
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]

@@ -246,7 +246,7 @@ def test_a_draw_is_done_step_by_step_in_its_order() -> None:
     draw = Draw(
         slots=torch.tensor([[0, 1], [1, 0], [-1, -1], [1, -1], [2, 0]]),
         magnitudes=torch.tensor([[0, 0.5], [0.5, 0], [0, 0], [0.25, 0], [0.2, 0]]),
-        positions=torch.tensor([0.0, 0.9]).expand(5, 2, 2),
+        positions=torch.tensor([0.0, 0.93]).expand(5, 2, 2),
     )
     x = torch.randint(0, 128, (1, 1, 10, 10), generator=seeded(15)).float() * 2 / 255
     covered = x.clone()
@@ -254,27 +254,6 @@ def test_a_draw_is_done_step_by_step_in_its_order() -> None:
     expected = torch.cat([(1 - x) / 2, 1 - x / 2, x, x / 4, 1 - covered])
     result = apply_operations(space, draw, x.repeat(5, 1, 1, 1), torch.tensor([51 / 255]))
     torch.testing.assert_close(result, expected, atol=1e-6, rtol=0)
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_computing_only_the_drawn_images_and_all_images_agree(
-    channels: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    space = SearchSpace()
-    low, high = torch.tensor(space.ranges).unbind(1)
-    values = low + (high - low) * torch.rand(100, space.n, generator=seeded(16))
-    values[:, [name.endswith("probability") for name in space.names]] = 0.5
-    images = torch.randint(0, 256, (100, channels, 9, 11), generator=seeded(17)).to(dtype) / 255
-    fill = torch.tensor([0.1, 0.5, 0.9][:channels], dtype=dtype)
-    draw = draw_operations(space, values, 100, seeded(18))
-    assert {slot // 2 for slot in draw.slots.flatten().tolist() if slot >= 0} == set(range(15))
-    own = apply_operations(space, draw, images, fill)
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    fixed = apply_operations(space, draw, images, fill)
-    assert own.dtype == fixed.dtype == dtype
-    assert not torch.equal(own, images)
-    torch.testing.assert_close(own, fixed, atol=1e-6, rtol=0)
 
 
 def test_images_and_values_are_left_alone_and_get_no_gradient() -> None:

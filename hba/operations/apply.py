@@ -12,6 +12,7 @@ from hba.operations.own_images import apply_to_own_images
 from hba.operations.steps import Step
 
 
+@torch.no_grad()
 def apply_steps(
     operations: Sequence[Operation],
     chosen: Tensor,
@@ -20,7 +21,7 @@ def apply_steps(
     images: Tensor,
     fill: Tensor,
 ) -> Tensor:
-    """New images (B, C, H, W) after S steps; the input is not changed.
+    """New images (B, C, H, W) after S steps, without gradient; the input is not changed.
 
     chosen (B, S) are indices into the operations, -1 for none; magnitudes (B, S), positions (B, S, 2) and fill (C,)
     are what operations take. On a CPU an operation computes its own images only, which is least work. Elsewhere, and

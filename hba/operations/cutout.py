@@ -15,9 +15,10 @@ def cutout(images: Tensor, size: Tensor, fill: Tensor, position: Tensor) -> Tens
         and height. The square covers side x side pixels, fewer where it is cut off at the borders.
     """
     height, width = images.shape[2:]
-    side = (size * min(height, width)).round()
-    covered_x = _covered(width, position[:, 0], side)
-    covered_y = _covered(height, position[:, 1], side)
+    # In float64, as in plain Python, so that halves are rounded to the same side.
+    side = (size.double() * min(height, width)).round()
+    covered_x = _covered(width, position[:, 0].double(), side)
+    covered_y = _covered(height, position[:, 1].double(), side)
     covered = (covered_y[:, :, None] * covered_x[:, None, :])[:, None].to(images.dtype)
     return (images * (1 - covered)).add_(covered * fill[:, None, None])
 

@@ -46,7 +46,7 @@ class _Pick(NamedTuple):
         return () if self.operation.magnitude_range is None else (self.magnitude,)
 
     def own_magnitude(self) -> Tensor | None:
-        """The magnitude, within the operation's range also for images that get another one; it may bear no other."""
+        """The magnitude, in this operation's range also for images that get another: it may not cope with others."""
         if self.operation.magnitude_range is None:
             return None
         return torch.where(self.images, self.magnitude, self.operation.magnitude_range[0])
@@ -63,6 +63,8 @@ def _warp_all(picks: list[_Pick], maps: Maps, images: Tensor, fill: Tensor) -> T
 
 def _look_up_all(picks: list[_Pick], images: Tensor) -> Tensor:
     """One table per image and channel, and a single look-up."""
+    if not any(isinstance(pick.operation.function, Curve | Stretch) for pick in picks):
+        return images
     levels = to_levels(images)
     tables = every_level(images)
     changed = []
@@ -71,8 +73,6 @@ def _look_up_all(picks: list[_Pick], images: Tensor) -> Tensor:
         if isinstance(function, Curve | Stretch):
             tables = torch.where(pick.images[:, None, None], function.tables(levels, *pick.arguments()), tables)
             changed.append(pick)
-    if not changed:
-        return images
     return torch.where(_any(changed), look_up(tables.expand(*images.shape[:2], N_LEVELS), levels), images)
 
 

@@ -131,6 +131,8 @@ def _source(per_column: Tensor, per_row: Tensor, first: Tensor, height: int, wid
 
 def _bilinear(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
     """A mean of the four input pixels about the place of each output pixel's centre; outside, the fill colour."""
+    if images.dtype in (torch.float16, torch.bfloat16):
+        return _bilinear(images.float(), maps, fill.float()).to(images.dtype)
     height, width = images.shape[2:]
     a, b, c, d, e, f = maps.unbind(1)
     columns = whole_numbers(width, maps.dtype, maps.device) + 0.5
@@ -144,4 +146,5 @@ def _bilinear(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
     grid = torch.stack([2 * x / width - 1, 2 * y / height - 1], dim=3).to(images.dtype)
     sampled = F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
     inside = ((x >= 0) & (x < width) & (y >= 0) & (y < height)).to(images.dtype)[:, None]
-    return sampled.mul_(inside).add_(fill[:, None, None] * (1 - inside))
+    # The four weights may sum to a last bit more than 1.
+    return sampled.clamp_(0, 1).mul_(inside).add_(fill[:, None, None] * (1 - inside))

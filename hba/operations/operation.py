@@ -15,6 +15,8 @@ from hba.errors import SettingsError
 from hba.operations.geometric import INTERPOLATIONS, Warp
 from hba.operations.on_pil import RESAMPLING, OnPil
 
+ALL = "all"
+"""In a list of operations, all of the search space."""
 LUMA_WEIGHTS = (0.299, 0.587, 0.114)
 
 
@@ -46,12 +48,17 @@ class Operation:
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise SettingsError(f"an operation's name must be a word of letters, digits and _, got {self.name!r}")
+        if self.name == ALL:
+            raise SettingsError(f"an operation cannot be called {ALL!r}, which stands for all of a search space")
         if self.magnitude_range is None:
             if self.unit is not None or self.identity is not None or self.signed:
                 raise SettingsError(f"{self.name} has no magnitude_range, so that it has no unit, identity or sign")
             return
+        object.__setattr__(self, "magnitude_range", tuple(self.magnitude_range))
         if len(self.magnitude_range) != 2 or not all(map(math.isfinite, self.magnitude_range)):
             raise SettingsError(f"{self.name}: magnitude_range must be two numbers, got {self.magnitude_range}")
+        if self.identity is not None and not math.isfinite(self.identity):
+            raise SettingsError(f"{self.name}: identity must be a number or None, got {self.identity}")
         if self.signed and min(self.magnitude_range) < 0:
             raise SettingsError(f"{self.name} is signed, so that its magnitude_range must not be negative")
 
@@ -69,17 +76,23 @@ class Operation:
         Raises SettingsError for images or magnitudes of a shape or type that cannot be used.
         """
         check_images(images)
+        batch, channels = images.shape[:2]
         arguments: list[Tensor] = []
         if self.magnitude_range is not None:
-            if magnitude is None or magnitude.shape != images.shape[:1]:
-                given = None if magnitude is None else tuple(magnitude.shape)
-                raise SettingsError(f"{self.name} needs one magnitude per image, shape ({len(images)},), got {given}")
-            arguments.append(magnitude)
+            arguments.append(self._checked("one magnitude per image", magnitude, (batch,)))
         if self.uses_fill:
-            arguments.append(images.new_zeros(images.shape[1]) if fill is None else fill)
+            fill = images.new_zeros(channels) if fill is None else fill
+            arguments.append(self._checked("a fill colour", fill, (channels,)))
         if self.uses_position:
-            arguments.append(images.new_full((len(images), 2), 0.5) if position is None else position)
+            position = images.new_full((batch, 2), 0.5) if position is None else position
+            arguments.append(self._checked("a position per image", position, (batch, 2)))
         return self.function(images, *arguments)
+
+    def _checked(self, what: str, given: Tensor | None, shape: tuple[int, ...]) -> Tensor:
+        if isinstance(given, Tensor) and given.shape == shape:
+            return given
+        found = tuple(given.shape) if isinstance(given, Tensor) else given
+        raise SettingsError(f"{self.name} needs {what}, shape {shape}, got {found}")
 
     def apply_to_pil(
         self, image: Image.Image, magnitude: float, fill: tuple[int, ...], position: tuple[float, float]
@@ -131,6 +144,8 @@ class Operation:
 
 def check_images(images: Tensor) -> None:
     """Raise SettingsError unless images are (B, 1 or 3, H, W) floating point. Values are not read."""
+    if not isinstance(images, Tensor):
+        raise SettingsError(f"images must be a tensor (B, C, H, W), got {type(images).__name__}")
     if images.ndim != 4 or images.shape[1] not in (1, 3) or not images.is_floating_point():
         raise SettingsError(
             "images must be floating point of shape (B, C, H, W) with C 1 or 3, "

@@ -79,12 +79,11 @@ def equalize(levels: Tensor) -> Tensor:
     table[i] = (step // 2 + pixels darker than i) // step, and no change where step is 0.
     """
     flat = levels.flatten(2).long()
-    # Whole numbers in float64: exact, and faster to divide than integers.
-    ones = every_level(levels)[1].expand_as(flat)
-    counts = torch.zeros(*flat.shape[:2], N_LEVELS, dtype=ones.dtype, device=flat.device).scatter_add_(2, flat, ones)
+    counts = flat.new_zeros(*flat.shape[:2], N_LEVELS).scatter_add_(2, flat, flat.new_ones(1).expand_as(flat))
     brightest = flat.amax(dim=2, keepdim=True)
-    step = ((flat.shape[2] - counts.gather(2, brightest)) / 255).floor_()
-    darker = counts.cumsum(2).sub_(counts)
+    # Whole numbers in float64: exact, and faster to divide than integers.
+    step = ((flat.shape[2] - counts.gather(2, brightest)).double() / 255).floor_()
+    darker = counts.cumsum(2).sub_(counts).double()
     spread = darker.add_((step / 2).floor_()).div_(step.clamp(min=1)).floor_().clamp_(0, 255)
     return torch.where(step > 0, spread, every_level(levels))
 

@@ -1,5 +1,6 @@
 """The 15 operations of the paper's Table 9, one row each, and those that a user adds."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -14,6 +15,7 @@ from hba.operations.geometric import Coefficients, Warp
 from hba.operations.on_pil import OnPil
 from hba.operations.operation import Operation
 from hba.operations.point import Curve, Stretch
+from hba.operations.trial import try_out
 
 
 def _geometric(name: str, coefficients: Coefficients, on: OnPil, high: float, unit: str, pil: str) -> Operation:
@@ -80,12 +82,14 @@ _registered: dict[str, Operation] = {}
 def register_operation(operation: Operation) -> Operation:
     """Make an operation of your own known by its name, to searches and to the reader of schedule files.
 
-    A second registration of a name takes the place of the first. Returns the operation. Raises SettingsError for the
-    name of one of the 15, and for a function that has no name by which a schedule file could tell where it is.
+    It is tried on a small batch. A second registration of a name takes the place of the first. Returns the operation.
+    Raises SettingsError for the name of one of the 15, for a function that has no name by which a schedule file could
+    tell where it is, and for one that does not do what Operation asks of it.
     """
+    function_path(operation)
     if operation.name in OPERATIONS:
         raise SettingsError(f"{operation.name} is one of hba's own operations; give yours another name")
-    function_path(operation)
+    try_out(operation)
     _registered[operation.name] = operation
     return operation
 
@@ -98,19 +102,34 @@ def registered_operations() -> tuple[Operation, ...]:
 def function_path(operation: Operation) -> str | None:
     """`module:name` of the function of an operation that is not one of the 15, None for those."""
     if operation.name in OPERATIONS:
+        if not _means_the_same(operation, OPERATIONS[operation.name]):
+            raise SettingsError(f"{operation.name} is one of hba's own operations; give yours another name")
         return None
     function = operation.function
-    try:
-        return f"{function.__module__}:{function.__qualname__}"
-    except AttributeError:
-        raise SettingsError(
-            f"the function of {operation.name} must be a function with a name, got {function!r}"
-        ) from None
+    name = getattr(function, "__qualname__", "<lambda>")
+    if "<lambda>" in name:
+        raise SettingsError(f"the function of {operation.name} must be a function with a name, got {function!r}")
+    return f"{function.__module__}:{name}"
+
+
+def check_known(operation: Operation) -> None:
+    """Raise SettingsError unless a schedule file could be read that has this operation."""
+    if not _means_the_same(operation, find_operation(operation.name)):
+        raise SettingsError(f"another operation is registered as {operation.name}; register this one, or rename it")
+
+
+def _means_the_same(operation: Operation, other: Operation) -> bool:
+    """Whether two operations differ in their range and interpolation at most."""
+    alike = dataclasses.replace(other, magnitude_range=operation.magnitude_range)
+    return operation == (alike.with_interpolation(operation.interpolation) if operation.interpolation else alike)
 
 
 def find_operation(name: str) -> Operation:
     """The operation of that exact name, of the 15 or registered; SettingsError with the known names otherwise."""
     known = {**OPERATIONS, **_registered}
     if name not in known:
-        raise SettingsError(f"unknown operation {name!r}; known: {', '.join(known)}")
+        raise SettingsError(
+            f"unknown operation {name!r}; known: {', '.join(known)}. One of your own must be registered first "
+            "(hba.register_operation; commands: --operations-file FILE.py)"
+        )
     return known[name]

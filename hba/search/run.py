@@ -21,7 +21,7 @@ from hba.errors import DivergedError, SettingsError, explained_memory_errors
 from hba.hypernet import HyperNetwork
 from hba.measure import measure
 from hba.models import build_model
-from hba.operations import fill_for, find_operation
+from hba.operations import check_known, fill_for
 from hba.provenance import environment
 from hba.schedule import Schedule
 from hba.schedule_file import space_entry
@@ -69,8 +69,8 @@ def search(
     data: a dataset's name, a folder of images, or images in memory; None is the preset's, or digits. settings: fields
     of SearchConfig. network: a network of your own instead of the setting `model`. space: a search space, or the name
     of one; operations of your own must be registered. out: a folder to keep the run in; resume goes on with the run
-    there. Raises HbaError for what cannot work, DivergedError for a loss that is not
-    finite; what was found until then is saved in `out`.
+    there. Raises HbaError for what cannot work, DivergedError for a loss that is not finite; what was found until then
+    is saved in `out`.
     """
     observer = observer or SearchObserver()
     folder = RunFolder(Path(out)) if out is not None else None
@@ -115,7 +115,7 @@ def _settings_of_space(space: SearchSpace | str, settings: Mapping[str, Any]) ->
     if idle:
         raise SettingsError(f"{idle[0]} has no effect on a search space of your own; leave it away")
     for operation in space.operations:
-        find_operation(operation.name)
+        check_known(operation)
     return {}
 
 
@@ -140,7 +140,10 @@ class _Search:
         self.config, self.folder, self.observer, self.data = config, folder, observer, data
         self.fill = config.fill or data.train.mean_color()
         # What stands in the settings, but is not what was used.
-        self.unused = [name for name, own in (("model", network), ("space", own_space)) if own is not None]
+        self.unused = [
+            *(["model"] if network is not None else []),
+            *(["space", "operations", "interpolation"] if own_space is not None else []),
+        ]
         space = own_space or config.search_space()
         self.identity = {
             "images or their split": data.train.fingerprint() + data.val.fingerprint(),
@@ -152,10 +155,13 @@ class _Search:
         self.problem = Problem(config, space, Standardize.of(data.train), config.baseline(), fill)
         network = network or build_model(config.model, len(data.class_names), derived_seed(config.seed, "weights"))
         self.state = initial_state(config, space, network, data)
+        self.last_save = self.last_clock = time.monotonic()
         saved = folder.load_checkpoint(self.identity) if folder is not None else None
         if saved is not None:
             self.state.load_state_dict(saved)
-        self.last_save = self.last_clock = time.monotonic()
+        elif self.unused:
+            # The settings alone do not tell what this run is made of.
+            self._save()
 
     def run(self) -> SearchResult:
         state, total_steps = self.state, self.config.epochs * self.state.steps_per_epoch

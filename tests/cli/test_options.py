@@ -22,7 +22,7 @@ from hba.operations import OPERATIONS
 from hba.schedule import Schedule
 from hba.space import SearchSpace
 
-COMMANDS = ("search", "evaluate", "show", "apply", "policies")
+COMMANDS = ("search", "evaluate", "show", "apply", "operations", "policies", "import")
 SMALL = ("--epochs", "2", "--batch-size", "8", "--model", "wrn-10-1", "--image-size", "8", "--device", "cpu")
 
 
@@ -91,7 +91,10 @@ def options_of(command: str) -> dict[str, click.Option]:
             for name in option.opts}  # fmt: skip
 
 
-OWN_OPTIONS = {"search": {"--preset", "--out", "--resume"}, "evaluate": {"--against", "--out"}}
+OWN_OPTIONS = {
+    "search": {"--preset", "--out", "--resume", "--operations-file"},
+    "evaluate": {"--against", "--out", "--operations-file"},
+}
 
 NO_OPTIONS = {("search", "data"), ("evaluate", "data"), ("evaluate", "val_size")}
 """The data are an argument, and an evaluation has no validation split."""
@@ -120,6 +123,7 @@ SEARCH_VALUES: dict[str, Any] = {
     "weight_decay": 0.0, "flip": False, "crop_padding": 0, "cutout_size": 6, "device": "cpu", "sharing": "conv+bn",
     "lambda_learning_rate": 1e-3, "train_steps": 5, "val_steps": 0, "sigma": 0.5, "calibrate": True,
     "validate_every": 3, "seed": 4294967295, "space": "pba", "operations": "Rotate,Color", "interpolation": "bilinear",
+    "fill": "0.25,0.5,1",
 }  # fmt: skip
 EVALUATION_FIELDS = set(EvaluationConfig.model_fields) - {"data", "val_size"}
 EVALUATION_VALUES = {name: value for name, value in SEARCH_VALUES.items() if name in EVALUATION_FIELDS}
@@ -177,6 +181,13 @@ def test_what_is_not_given_is_left_to_the_library(monkeypatch: pytest.MonkeyPatc
         (["--train-size", "5"], "the training size must lie between 10, one image for each class, and "),
         (["--train-size", "500", "--val-size", "500"], "training and validation sizes must add up to at most the 700"),
         (["--val-size", "1797"], "training and validation sizes must add up to at most the 700 images that digits has"),
+        (["--space", "faa"], "unknown search space 'faa'; known: hba, pba"),
+        (["--operations", "Rotate,Swirl"], "unknown operation 'Swirl'; known: ShearX, "),
+        (["--operations", "Rotate,Rotate"], "operations must be at least one and each named once, got ['Rotate', "),
+        (["--operations", ","], "operations: Value should have at least 1 item after validation, not 0, got ','"),
+        (["--interpolation", "bicubic"], "interpolation: Input should be 'nearest' or 'bilinear', got 'bicubic'"),
+        (["--fill", "0.1,0.2"], "fill: must be 1 or 3 numbers in [0, 1], separated by commas, got '0.1,0.2'"),
+        (["--operations-file", "nowhere.py"], "no operations file nowhere.py"),
         (["--resume"], "--resume needs --out, the folder of the run to go on with"),
         (["--resume", "--out", "a", "--preset", "digits"], "--resume keeps the settings of the run; leave --preset"),
         (["--resume", "--out", "nowhere"], "nowhere holds no run to resume: there is no config.json in it"),

@@ -1,21 +1,20 @@
 """What holds for every operation on any images: identities, ranges, shapes, and that images are left alone."""
 
-import dataclasses
-import math
-from collections.abc import Sequence
+from collections.abc import Callable
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_inputs import eight_bit_images, magnitudes_for, positions, random_images
 from torch import Tensor
 
-from hba.errors import SettingsError
-from hba.operations import OPERATIONS, Operation, check_images, fill_for
+from hba.operations import OPERATIONS, Operation, fill_for
 
 ALL = tuple(OPERATIONS.values())
 WITH_MAGNITUDE = tuple(operation for operation in ALL if operation.magnitude_range is not None)
+GEOMETRIC = tuple(operation for operation in ALL if operation.interpolation is not None)
+BILINEAR = tuple(operation.with_interpolation("bilinear") for operation in GEOMETRIC)
 # The magnitudes that change nothing.
 IDENTITY = {
     "ShearX": 0.0,
@@ -33,46 +32,37 @@ IDENTITY = {
 }
 RED = (0.8, 0.1, 0.3)
 
-any_operation = st.sampled_from(ALL)
+FLOATS = (torch.float32, torch.float64, torch.float16)
+
+any_operation = st.sampled_from((*ALL, *BILINEAR))
 any_size = st.tuples(st.integers(1, 12), st.integers(1, 12))
 any_channels = st.sampled_from([1, 3])
 any_seed = st.integers(0, 2**32 - 1)
+any_float = st.sampled_from(FLOATS)
 
 
 def operation_id(operation: Operation) -> str:
     return operation.name
 
 
-def random_images(shape: Sequence[int], seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Uniform in [0, 1], not on the 8-bit grid, with some exact ends."""
-    images = torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return (images * 1.2 - 0.1).clamp(0, 1).to(dtype)
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(WITH_MAGNITUDE), any_size, any_channels, any_seed, any_float)
+def test_the_identity_magnitude_changes_no_8_bit_image(
+    operation: Operation, size: tuple[int, int], channels: int, seed: int, dtype: torch.dtype
+) -> None:
+    images = eight_bit_images((2, channels, *size), seed, dtype)
+    magnitude = torch.full((2,), IDENTITY[operation.name])
+    changed = operation(images, magnitude, fill=fill_for(images, RED), position=positions(2, seed))
+    assert changed.dtype == dtype
+    assert torch.equal(changed, images)
 
 
-def eight_bit_images(shape: Sequence[int], seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    return random_images(shape, seed, dtype).mul(255).round() / 255
-
-
-def magnitudes_for(operation: Operation, count: int, seed: int) -> Tensor:
-    """Uniform over the range, with either sign for a signed operation."""
-    low, high = operation.magnitude_range or (0.0, 0.0)
-    rng = np.random.default_rng(seed)
-    sign = rng.choice([-1.0, 1.0], count) if operation.signed else 1.0
-    return torch.tensor(rng.uniform(low, high, count) * sign, dtype=torch.float32)
-
-
-def positions(count: int, seed: int) -> Tensor:
-    return torch.rand(count, 2, generator=torch.Generator().manual_seed(seed))
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("operation", WITH_MAGNITUDE, ids=operation_id)
-def test_the_identity_magnitude_changes_no_8_bit_image(operation: Operation, dtype: torch.dtype) -> None:
-    for shape in ((2, 3, 9, 14), (2, 1, 14, 9), (2, 3, 32, 32), (2, 1, 1, 7), (2, 3, 1, 1)):
-        images = eight_bit_images(shape, seed=1, dtype=dtype)
-        magnitude = torch.full((2,), IDENTITY[operation.name])
-        changed = operation(images, magnitude, fill=fill_for(images, RED))
-        torch.testing.assert_close(changed, images, atol=0, rtol=0)
+@pytest.mark.parametrize("operation", GEOMETRIC, ids=operation_id)
+def test_the_identity_of_what_moves_pixels_changes_no_image_at_all(operation: Operation) -> None:
+    for dtype in FLOATS:
+        images = random_images((3, 3, 65, 91), seed=1, dtype=dtype)
+        for zero in (0.0, -0.0):
+            assert torch.equal(operation(images, torch.full((3,), zero), fill=fill_for(images, RED)), images)
 
 
 def test_the_table_knows_the_identities() -> None:
@@ -92,23 +82,83 @@ def test_the_ends_of_the_range_change_an_image(operation: Operation) -> None:
             assert not torch.equal(changed, given_images)
 
 
-@settings(max_examples=250, deadline=None)
-@given(any_operation, any_size, any_channels, any_seed, st.sampled_from([torch.float32, torch.float64]))
+@settings(max_examples=300, deadline=None)
+@given(any_operation, any_size, any_channels, any_seed, any_float)
 def test_output_is_in_range_and_the_input_is_left_alone(
     operation: Operation, size: tuple[int, int], channels: int, seed: int, dtype: torch.dtype
 ) -> None:
     images = random_images((3, channels, *size), seed, dtype)
-    before = images.clone()
-    magnitude = magnitudes_for(operation, 3, seed)
-    magnitude_before = magnitude.clone()
-    result = operation(images, magnitude, fill=fill_for(images, RED), position=positions(3, seed))
-    assert result.dtype == dtype
-    assert result.shape == images.shape
+    magnitude, position = magnitudes_for(operation, 3, seed), positions(3, seed)
+    assert_fits(operation, images, magnitude, position)
+
+
+@settings(max_examples=100, deadline=None)
+@given(any_operation, any_size, any_channels, any_seed)
+def test_output_is_in_range_at_both_ends_of_the_magnitudes(
+    operation: Operation, size: tuple[int, int], channels: int, seed: int
+) -> None:
+    low, high = operation.magnitude_range or (0.0, 0.0)
+    ends = [low, high, -low, -high] if operation.signed else [low, high]
+    images = random_images((len(ends), channels, *size), seed)
+    assert_fits(operation, images, torch.tensor(ends), positions(len(ends), seed))
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0])
+@pytest.mark.parametrize("operation", ALL, ids=operation_id)
+def test_black_and_white_images_stay_in_range(operation: Operation, level: float) -> None:
+    assert_one_level_fits(operation, level)
+
+
+def test_means_of_white_pixels_stay_in_range() -> None:
+    for operation in BILINEAR:
+        assert_one_level_fits(operation, 1.0)
+
+
+def assert_one_level_fits(operation: Operation, level: float) -> None:
+    for side in (7, 29, 32, 65):
+        images = torch.full((20, 3, side, side + 6), level)
+        assert_fits(operation, images, magnitudes_for(operation, 20, side), positions(20, side))
+
+
+def assert_fits(operation: Operation, images: Tensor, magnitude: Tensor, position: Tensor) -> None:
+    """The result is like the images, which stay as they are."""
+    given_tensors = (images, magnitude, position, fill_for(images, RED))
+    before = [tensor.clone() for tensor in given_tensors]
+    result = operation(images, magnitude, fill=given_tensors[3], position=position)
+    assert (result.dtype, result.shape, result.device) == (images.dtype, images.shape, images.device)
     assert result.isfinite().all()
     assert result.min() >= 0
     assert result.max() <= 1
-    assert torch.equal(images, before)
-    assert torch.equal(magnitude, magnitude_before)
+    assert all(torch.equal(*pair) for pair in zip(given_tensors, before, strict=True))
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "channels last": lambda images: images.contiguous(memory_format=torch.channels_last),
+    "every other pixel": lambda images: images.repeat_interleave(2, dim=3)[..., ::2],
+    "columns first": lambda images: images.transpose(2, 3).contiguous().transpose(2, 3),
+    "batch last": lambda images: images.permute(1, 2, 3, 0).contiguous().permute(3, 0, 1, 2),
+}
+
+
+@pytest.mark.parametrize("operation", [*ALL, *BILINEAR], ids=operation_id)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_how_images_lie_in_memory_does_not_matter(operation: Operation, layout: str) -> None:
+    images = eight_bit_images((4, 3, 9, 14), seed=6)
+    magnitude, position = magnitudes_for(operation, 4, seed=6), positions(4, seed=6)
+    expected = operation(images, magnitude, fill=fill_for(images, RED), position=position)
+    other = LAYOUTS[layout](images)
+    assert other.stride() != images.stride()
+    result = operation(other, magnitude, fill=fill_for(images, RED), position=position)
+    torch.testing.assert_close(result, expected, atol=1e-6, rtol=0)
+    assert torch.equal(other, images)
+
+
+@pytest.mark.parametrize("operation", [*ALL, *BILINEAR], ids=operation_id)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_no_images_give_no_images(operation: Operation, channels: int) -> None:
+    images = torch.zeros(0, channels, 7, 5)
+    magnitude, position = torch.zeros(0), torch.zeros(0, 2)
+    assert operation(images, magnitude, fill=fill_for(images, RED), position=position).shape == images.shape
 
 
 @pytest.mark.parametrize("operation", ALL, ids=operation_id)
@@ -119,20 +169,6 @@ def test_the_result_shares_no_memory_with_the_images(operation: Operation) -> No
         result = operation(images, torch.tensor([IDENTITY.get(operation.name, 0.0)]))
         result.fill_(0.123)
         assert torch.equal(images, before)
-
-
-@settings(max_examples=150, deadline=None)
-@given(any_operation, any_size, any_channels, any_seed)
-def test_a_batch_equals_its_images_one_by_one(
-    operation: Operation, size: tuple[int, int], channels: int, seed: int
-) -> None:
-    images = eight_bit_images((5, channels, *size), seed)
-    magnitude, position = magnitudes_for(operation, 5, seed), positions(5, seed)
-    fill = fill_for(images, RED)
-    together = operation(images, magnitude, fill=fill, position=position)
-    for i in range(5):
-        alone = operation(images[i : i + 1], magnitude[i : i + 1], fill=fill, position=position[i : i + 1])
-        torch.testing.assert_close(together[i : i + 1], alone, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("operation", WITH_MAGNITUDE, ids=operation_id)
@@ -167,82 +203,6 @@ def test_uncovered_pixels_have_the_fill_colour_and_black_without_one(name: str) 
         uncovered = pixels[(pixels != 1).any(dim=1)]
         assert 10 < len(uncovered) < 200
         assert torch.equal(uncovered, expected.expand_as(uncovered))
-
-
-def test_cutout_covers_the_square_of_its_position() -> None:
-    """Side 0.2 of the shorter side 10 is 2 pixels, from one before the centre pixel; cut off at the borders."""
-    images = torch.zeros(3, 1, 10, 20)
-    position = torch.tensor([[0.5, 0.5], [0.0, 0.0], [0.999, 0.31]])
-    result = OPERATIONS["Cutout"](images, torch.full((3,), 0.2), fill=torch.ones(1), position=position)
-    expected = torch.zeros(3, 1, 10, 20)
-    expected[0, 0, 4:6, 9:11] = 1
-    expected[1, 0, 0:1, 0:1] = 1
-    expected[2, 0, 2:4, 18:20] = 1
-    assert torch.equal(result, expected)
-
-
-@pytest.mark.parametrize(
-    ("name", "magnitude", "expected"),
-    [
-        ("Rotate", 0.0, 0.0),
-        ("Rotate", -30.0, 1.0),
-        ("ShearX", 0.15, 0.5),
-        ("Contrast", 1.0, 0.0),
-        ("Contrast", 0.1, 1.0),
-        ("Contrast", 1.9, 1.0),
-        ("Brightness", 1.45, 0.5),
-        ("Solarize", 0.0, 1.0),
-        ("Solarize", 64.0, 0.75),
-        ("Posterize", 8.0, 0.0),
-        ("Posterize", 2.0, 0.75),
-        ("Cutout", 0.05, 0.25),
-        ("Invert", 0.0, 1.0),
-    ],
-)
-def test_strength_is_the_distance_from_the_identity(name: str, magnitude: float, expected: float) -> None:
-    assert math.isclose(OPERATIONS[name].strength(magnitude), expected, abs_tol=1e-12)
-
-
-def test_a_range_that_allows_only_the_identity_has_no_strength() -> None:
-    """A schedule file may narrow a range to one magnitude."""
-    assert dataclasses.replace(OPERATIONS["Rotate"], magnitude_range=(0.0, 0.0)).strength(0.0) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("images", "shown"),
-    [
-        (torch.zeros(3, 8, 8), r"float32 \(3, 8, 8\)"),
-        (torch.zeros(1, 1, 3, 8, 8), r"\(1, 1, 3, 8, 8\)"),
-        (torch.zeros(2, 2, 8, 8), r"\(2, 2, 8, 8\)"),
-        (torch.zeros(2, 4, 8, 8), r"\(2, 4, 8, 8\)"),
-        (torch.zeros(2, 8, 8, 3), r"\(2, 8, 8, 3\)"),
-        (torch.zeros(2, 3, 8, 8, dtype=torch.uint8), r"uint8 \(2, 3, 8, 8\)"),
-        (torch.zeros(2, 3, 8, 8, dtype=torch.int64), r"int64 \(2, 3, 8, 8\)"),
-    ],
-)
-def test_images_of_another_shape_or_type_are_refused(images: Tensor, shown: str) -> None:
-    message = rf"images must be floating point of shape \(B, C, H, W\) with C 1 or 3, got .*{shown}"
-    with pytest.raises(SettingsError, match=message):
-        check_images(images)
-    with pytest.raises(SettingsError, match=message):
-        OPERATIONS["Invert"](images)
-
-
-@pytest.mark.parametrize("operation", WITH_MAGNITUDE, ids=operation_id)
-@pytest.mark.parametrize(
-    ("magnitude", "got"),
-    [
-        (None, "None"),
-        (torch.tensor(0.1), r"\(\)"),
-        (torch.zeros(1), r"\(1,\)"),
-        (torch.zeros(3), r"\(3,\)"),
-        (torch.zeros(2, 1), r"\(2, 1\)"),
-    ],
-)
-def test_magnitudes_of_another_shape_are_refused(operation: Operation, magnitude: Tensor | None, got: str) -> None:
-    message = rf"{operation.name} needs one magnitude per image, shape \(2,\), got {got}"
-    with pytest.raises(SettingsError, match=message):
-        operation(torch.zeros(2, 3, 8, 8), magnitude)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -1,0 +1,162 @@
+"""8-bit images to compare hba with PIL on, and what each of the two makes of them.
+
+8-bit images of one size are a uint8 array (B, H, W, C); hba sees them as one batch (B, C, H, W) of floats in [0, 1].
+Magnitudes are float32 numbers, one for all images or one for each; PIL gets the same numbers.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from pil_reference import PIL_REFERENCE, Reference
+from sklearn.datasets import load_sample_images
+
+from hba.operations import OPERATIONS, Operation
+
+Levels = NDArray[np.uint8]
+Results = NDArray[np.int64]
+Magnitudes = NDArray[np.float32]
+
+PHOTO_SIZES = ((64, 64), (65, 91), (90, 51))
+SMALL_SIZES = ((24, 24), (17, 23), (16, 24), (3, 3), (2, 5), (1, 29), (29, 1), (1, 1))
+PIECE_SIZES = ((32, 32), (45, 71), (224, 224))
+
+
+def photo_like(height: int, width: int, channels: int, seed: int) -> Levels:
+    """One image of smooth waves of random direction and length, different in each channel, with a little noise."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[:height, :width]
+    planes = []
+    for _ in range(channels):
+        plane = rng.normal(0, 0.05, (height, width))
+        for _ in range(6):
+            frequency_x, frequency_y = rng.normal(0, 0.06, 2)
+            plane += np.sin(2 * np.pi * (frequency_x * x + frequency_y * y + rng.random()))
+        planes.append(rng.uniform(90, 160) + rng.uniform(20, 45) * plane)
+    levels: Levels = np.stack(planes, axis=2).clip(0, 255).round().astype(np.uint8)[None]
+    return levels
+
+
+def noise(height: int, width: int, channels: int, n_images: int = 1) -> Levels:
+    """Every pixel another level, so that one taken from the wrong place shows."""
+    rng = np.random.default_rng(height * 1000 + width)
+    return rng.integers(0, 256, (n_images, height, width, channels), dtype=np.uint8)
+
+
+def adversarial(height: int, width: int, channels: int) -> Levels:
+    """Images with histograms that the rules for photographs do not cover."""
+    rng = np.random.default_rng(height * 1000 + width)
+    shape = (height, width, channels)
+    one_level_per_channel = np.broadcast_to(np.array([17, 128, 240][:channels], np.uint8), shape)
+    one_pixel_apart = np.full(shape, 100, np.uint8)
+    one_pixel_apart[0, 0] = 200
+    return np.stack(
+        [
+            *(np.full(shape, level, np.uint8) for level in (0, 1, 127, 254, 255)),
+            one_level_per_channel,
+            one_pixel_apart,
+            (rng.random(shape) < 0.5).astype(np.uint8) * 255,
+            77 + (rng.random(shape) < 0.1).astype(np.uint8),
+            rng.integers(0, 256, shape, dtype=np.uint8),
+            rng.integers(0, 9, shape, dtype=np.uint8),
+            rng.choice(np.array([3, 90, 255], np.uint8), shape, p=(0.05, 0.05, 0.9)),
+        ]
+    )
+
+
+def gray(images: Levels) -> Levels:
+    """Coloured images in PIL's mode L."""
+    return np.stack([np.asarray(Image.fromarray(image).convert("L")) for image in images])[..., None]
+
+
+@functools.cache
+def photographs() -> tuple[Levels, ...]:
+    """The two photographs that ship with scikit-learn, coloured and grey."""
+    whole: Levels = np.stack(load_sample_images().images)
+    return whole, gray(whole)
+
+
+@functools.cache
+def photograph_pieces() -> tuple[Levels, ...]:
+    """Pieces of real photographs, coloured and grey: a flower, petals, a roof, the sky."""
+    whole, _ = photographs()
+    pieces = [
+        np.concatenate([whole[:, top : top + height, left : left + width] for top, left in ((0, 0), (190, 270))])
+        for height, width in PIECE_SIZES
+    ]
+    return (*pieces, *map(gray, pieces))
+
+
+@functools.cache
+def every_size() -> tuple[Levels, ...]:
+    """Photo-like and adversarial images of all sizes and pieces of photographs, grey and coloured."""
+    photos = [photo_like(*size, channels, seed) for seed, size in enumerate(PHOTO_SIZES) for channels in (1, 3)]
+    small = [
+        np.concatenate([photo_like(*size, channels, seed=7), adversarial(*size, channels)])
+        for size in SMALL_SIZES
+        for channels in (1, 3)
+    ]
+    return (*photos, *small, *photograph_pieces())
+
+
+def fill_of(images: Levels) -> tuple[int, ...]:
+    return (31, 158, 207)[: images.shape[3]]
+
+
+def magnitudes_within(low: float, high: float, count: int, seed: int) -> Magnitudes:
+    """Both ends and uniform numbers between them."""
+    inside = np.random.default_rng(seed).uniform(low, high, count - 2)
+    return np.array([low, high, *inside], dtype=np.float32)
+
+
+def by_pil(
+    name: str,
+    images: Levels,
+    magnitude: float | Magnitudes = 0.0,
+    reference: Mapping[str, Reference] = PIL_REFERENCE,
+) -> Results:
+    results = []
+    for image, number in zip(images, one_for_each(images, magnitude), strict=True):
+        given = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
+        results.append(np.asarray(reference[name](given, float(number), fill_of(images))).reshape(image.shape))
+    return np.stack(results).astype(np.int64)
+
+
+def by_hba(
+    operation: str | Operation,
+    images: Levels,
+    magnitude: float | Magnitudes | None = None,
+    positions: Sequence[tuple[float, float]] | None = None,
+) -> Results:
+    """Grey levels; positions are one for each image."""
+    exact = on_the_grid(operation, images, magnitude, positions)
+    return exact.round().astype(np.int64)
+
+
+def on_the_grid(
+    operation: str | Operation,
+    images: Levels,
+    magnitude: float | Magnitudes | None = None,
+    positions: Sequence[tuple[float, float]] | None = None,
+) -> NDArray[np.float64]:
+    """What hba gives, in grey levels and not rounded to whole ones."""
+    operation = OPERATIONS[operation] if isinstance(operation, str) else operation
+    result = operation(
+        torch.from_numpy(images.copy()).permute(0, 3, 1, 2).float() / 255,
+        None if magnitude is None else torch.from_numpy(one_for_each(images, magnitude)),
+        fill=torch.tensor(fill_of(images)) / 255,
+        position=None if positions is None else torch.tensor(positions),
+    )
+    levels: NDArray[np.float64] = result.permute(0, 2, 3, 1).double().mul(255).numpy()
+    return levels
+
+
+def one_for_each(images: Levels, magnitude: float | Magnitudes) -> Magnitudes:
+    return np.broadcast_to(np.asarray(magnitude, dtype=np.float32), len(images)).copy()
+
+
+def share_of_different_pixels(ours: Results, pils: Results) -> float:
+    return float((ours != pils).any(axis=3).mean())

@@ -1,0 +1,155 @@
+"""On a GPU: the pixels of the CPU and of PIL, and a host that never waits."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+from mixed_draws import SPACES, draw_of_one, fill_of, mixed_draw, space_of_one
+from pil_comparison import by_pil, noise, photo_like
+from pil_comparison import fill_of as levels_of_fill
+from random_inputs import eight_bit_images
+from torch import Tensor
+
+from hba.operations import OPERATIONS, Operation
+from hba.policy import Draw, Policy, apply_operations
+from hba.space import SearchSpace
+
+pytestmark = pytest.mark.gpu
+
+GPU = torch.device("cuda")
+ENHANCERS = ("Contrast", "Color", "Brightness", "Sharpness")
+N_IMAGES = 150
+
+any_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
+
+
+def moved(draw: Draw) -> Draw:
+    return Draw(*(numbers.to(GPU) for numbers in (draw.slots, draw.magnitudes, draw.positions)))
+
+
+def replayed_on_gpu(space: SearchSpace, draw: Draw, images: Tensor) -> Tensor:
+    """The pixels, back on the CPU."""
+    images = images.to(GPU)
+    result = apply_operations(space, moved(draw), images, fill_of(images))
+    assert result.device == images.device
+    return result.cpu()
+
+
+def levels(images: Tensor) -> Tensor:
+    return images.mul(255).round()
+
+
+@contextmanager
+def waiting_is_an_error() -> Iterator[None]:
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@any_operation
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_draw_gives_the_cpu_s_pixels(operation: Operation, channels: int) -> None:
+    space = space_of_one(operation)
+    images = eight_bit_images((N_IMAGES, channels, 33, 20), seed=1)
+    draw = draw_of_one(operation, N_IMAGES, seed=2)
+    expected = apply_operations(space, draw, images, fill_of(images))
+    result = replayed_on_gpu(space, draw, images)
+    if operation.name in ENHANCERS:
+        torch.testing.assert_close(result, expected, atol=1 / 255, rtol=0)
+    elif operation.uses_fill:
+        assert torch.equal(result, expected)
+    else:
+        # A GPU divides a level by 255 as a product with 1 / 255, so that the last bit may be another.
+        assert torch.equal(levels(result), levels(expected))
+        torch.testing.assert_close(result, expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_a_mixed_draw_gives_the_cpu_s_pixels(name: str) -> None:
+    """A difference in the last bit may turn a grey level in the second step, in very few pixels."""
+    space = SPACES[name]
+    images = eight_bit_images((N_IMAGES, 3, 16, 16), seed=3)
+    draw = mixed_draw(space, N_IMAGES, seed=4)
+    expected = apply_operations(space, draw, images, fill_of(images))
+    differs = (replayed_on_gpu(space, draw, images) - expected).abs() > 1.5 / 255
+    assert float(differs.float().mean()) < 1e-3
+
+
+@any_operation
+@pytest.mark.parametrize("channels", [1, 3])
+def test_each_operation_gives_pil_s_pixels(operation: Operation, channels: int) -> None:
+    shown = np.concatenate([noise(24, 31, channels, 20), photo_like(24, 31, channels, seed=5)])
+    images = torch.from_numpy(shown).permute(0, 3, 1, 2).float() / 255
+    drawn = draw_of_one(operation, len(images), seed=6)
+    draw = Draw(drawn.slots, drawn.magnitudes, torch.full_like(drawn.positions, 0.5))
+    magnitudes = draw.magnitudes[:, 0].numpy()
+    fill = torch.tensor(levels_of_fill(shown), device=GPU) / 255
+    result = apply_operations(space_of_one(operation), moved(draw), images.to(GPU), fill)
+    expected = torch.from_numpy(by_pil(operation.name, shown, magnitudes)).permute(0, 3, 1, 2)
+    most = 1 if operation.name in ENHANCERS else 0
+    assert int((levels(result.cpu()).long() - expected).abs().max()) <= most
+
+
+@pytest.mark.parametrize("name", ["nearest", "bilinear"])
+@pytest.mark.parametrize("n_rows", [None, N_IMAGES])
+def test_a_policy_call_never_waits_for_the_gpu(name: str, n_rows: int | None) -> None:
+    policy = policy_on_gpu(SPACES[name], n_rows)
+    images = eight_bit_images((N_IMAGES, 3, 16, 16), seed=7).to(GPU)
+    generator = torch.Generator(GPU).manual_seed(8)
+    for given in (None, generator):
+        policy(images, given)
+        torch.cuda.synchronize()
+        with waiting_is_an_error():
+            policy(images, given)
+
+
+def test_waiting_is_noticed() -> None:
+    with waiting_is_an_error(), pytest.raises(RuntimeError, match="synchroniz"):
+        torch.ones(3, device=GPU).sum().item()
+
+
+@pytest.mark.parametrize("name", ["nearest", "bilinear"])
+def test_replays_of_a_cuda_graph_draw_anew(name: str) -> None:
+    policy = policy_on_gpu(SPACES[name], None)
+    images = eight_bit_images((N_IMAGES, 3, 16, 16), seed=9).to(GPU)
+    graph, draw, result = captured(policy, images)
+    replays = []
+    for _ in range(2):
+        graph.replay()
+        torch.cuda.synchronize()
+        copy = Draw(draw.slots.clone(), draw.magnitudes.clone(), draw.positions.clone())
+        replays.append((copy, result.clone()))
+        # What the graph drew, done without the graph.
+        assert torch.equal(policy.replay(images, copy), result)
+        assert result.min() >= 0
+        assert result.max() <= 1
+    (first, first_pixels), (second, second_pixels) = replays
+    assert not torch.equal(first.slots, second.slots)
+    assert not torch.equal(first.positions, second.positions)
+    assert not torch.equal(first_pixels, second_pixels)
+
+
+def policy_on_gpu(space: SearchSpace, n_rows: int | None) -> Policy:
+    values = space.decode(torch.zeros(space.n) if n_rows is None else torch.zeros(n_rows, space.n))
+    return Policy(space, values, fill=(0.2, 0.4, 0.6)).to(GPU)
+
+
+def captured(policy: Policy, images: Tensor) -> tuple[torch.cuda.CUDAGraph, Draw, Tensor]:
+    """A graph of one call, and where its replays put the draw and the pixels."""
+    generator = torch.Generator(GPU).manual_seed(10)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        # Constants travel to the device in the first call.
+        policy(images, generator)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    graph.register_generator_state(generator)
+    with torch.cuda.graph(graph):
+        draw = policy.draw(len(images), generator)
+        result = policy.replay(images, draw)
+    return graph, draw, result
