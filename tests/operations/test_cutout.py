@@ -97,12 +97,27 @@ def test_the_side_is_the_rounded_fraction_of_the_shorter_side(size: float, short
         assert int(covered.sum()) == expected * expected
 
 
-def test_halves_are_rounded_to_the_even_side() -> None:
-    """As Python rounds; 1/32 of 32 pixels is exact."""
-    sides = torch.arange(9) + 0.5
-    images = images_without_the_fill_colour(9, 1, 32, 32)
-    covered = covered_by(images, sides / 32, torch.full((9, 2), 0.5))
-    assert covered.sum(dim=(1, 2)).tolist() == [round(side) ** 2 for side in sides.tolist()]
+@pytest.mark.parametrize("shorter", [7, 10, 32, 45, 224])
+def test_halves_are_rounded_as_python_rounds_the_float32_number(shorter: int) -> None:
+    """Exact halves go to the even side; most are no float32 number, and lie on one side of it."""
+    size = (torch.arange(shorter) + 0.5) / shorter
+    images = images_without_the_fill_colour(len(size), 1, shorter, shorter)
+    covered = covered_by(images, size, torch.full((len(size), 2), 0.5))
+    expected = [round(number * shorter) for number in size.tolist()]
+    assert covered.any(dim=1).sum(dim=1).tolist() == expected
+
+
+@pytest.mark.parametrize(("height", "width"), [(32, 32), (45, 71), (29, 10)])
+def test_any_size_and_place_equal_a_rectangle_of_pil(height: int, width: int) -> None:
+    """Random ones, and places on the borders between pixels as near as float32 numbers come."""
+    images = images_without_the_fill_colour(300, 1, height, width)
+    size = torch.rand(300, generator=torch.Generator().manual_seed(1))
+    position = torch.rand(300, 2, generator=torch.Generator().manual_seed(2))
+    position[::2] = (position[::2] * torch.tensor([width, height])).floor() / torch.tensor([width, height])
+    covered = covered_by(images, size, position)
+    for pixels, number, (x, y) in zip(covered, size.tolist(), position.tolist(), strict=True):
+        expected = pil_cutout(Image.new("L", (width, height)), number, (255,), (x, y))
+        np.testing.assert_array_equal(pixels.numpy(), np.asarray(expected) == 255)
 
 
 @pytest.mark.parametrize("size", [0.0, 0.011, 0.07, 0.133, 0.1999])

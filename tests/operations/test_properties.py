@@ -132,6 +132,18 @@ def assert_fits(operation: Operation, images: Tensor, magnitude: Tensor, positio
     assert all(torch.equal(*pair) for pair in zip(given_tensors, before, strict=True))
 
 
+@pytest.mark.parametrize("operation", [*ALL, *BILINEAR], ids=operation_id)
+def test_float16_is_within_its_own_rounding_of_float64(operation: Operation) -> None:
+    """A last bit of float16 is up to 1/8 grey level; a blend rounds a few times. A smoothed level may be another."""
+    images = eight_bit_images((30, 3, 40, 65), seed=7, dtype=torch.float64)
+    magnitude, position = magnitudes_for(operation, 30, seed=7), positions(30, seed=7)
+    exact, half = (
+        operation(given, magnitude, fill=fill_for(given, RED), position=position) for given in (images, images.half())
+    )
+    most = 1.5 if operation.name == "Sharpness" else 0.6
+    assert 255 * float((half.double() - exact).abs().max()) <= most
+
+
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "channels last": lambda images: images.contiguous(memory_format=torch.channels_last),
     "every other pixel": lambda images: images.repeat_interleave(2, dim=3)[..., ::2],

@@ -127,6 +127,17 @@ def test_no_images_give_no_images(name: str, both_paths: BothPaths) -> None:
         assert result.shape == (0, 3, 7, 5)
 
 
+@pytest.mark.parametrize("name", SPACES)
+def test_images_that_ask_for_a_gradient_get_none(name: str, both_paths: BothPaths) -> None:
+    space = SPACES[name]
+    images = random_images((N_IMAGES, 3, 6, 7), seed=34)
+    draw = mixed_draw(space, N_IMAGES, seed=35)
+    expected, _ = both_paths(space, draw, images)
+    for result in both_paths(space, draw, images.requires_grad_()):
+        assert not result.requires_grad
+        assert torch.equal(result, expected)
+
+
 def test_a_space_that_never_does_anything_gives_copies(both_paths: BothPaths) -> None:
     space = SearchSpace(count_probabilities=(1.0,))
     images = random_images((4, 3, 6, 6), seed=27)
