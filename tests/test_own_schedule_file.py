@@ -150,6 +150,21 @@ def test_a_function_must_be_named(saved: Path, function: Any) -> None:
     assert refusal_of(changed(saved, rename)).startswith("space.operations[0].function: Input should be a valid string")
 
 
+def test_one_of_the_15_cannot_have_a_function_of_its_own() -> None:
+    def replace(content: Content) -> None:
+        content["space"]["operations"][1]["function"] = "own_operations:darken"
+
+    message = refusal_of(changed(GOLDEN, replace))
+    assert message == "space.operations[1] is Invert, one of hba's own operations, which cannot have a function"
+
+
+def test_copies_without_end_are_refused_at_once() -> None:
+    def multiply(content: Content) -> None:
+        content["space"]["copies"] = 10**12
+
+    assert refusal_of(changed(GOLDEN, multiply)) == "every copy of an operation in space must have its hyperparameters"
+
+
 def test_interpolation_is_written_where_it_is_bilinear(tmp_path: Path) -> None:
     schedule = Schedule(search_space("hba", ["Rotate", "Invert"], "bilinear"), np.array([[0.5, 12.0] * 2 + [0.25] * 2]))
     schedule.save(tmp_path / "a.json")

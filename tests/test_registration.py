@@ -36,6 +36,10 @@ class Callable:
         return images
 
 
+def made_here() -> Any:
+    return lambda images: images.clone()
+
+
 def test_a_registered_operation_is_found_by_its_name() -> None:
     assert registered_operations() == ()
     assert hba.register_operation(GAMMA) is GAMMA
@@ -81,6 +85,13 @@ def test_a_function_without_a_name_is_refused(function: Any) -> None:
         assert str(raised.value).startswith("the function of Nameless must be a function with a name, got ")
     with pytest.raises(SettingsError, match="unknown operation 'Nameless'"):
         find_operation("Nameless")
+
+
+@pytest.mark.parametrize("function", [lambda images: images.clone(), made_here()], ids=["lambda", "in a function"])
+def test_a_lambda_is_refused_because_its_name_tells_nothing(function: Any) -> None:
+    with pytest.raises(SettingsError, match=r"the function of Mine must be a function with a name, got <function .*>"):
+        register_operation(Operation("Mine", function))
+    assert registered_operations() == ()
 
 
 @pytest.mark.parametrize(
@@ -133,6 +144,13 @@ def test_an_operation_that_contradicts_itself_is_refused(options: dict[str, Any]
         Operation("Mine", gamma, **options)
     assert str(raised.value).startswith("Mine")
     assert message in str(raised.value)
+
+
+def test_a_range_may_be_a_list() -> None:
+    operation = Operation("Gamma", gamma, [0.5, 2.0], "exponent", 1.0)  # type: ignore[arg-type]
+    assert operation == GAMMA
+    assert hash(operation) == hash(GAMMA)
+    assert SearchSpace((operation,)) == SearchSpace((GAMMA,))
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ INTERPOLATIONS = ("nearest", "bilinear")
 
 FRACTION_BITS = 16
 ONE = 1 << FRACTION_BITS
+LARGE_SIDE_PIXELS = 1 << 14
 
 
 Coefficients = Callable[[Tensor, int, int], Mapping[str, Tensor]]
@@ -77,7 +78,7 @@ def identity_coefficients(like: Tensor) -> dict[str, Tensor]:
 
 
 class Maps(NamedTuple):
-    """Affine maps of N images, coefficients a to f in the last of (N, 6): float64, and in units of 2^-16 pixel, int32.
+    """Affine maps of N images, coefficients a to f in the last of (N, 6): float64, and in units of 2^-16 pixel, int64.
 
     In the second the offsets c and f are those of the first pixel's centre.
     """
@@ -93,7 +94,7 @@ class Maps(NamedTuple):
         moved = (b == 0) & (d == 0)
         x0 = torch.where(moved, (c + a / 2).floor(), c + a / 2 + b / 2)
         y0 = torch.where(moved, (f + e / 2).floor(), f + d / 2 + e / 2)
-        fixed_point = torch.stack([a, b, x0, d, e, y0], dim=-1).mul(ONE).add(0.5).floor().int()
+        fixed_point = torch.stack([a, b, x0, d, e, y0], dim=-1).mul(ONE).add(0.5).floor().long()
         return Maps(torch.stack([a, b, c, d, e, f], dim=-1), fixed_point)
 
 
@@ -110,9 +111,11 @@ def _nearest(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
     In whole numbers with 16 bits of fraction, as PIL computes it, so that ties fall on the same side.
     """
     batch, channels, height, width = images.shape
-    framed = fill[:, None, None].repeat(batch, 1, height + 2, width + 2)
+    framed = fill.to(images.dtype)[:, None, None].repeat(batch, 1, height + 2, width + 2)
     framed[:, :, 1:-1, 1:-1] = images
-    xx, xy, x0, yx, yy, y0 = maps.unbind(1)
+    # int32 is faster, and holds the places of images of usual size.
+    whole = torch.int32 if max(height, width) < LARGE_SIDE_PIXELS else torch.int64
+    xx, xy, x0, yx, yy, y0 = maps.to(whole).unbind(1)
     x = _source(xx, xy, x0, height, width).clamp_(0, width + 1)
     y = _source(yx, yy, y0, height, width).clamp_(0, height + 1)
     pixel = x.add_(y, alpha=width + 2).flatten(1).long()
@@ -122,8 +125,8 @@ def _nearest(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
 
 def _source(per_column: Tensor, per_row: Tensor, first: Tensor, height: int, width: int) -> Tensor:
     """Row or column of the input for each output pixel, (B, H, W); 1 is the image's first, for a frame of 1 pixel."""
-    columns = whole_numbers(width, torch.int32, first.device)
-    rows = whole_numbers(height, torch.int32, first.device)
+    columns = whole_numbers(width, first.dtype, first.device)
+    rows = whole_numbers(height, first.dtype, first.device)
     in_first_row = torch.addcmul((first + ONE)[:, None], per_column[:, None], columns)
     below = per_row[:, None] * rows
     return (in_first_row[:, None, :] + below[:, :, None]).bitwise_right_shift_(FRACTION_BITS)

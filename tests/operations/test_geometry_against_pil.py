@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+import torch
 from pil_comparison import (
     PHOTO_SIZES,
     SMALL_SIZES,
@@ -18,6 +19,8 @@ from pil_comparison import (
     photo_like,
     share_of_different_pixels,
 )
+
+from hba.operations import OPERATIONS
 
 HIGHEST = {"ShearX": 0.3, "ShearY": 0.3, "TranslateX": 0.45, "TranslateY": 0.45, "Rotate": 30.0}
 TRANSLATIONS = ("TranslateX", "TranslateY")
@@ -127,3 +130,19 @@ def test_equality_means_something(name: str, share: float) -> None:
         expected = by_pil(name, images, share * HIGHEST[name])
         assert share_of_different_pixels(by_pil(name, images, -share * HIGHEST[name]), expected) > 0.5
         assert share_of_different_pixels(by_pil(name, images, share * HIGHEST[name] * 1.25), expected) > 0
+
+
+@pytest.mark.parametrize("name", ["TranslateX", "TranslateY"])
+def test_very_long_images_are_moved_by_whole_pixels_too(name: str) -> None:
+    """PIL leaves its fixed point at 32768 pixels; moves by whole pixels need none."""
+    for shape in ((1, 1, 40_001, 3), (1, 2, 20_011, 1)):
+        images = np.arange(np.prod(shape)).reshape(shape).astype(np.uint8)
+        if name == "TranslateY":
+            images = images.transpose(0, 2, 1, 3).copy()
+        for magnitude in (0.25, -0.4001):
+            np.testing.assert_array_equal(by_hba(name, images, magnitude), by_pil(name, images, magnitude))
+
+
+def test_the_type_is_that_of_the_images_whatever_the_fill_has() -> None:
+    images = torch.zeros(2, 3, 4, 4, dtype=torch.float64)
+    assert OPERATIONS["Rotate"](images, torch.full((2,), 9.0), fill=torch.ones(3)).dtype == torch.float64

@@ -232,6 +232,29 @@ def test_resuming_an_own_space_with_another_is_refused(other: dict[str, Any], tm
     assert str(raised.value).startswith(f"the search space changed since {tmp_path} was begun (")
 
 
+def test_a_run_in_an_own_space_can_be_told_from_its_first_moment(tmp_path: Path) -> None:
+    """Killed before its first save it would else go on in the paper's space, which its settings name."""
+
+    class Killed(hba.SearchObserver):
+        def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
+            raise KeyboardInterrupt
+
+    register_operation(GAMMA)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, space=own_space(), observer=Killed())
+    with pytest.raises(RunError, match="the search space changed since"):
+        run(tmp_path, resume=True)
+    assert found(run(tmp_path, space=own_space(), resume=True)).space == own_space()
+
+
+def test_what_an_own_space_left_unused_is_not_said_to_be_its_settings() -> None:
+    register_operation(GAMMA)
+    settings = found(run(space=own_space())).provenance["settings"]
+    assert [settings[name] for name in ("space", "operations", "interpolation")] == [None, None, None]
+    settings = found(run(space="pba", operations="Rotate")).provenance["settings"]
+    assert [settings[name] for name in ("space", "operations", "interpolation")] == ["pba", ["Rotate"], "nearest"]
+
+
 def test_resuming_where_an_own_operation_means_something_else_is_refused(tmp_path: Path) -> None:
     register_operation(GAMMA)
     run(tmp_path, operations="Gamma", epochs=1)
