@@ -93,8 +93,10 @@ def parse_schedule(text: str) -> Schedule:
         file = ScheduleFile.model_validate(content)
     except pydantic.ValidationError as error:
         raise ScheduleError(first_problem(error)) from None
-    if file.space.copies * len(file.space.operations) > len(file.hyperparameters):
-        raise ScheduleError("every copy of an operation in space must have its hyperparameters")
+    # Counted first: a space of a million copies takes long to make.
+    n = file.space.copies * sum(1 if row.magnitude_range is None else 2 for row in file.space.operations)
+    if n > len(file.hyperparameters):
+        raise ScheduleError(f"hyperparameters must be the space's {n} names, got {len(file.hyperparameters)}")
     try:
         space = _space(file.space)
     except SettingsError as error:

@@ -81,6 +81,22 @@ def test_a_search_with_another_operation_of_a_known_name_is_refused(operation: O
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    "operation",
+    [Operation("Rotate", gamma, (0.0, 30.0), "degrees", 0.0, signed=True), Operation("Invert", darken)],
+    ids=["Rotate", "Invert"],
+)
+def test_a_schedule_with_another_operation_of_the_15_s_name_is_not_written(
+    operation: Operation, tmp_path: Path
+) -> None:
+    space = SearchSpace((operation,), copies=1, count_probabilities=(0.5, 0.5))
+    schedule = hba.Schedule(space, np.zeros((1, space.n)))
+    with pytest.raises(SettingsError) as raised:
+        schedule.save(tmp_path / "a.json")
+    assert str(raised.value) == f"{operation.name} is one of hba's own operations; give yours another name"
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
 def test_other_ranges_and_interpolations_are_no_other_operation(interpolation: str) -> None:
     register_operation(GAMMA)
