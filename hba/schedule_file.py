@@ -93,9 +93,9 @@ def parse_schedule(text: str) -> Schedule:
         file = ScheduleFile.model_validate(content)
     except pydantic.ValidationError as error:
         raise ScheduleError(first_problem(error)) from None
-    # Counted first: a space of a million copies takes long to make.
-    n = file.space.copies * sum(1 if row.magnitude_range is None else 2 for row in file.space.operations)
-    if n > len(file.hyperparameters):
+    # Counted first, because a space of a million copies takes long to make.
+    if file.space.copies * len(file.space.operations) > len(file.hyperparameters):
+        n = file.space.copies * sum(1 if row.magnitude_range is None else 2 for row in file.space.operations)
         raise ScheduleError(f"hyperparameters must be the space's {n} names, got {len(file.hyperparameters)}")
     try:
         space = _space(file.space)

@@ -162,7 +162,8 @@ def test_copies_without_end_are_refused_at_once() -> None:
     def multiply(content: Content) -> None:
         content["space"]["copies"] = 10**12
 
-    assert refusal_of(changed(GOLDEN, multiply)) == "every copy of an operation in space must have its hyperparameters"
+    expected = "hyperparameters must be the space's 3000000000000 names, got 3"
+    assert refusal_of(changed(GOLDEN, multiply)) == expected
 
 
 def test_interpolation_is_written_where_it_is_bilinear(tmp_path: Path) -> None:
