@@ -101,7 +101,9 @@ def describe_draw(schedule: Schedule, draw: Draw, index: int) -> str:
     for slot, magnitude in zip(draw.slots[index].tolist(), draw.magnitudes[index].tolist(), strict=True):
         if slot >= 0:
             operation = schedule.space.slots[slot].operation
-            lines.append(operation.name if operation.magnitude_range is None else f"{operation.name} {magnitude:.3g}")
+            # A negated 0 is 0.
+            shown = "" if operation.magnitude_range is None else f" {magnitude + 0.0:.3g}"
+            lines.append(f"{operation.name}{shown}")
     return "\n".join(lines) or "unchanged"
 
 
