@@ -38,11 +38,11 @@ class Stopwatch:
 @click.option("--data", default="digits", show_default=True, help="Dataset or folder, as for hba search.")
 @click.option("--epochs", default=60, show_default=True)
 def main(data: str, epochs: int) -> None:
-    # `hba.search` is the function; its module of the same name is found by its path.
-    algorithm = importlib.import_module("hba.search.hba")
+    # `hba.search` is the function; its modules are found by their paths.
+    problem = importlib.import_module("hba.search.problem")
     stopwatch = Stopwatch()
     for name in ("draw_operations", "apply_operations"):
-        setattr(algorithm, name, stopwatch.around(getattr(algorithm, name)))
+        setattr(problem, name, stopwatch.around(getattr(problem, name)))
     result = hba.search(data, epochs=epochs, device="cpu")
     total = float(result.metrics[-1]["seconds"] or 0.0)
     share = f"policy {stopwatch.seconds:.2f} s of {total:.2f} s, {100 * stopwatch.seconds / total:.1f} %"

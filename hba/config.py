@@ -54,7 +54,9 @@ class _TrainingConfig(DataConfig):
     batch_size: Annotated[int, Field(ge=2)] = 128
     """Images per step; BatchNorm needs 2."""
     learning_rate: Positive = 0.05
-    """Initial learning rate of the weights, decayed to 0 by a cosine."""
+    """Initial learning rate of the weights."""
+    learning_rate_schedule: Literal["cosine", "step"] = "cosine"
+    """cosine: decays to 0 by a cosine; step: a tenth after 1/3, 2/3 and 8/9 of the training."""
     weight_decay: NotNegative = 0.005
     """Weight decay of all weights."""
     flip: bool | None = None
@@ -79,6 +81,15 @@ class _TrainingConfig(DataConfig):
 class SearchConfig(_TrainingConfig):
     """A policy search; symbols as in the paper's Algorithm 2."""
 
+    algorithm: Literal["hba", "fixed-noise", "hyper-population", "population"] = "hba"
+    """hba (Algorithm 6 of the paper, its method), or what it is derived from: fixed-noise (5), hyper-population (4),
+    population (3)."""
+    population_size: Annotated[int, Field(ge=2)] | None = None
+    """Members of a population, each on its part of a batch; the batch size, as in the paper. For (3) and (4)."""
+    weight_sigma: NotNegative = 0.001
+    """Standard deviation of the noise on a member's weights when it explores (sigma'). For (3)."""
+    batched_members: bool = True
+    """Train all members in one computation rather than one after the other; the same numbers. For (3)."""
     space: str = "hba"
     """Search space: hba (ranges of the paper's Table 9) or pba (those of Population Based Augmentation)."""
     operations: Annotated[tuple[str, ...], BeforeValidator(words), Field(min_length=1)] | None = None
@@ -119,6 +130,19 @@ class SearchConfig(_TrainingConfig):
         self.search_space()
         return self
 
+    @pydantic.model_validator(mode="after")
+    def _check_population(self) -> Self:
+        if self.population_size is None:
+            return self
+        if self.algorithm not in ("population", "hyper-population"):
+            raise SettingsError(f"population_size has no effect on the algorithm {self.algorithm}; leave it away")
+        if self.batch_size % self.population_size:
+            raise SettingsError(
+                "every member must get the same number of images of a batch, "
+                f"got batch_size {self.batch_size} for population_size {self.population_size}"
+            )
+        return self
+
     def search_space(self) -> SearchSpace:
         """The space that these settings name."""
         return search_space(self.space, self.operations, self.interpolation)
@@ -156,7 +180,7 @@ class EvaluationConfig(_TrainingConfig):
         return cls.make({**inherited, **EVALUATION_SETTINGS.get(data, {}), "data": data, **settings})
 
 
-_OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate", "weight_decay")
+_OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate", "learning_rate_schedule", "weight_decay")
 _OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken", "flip", "crop_padding", "cutout_size")
 INHERITED = (*_OF_TRAINING, *_OF_IMAGES)
 """Settings that an evaluation takes from the search of its schedule unless it is told otherwise."""

@@ -7,10 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hba.data.batches import Standardize, as_floats
+from hba.data.batches import as_floats
 from hba.data.images import LabelledImages
 
 MEASURE_BATCH_SIZE = 500
+
+Function = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -22,22 +24,27 @@ class Measured:
 
 
 @torch.no_grad()
-def measure(
-    network: nn.Module, predict: Callable[[Tensor], Tensor], data: LabelledImages, standardize: Standardize
-) -> Measured:
-    """predict gives the network's logits for standardised images; the network runs in eval mode and gets its mode back.
+def totals(predict: Function, data: LabelledImages, prepare: Function) -> Tensor:
+    """Sum of the cross entropy in nats, and number of wrong answers: a tensor (2,) on the device.
+
+    predict gives logits for what prepare makes of images in [0, 1].
+    """
+    sums = torch.zeros(2, device=data.labels.device)
+    for start in range(0, len(data), MEASURE_BATCH_SIZE):
+        labels = data.labels[start : start + MEASURE_BATCH_SIZE]
+        logits = predict(prepare(as_floats(data.images[start : start + MEASURE_BATCH_SIZE])))
+        loss = F.cross_entropy(logits, labels, reduction="sum")
+        sums += torch.stack([loss, (logits.argmax(1) != labels).sum().to(loss)])
+    return sums
+
+
+def measure(network: nn.Module, predict: Function, data: LabelledImages, prepare: Function) -> Measured:
+    """Mean loss and error; the network runs in eval mode and gets its mode back.
 
     The host waits for the device once, at the end.
     """
     was_training = network.training
     network.eval()
-    loss = torch.zeros((), device=data.images.device)
-    wrong = torch.zeros((), device=data.images.device)
-    for start in range(0, len(data), MEASURE_BATCH_SIZE):
-        labels = data.labels[start : start + MEASURE_BATCH_SIZE]
-        logits = predict(standardize(as_floats(data.images[start : start + MEASURE_BATCH_SIZE])))
-        loss += F.cross_entropy(logits, labels, reduction="sum")
-        wrong += (logits.argmax(1) != labels).sum()
+    loss, wrong = totals(predict, data, prepare).tolist()
     network.train(was_training)
-    loss_sum, wrong_sum = torch.stack([loss, wrong]).tolist()
-    return Measured(loss_sum / len(data), 100 * wrong_sum / len(data))
+    return Measured(loss / len(data), 100 * wrong / len(data))

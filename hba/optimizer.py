@@ -1,17 +1,31 @@
-"""The optimizer of network weights, in search and evaluation alike."""
+"""The optimizer of network weights and its learning rate schedule, in search and evaluation alike."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
-from torch import nn
+from torch import Tensor
 from torch.optim import SGD
-from torch.optim.lr_scheduler import CosineAnnealingLR
+from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, MultiStepLR
 
 MOMENTUM = 0.9
+STEP_FACTOR = 0.1
+STEP_NINTHS = (3, 6, 8)
+"""Where the step schedule drops, in ninths of the training: epochs 90, 180 and 240 of 270 (paper, Appendix E)."""
+
+LEARNING_RATE_SCHEDULES: Mapping[str, Callable[[SGD, int], LRScheduler]] = MappingProxyType(
+    {
+        "cosine": lambda optimizer, total_steps: CosineAnnealingLR(optimizer, total_steps),
+        "step": lambda optimizer, total_steps: MultiStepLR(
+            optimizer, [ninths * total_steps // 9 for ninths in STEP_NINTHS], STEP_FACTOR
+        ),
+    }
+)
+"""By name, a function of the optimizer and the number of training steps; both change at every step, not every epoch."""
 
 
-def sgd_with_cosine(
-    parameters: Iterable[nn.Parameter], learning_rate: float, weight_decay: float, total_steps: int
-) -> tuple[SGD, CosineAnnealingLR]:
-    """SGD with Nesterov momentum 0.9, and a cosine decay of its learning rate to 0 over total_steps."""
+def sgd(
+    parameters: Iterable[Tensor], *, learning_rate: float, schedule: str, weight_decay: float, total_steps: int
+) -> tuple[SGD, LRScheduler]:
+    """SGD with Nesterov momentum 0.9, and the named schedule of its learning rate over total_steps."""
     optimizer = SGD(parameters, lr=learning_rate, momentum=MOMENTUM, nesterov=True, weight_decay=weight_decay)
-    return optimizer, CosineAnnealingLR(optimizer, total_steps)
+    return optimizer, LEARNING_RATE_SCHEDULES[schedule](optimizer, total_steps)

@@ -9,14 +9,14 @@ import torch.nn.functional as F
 from torch import nn
 
 from hba.config import EvaluationConfig
-from hba.data.baseline import augment
 from hba.data.batches import BatchStream, Standardize
 from hba.data.load import EvaluationData
+from hba.data.preprocessing import Preprocessing
 from hba.errors import DivergedError
 from hba.measure import Measured, measure
 from hba.models import build_model
 from hba.operations import fill_for
-from hba.optimizer import sgd_with_cosine
+from hba.optimizer import sgd
 from hba.policy import apply_operations, draw_operations
 from hba.schedule import Schedule
 from hba.seeding import derived_seed, generator_for
@@ -48,10 +48,14 @@ def train(
     stream = BatchStream(data.train, config.batch_size, derived_seed(seed, "training batches"))
     generator = generator_for(seed, "augmentation", device)
     total_steps = config.epochs * stream.batches_per_pass
-    optimizer, lr_schedule = sgd_with_cosine(
-        network.parameters(), config.learning_rate, config.weight_decay, total_steps
+    optimizer, lr_schedule = sgd(
+        network.parameters(),
+        learning_rate=config.learning_rate,
+        schedule=config.learning_rate_schedule,
+        weight_decay=config.weight_decay,
+        total_steps=total_steps,
     )
-    standardize, baseline = Standardize.of(data.train), config.baseline()
+    preprocessing = Preprocessing(Standardize.of(data.train), config.baseline())
     stretched = None if schedule is None else schedule.stretched(config.epochs)
     network.train()
     for epoch in range(config.epochs):
@@ -64,7 +68,7 @@ def train(
             if stretched is not None and values is not None:
                 draw = draw_operations(stretched.space, values, len(images), generator)
                 images = apply_operations(stretched.space, draw, images, fill_for(images, stretched.fill))
-            loss = F.cross_entropy(network(augment(standardize(images), baseline, generator)), labels)
+            loss = F.cross_entropy(network(preprocessing.train(images, generator)), labels)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -73,7 +77,7 @@ def train(
             on_step()
         if not losses.isfinite():
             raise DivergedError(f"the loss of epoch {epoch + 1} is not finite; {_remedy(config)}")
-    trained = Trained(network, measure(network, network, data.test, standardize))
+    trained = Trained(network, measure(network, network, data.test, preprocessing.measure))
     if not math.isfinite(trained.test.loss):
         raise DivergedError(f"the loss after the last step is not finite; {_remedy(config)}")
     return trained

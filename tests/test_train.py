@@ -15,7 +15,6 @@ from hba.data import EvaluationData, LabelledImages
 from hba.data.batches import BatchStream
 from hba.errors import DivergedError
 from hba.operations import OPERATIONS
-from hba.optimizer import sgd_with_cosine
 from hba.schedule import Schedule
 from hba.space import SearchSpace
 from hba.train import train
@@ -335,19 +334,6 @@ def by_hand(weight: float, gradient: float, learning_rate: float, weight_decay: 
         weight -= rate * (slope + 0.9 * velocity)
         weights.append(weight)
     return weights
-
-
-def test_the_optimizer_is_nesterov_sgd_with_a_cosine_that_ends_at_0() -> None:
-    weight = nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
-    optimizer, lr_schedule = sgd_with_cosine([weight], learning_rate=0.3, weight_decay=0.1, total_steps=7)
-    found = []
-    for _ in range(7):
-        weight.grad = torch.tensor(-0.5, dtype=torch.float64)
-        optimizer.step()
-        lr_schedule.step()
-        found.append(weight.item())
-    assert found == pytest.approx(by_hand(2.0, -0.5, 0.3, 0.1, 7), rel=1e-12)
-    assert lr_schedule.get_last_lr() == [pytest.approx(0.0, abs=1e-12)]
 
 
 def test_training_uses_the_config_s_rate_and_decay_over_all_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:

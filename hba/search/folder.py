@@ -13,7 +13,7 @@ from hba.config import SearchConfig
 from hba.errors import RunError, SettingsError
 from hba.files import write_atomically, write_text
 
-CHECKPOINT_VERSION = 2
+CHECKPOINT_VERSION = 3
 METRICS = (
     "epoch",
     "train_loss",

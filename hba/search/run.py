@@ -17,18 +17,20 @@ from hba.config import SearchConfig, find_device
 from hba.data.batches import Standardize
 from hba.data.config import DataConfig, resolved_data
 from hba.data.load import SearchData, load_search_data
+from hba.data.preprocessing import Preprocessing
 from hba.errors import DivergedError, SettingsError, explained_memory_errors
 from hba.hypernet import HyperNetwork
 from hba.measure import measure
-from hba.models import build_model
 from hba.operations import check_known, fill_for
 from hba.provenance import environment
 from hba.schedule import Schedule
 from hba.schedule_file import space_entry
+from hba.search.algorithms import ALGORITHMS
 from hba.search.folder import RunFolder
-from hba.search.hba import Problem, search_step
+from hba.search.networks import equal_networks, named_networks
 from hba.search.observer import SearchObserver
-from hba.search.state import initial_state
+from hba.search.problem import Problem
+from hba.search.state import HyperState
 from hba.seeding import derived_seed
 from hba.space import SearchSpace
 
@@ -41,14 +43,16 @@ class SearchResult:
     """What a search found.
 
     schedule: one row per finished epoch, None before the first. metrics: one mapping per finished epoch.
-    finished: False when the observer stopped the search. hypernetwork and lam give any trained network by
-    hypernetwork.plain(lam).
+    finished: False when the observer stopped the search. lam (n,): where it stands, as logits. network: the trained
+    network that belongs to lam. hypernetwork: gives the network of any other by hypernetwork.plain(lam); None for the
+    algorithm `population`, which has none.
     """
 
     schedule: Schedule | None
     metrics: tuple[Mapping[str, float | None], ...]
     finished: bool
-    hypernetwork: HyperNetwork
+    network: nn.Module
+    hypernetwork: HyperNetwork | None
     lam: Tensor
     folder: Path | None
 
@@ -64,7 +68,7 @@ def search(
     observer: SearchObserver | None = None,
     **settings: Any,
 ) -> SearchResult:
-    """Search an augmentation schedule by Algorithm 2 of the paper, in one training.
+    """Search an augmentation schedule in one training, by Algorithm 2 of the paper or the setting `algorithm`.
 
     data: a dataset's name, a folder of images, or images in memory; None is the preset's, or digits. settings: fields
     of SearchConfig. network: a network of your own instead of the setting `model`. space: a search space, or the name
@@ -125,7 +129,7 @@ def finite_or_none(value: float | None) -> float | None:
 
 
 class _Search:
-    """One search on its way: Algorithm 2's outer loop, with the books that are kept beside it."""
+    """One search on its way: the outer loop of all algorithms, with the books that are kept beside it."""
 
     def __init__(
         self,
@@ -152,9 +156,15 @@ class _Search:
             "search space": hashlib.sha256(json.dumps(space_entry(space)).encode()).hexdigest()[:16],
         }
         fill = fill_for(data.train.images[:1].float(), self.fill)
-        self.problem = Problem(config, space, Standardize.of(data.train), config.baseline(), fill)
-        network = network or build_model(config.model, len(data.class_names), derived_seed(config.seed, "weights"))
-        self.state = initial_state(config, space, network, data)
+        preprocessing = Preprocessing(Standardize.of(data.train), config.baseline())
+        self.problem = Problem(config, space, preprocessing, fill, data.val)
+        self.algorithm = ALGORITHMS[config.algorithm]
+        networks = (
+            named_networks(config.model, len(data.class_names), config.seed)
+            if network is None
+            else equal_networks(network)
+        )
+        self.state = self.algorithm.initial_state(config, space, networks, data)
         self.last_save = self.last_clock = time.monotonic()
         saved = folder.load_checkpoint(self.identity) if folder is not None else None
         if saved is not None:
@@ -167,7 +177,7 @@ class _Search:
         state, total_steps = self.state, self.config.epochs * self.state.steps_per_epoch
         self.observer.started(state.step, total_steps, state.train_stream.batch_size, self.config.epochs)
         while state.step < total_steps and not self.observer.stop_requested():
-            search_step(self.problem, state)
+            self.algorithm.search_step(self.problem, state)
             if state.step % state.steps_per_epoch == 0:
                 self._close_epoch()
             self.observer.step_done(state.step)
@@ -176,7 +186,8 @@ class _Search:
             schedule=self._schedule(),
             metrics=tuple(state.metrics),
             finished=state.step == total_steps,
-            hypernetwork=state.hypernetwork,
+            network=state.plain(),
+            hypernetwork=state.hypernetwork if isinstance(state, HyperState) else None,
             lam=state.lam.detach(),
             folder=None if self.folder is None else self.folder.path,
         )
@@ -197,12 +208,11 @@ class _Search:
             "lambda_loss": lambda_loss,
             "val_loss": None,
             "val_error_percent": None,
-            "learning_rate": float(state.weight_schedule.get_last_lr()[0]),
+            "learning_rate": state.learning_rate,
         }
         if epoch in (1, self.config.epochs) or epoch % self.config.validate_every == 0:
-            measured = measure(
-                state.hypernetwork, lambda x: state.hypernetwork(x, state.lam), self.data.val, self.problem.standardize
-            )
+            network = state.plain()
+            measured = measure(network, network, self.data.val, self.problem.preprocessing.measure)
             metrics |= {"val_loss": measured.loss, "val_error_percent": measured.error_percent}
         self._count_seconds()
         state.metrics.append({**metrics, "seconds": state.seconds})
@@ -247,7 +257,7 @@ class _Search:
     def _provenance(self) -> dict[str, Any]:
         last = self.state.metrics[-1]
         return {
-            "algorithm": "hba",
+            "algorithm": self.config.algorithm,
             "dataset": self.data.name,
             "class_names": list(self.data.class_names),
             "train_images": len(self.data.train),

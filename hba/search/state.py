@@ -1,20 +1,19 @@
-"""The state of a search: one record that is saved and restored whole."""
+"""The state of a search: one record that is saved and restored whole. What all algorithms share of it."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Adam
-from torch.optim.lr_scheduler import CosineAnnealingLR
+from torch.optim import SGD
+from torch.optim.lr_scheduler import LRScheduler
 
 from hba.config import SearchConfig
 from hba.data.batches import BatchStream
 from hba.data.load import SearchData
 from hba.hypernet import HyperNetwork
-from hba.optimizer import sgd_with_cosine
+from hba.optimizer import sgd
 from hba.seeding import default_generator_state, derived_seed, generator_for, restore_default_generators
-from hba.space import SearchSpace
 
 
 @dataclass
@@ -35,21 +34,22 @@ class EpochTotals:
         return loss / n_train, 100 * error / n_train, lambda_loss / n_lambda if n_lambda else None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SearchState:
-    """Everything that changes during a search.
+    """Everything that changes during a search; each algorithm adds what it needs, and names it for saving.
 
-    rows: one row of values (n,) in natural units per finished epoch. metrics: one mapping per finished epoch.
-    seconds: computing time so far, over all runs.
+    lam (n,): the hyperparameters that the search stands at, as logits. rows: one row of values (n,) in natural units
+    per finished epoch. metrics: one mapping per finished epoch. seconds: computing time so far, over all runs.
     """
 
-    hypernetwork: HyperNetwork
+    WITH_STATE_DICT: ClassVar[tuple[str, ...]] = ("train_stream",)
+    """Fields saved by their own state_dict()."""
+    TENSORS: ClassVar[tuple[str, ...]] = ("lam",)
+    """Fields that are tensors of a fixed shape."""
+    PLAIN: ClassVar[tuple[str, ...]] = ("step", "rows", "metrics", "seconds")
+
     lam: Tensor
-    weight_optimizer: SGD
-    weight_schedule: CosineAnnealingLR
-    lambda_optimizer: Adam
     train_stream: BatchStream
-    val_stream: BatchStream
     generator: torch.Generator
     totals: EpochTotals
     step: int = 0
@@ -65,61 +65,78 @@ class SearchState:
     def device(self) -> torch.device:
         return self.lam.device
 
+    @property
+    def learning_rate(self) -> float:
+        """Of the next training step."""
+        raise NotImplementedError
+
+    def plain(self) -> nn.Module:
+        """An ordinary network with the weights that belong to lam, in a copy."""
+        raise NotImplementedError
+
     def state_dict(self) -> dict[str, Any]:
         """Tensors, numbers, lists and mappings only."""
         return {
-            **{name: getattr(self, name).state_dict() for name in _WITH_STATE_DICT},
-            **{name: getattr(self, name) for name in _PLAIN},
-            "lam": self.lam.detach(),
+            **{name: getattr(self, name).state_dict() for name in self.WITH_STATE_DICT},
+            **{name: getattr(self, name).detach() for name in self.TENSORS},
+            **{name: getattr(self, name) for name in self.PLAIN},
             "generator": self.generator.get_state(),
             "totals": self.totals.sums,
             "default_generators": default_generator_state(self.device),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name in _WITH_STATE_DICT:
+        for name in self.WITH_STATE_DICT:
             getattr(self, name).load_state_dict(state[name])
-        for name in _PLAIN:
-            setattr(self, name, state[name])
         with torch.no_grad():
-            self.lam.copy_(state["lam"])
+            for name in self.TENSORS:
+                getattr(self, name).copy_(state[name])
+        for name in self.PLAIN:
+            setattr(self, name, state[name])
         self.generator.set_state(state["generator"].cpu())
         self.totals.sums.copy_(state["totals"])
         restore_default_generators(state["default_generators"], self.device)
 
 
-_WITH_STATE_DICT = (
-    "hypernetwork",
-    "weight_optimizer",
-    "weight_schedule",
-    "lambda_optimizer",
-    "train_stream",
-    "val_stream",
-)
-_PLAIN = ("step", "rows", "metrics", "seconds")
+@dataclass(kw_only=True)
+class HyperState(SearchState):
+    """Of the algorithms whose models are one hypernetwork: phi, and what updates it."""
+
+    WITH_STATE_DICT = (*SearchState.WITH_STATE_DICT, "hypernetwork", "weight_optimizer", "weight_schedule")
+
+    hypernetwork: HyperNetwork
+    weight_optimizer: SGD
+    weight_schedule: LRScheduler
+
+    @property
+    def learning_rate(self) -> float:
+        return float(self.weight_schedule.get_last_lr()[0])
+
+    def plain(self) -> nn.Module:
+        return self.hypernetwork.plain(self.lam.detach())
 
 
-def initial_state(config: SearchConfig, space: SearchSpace, network: nn.Module, data: SearchData) -> SearchState:
-    """Line 2 of Algorithm 2: phi from the network, lambda at the space's initial values. data is on its device."""
-    device = data.train.images.device
+def shared_fields(config: SearchConfig, lam: Tensor, data: SearchData) -> dict[str, Any]:
+    """The fields of a SearchState at its beginning. data is on its device."""
+    device = data.train.labels.device
+    return {
+        "lam": lam.to(device),
+        "train_stream": BatchStream(data.train, config.batch_size, derived_seed(config.seed, "training batches")),
+        "generator": generator_for(config.seed, "augmentation", device),
+        "totals": EpochTotals(torch.zeros(5, device=device)),
+    }
+
+
+def hyper_fields(config: SearchConfig, lam: Tensor, network: nn.Module, data: SearchData) -> dict[str, Any]:
+    """The fields of a HyperState at its beginning: phi is made of the network's weights."""
+    fields = shared_fields(config, lam, data)
     directions = torch.Generator().manual_seed(derived_seed(config.seed, "hyper-layers"))
-    hypernetwork = HyperNetwork(network, space.n, config.sharing, directions).to(device)
-    lam = space.initial().to(device).requires_grad_()
-    train_stream = BatchStream(data.train, config.batch_size, derived_seed(config.seed, "training batches"))
-    weight_optimizer, weight_schedule = sgd_with_cosine(
+    hypernetwork = HyperNetwork(network, len(lam), config.sharing, directions).to(fields["lam"].device)
+    optimizer, schedule = sgd(
         hypernetwork.parameters(),
-        config.learning_rate,
-        config.weight_decay,
-        config.epochs * train_stream.batches_per_pass,
+        learning_rate=config.learning_rate,
+        schedule=config.learning_rate_schedule,
+        weight_decay=config.weight_decay,
+        total_steps=config.epochs * fields["train_stream"].batches_per_pass,
     )
-    return SearchState(
-        hypernetwork=hypernetwork,
-        lam=lam,
-        weight_optimizer=weight_optimizer,
-        weight_schedule=weight_schedule,
-        lambda_optimizer=Adam([lam], lr=config.lambda_learning_rate),
-        train_stream=train_stream,
-        val_stream=BatchStream(data.val, config.batch_size, derived_seed(config.seed, "validation batches")),
-        generator=generator_for(config.seed, "augmentation", device),
-        totals=EpochTotals(torch.zeros(5, device=device)),
-    )
+    return {**fields, "hypernetwork": hypernetwork, "weight_optimizer": optimizer, "weight_schedule": schedule}

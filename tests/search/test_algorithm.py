@@ -10,20 +10,36 @@ from torch import Tensor
 
 from hba.data.baseline import Baseline
 from hba.data.batches import Standardize
+from hba.data.preprocessing import Preprocessing
 from hba.models import build_model
 from hba.search import hba as algorithm
-from hba.search.hba import Problem, best_temperature, search_step, update_lambda, update_phi
-from hba.search.state import SearchState, initial_state
+from hba.search import updates
+from hba.search.gradient_state import GradientState
+from hba.search.hba import initial_state, search_step
+from hba.search.problem import Problem
+from hba.search.updates import best_temperature
 from hba.space import SearchSpace
 
 
-def make(**settings: object) -> tuple[Problem, SearchState]:
+def make(**settings: object) -> tuple[Problem, GradientState]:
     config, data, space = small_config(**settings), small_data(), SearchSpace()
-    problem = Problem(config, space, Standardize.of(data.train), Baseline(), torch.full((3,), 0.5))
-    return problem, initial_state(config, space, build_model(config.model, 2, seed=0), data)
+    preprocessing = Preprocessing(Standardize.of(data.train), Baseline())
+    problem = Problem(config, space, preprocessing, torch.full((3,), 0.5), data.val)
+    return problem, initial_state(config, space, lambda _: build_model(config.model, 2, seed=0), data)
 
 
-def parameters(state: SearchState) -> list[Tensor]:
+def update_phi(problem: Problem, state: GradientState) -> None:
+    """One training step of Algorithm 2, without the lambda step that may follow it."""
+    lambda_steps, state.step = state.step, 0
+    search_step(problem, state)
+    state.step = lambda_steps
+
+
+def update_lambda(problem: Problem, state: GradientState) -> None:
+    updates.update_lambda(problem, state, *state.val_stream.next())
+
+
+def parameters(state: GradientState) -> list[Tensor]:
     return [parameter.detach().clone() for parameter in state.hypernetwork.parameters()]
 
 
@@ -105,7 +121,7 @@ def test_the_lambda_gradient_is_the_one_of_the_unaugmented_validation_batch() ->
     images, labels = state.val_stream.next()
     state.val_stream.position -= 1
     network = state.hypernetwork.eval()
-    x = problem.standardize(images)
+    x = problem.preprocessing.measure(images)
     update_lambda(problem, state)
     assert state.lam.grad is not None
     # Adam moved lambda since; its first step is the learning rate times the sign of the gradient.

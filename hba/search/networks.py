@@ -1,0 +1,24 @@
+"""The networks that a search starts from."""
+
+import copy
+from collections.abc import Callable
+
+from torch import nn
+
+from hba.models import build_model
+from hba.seeding import derived_seed
+
+Networks = Callable[[int], nn.Module]
+"""From a member's number, counted from 0, to a network of its own. One hypernetwork takes the first."""
+
+
+def named_networks(model: str, n_classes: int, seed: int) -> Networks:
+    """Networks of one kind, each freshly initialised."""
+    return lambda member: build_model(
+        model, n_classes, derived_seed(seed, "weights" if member == 0 else f"weights of member {member}")
+    )
+
+
+def equal_networks(network: nn.Module) -> Networks:
+    """Copies of a network that the user made, because nobody else knows how it is initialised."""
+    return lambda member: copy.deepcopy(network)

@@ -1,0 +1,194 @@
+"""Algorithm 1 of the paper, which is its Algorithm 3: a population of models, each with weights and lambda of its own.
+
+symbol              in the code                     meaning
+theta_i             state.weights                   parameters of all members, each tensor of shape (members, ...)
+lambda_i            state.lam_rows                  hyperparameters of the members as logits, shape (members, n)
+theta_k, lambda_k   state.best_weights, lam         those of the member selected last, before it explored
+D_T, D_V            state.train_stream, problem.val batches of training images, all validation images
+sigma, sigma'       config.sigma, weight_sigma
+
+Each member trains on its own images: image j of a batch belongs to member j // (images per member). Its running
+statistics of BatchNorm and its momentum go with its weights when it is copied. In the words of Population Based
+Training (paper, Appendix C): update is `step`, select is `eval`, `exploit` and `explore` are themselves.
+"""
+
+import copy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+from torch.optim import SGD
+from torch.optim.lr_scheduler import LRScheduler
+
+from hba.config import SearchConfig
+from hba.data.load import SearchData
+from hba.measure import totals
+from hba.optimizer import sgd
+from hba.search.exploring import best_of, explored, members_of
+from hba.search.networks import Networks
+from hba.search.problem import Problem
+from hba.search.state import SearchState, shared_fields
+from hba.space import SearchSpace
+
+Tensors = dict[str, Tensor]
+
+
+@dataclass(kw_only=True)
+class PopulationState(SearchState):
+    """template: the network without weights of its own. weights and buffers: (members, ...) by name in the network.
+
+    best_weights, best_buffers: those of the selected member, by name.
+    """
+
+    WITH_STATE_DICT = (*SearchState.WITH_STATE_DICT, "optimizer", "schedule")
+    TENSORS = (*SearchState.TENSORS, "lam_rows")
+    MAPPINGS = ("weights", "buffers", "best_weights", "best_buffers")
+
+    template: nn.Module
+    weights: Tensors
+    buffers: Tensors
+    best_weights: Tensors
+    best_buffers: Tensors
+    lam_rows: Tensor
+    optimizer: SGD
+    schedule: LRScheduler
+
+    @property
+    def learning_rate(self) -> float:
+        return float(self.schedule.get_last_lr()[0])
+
+    def members(self) -> list[tuple[Tensors, Tensors]]:
+        """Views of each member's weights and buffers."""
+
+        def each(stacked: Tensors) -> list[Tensors]:
+            by_member = zip(*(tensor.unbind() for tensor in stacked.values()), strict=True)
+            return [dict(zip(stacked, tensors, strict=True)) for tensors in by_member]
+
+        # A network without buffers has none for each member.
+        buffers = each(self.buffers) or [{}] * len(self.lam_rows)
+        return list(zip(each(self.weights), buffers, strict=True))
+
+    def plain(self) -> nn.Module:
+        network = copy.deepcopy(self.template)
+        network.load_state_dict({**self.best_weights, **self.best_buffers}, strict=False)
+        return network.eval()
+
+    def state_dict(self) -> dict[str, Any]:
+        mappings = {
+            mapping: {name: tensor.detach() for name, tensor in getattr(self, mapping).items()}
+            for mapping in self.MAPPINGS
+        }
+        return {**super().state_dict(), **mappings}
+
+    @torch.no_grad()
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        for mapping in self.MAPPINGS:
+            for name, tensor in getattr(self, mapping).items():
+                tensor.copy_(state[mapping][name])
+
+
+def initial_state(config: SearchConfig, space: SearchSpace, networks: Networks, data: SearchData) -> PopulationState:
+    """Line 2: each member from a network of its own, its lambda about the space's initial values."""
+    fields = shared_fields(config, space.initial(), data)
+    device, stream = fields["lam"].device, fields["train_stream"]
+    members = [networks(number).to(device) for number in range(members_of(config, stream))]
+    weights, buffers = stack_module_state(members)
+    optimizer, schedule = sgd(
+        weights.values(),
+        learning_rate=config.learning_rate,
+        schedule=config.learning_rate_schedule,
+        weight_decay=config.weight_decay,
+        total_steps=config.epochs * stream.batches_per_pass,
+    )
+    return PopulationState(
+        **fields,
+        template=members[0],
+        weights=weights,
+        buffers=buffers,
+        best_weights={name: tensor[0].detach().clone() for name, tensor in weights.items()},
+        best_buffers={name: tensor[0].clone() for name, tensor in buffers.items()},
+        lam_rows=explored(fields["lam"], len(members), config.sigma, fields["generator"]),
+        optimizer=optimizer,
+        schedule=schedule,
+    )
+
+
+def search_step(problem: Problem, state: PopulationState) -> None:
+    """One training step of all members; after each T_train of them, select, exploit and explore (lines 4 to 14)."""
+    update(problem, state)
+    state.step += 1
+    if state.step % problem.config.train_steps == 0:
+        losses = validation_losses(problem, state)
+        k = best_of(losses)
+        exploit(state, k)
+        explore(problem, state)
+        state.totals.add_lambda(losses.index_select(0, k)[0])
+
+
+def update(problem: Problem, state: PopulationState) -> None:
+    """Equation 1 for every member: one SGD step on its own images, augmented by its own policy."""
+    state.template.train()
+    n_members = len(state.lam_rows)
+    images, labels = state.train_stream.next()
+    lam = state.lam_rows.repeat_interleave(len(images) // n_members, 0)
+    inputs = problem.augment(images, lam, state.generator).unflatten(0, (n_members, -1))
+    logits = forward(state, inputs, problem.config.batched_members)
+    losses = F.cross_entropy(logits.flatten(0, 1), labels, reduction="none").unflatten(0, (n_members, -1)).mean(dim=1)
+    state.optimizer.zero_grad()
+    # No member's loss depends on another's weights: the gradient of the sum is each one's own.
+    losses.sum().backward()
+    state.optimizer.step()
+    state.schedule.step()
+    state.totals.add_training(losses.detach().mean(), (logits.flatten(0, 1).argmax(1) != labels).float().mean())
+
+
+def forward(state: PopulationState, inputs: Tensor, batched: bool) -> Tensor:
+    """Logits (members, images, classes) of each member for its own inputs (members, images, C, H, W)."""
+
+    def one(weights: Tensors, buffers: Tensors, x: Tensor) -> Tensor:
+        return functional_call(state.template, (weights, buffers), (x,))
+
+    if batched:
+        return vmap(one, randomness="different")(state.weights, state.buffers, inputs)
+    return torch.stack([one(*member, x) for member, x in zip(state.members(), inputs, strict=True)])
+
+
+def validation_losses(problem: Problem, state: PopulationState) -> Tensor:
+    """Mean loss on all of D_V of each member, (members,), in eval mode.
+
+    One member after the other: many images of one network are faster than one image of many.
+    """
+    state.template.eval()
+    measured = [
+        totals(partial(functional_call, state.template, member), problem.val, problem.preprocessing.measure)
+        for member in state.members()
+    ]
+    return torch.stack(measured)[:, 0] / len(problem.val)
+
+
+@torch.no_grad()
+def exploit(state: PopulationState, k: Tensor) -> None:
+    """theta_i = theta_k and lambda_i = lambda_k for all members; k of shape (1,)."""
+    for best, stacked in ((state.best_weights, state.weights), (state.best_buffers, state.buffers)):
+        for name, tensor in stacked.items():
+            chosen = tensor.index_select(0, k)
+            best[name].copy_(chosen[0])
+            tensor.copy_(chosen.expand_as(tensor))
+    for slot in state.optimizer.state.values():
+        momentum = slot["momentum_buffer"]
+        momentum.copy_(momentum.index_select(0, k).expand_as(momentum))
+    state.lam.copy_(state.lam_rows.index_select(0, k)[0])
+
+
+@torch.no_grad()
+def explore(problem: Problem, state: PopulationState) -> None:
+    """theta_i + epsilon'_i and lambda_i + epsilon_i (lines 12 and 13), for every member, the selected one too."""
+    state.lam_rows = explored(state.lam, len(state.lam_rows), problem.config.sigma, state.generator)
+    for tensor in state.weights.values():
+        noise = torch.randn(tensor.shape, generator=state.generator, device=tensor.device)
+        tensor += problem.config.weight_sigma * noise
