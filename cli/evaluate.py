@@ -24,12 +24,19 @@ from .terminal import ProgressBar, console, data_line, percent, run_folder, say
     show_default=True,
     help="Comma-separated: none (the baseline augmentation alone), schedule files, names of shipped schedules.",
 )
+@click.option(
+    "--preset",
+    metavar="NAME",
+    help="Start from these settings, as `hba presets` lists them. [default: by dataset, else as in the search]",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for results.json. [default: a new one in runs/]")
 @operations_file_option
 @settings_options(
     EvaluationConfig, without=("data", "val_size"), default_texts=dict.fromkeys(INHERITED, "as in the search")
 )
-def evaluate(schedule: str, data: str | None, against: str, out: Path | None, **options: Any) -> None:
+def evaluate(
+    schedule: str, data: str | None, against: str, preset: str | None, out: Path | None, **options: Any
+) -> None:
     """Train with SCHEDULE and without, and compare the test errors after the last epoch.
 
     SCHEDULE is a file, a run folder, or the name of a shipped schedule. DATA is as for `hba search`; what is not given
@@ -40,7 +47,9 @@ def evaluate(schedule: str, data: str | None, against: str, out: Path | None, **
     with run_folder(out, "evaluate") as folder, ProgressBar() as bar:
         observer = _Terminal(bar)
         try:
-            result = hba.evaluate(schedule, data, against=others, out=folder, observer=observer, **given(options))
+            result = hba.evaluate(
+                schedule, data, against=others, preset=preset, out=folder, observer=observer, **given(options)
+            )
         except (KeyboardInterrupt, HbaError):
             if observer.n_done:
                 click.echo(f"trainings that ended: {observer.n_done}, in {folder / 'results.json'}", err=True)

@@ -12,7 +12,7 @@ import click
 import hba
 from hba.config import SearchConfig
 from hba.errors import SettingsError
-from hba.presets import PRESETS
+from hba.presets import SEARCH_PRESETS
 from hba.summary import summarize
 
 from .options import given, operations_file_arguments, operations_file_option, settings_options
@@ -22,7 +22,7 @@ N_LINES = 10
 N_STRONGEST = 5
 DEFAULT_TEXTS = {
     name: f"by dataset, else {SearchConfig.model_fields[name].default}"
-    for settings in PRESETS.values()
+    for settings in SEARCH_PRESETS.values()
     for name in settings
     if SearchConfig.model_fields[name].default is not None
 }
@@ -31,7 +31,9 @@ DEFAULT_TEXTS = {
 @click.command()
 @click.argument("data", required=False)
 @click.option(
-    "--preset", type=click.Choice(list(PRESETS)), help="Start from these settings; by dataset, none for a folder."
+    "--preset",
+    metavar="NAME",
+    help="Start from these settings, as `hba presets` lists them. [default: by dataset, none for a folder]",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run. [default: a new one in runs/]")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out, with its settings.")

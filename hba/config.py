@@ -16,7 +16,7 @@ from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
 from hba.models import find_model
-from hba.presets import DEFAULT_PRESETS, EVALUATION_SETTINGS, find_preset
+from hba.presets import DEFAULT_PRESETS, EVALUATION_PRESETS, EVALUATION_SETTINGS, SEARCH_PRESETS, find_preset
 from hba.space import SearchSpace
 from hba.spaces import search_space
 from hba.validation import checked_color, words
@@ -24,6 +24,12 @@ from hba.validation import checked_color, words
 
 def _known_model(name: str) -> str:
     find_model(name)
+    return name
+
+
+def _known_dataset(name: str) -> str:
+    if name not in DATASET_NAMES:
+        raise SettingsError(f"unknown dataset; known: {', '.join(DATASET_NAMES)}")
     return name
 
 
@@ -59,6 +65,8 @@ class _TrainingConfig(DataConfig):
     """cosine: decays to 0 by a cosine; step: a tenth after 1/3, 2/3 and 8/9 of the training."""
     weight_decay: NotNegative = 0.005
     """Weight decay of all weights."""
+    baseline_like: Annotated[str, AfterValidator(_known_dataset)] | None = None
+    """Dataset whose baseline augmentation is used, for a folder of images of its kind; the data's own."""
     flip: bool | None = None
     """Flip images horizontally at random; by dataset, off for a folder."""
     crop_padding: Annotated[int, Field(ge=0)] | None = None
@@ -70,7 +78,8 @@ class _TrainingConfig(DataConfig):
 
     def baseline(self) -> Baseline:
         """The dataset's baseline augmentation, with what is set here in its place."""
-        own = BASELINES.get(self.data, Baseline()).scaled(self.side / NATIVE_IMAGE_SIZES.get(self.data, self.side))
+        dataset = self.baseline_like or self.data
+        own = BASELINES.get(dataset, Baseline()).scaled(self.side / NATIVE_IMAGE_SIZES.get(dataset, self.side))
         return Baseline(
             own.flip if self.flip is None else self.flip,
             own.crop_padding if self.crop_padding is None else self.crop_padding,
@@ -123,7 +132,7 @@ class SearchConfig(_TrainingConfig):
         settings = resolved_data(settings)
         data = settings.get("data") or (find_preset(preset)["data"] if preset else "digits")
         preset = preset or (DEFAULT_PRESETS.get(data) if isinstance(data, str) else None)
-        return cls.make({**(find_preset(preset) if preset else {}), "data": data, **settings})
+        return cls.make({**(_values_of(preset, SEARCH_PRESETS, data) if preset else {}), "data": data, **settings})
 
     @pydantic.model_validator(mode="after")
     def _check_space(self) -> Self:
@@ -160,29 +169,39 @@ class EvaluationConfig(_TrainingConfig):
     """Trainings per schedule, with seeds from 0."""
 
     @classmethod
-    def like_search(cls, searched: Mapping[str, Any], settings: Mapping[str, Any]) -> "EvaluationConfig":
+    def like_search(
+        cls, searched: Mapping[str, Any], settings: Mapping[str, Any], preset: str | None = None
+    ) -> "EvaluationConfig":
         """The settings of the search that made a schedule, as far as they apply, under those given here.
 
-        On a dataset of the paper, its Table 11 stands before the search's settings. On other data than the search's,
-        what belongs to the searched images (their size and split, the baseline) is left at its default.
+        Between the two stands the preset, or without one, on a dataset of the paper, its Table 11. On other data than
+        the search's, what belongs to the searched images (their size and split, the baseline) is left at its default.
         """
         settings = resolved_data(settings)
         if "val_size" in settings:
             raise SettingsError("an evaluation has no validation split; leave val_size away")
         searched_on = searched.get("data", "digits")
-        data = settings.get("data", searched_on)
+        data = settings.get("data") or (find_preset(preset, EVALUATION_PRESETS)["data"] if preset else searched_on)
         # A folder may have moved since; what it is split and resized by must then stay the same.
         alike = data == searched_on or not {data, searched_on} & set(DATASET_NAMES)
-        kept = INHERITED if alike else _OF_TRAINING
-        if "model" not in settings and searched.get("model", "") is None:
+        kept = (*_OF_TRAINING, *(_OF_IMAGES if alike else ()), *(_OF_BASELINE if alike and not preset else ()))
+        if not preset and "model" not in settings and searched.get("model", "") is None:
             raise SettingsError("the schedule was searched with a network of your own; choose a model to evaluate with")
         inherited = {name: searched[name] for name in kept if name in searched}
-        return cls.make({**inherited, **EVALUATION_SETTINGS.get(data, {}), "data": data, **settings})
+        between = _values_of(preset, EVALUATION_PRESETS, data) if preset else EVALUATION_SETTINGS.get(data, {})
+        return cls.make({**inherited, **between, "data": data, **settings})
+
+
+def _values_of(preset: str, presets: Mapping[str, Mapping[str, Any]], data: Any) -> dict[str, Any]:
+    """A preset's values; on other data than its own, the baseline augmentation is still the one of its dataset."""
+    values = find_preset(preset, presets)
+    return {**values, **({} if data == values["data"] else {"baseline_like": values["data"]})}
 
 
 _OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate", "learning_rate_schedule", "weight_decay")
-_OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken", "flip", "crop_padding", "cutout_size")
-INHERITED = (*_OF_TRAINING, *_OF_IMAGES)
+_OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken")
+_OF_BASELINE = ("baseline_like", "flip", "crop_padding", "cutout_size")
+INHERITED = (*_OF_TRAINING, *_OF_IMAGES, *_OF_BASELINE)
 """Settings that an evaluation takes from the search of its schedule unless it is told otherwise."""
 
 

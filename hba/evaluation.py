@@ -91,6 +91,7 @@ def evaluate(
     data: str | Path | EvaluationData | None = None,
     *,
     against: Sequence[str] = (NONE,),
+    preset: str | None = None,
     out: str | Path | None = None,
     observer: EvaluationObserver | None = None,
     **settings: Any,
@@ -99,8 +100,9 @@ def evaluate(
 
     schedule: a schedule, its file, or the name of a shipped one. data: a dataset's name, a folder, or images in
     memory; None is what the schedule was searched on. against: `none` (the baseline augmentation alone), files or
-    names. settings: fields of EvaluationConfig; what is not set is as in the search. out: a folder for results.json,
-    which is written after each training, so that an interrupted evaluation keeps what it has.
+    names. preset: a key of EVALUATION_PRESETS. settings: fields of EvaluationConfig; what neither sets is as in the
+    search. out: a folder for results.json, which is written after each training, so that an interrupted evaluation
+    keeps what it has.
     """
     observer = observer or EvaluationObserver()
     entries = _entries(schedule, against)
@@ -109,9 +111,9 @@ def evaluate(
         settings["data"] = data.name if isinstance(data, EvaluationData) else data
     searched = main.provenance.get("settings") if main is not None else None
     searched = searched if isinstance(searched, dict) else {}
-    if data is None and main is not None and main.provenance and "data" not in searched:
+    if data is None and preset is None and main is not None and main.provenance and "data" not in searched:
         raise SettingsError("the schedule does not tell what it was searched on: name the data to evaluate it on")
-    config = EvaluationConfig.like_search(searched, settings)
+    config = EvaluationConfig.like_search(searched, settings, preset)
     results_path = None if out is None else Path(out) / RESULTS_NAME
     if results_path is not None and results_path.exists():
         raise RunError(f"{results_path} is there already: choose another --out")

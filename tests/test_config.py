@@ -13,6 +13,7 @@ from hba.data.baseline import Baseline
 from hba.data.config import DataConfig
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, register_operation
+from hba.presets import SEARCH_PRESETS
 from hba.search.folder import RunFolder
 from hba.space import SearchSpace
 from hba.spaces import SPACES
@@ -215,7 +216,7 @@ def test_the_space_is_the_paper_s_unless_another_is_named() -> None:
     assert SearchConfig().search_space() == SearchSpace()
     assert SearchConfig(space="pba").search_space() == SPACES["pba"]
     assert SearchConfig(space="pba", interpolation="bilinear").search_space().operations[0].interpolation == "bilinear"
-    for preset in (None, "reduced-cifar10", "reduced-svhn", "cifar10", "cifar100"):
+    for preset in (None, *SEARCH_PRESETS):
         assert SearchConfig.from_preset({}, preset).search_space() == SearchSpace()
 
 

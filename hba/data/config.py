@@ -26,6 +26,8 @@ class DataConfig(pydantic.BaseModel):
     """A dataset's name, or a folder of images."""
     image_size: Annotated[int, Field(ge=8, le=1024)] | None = None
     """Side in pixels that images are resized to; the dataset's own, 32 for a folder."""
+    classes: str | None = None
+    """Text file of the classes to keep, a name or number in each line, or imagenet-120; all."""
     train_size: Size | None = None
     """Number of training images; all that there are."""
     val_size: Size | None = None

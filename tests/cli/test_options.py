@@ -93,7 +93,7 @@ def options_of(command: str) -> dict[str, click.Option]:
 
 OWN_OPTIONS = {
     "search": {"--preset", "--out", "--resume", "--operations-file"},
-    "evaluate": {"--against", "--out", "--operations-file"},
+    "evaluate": {"--against", "--preset", "--out", "--operations-file"},
 }
 
 NO_OPTIONS = {("search", "data"), ("evaluate", "data"), ("evaluate", "val_size")}
@@ -123,7 +123,8 @@ SEARCH_VALUES: dict[str, Any] = {
     "weight_decay": 0.0, "flip": False, "crop_padding": 0, "cutout_size": 6, "device": "cpu", "sharing": "conv+bn",
     "lambda_learning_rate": 1e-3, "train_steps": 5, "val_steps": 0, "sigma": 0.5, "calibrate": True,
     "validate_every": 3, "seed": 4294967295, "space": "pba", "operations": "Rotate,Color", "interpolation": "bilinear",
-    "fill": "0.25,0.5,1",
+    "fill": "0.25,0.5,1", "classes": "some.txt", "algorithm": "population", "population_size": 11,
+    "weight_sigma": 0.25, "batched_members": False, "baseline_like": "svhn", "learning_rate_schedule": "step",
 }  # fmt: skip
 EVALUATION_FIELDS = set(EvaluationConfig.model_fields) - {"data", "val_size"}
 EVALUATION_VALUES = {name: value for name, value in SEARCH_VALUES.items() if name in EVALUATION_FIELDS}
@@ -159,12 +160,12 @@ def test_values_of_all_options_arrive_with_their_types(monkeypatch: pytest.Monke
     values = {**EVALUATION_VALUES, "seeds": 5}
     assert set(values) == EVALUATION_FIELDS
     passed_on = settings_passed_on(monkeypatch, "evaluate", "digits", "--against", "a, b ,none", *as_options(values))
-    assert passed_on == {**values, "against": ["a", "b", "none"]}
+    assert passed_on == {**values, "against": ["a", "b", "none"], "preset": None}
 
 
 def test_what_is_not_given_is_left_to_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings_passed_on(monkeypatch, "search", "digits") == {"preset": None, "resume": False}
-    assert settings_passed_on(monkeypatch, "evaluate", "digits") == {"against": ["none"]}
+    assert settings_passed_on(monkeypatch, "evaluate", "digits") == {"against": ["none"], "preset": None}
 
 
 @pytest.mark.parametrize(
@@ -203,7 +204,7 @@ def test_a_setting_that_cannot_be_is_refused_by_name(arguments: list[str], messa
     [
         (["search", "--epochs", "x"], "Error: Invalid value for '--epochs': 'x' is not a valid integer."),
         (["search", "--epochs", "1.5"], "Error: Invalid value for '--epochs': '1.5' is not a valid integer."),
-        (["search", "--preset", "mine"], "Error: Invalid value for '--preset': 'mine' is not one of 'digits',"),
+        (["search", "--preset", "mine"], "hba: error: unknown preset 'mine'; known: digits, "),
         (["search", "--sigma"], "Error: Option '--sigma' requires an argument."),
         (["search", "--nonsense", "1"], "Error: No such option"),
         (["search", "a", "b"], "Error: Got unexpected extra argument"),
