@@ -8,32 +8,74 @@ import torch
 from torch import nn
 
 from hba.errors import SettingsError
+from hba.models.alexnet import AlexNet
+from hba.models.pyramidnet import PyramidNet, check_depth_and_alpha
 from hba.models.resnet import resnet
+from hba.models.shake_shake import ShakeShake, check_width
+from hba.models.timm_networks import PREFIX, find_timm_network
 from hba.models.wide_resnet import WideResNet, check_depth_and_width
 
-MODELS: Mapping[str, Callable[[int], nn.Module]] = MappingProxyType(
+Build = Callable[[int], nn.Module]
+"""A network's function of the number of classes."""
+
+
+def _wide_resnet(depth: int, width: int) -> Build:
+    check_depth_and_width(depth, width)
+    return lambda n_classes: WideResNet(depth, width, n_classes)
+
+
+def _shake_shake(width: int) -> Build:
+    check_width(width)
+    return lambda n_classes: ShakeShake(width, n_classes)
+
+
+def _pyramidnet(depth: int, alpha: int) -> Build:
+    check_depth_and_alpha(depth, alpha)
+    return lambda n_classes: PyramidNet(depth, alpha, n_classes)
+
+
+MODELS: Mapping[str, Build] = MappingProxyType(
     {
-        "wrn-40-2": lambda n_classes: WideResNet(40, 2, n_classes),
-        "wrn-28-10": lambda n_classes: WideResNet(28, 10, n_classes),
-        "wrn-10-1": lambda n_classes: WideResNet(10, 1, n_classes),
+        "wrn-40-2": _wide_resnet(40, 2),
+        "wrn-28-10": _wide_resnet(28, 10),
+        "wrn-10-1": _wide_resnet(10, 1),
         "resnet-18": lambda n_classes: resnet(18, n_classes),
         "resnet-50": lambda n_classes: resnet(50, n_classes),
         "resnet-18-small": lambda n_classes: resnet(18, n_classes, small_images=True),
         "resnet-50-small": lambda n_classes: resnet(50, n_classes, small_images=True),
+        "shake-shake-26-2x32d": _shake_shake(32),
+        "shake-shake-26-2x96d": _shake_shake(96),
+        "shake-shake-26-2x112d": _shake_shake(112),
+        "pyramidnet-272-200": _pyramidnet(272, 200),
+        "alexnet": AlexNet,
     }
 )
-"""Name to a function of the number of classes. Any other wide ResNet goes by wrn-<depth>-<width>."""
+"""Name to a function of the number of classes. Others go by the patterns of PATTERNS, and timm's by timm:<name>."""
+
+PATTERNS: Mapping[str, Callable[..., Build]] = MappingProxyType(
+    {
+        "wrn-<depth>-<width>": _wide_resnet,
+        "shake-shake-26-2x<width>d": _shake_shake,
+        "pyramidnet-<depth>-<alpha>": _pyramidnet,
+    }
+)
+"""Names with numbers in the places of <...>, to the function of these numbers."""
+
+TIMM_PATTERN = f"{PREFIX}<name>"
 
 
-def find_model(name: str) -> Callable[[int], nn.Module]:
-    """The function that builds the named network; SettingsError with the known names otherwise."""
+def find_model(name: str) -> Build:
+    """The function that builds the named network; SettingsError with the known names otherwise. Builds nothing."""
     if name in MODELS:
         return MODELS[name]
-    if match := re.fullmatch(r"wrn-(\d+)-(\d+)", name):
-        depth, width = int(match[1]), int(match[2])
-        check_depth_and_width(depth, width)
-        return lambda n_classes: WideResNet(depth, width, n_classes)
-    raise SettingsError(f"unknown model {name!r}; known: {', '.join(MODELS)}, or any wrn-<depth>-<width>")
+    if name.startswith(PREFIX):
+        return find_timm_network(name.removeprefix(PREFIX))
+    for pattern, build_of in PATTERNS.items():
+        if match := re.fullmatch(re.sub("<.*?>", "([0-9]+)", pattern), name):
+            return build_of(*map(int, match.groups()))
+    raise SettingsError(
+        f"unknown model {name!r}; known: {', '.join(MODELS)}, or any {', '.join(PATTERNS)}, {TIMM_PATTERN}"
+    )
 
 
 def build_model(name: str, n_classes: int, seed: int) -> nn.Module:
@@ -44,4 +86,15 @@ def build_model(name: str, n_classes: int, seed: int) -> nn.Module:
         return build(n_classes)
 
 
-__all__ = ["MODELS", "WideResNet", "build_model", "find_model", "resnet"]
+__all__ = [
+    "MODELS",
+    "PATTERNS",
+    "TIMM_PATTERN",
+    "AlexNet",
+    "PyramidNet",
+    "ShakeShake",
+    "WideResNet",
+    "build_model",
+    "find_model",
+    "resnet",
+]

@@ -1,10 +1,10 @@
 """Wide residual networks (Zagoruyko and Komodakis, BMVC 2016): pre-activation, basic blocks, no dropout."""
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
+from hba.models.parts import conv
 
 
 class WideResNet(nn.Module):
@@ -17,7 +17,7 @@ class WideResNet(nn.Module):
         super().__init__()
         check_depth_and_width(depth, width)
         blocks_per_stage = (depth - 4) // 6
-        self.conv = _conv(3, 16, kernel_size=3)
+        self.conv = conv(3, 16, kernel_size=3)
         blocks: list[nn.Module] = []
         channels = 16
         for stage, stride in enumerate((1, 2, 2)):
@@ -48,21 +48,15 @@ class _Block(nn.Module):
     def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
         super().__init__()
         self.bn1 = nn.BatchNorm2d(in_channels)
-        self.conv1 = _conv(in_channels, out_channels, kernel_size=3, stride=stride)
+        self.conv1 = conv(in_channels, out_channels, kernel_size=3, stride=stride)
         self.bn2 = nn.BatchNorm2d(out_channels)
-        self.conv2 = _conv(out_channels, out_channels, kernel_size=3)
+        self.conv2 = conv(out_channels, out_channels, kernel_size=3)
         self.shortcut = None
         if in_channels != out_channels or stride != 1:
-            self.shortcut = _conv(in_channels, out_channels, kernel_size=1, stride=stride)
+            self.shortcut = conv(in_channels, out_channels, kernel_size=1, stride=stride)
 
     def forward(self, x: Tensor) -> Tensor:
         activated = F.relu(self.bn1(x))
         residual = self.conv2(F.relu(self.bn2(self.conv1(activated))))
         # Where the shape changes, the shortcut too starts from the activated input.
         return residual + (x if self.shortcut is None else self.shortcut(activated))
-
-
-def _conv(in_channels: int, out_channels: int, kernel_size: int, stride: int = 1) -> nn.Conv2d:
-    conv = nn.Conv2d(in_channels, out_channels, kernel_size, stride, padding=kernel_size // 2, bias=False)
-    torch.nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
-    return conv

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
-from hba.models import MODELS, build_model, find_model
+from hba.models import MODELS, PATTERNS, build_model, find_model
 
 
 def n_parameters(name: str, n_classes: int) -> int:
@@ -34,6 +34,31 @@ def test_wide_resnets_have_the_published_number_of_parameters(name: str, million
     assert n_parameters(name, 10) / 1e6 == pytest.approx(millions, abs=0.05)
 
 
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [
+        # Gastaldi, Shake-Shake regularization, for CIFAR-10. The widest is of the AutoAugment paper.
+        ("shake-shake-26-2x32d", 2.9),
+        ("shake-shake-26-2x64d", 11.7),
+        ("shake-shake-26-2x96d", 26.2),
+        ("shake-shake-26-2x112d", 35.6),
+        # Han, Kim and Kim, Deep Pyramidal Residual Networks, with bottlenecks.
+        ("pyramidnet-164-48", 1.7),
+        ("pyramidnet-200-240", 26.6),
+        ("pyramidnet-236-220", 26.8),
+        ("pyramidnet-272-200", 26.0),
+    ],
+)
+def test_shaken_networks_have_the_published_number_of_parameters(name: str, millions: float) -> None:
+    assert round(n_parameters(name, 10) / 1e6, 1) == millions
+
+
+def test_alexnet_has_as_many_parameters_as_its_layers_counted_by_hand() -> None:
+    convolutions = 64 * (3 * 11**2 + 1) + 192 * (64 * 5**2 + 1)
+    convolutions += 384 * (192 * 3**2 + 1) + 256 * (384 * 3**2 + 1) + 256 * (256 * 3**2 + 1)
+    assert n_parameters("alexnet", 10) == convolutions + 4096 * (256 + 1) + 4096 * (4096 + 1) + 10 * (4096 + 1)
+
+
 @pytest.mark.parametrize(("name", "published"), [("resnet-18", 11_689_512), ("resnet-50", 25_557_032)])
 def test_resnets_have_torchvisions_published_number_of_parameters(name: str, published: int) -> None:
     assert n_parameters(name, 1000) == published
@@ -44,7 +69,11 @@ def test_the_small_resnets_differ_in_the_size_of_the_first_filters_only(name: st
     assert n_parameters(f"{name}-small", 1000) == published - 64 * 3 * (7 * 7 - 3 * 3)
 
 
-@pytest.mark.parametrize("name", [*(name for name in MODELS if name != "wrn-28-10"), "wrn-16-4"])
+GIANTS = ("wrn-28-10", "shake-shake-26-2x96d", "shake-shake-26-2x112d", "pyramidnet-272-200")
+SMALL_SHAKEN = ("shake-shake-26-2x4d", "pyramidnet-11-6", "pyramidnet-20-12")
+
+
+@pytest.mark.parametrize("name", [*(name for name in MODELS if name not in GIANTS), *SMALL_SHAKEN, "wrn-16-4"])
 def test_a_batch_of_images_becomes_logits(name: str) -> None:
     network = build_model(name, n_classes=7, seed=0).eval()
     with torch.no_grad():
@@ -53,9 +82,17 @@ def test_a_batch_of_images_becomes_logits(name: str) -> None:
     assert bool(logits.isfinite().all())
 
 
-@pytest.mark.parametrize("size", [(8, 8), (28, 28), (16, 40)])
-def test_a_wide_resnet_takes_images_of_other_sizes(size: tuple[int, int]) -> None:
-    assert build_model("wrn-10-1", n_classes=5, seed=0)(torch.rand(2, 3, *size)).shape == (2, 5)
+@pytest.mark.parametrize("name", GIANTS)
+def test_the_largest_networks_make_logits_too(name: str) -> None:
+    with torch.device("meta"):
+        assert find_model(name)(7)(torch.empty(2, 3, 32, 32)).shape == (2, 7)
+
+
+@pytest.mark.parametrize("size", [(8, 8), (16, 16), (27, 27), (28, 28), (16, 40), (64, 64)])
+@pytest.mark.parametrize("name", ["wrn-10-1", "alexnet", *SMALL_SHAKEN])
+def test_a_network_for_small_images_takes_other_sizes(name: str, size: tuple[int, int]) -> None:
+    with torch.device("meta"):
+        assert find_model(name)(5)(torch.empty(2, 3, *size)).shape == (2, 5)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +103,16 @@ def test_a_wide_resnet_takes_images_of_other_sizes(size: tuple[int, int]) -> Non
         ("resnet-18-small", "layer4", 4),
         ("wrn-10-1", "conv", 32),
         ("wrn-10-1", "blocks", 8),
+        ("shake-shake-26-2x4d", "conv", 32),
+        ("shake-shake-26-2x4d", "blocks.3", 32),
+        ("shake-shake-26-2x4d", "blocks.4", 16),
+        ("shake-shake-26-2x4d", "blocks", 8),
+        ("pyramidnet-20-12", "blocks.1", 32),
+        ("pyramidnet-20-12", "blocks.2", 16),
+        ("pyramidnet-20-12", "blocks.4", 8),
+        ("alexnet", "features.0", 8),
+        ("alexnet", "features.10", 2),
+        ("alexnet", "features", 1),
     ],
 )
 def test_small_images_keep_their_size_behind_the_stem(name: str, layer: str, size: int) -> None:
@@ -75,7 +122,7 @@ def test_small_images_keep_their_size_behind_the_stem(name: str, layer: str, siz
     assert seen == [(size, size)]
 
 
-SEEDED = ("wrn-10-1", "wrn-16-2", "wrn-22-1", "resnet-18-small")
+SEEDED = ("wrn-10-1", "wrn-16-2", "wrn-22-1", "resnet-18-small", *SMALL_SHAKEN, "alexnet", "timm:resnet10t")
 """Names of the table, and names that follow the pattern."""
 
 
@@ -102,19 +149,32 @@ def test_the_global_generator_of_the_gpu_is_left_alone() -> None:
     assert torch.equal(torch.cuda.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("name", ["wrn-10", "resnet-34", "WRN-40-2", "wrn-16-4-dropout", "wrn--16-4", ""])
+@pytest.mark.parametrize("name", ["wrn-10", "resnet-34", "WRN-40-2", "wrn-16-4-dropout", "wrn--16-4", "timm", ""])
 def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(SettingsError, match="unknown model") as raised:
         build_model(name, 3, seed=0)
     message = str(raised.value)
     assert repr(name) in message
-    assert "wrn-<depth>-<width>" in message
+    assert all(pattern in message for pattern in PATTERNS)
+    assert "timm:<name>" in message
     assert all(known in message for known in ("wrn-40-2", "wrn-28-10", "wrn-10-1", "resnet-18", "resnet-50-small"))
 
 
 @pytest.mark.parametrize("name", ["wrn-12-1", "wrn-4-1", "wrn-0-1", "wrn-16-0"])
 def test_a_wide_resnet_that_cannot_be_is_refused_by_its_name(name: str) -> None:
     with pytest.raises(SettingsError, match="depth 10, 16, 22"):
+        find_model(name)
+
+
+@pytest.mark.parametrize("width", [0, 1, 33])
+def test_a_shake_shake_network_that_cannot_be_is_refused_by_its_name(width: int) -> None:
+    with pytest.raises(SettingsError, match=f"even width of 2 or more, got {width}"):
+        find_model(f"shake-shake-26-2x{width}d")
+
+
+@pytest.mark.parametrize("name", ["pyramidnet-2-6", "pyramidnet-12-6", "pyramidnet-100-6", "pyramidnet-11-0"])
+def test_a_pyramidnet_that_cannot_be_is_refused_by_its_name(name: str) -> None:
+    with pytest.raises(SettingsError, match="depth 11, 20, 29"):
         find_model(name)
 
 

@@ -1,0 +1,100 @@
+"""Shake-Shake networks of depth 26 (Gastaldi, Shake-Shake regularization, 2017), level "Image", for small images.
+
+In training the two branches of a block are added in random proportions, drawn for each image, and the gradient is
+handed back in other proportions that know nothing of the first. At test both count one half, the expectation.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from hba.errors import SettingsError
+from hba.models.parts import conv, uniform_per_image
+
+
+class ShakeShake(nn.Module):
+    """Shake-Shake-Image 26 2x<width>d: (B, 3, H, W) to (B, n_classes) logits.
+
+    Three stages of four blocks, with width, 2 width and 4 width channels, behind a stem of 16.
+    """
+
+    def __init__(self, width: int, n_classes: int) -> None:
+        super().__init__()
+        check_width(width)
+        self.conv = conv(3, 16, kernel_size=3)
+        self.bn = nn.BatchNorm2d(16)
+        blocks: list[nn.Module] = []
+        channels = 16
+        for stage, stride in enumerate((1, 2, 2)):
+            for block in range(4):
+                blocks.append(_Block(channels, width * 2**stage, stride if block == 0 else 1))
+                channels = width * 2**stage
+        self.blocks = nn.Sequential(*blocks)
+        self.linear = nn.Linear(channels, n_classes)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.blocks(self.bn(self.conv(x)))
+        return self.linear(F.relu(x).mean(dim=(2, 3)))
+
+
+def check_width(width: int) -> None:
+    """Raise SettingsError unless there is a Shake-Shake network of that width: the shortcut halves the channels."""
+    if width < 2 or width % 2:
+        raise SettingsError(f"a Shake-Shake network needs an even width of 2 or more, got {width}")
+
+
+def shake(a: Tensor, b: Tensor) -> Tensor:
+    """alpha a + (1 - alpha) b for (B, c, H, W), with the gradient of beta a + (1 - beta) b.
+
+    alpha and beta are from U(0, 1), each independent for every image.
+    """
+    alpha, beta = uniform_per_image(a).to(a.dtype), uniform_per_image(a).to(a.dtype)
+    difference = a - b
+    return b + beta * difference + ((alpha - beta) * difference).detach()
+
+
+class _Block(nn.Module):
+    """Two branches of two 3x3 convolutions, added in random proportions, beside a shortcut."""
+
+    def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
+        super().__init__()
+        self.branch1 = _branch(in_channels, out_channels, stride)
+        self.branch2 = _branch(in_channels, out_channels, stride)
+        changes = in_channels != out_channels or stride != 1
+        self.shortcut = _Shortcut(in_channels, out_channels, stride) if changes else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = self.branch1(x), self.branch2(x)
+        return self.shortcut(x) + (shake(a, b) if self.training else 0.5 * (a + b))
+
+
+def _branch(in_channels: int, out_channels: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.ReLU(),
+        conv(in_channels, out_channels, kernel_size=3, stride=stride),
+        nn.BatchNorm2d(out_channels),
+        nn.ReLU(),
+        conv(out_channels, out_channels, kernel_size=3),
+        nn.BatchNorm2d(out_channels),
+    )
+
+
+class _Shortcut(nn.Module):
+    """Two paths, each to half of the channels; the second sees the image a pixel further right and down."""
+
+    def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
+        super().__init__()
+        self.stride = stride
+        self.conv1 = conv(in_channels, out_channels // 2, kernel_size=1)
+        self.conv2 = conv(in_channels, out_channels // 2, kernel_size=1)
+        self.bn = nn.BatchNorm2d(out_channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(x)
+        shifted = F.pad(x, (1, -1, 1, -1))
+        paths = [self.conv1(self._subsample(x)), self.conv2(self._subsample(shifted))]
+        return self.bn(torch.cat(paths, dim=1))
+
+    def _subsample(self, x: Tensor) -> Tensor:
+        return x[:, :, :: self.stride, :: self.stride]
