@@ -18,13 +18,14 @@ starts weights of that shape, and at one for biases and BatchNorm, where zero wo
 
 import copy
 import math
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
+from hba.hypernet.support import is_batch_norm_act
 
 
 class Door:
@@ -129,7 +130,8 @@ class HyperConv2d(_HyperLinearMap):
 class HyperBatchNorm2d(HyperLayer):
     """A batch normalization with scale and offset affine in lambda (eq. 14).
 
-    The statistics are the batch's, over all images, whatever their lambdas are.
+    The statistics are the batch's, over all images, whatever their lambdas are. What timm's BatchNormAct2d does after
+    the normalization, drop and act, comes after scale and offset.
     """
 
     def __init__(self, layer: nn.BatchNorm2d, n: int, door: Door) -> None:
@@ -137,7 +139,8 @@ class HyperBatchNorm2d(HyperLayer):
         if not layer.affine:
             raise SettingsError("a BatchNorm without scale and offset (affine=False) cannot get a hyper-layer")
         weight, bias = layer.weight.detach(), layer.bias.detach()
-        self.normalize = copy.deepcopy(layer)
+        self.acts = is_batch_norm_act(layer)
+        self.normalize: Any = copy.deepcopy(layer)
         self.normalize.affine = False
         self.normalize.register_parameter("weight", None)
         self.normalize.register_parameter("bias", None)
@@ -148,13 +151,15 @@ class HyperBatchNorm2d(HyperLayer):
 
     def forward(self, x: Tensor) -> Tensor:
         lam = self.door.read()
-        y = self.normalize(x)
+        # Not self.normalize(x), which for a BatchNormAct2d would also drop and act, before scale and offset.
+        y = nn.BatchNorm2d.forward(self.normalize, x)
         if lam.ndim == 1:
             affine = modulated(self.affine_0, self.affine_U, self.affine_V, lam).expand(len(x), -1)
         else:
             affine = self.affine_0 + (lam @ self.affine_V.T) * self.affine_U
         scale, offset = affine.chunk(2, dim=1)
-        return y * _per_channel(scale) + _per_channel(offset)
+        y = y * _per_channel(scale) + _per_channel(offset)
+        return self.normalize.act(self.normalize.drop(y)) if self.acts else y
 
     def plain(self, lam: Tensor) -> nn.Module:
         layer = copy.deepcopy(self.normalize)

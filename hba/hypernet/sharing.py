@@ -1,49 +1,95 @@
 """Weight sharing strategies: which layers get a hyper-layer; all others share their weights (paper, 3.5, Table 2).
 
-Layers count in the order in which the network defines them.
+Layers count in the order in which the network defines them. Two kinds never get a hyper-layer, so that their weights
+are shared whatever the strategy: the last linear layer (a network that ends in a convolution has none, so that
+`conv` takes the last one too), and the output projection of nn.MultiheadAttention, which reads its weights directly.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from torch import nn
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from hba.errors import SettingsError
+from hba.hypernet.support import reason_against
 
-Select = Callable[[list[tuple[str, nn.Module]]], list[str]]
-
-
-def _all_of(*kinds: type[nn.Module]) -> Select:
-    return lambda layers: [name for name, layer in layers if isinstance(layer, kinds)]
+Named = list[tuple[str, nn.Module]]
 
 
-def _first(kind: type[nn.Module]) -> Select:
-    return lambda layers: _all_of(kind)(layers)[:1]
+@dataclass(frozen=True)
+class Strategy:
+    """All layers of some kinds, or the first of them only."""
+
+    kinds: tuple[type[nn.Module], ...]
+    first_only: bool = False
+
+    def select(self, layers: Named) -> Named:
+        chosen = [(name, layer) for name, layer in layers if isinstance(layer, self.kinds)]
+        return chosen[:1] if self.first_only else chosen
 
 
-SHARING: Mapping[str, Select] = MappingProxyType(
+SHARING: Mapping[str, Strategy] = MappingProxyType(
     {
-        "first-bn": _first(nn.BatchNorm2d),
-        "bn": _all_of(nn.BatchNorm2d),
-        "first-conv": _first(nn.Conv2d),
-        "conv": _all_of(nn.Conv2d),
-        "conv+bn": _all_of(nn.Conv2d, nn.BatchNorm2d),
-        "all": _all_of(nn.Conv2d, nn.BatchNorm2d, nn.Linear),
+        "first-bn": Strategy((nn.BatchNorm2d,), first_only=True),
+        "bn": Strategy((nn.BatchNorm2d,)),
+        "first-conv": Strategy((nn.Conv2d,), first_only=True),
+        "conv": Strategy((nn.Conv2d,)),
+        "conv+bn": Strategy((nn.Conv2d, nn.BatchNorm2d)),
+        "all": Strategy((nn.Conv2d, nn.BatchNorm2d, nn.Linear)),
     }
 )
-"""Name of the strategy to the names of its layers. The paper's five, and `all`, which adds the hidden linear layers."""
+"""Name of the strategy to its layers. The paper's five, and `all`, which adds the hidden linear layers."""
 
 
 def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:
     """Names of the modules that get a hyper-layer; never the last linear layer (paper, 4.1).
 
-    Raises SettingsError for an unknown strategy, and for one that finds no layer in this network.
+    Raises SettingsError for an unknown strategy, for one that finds no layer in this network, and for one that finds
+    a layer for which there is no hyper-layer.
     """
     if sharing not in SHARING:
         raise SettingsError(f"unknown sharing {sharing!r}; known: {', '.join(SHARING)}")
-    layers = [(name, layer) for name, layer in model.named_modules() if layer is not model]
-    linear = [name for name, layer in layers if isinstance(layer, nn.Linear)]
-    chosen = [name for name in SHARING[sharing](layers) if name not in linear[-1:]]
+    chosen = SHARING[sharing].select(_candidates(model))
     if not chosen:
-        raise SettingsError(f"sharing {sharing!r} finds no layer to replace in {type(model).__name__}")
-    return chosen
+        kinds = _either(["hidden Linear" if kind is nn.Linear else kind.__name__ for kind in SHARING[sharing].kinds])
+        raise SettingsError(f"sharing {sharing!r} needs a {kinds} layer, {_name(model)} has none; {_advice(model)}")
+    for name, layer in chosen:
+        if reason := reason_against(layer):
+            raise SettingsError(f"sharing {sharing!r} cannot replace {name!r}: {reason}; {_advice(model)}")
+    return [name for name, _ in chosen]
+
+
+def working_strategies(model: nn.Module) -> tuple[str, ...]:
+    """The strategies that find layers in this network, all of which can get a hyper-layer."""
+    layers = _candidates(model)
+    selected = {sharing: strategy.select(layers) for sharing, strategy in SHARING.items()}
+    return tuple(
+        sharing
+        for sharing, chosen in selected.items()
+        if chosen and not any(reason_against(layer) for _, layer in chosen)
+    )
+
+
+def _candidates(model: nn.Module) -> Named:
+    layers = [
+        (name, layer)
+        for name, layer in model.named_modules()
+        if layer is not model and not isinstance(layer, NonDynamicallyQuantizableLinear)
+    ]
+    linear = [name for name, layer in layers if isinstance(layer, nn.Linear)]
+    return [(name, layer) for name, layer in layers if name not in linear[-1:]]
+
+
+def _advice(model: nn.Module) -> str:
+    working = working_strategies(model)
+    return f"strategies that work here: {', '.join(working)}" if working else "no other strategy works here"
+
+
+def _name(model: nn.Module) -> str:
+    return type(model).__name__
+
+
+def _either(words: Sequence[str]) -> str:
+    return " or ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)

@@ -193,12 +193,16 @@ def test_an_unknown_strategy_is_refused_with_the_known_ones() -> None:
 
 @pytest.mark.parametrize("sharing", ["first-bn", "bn"])
 def test_a_network_without_batch_norm_is_refused_where_the_strategy_needs_one(sharing: str) -> None:
-    with pytest.raises(SettingsError, match=f"'{sharing}' finds no layer to replace in Sequential"):
+    with pytest.raises(SettingsError, match=f"'{sharing}' needs a BatchNorm2d layer") as raised:
         HyperNetwork(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4, 2)), N, sharing)
+    assert str(raised.value) == (
+        f"sharing '{sharing}' needs a BatchNorm2d layer, Sequential has none; "
+        "strategies that work here: first-conv, conv, conv+bn, all"
+    )
 
 
 def test_the_only_linear_layer_is_never_replaced() -> None:
-    with pytest.raises(SettingsError, match="finds no layer"):
+    with pytest.raises(SettingsError, match="hidden Linear layer, Sequential has none; no other strategy works"):
         HyperNetwork(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), N, "all")
 
 

@@ -1,0 +1,181 @@
+"""Layers with a function of their own: timm's fused BatchNorm, and those that are refused or left out."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from timm.layers.conv2d_same import Conv2dSame
+from timm.layers.norm_act import BatchNormAct2d
+from timm.layers.std_conv import ScaledStdConv2d, StdConv2d
+from torch import Tensor, nn
+
+from hba.errors import SettingsError
+from hba.hypernet import HyperBatchNorm2d, HyperLayer, HyperNetwork
+from hba.hypernet.sharing import layers_to_replace, working_strategies
+
+N = 3
+BATCH = 4
+
+
+def randn(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def network(*layers: nn.Module) -> nn.Module:
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 2))
+
+
+def fused_network(**settings: Any) -> HyperNetwork:
+    torch.manual_seed(0)
+    fused = BatchNormAct2d(6, **settings)
+    hyper = HyperNetwork(network(nn.Conv2d(3, 6, 3), fused), N, "bn")
+    with torch.no_grad():
+        for parameter in hyper.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+        for step in range(2):
+            hyper(randn(BATCH, 3, 8, 8, seed=step) + step, randn(BATCH, N))
+    return hyper
+
+
+def test_a_fused_batch_norm_scales_each_image_by_its_own_lambda_before_it_acts() -> None:
+    hyper, x, lam = fused_network(act_layer=nn.ReLU).eval(), randn(BATCH, 3, 8, 8), randn(BATCH, N)
+    layer = hyper.model.get_submodule("1")
+    assert isinstance(layer, HyperBatchNorm2d)
+    maps = hyper.model.get_submodule("0")(x)
+    mean, var = layer.normalize.running_mean, layer.normalize.running_var
+    expected = []
+    for i in range(BATCH):
+        scale, offset = (layer.affine_0 + (layer.affine_V @ lam[i]) * layer.affine_U).chunk(2)
+        normal = F.batch_norm(maps[i : i + 1], mean, var, scale, offset, eps=layer.normalize.eps)
+        expected.append(normal.relu())
+    hyper.door.lam = lam
+    actual = layer(maps)
+    hyper.door.lam = None
+    assert float(actual.detach().min()) == 0
+    torch.testing.assert_close(actual, torch.cat(expected))
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"act_layer": nn.SiLU}, {"drop_layer": nn.Dropout}, {"apply_act": False}, {"act_layer": nn.PReLU}],
+    ids=["relu", "silu", "dropout", "no activation", "prelu"],
+)
+def test_plain_gives_an_ordinary_fused_batch_norm_with_equal_output(settings: dict[str, Any], training: bool) -> None:
+    hyper, x, lam = fused_network(**settings).train(training), randn(BATCH, 3, 8, 8), randn(N)
+    plain = hyper.plain(lam)
+    layer = plain.get_submodule("1")
+    assert type(layer) is BatchNormAct2d
+    assert repr(layer) == repr(BatchNormAct2d(6, **settings).train(training))
+    torch.manual_seed(3)
+    actual = plain(x)
+    torch.manual_seed(3)
+    torch.testing.assert_close(actual, hyper(x, lam), rtol=1e-4, atol=1e-5)
+    torch.manual_seed(3)
+    torch.testing.assert_close(actual, hyper(x, lam.expand(BATCH, N)), rtol=1e-4, atol=1e-5)
+
+
+def test_at_the_start_a_fused_batch_norm_is_the_one_it_replaces() -> None:
+    model, x = network(nn.Conv2d(3, 6, 3), BatchNormAct2d(6)), randn(BATCH, 3, 8, 8)
+    expected = model(x)
+    torch.testing.assert_close(HyperNetwork(model, N, "bn")(x, randn(BATCH, N)), expected)
+
+
+class Clipped(nn.BatchNorm2d):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).clamp(max=1)
+
+
+class BatchNormAct2dOfOneself(nn.BatchNorm2d):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).relu()
+
+
+class Doubled(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * super().forward(x)
+
+
+class Reversed(nn.Conv2d):
+    def _conv_forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return super()._conv_forward(x, weight.flip(2), bias)
+
+
+def weight_norm() -> nn.Module:
+    return nn.utils.parametrizations.weight_norm(nn.Conv2d(3, 6, 3))
+
+
+REFUSED = [
+    pytest.param(StdConv2d(3, 6, 3), "conv", "StdConv2d", id="weight standardization"),
+    pytest.param(ScaledStdConv2d(3, 6, 3), "first-conv", "ScaledStdConv2d", id="scaled weight standardization"),
+    pytest.param(Conv2dSame(3, 6, 3), "conv+bn", "Conv2dSame", id="padding as in TensorFlow"),
+    pytest.param(Reversed(3, 6, 3), "conv", "Reversed", id="a convolution with another function"),
+    pytest.param(Clipped(3), "first-bn", "Clipped", id="a clipped BatchNorm"),
+    pytest.param(BatchNormAct2dOfOneself(3), "bn", "BatchNormAct2dOfOneself", id="an own fused BatchNorm"),
+    pytest.param(nn.BatchNorm2d(3, affine=False), "bn", "affine=False", id="BatchNorm without scale"),
+    pytest.param(weight_norm(), "conv", "Conv2d computes its weights", id="weight normalization"),
+]
+
+
+@pytest.mark.parametrize(("layer", "sharing", "what"), REFUSED)
+def test_a_layer_with_a_function_of_its_own_is_refused_by_its_name(layer: nn.Module, sharing: str, what: str) -> None:
+    with pytest.raises(SettingsError, match="cannot replace '0'") as raised:
+        HyperNetwork(network(layer), N, sharing)
+    assert f"sharing '{sharing}'" in str(raised.value)
+    assert what in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_linear_layer_with_a_function_of_its_own_is_refused() -> None:
+    with pytest.raises(SettingsError, match="cannot replace '1': a Doubled computes something else than a Linear"):
+        HyperNetwork(nn.Sequential(nn.Flatten(), Doubled(4, 3), nn.Linear(3, 2)), N, "all")
+
+
+def test_the_refusal_names_the_strategies_that_leave_the_layer_out() -> None:
+    model = network(StdConv2d(3, 6, 3), nn.BatchNorm2d(6))
+    assert working_strategies(model) == ("first-bn", "bn")
+    with pytest.raises(SettingsError, match=r"strategies that work here: first-bn, bn$"):
+        HyperNetwork(model, N, "conv+bn")
+
+
+@pytest.mark.parametrize("sharing", ["first-bn", "bn"])
+def test_such_a_layer_is_no_trouble_to_a_strategy_that_leaves_it_out(sharing: str) -> None:
+    model, x = network(StdConv2d(3, 6, 3), nn.BatchNorm2d(6)), randn(BATCH, 3, 8, 8)
+    expected = model(x)
+    torch.testing.assert_close(HyperNetwork(model, N, sharing)(x, randn(N)), expected, rtol=1e-4, atol=1e-5)
+
+
+class Named(nn.Conv2d):
+    """A name only."""
+
+
+def test_a_subclass_without_a_function_of_its_own_is_replaced() -> None:
+    hyper = HyperNetwork(network(Named(3, 6, 3)), N, "conv")
+    assert isinstance(hyper.model.get_submodule("0"), HyperLayer)
+    assert type(hyper.plain(randn(N)).get_submodule("0")) is Named
+
+
+class Attentive(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Conv2d(3, 8, 4, stride=4)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.hidden = nn.Linear(8, 8)
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.embed(x).flatten(2).transpose(1, 2)
+        tokens = tokens + self.attention(tokens, tokens, tokens)[0]
+        return self.head(F.relu(self.hidden(tokens)).mean(dim=1))
+
+
+def test_the_output_projection_of_attention_is_left_out() -> None:
+    model, x = Attentive(), randn(BATCH, 3, 8, 8)
+    assert layers_to_replace(model, "all") == ["embed", "hidden"]
+    torch.testing.assert_close(HyperNetwork(model, N, "all")(x, randn(BATCH, N)), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_network_that_ends_in_a_convolution_has_no_last_linear_layer() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 6, 3), nn.Conv2d(6, 2, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    assert layers_to_replace(model, "all") == layers_to_replace(model, "conv") == ["0", "1"]
