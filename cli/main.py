@@ -11,8 +11,10 @@ from hba.errors import HbaError
 from .apply import apply
 from .evaluate import evaluate
 from .import_schedule import import_schedule
+from .models import models
 from .operations import operations
 from .policies import policies
+from .presets import presets
 from .search import search
 from .show import show
 
@@ -43,5 +45,5 @@ def main() -> None:
     """Search a data-augmentation schedule for your images, see it, check that it helps, and use it elsewhere."""
 
 
-for command in (search, evaluate, show, apply, operations, policies, import_schedule):
+for command in (search, evaluate, show, apply, models, operations, policies, presets, import_schedule):
     main.add_command(command)

@@ -1,0 +1,25 @@
+"""hba models: the networks as a table."""
+
+from test_options import run
+
+from hba.models import MODELS
+
+
+def rows() -> dict[str, list[str]]:
+    result = run("models")
+    assert (result.exit_code, result.stderr) == (0, ""), repr(result.exception) + result.stderr
+    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in result.stdout.splitlines()]
+    return {row[0]: row[1:] for row in cells if len(row) > 1 and row[0]}
+
+
+def test_every_named_network_has_a_row_with_counts_and_shapes() -> None:
+    table = rows()
+    assert list(table) == list(MODELS)
+    assert table["wrn-10-1"] == ["0.08 M", "-", "2x3x32x32", "2x10", "any"]
+    assert table["resnet-18"] == ["11.69 M", "11.7 M, torchvision", "2x3x224x224", "2x1000", "any"]
+    assert table["alexnet"][-1] == "first-conv, conv,"
+
+
+def test_the_names_that_follow_a_pattern_are_told() -> None:
+    text = run("models").stdout
+    assert "wrn-<depth>-<width>, shake-shake-26-2x<width>d, pyramidnet-<depth>-<alpha>, and timm:<name>" in text
