@@ -29,6 +29,7 @@ BASELINES: Mapping[str, Baseline] = MappingProxyType(
         "cifar10": Baseline(flip=True, crop_padding=4, cutout_size=16),
         "cifar100": Baseline(flip=True, crop_padding=4, cutout_size=16),
         "svhn": Baseline(cutout_size=20),
+        "svhn-full": Baseline(cutout_size=20),
         "fashionmnist": Baseline(flip=True, crop_padding=4),
     }
 )

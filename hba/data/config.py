@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 import pydantic
 from pydantic import Field
 
+from hba.data.classes import shipped_class_lists
 from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.errors import SettingsError
 from hba.validation import first_problem
@@ -56,7 +57,13 @@ class DataConfig(pydantic.BaseModel):
 
 
 def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with a data folder by its absolute path, so that it is found from anywhere; a name stays."""
-    data = settings.get("data")
-    is_folder = isinstance(data, Path) or (isinstance(data, str) and data not in DATASET_NAMES and Path(data).is_dir())
-    return {**settings, "data": str(Path(str(data)).resolve())} if is_folder else dict(settings)
+    """The settings with a data folder and a file of classes by absolute path, so that they are found from anywhere;
+    a name stays.
+    """
+    resolved = dict(settings)
+    data, classes = settings.get("data"), settings.get("classes")
+    if isinstance(data, Path) or (isinstance(data, str) and data not in DATASET_NAMES and Path(data).is_dir()):
+        resolved["data"] = str(Path(data).resolve())
+    if isinstance(classes, Path) or (isinstance(classes, str) and classes not in shipped_class_lists()):
+        resolved["classes"] = str(Path(classes).resolve())
+    return resolved

@@ -3,9 +3,9 @@
 import contextlib
 import functools
 import struct
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
-from hba.data.images import LabelledImages, OnRead, Source
+from hba.data.images import LabelledImages, OnRead, Source, of_classes
 from hba.errors import DataError
 
 N_READERS = 8
@@ -31,6 +31,10 @@ class FilePool:
     paths: tuple[Path, ...]
     labels: np.ndarray
     skip_broken: bool
+
+    def restricted(self, keep: Sequence[int]) -> "FilePool":
+        chosen, labels = of_classes(self.labels, keep)
+        return replace(self, paths=tuple(self.paths[index] for index in chosen), labels=labels)
 
     def read(self, indices: np.ndarray, image_size: int, on_read: OnRead | None = None) -> LabelledImages:
         paths = [self.paths[index] for index in indices]
@@ -66,9 +70,7 @@ def folder_source(folder: Path, skip_broken: bool = False) -> Source:
         raise DataError(f"no such folder: {folder}")
     split_layout = (folder / "train").is_dir() and bool(_subfolders(folder / "train"))
     train_folder = folder / "train" if split_layout else folder
-    class_names = tuple(path.name for path in _subfolders(train_folder))
-    if not class_names:
-        raise DataError(f"{train_folder} has no classes: it must hold one sub-folder of images for each class")
+    class_names = _class_names(train_folder)
     if split_layout:
         _check_siblings(folder, class_names)
     pool = partial(_pool, class_names=class_names, skip_broken=skip_broken)
@@ -83,6 +85,24 @@ def folder_source(folder: Path, skip_broken: bool = False) -> Source:
         val=pool(folder / "val") if has("val") else None,
         test=partial(pool, folder / "test") if has("test") else None,
     )
+
+
+def imagenet_source(root: Path, skip_broken: bool = False) -> Source:
+    """ILSVRC 2012: root/imagenet/train/<wnid>/*.JPEG, and root/imagenet/val/<wnid>/*.JPEG as the test pool.
+
+    Its validation images are what the literature reports errors on, so no search may see them; a search takes its own
+    out of train/. The labels of ILSVRC's test images were never published.
+    """
+    folder = root / "imagenet"
+    for part in ("train", "val"):
+        if not (folder / part).is_dir():
+            raise DataError(
+                f"imagenet is not in {root}: {folder / part} must hold one sub-folder of images for each class; give "
+                "its place with --data-root (it cannot be downloaded)"
+            )
+    class_names = _class_names(folder / "train")
+    pool = partial(_pool, class_names=class_names, skip_broken=skip_broken)
+    return Source("imagenet", class_names, train=pool(folder / "train"), test=partial(pool, folder / "val"))
 
 
 def read_image(path: Path, image_size: int) -> Tensor:
@@ -117,6 +137,13 @@ def _to_8_bits(image: Image.Image) -> Image.Image:
     if image.mode == "F":
         highest = next((limit for limit in (1.0, 255.0) if levels.max() <= limit), 65535.0)
     return Image.fromarray((levels * (255 / highest)).round().clip(0, 255).astype(np.uint8))
+
+
+def _class_names(folder: Path) -> tuple[str, ...]:
+    names = tuple(path.name for path in _subfolders(folder))
+    if not names:
+        raise DataError(f"{folder} has no classes: it must hold one sub-folder of images for each class")
+    return names
 
 
 def _subfolders(folder: Path) -> list[Path]:

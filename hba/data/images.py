@@ -1,7 +1,7 @@
 """Labelled images in memory, and pools of them that are read only as far as asked."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -66,9 +66,22 @@ class Pool(Protocol):
     @property
     def labels(self) -> np.ndarray: ...
 
+    def restricted(self, keep: Sequence[int]) -> "Pool":
+        """Only the images with these labels, which are renumbered in the given order."""
+        ...
+
     def read(self, indices: np.ndarray, image_size: int, on_read: OnRead | None = None) -> LabelledImages:
         """The images at these indices, resized to image_size x image_size."""
         ...
+
+
+def of_classes(labels: np.ndarray, keep: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Where the labels are one of `keep`, and which one of them each is, counted from 0."""
+    number = np.full(max(labels.max(initial=0), *keep) + 1, -1)
+    number[list(keep)] = np.arange(len(keep))
+    renumbered = number[labels]
+    chosen = np.flatnonzero(renumbered >= 0)
+    return chosen, renumbered[chosen]
 
 
 @dataclass(frozen=True)
@@ -77,6 +90,10 @@ class ArrayPool:
 
     images: Tensor
     labels: np.ndarray
+
+    def restricted(self, keep: Sequence[int]) -> "ArrayPool":
+        chosen, labels = of_classes(self.labels, keep)
+        return ArrayPool(self.images[torch.from_numpy(chosen)], labels)
 
     def read(self, indices: np.ndarray, image_size: int, on_read: OnRead | None = None) -> LabelledImages:
         images = self.images[torch.from_numpy(indices)]

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from hba.data.classes import keep_classes
 from hba.data.config import DataConfig
 from hba.data.folder import folder_source
 from hba.data.images import LabelledImages, OnRead, Pool, Source
@@ -41,9 +42,14 @@ class EvaluationData:
 
 
 def find_source(config: DataConfig) -> Source:
-    """The named dataset or the folder; DataError where there is none."""
+    """The named dataset or the folder, with the classes asked for; DataError where there is none."""
+    source = _whole_source(config)
+    return source if config.classes is None else keep_classes(source, config.classes)
+
+
+def _whole_source(config: DataConfig) -> Source:
     if config.data in DATASET_NAMES:
-        return named_source(config.data, Path(config.data_root), config.download)
+        return named_source(config.data, Path(config.data_root), config.download, config.skip_broken)
     folder = Path(config.data)
     if not folder.exists():
         raise DataError(f"no such folder or dataset: {config.data}; datasets: {', '.join(DATASET_NAMES)}")

@@ -1,6 +1,6 @@
-"""Datasets by name: digits from scikit-learn, and torchvision's CIFAR-10, CIFAR-100, SVHN and FashionMNIST."""
+"""Datasets by name: digits from scikit-learn, torchvision's CIFAR-10, CIFAR-100, SVHN and FashionMNIST, ImageNet."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from hba.data.folder import imagenet_source
 from hba.data.images import ArrayPool, Source
 from hba.errors import DataError
 
@@ -32,12 +34,16 @@ def digits_source() -> Source:
     )
 
 
-def _torchvision_source(name: str, open_part: Callable[..., Any], root: Path, download: bool) -> Source:
-    """A torchvision dataset; open_part(root, train, download) opens one part, and the test part only when asked."""
+Open = Callable[[str, bool, bool], Sequence[Any]]
+"""From (root, is it the training part, download) to torchvision's datasets that make up that part."""
+
+
+def _torchvision_source(name: str, open_part: Open, root: Path, download: bool) -> Source:
+    """A torchvision dataset. The test part is opened only when asked for."""
 
     def part(train: bool) -> tuple[ArrayPool, tuple[str, ...]]:
         try:
-            dataset = open_part(root=str(root), train=train, download=download)
+            datasets = open_part(str(root), train, download)
         except RuntimeError as error:
             reason = str(error).splitlines()[0]
             raise DataError(
@@ -45,55 +51,64 @@ def _torchvision_source(name: str, open_part: Callable[..., Any], root: Path, do
             ) from None
         except OSError as error:
             raise DataError(f"{name} cannot be read from or downloaded to {root}: {error}") from None
-        return _pool(dataset)
+        return _pool(datasets)
 
     pool, class_names = part(True)
     return Source(name, class_names, train=pool, test=lambda: part(False)[0])
 
 
-def _pool(dataset: Any) -> tuple[ArrayPool, tuple[str, ...]]:
-    images = torch.as_tensor(dataset.data)
+def _pool(datasets: Sequence[Any]) -> tuple[ArrayPool, tuple[str, ...]]:
+    """The images of all datasets, one after the other, and the class names of the first."""
+    images = torch.cat([_channels_first(torch.as_tensor(dataset.data)) for dataset in datasets])
+    labels = np.concatenate(
+        [np.asarray(dataset.targets if hasattr(dataset, "targets") else dataset.labels) for dataset in datasets]
+    ).astype(np.int64)
+    class_names = getattr(datasets[0], "classes", None) or (str(label) for label in range(labels.max() + 1))
+    return ArrayPool(images, labels), tuple(class_names)
+
+
+def _channels_first(images: Tensor) -> Tensor:
     if images.ndim == 3:
-        images = images[:, None]
-    elif images.shape[-1] == 3:
-        images = images.permute(0, 3, 1, 2)
-    labels = np.asarray(dataset.targets if hasattr(dataset, "targets") else dataset.labels, dtype=np.int64)
-    class_names = tuple(getattr(dataset, "classes", None) or (str(label) for label in range(labels.max() + 1)))
-    return ArrayPool(images.contiguous(), labels), class_names
+        return images[:, None]
+    return images.permute(0, 3, 1, 2) if images.shape[-1] == 3 else images
 
 
-def _open_svhn(root: str, train: bool, download: bool) -> Any:
+def _open_svhn(train_splits: Sequence[str], root: str, train: bool, download: bool) -> Sequence[Any]:
     from torchvision.datasets import SVHN
 
-    return SVHN(root, split="train" if train else "test", download=download)
+    return [SVHN(root, split=split, download=download) for split in (train_splits if train else ("test",))]
 
 
-def _open(dataset_name: str, root: str, train: bool, download: bool) -> Any:
+def _open(dataset_name: str, root: str, train: bool, download: bool) -> Sequence[Any]:
     import torchvision.datasets
 
-    return getattr(torchvision.datasets, dataset_name)(root, train=train, download=download)
+    return [getattr(torchvision.datasets, dataset_name)(root, train=train, download=download)]
 
 
-_TORCHVISION: Mapping[str, tuple[Callable[..., Any], int]] = MappingProxyType(
+_TORCHVISION: Mapping[str, tuple[Open, int]] = MappingProxyType(
     {
         "cifar10": (partial(_open, "CIFAR10"), 32),
         "cifar100": (partial(_open, "CIFAR100"), 32),
-        "svhn": (_open_svhn, 32),
+        "svhn": (partial(_open_svhn, ("train",)), 32),
+        "svhn-full": (partial(_open_svhn, ("train", "extra")), 32),
         "fashionmnist": (partial(_open, "FashionMNIST"), 28),
     }
 )
+"""svhn is the core set of 73,257 training images, svhn-full has the 531,131 extra ones too."""
 
 NATIVE_IMAGE_SIZES: Mapping[str, int] = MappingProxyType(
-    {"digits": DIGITS_IMAGE_SIZE, **{name: size for name, (_, size) in _TORCHVISION.items()}}
+    {"digits": DIGITS_IMAGE_SIZE, **{name: size for name, (_, size) in _TORCHVISION.items()}, "imagenet": 224}
 )
 """Side in pixels of each dataset's images, to which digits are enlarged."""
 
 DATASET_NAMES = tuple(NATIVE_IMAGE_SIZES)
 
 
-def named_source(name: str, root: Path, download: bool) -> Source:
-    """The dataset of that exact name; root holds torchvision's files."""
+def named_source(name: str, root: Path, download: bool, skip_broken: bool = False) -> Source:
+    """The dataset of that exact name; root holds torchvision's files, and ImageNet's folder."""
     if name == "digits":
         return digits_source()
+    if name == "imagenet":
+        return imagenet_source(root, skip_broken)
     open_part, _ = _TORCHVISION[name]
     return _torchvision_source(name, open_part, root, download)

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 import torchvision.datasets
+from PIL import Image
 from scipy.io import savemat  # type: ignore[import-untyped]
 
 from hba.data import DATASET_NAMES, load_evaluation_data, load_search_data
+from hba.data.baseline import BASELINES
 from hba.data.config import DataConfig
 from hba.data.named import NATIVE_IMAGE_SIZES, named_source
 from hba.errors import DataError
@@ -29,7 +31,7 @@ def pixels_of(n: int, *shape: int) -> np.ndarray:
 
 
 def test_the_names_are_the_documented_ones() -> None:
-    assert sorted(DATASET_NAMES) == ["cifar10", "cifar100", "digits", "fashionmnist", "svhn"]
+    assert sorted(DATASET_NAMES) == ["cifar10", "cifar100", "digits", "fashionmnist", "imagenet", "svhn", "svhn-full"]
 
 
 # Digits.
@@ -181,10 +183,71 @@ def test_a_search_does_not_need_the_test_file_and_an_evaluation_says_that_it_lac
     assert (len(evaluation.train), len(evaluation.test)) == (N_TRAIN, N_TEST)
 
 
+@pytest.mark.usefixtures("any_file_is_whole")
+def test_the_full_svhn_is_the_core_set_and_behind_it_the_extra_one(tmp_path: Path) -> None:
+    train, extra = pixels_of(N_TRAIN, 32, 32, 3), pixels_of(90, 32, 32, 3)
+    write_svhn(tmp_path, "train", train, labels_of(N_TRAIN))
+    with pytest.raises(DataError, match="svhn-full is not in"):
+        named_source("svhn-full", tmp_path, False)
+    write_svhn(tmp_path, "extra", extra, labels_of(90)[::-1])
+    write_svhn(tmp_path, "test", pixels_of(N_TEST, 32, 32, 3), labels_of(N_TEST))
+    source = named_source("svhn-full", tmp_path, False)
+    data = source.train.read(np.arange(N_TRAIN + 90), 32)
+    assert np.array_equal(data.images.permute(0, 2, 3, 1), np.concatenate([train, extra]))
+    assert data.labels.tolist() == [*labels_of(N_TRAIN), *labels_of(90)[::-1]]
+    assert source.class_names == tuple("0123456789")
+    assert source.test is not None
+    assert len(source.test().labels) == N_TEST
+    assert len(named_source("svhn", tmp_path, False).train.labels) == N_TRAIN
+    assert BASELINES["svhn-full"] == BASELINES["svhn"]
+
+
+# ImageNet: a folder per class, of which val/ is what errors are reported on.
+
+
+def write_imagenet(root: Path, parts: tuple[str, ...] = ("train", "val")) -> None:
+    for part in parts:
+        for label, wnid in enumerate(("n01440764", "n01443537", "n01484850")):
+            (root / "imagenet" / part / wnid).mkdir(parents=True)
+            for index in range(8 if part == "train" else 3):
+                image = Image.new("RGB", (30, 20), (80 * label, 0, 255 if part == "train" else 0))
+                image.save(root / "imagenet" / part / wnid / f"{wnid}_{index}.JPEG")
+
+
+def test_imagenet_is_searched_on_its_training_folder_and_tested_on_its_validation_folder(tmp_path: Path) -> None:
+    write_imagenet(tmp_path)
+    config = DataConfig(data="imagenet", data_root=str(tmp_path), image_size=16)
+    search, evaluation = load_search_data(config), load_evaluation_data(config)
+    assert search.name == evaluation.name == "imagenet"
+    assert search.class_names == ("n01440764", "n01443537", "n01484850")
+    assert (len(search.train), len(search.val)) == (19, 5)
+    for images in (search.train.images, search.val.images, evaluation.train.images):
+        assert int(images[:, 2].min()) > 200
+    assert len(evaluation.test) == 9
+    assert NATIVE_IMAGE_SIZES["imagenet"] == 224
+
+
+def test_a_search_does_not_look_into_the_validation_folder_of_imagenet(tmp_path: Path) -> None:
+    write_imagenet(tmp_path)
+    (tmp_path / "imagenet" / "val" / "another class").mkdir()
+    config = DataConfig(data="imagenet", data_root=str(tmp_path), image_size=16)
+    assert len(load_search_data(config).train) == 19
+    with pytest.raises(DataError, match="another class"):
+        load_evaluation_data(config)
+
+
 # What is refused.
 
 
-@pytest.mark.parametrize("name", ["cifar10", "cifar100", "svhn", "fashionmnist"])
+@pytest.mark.parametrize("parts", [(), ("train",), ("val",)])
+def test_an_imagenet_that_is_not_there_is_one_line(parts: tuple[str, ...], tmp_path: Path) -> None:
+    write_imagenet(tmp_path, parts)
+    with pytest.raises(DataError, match=r"imagenet is not in .*--data-root \(it cannot be downloaded\)$") as raised:
+        load_search_data(DataConfig(data="imagenet", data_root=str(tmp_path), download=True))
+    assert len(str(raised.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "svhn", "svhn-full", "fashionmnist"])
 def test_missing_files_are_reported_in_one_line_that_says_what_to_do(name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as raised:
         load_search_data(DataConfig(data=name, data_root=str(tmp_path)))

@@ -127,6 +127,38 @@ def test_every_part_has_the_classes_in_their_shares_to_within_one_image(
         assert np.abs(counts_in(source, part) - len(part) * shares).max() <= 1
 
 
+CIFAR10 = [5_000] * 10
+SVHN = [4_948, 13_861, 10_585, 8_497, 7_458, 6_882, 5_727, 5_595, 5_045, 4_659]
+IMAGENET_120 = [1_300] * 90 + [732, 755, 891, 908, 936, 969, 1_005, 1_029, 1_053, 1_062] * 3
+
+
+@pytest.mark.parametrize(
+    ("counts", "train_size"), [(CIFAR10, 4_000), (SVHN, 4_000), (IMAGENET_120, 6_000)], ids=["cifar10", "svhn", "120"]
+)
+def test_the_papers_sizes_10000_for_validation_first_then_the_reduced_training_set(
+    counts: list[int], train_size: int
+) -> None:
+    source = source_of(counts, own_test=True)
+    splits = split(source, train_size, 10_000, 0)
+    assert (len(splits.train), len(splits.val)) == (train_size, 10_000)
+    assert not set(splits.train) & set(splits.val)
+    for part in (splits.train, splits.val):
+        assert np.abs(counts_in(source, part) - len(part) * np.array(counts) / sum(counts)).max() <= 1
+    for other_size in (None, train_size // 2, train_size + 1):
+        assert np.array_equal(split(source, other_size, 10_000, 0).val, splits.val)
+    rest = np.setdiff1d(splits.available, splits.val)
+    assert np.array_equal(splits.train, take_training(source, rest, train_size, 0))
+
+
+@EXAMPLES
+@given(sources_with_sizes(), SEEDS)
+def test_the_validation_set_does_not_depend_on_the_training_size(case: tuple[Source, int, int], seed: int) -> None:
+    source, train_size, val_size = case
+    n_classes = len(source.class_names)
+    for other in (None, n_classes, train_size):
+        assert np.array_equal(split(source, other, val_size, seed).val, split(source, None, val_size, seed).val)
+
+
 def test_one_large_class_among_many_small_ones_keeps_its_share() -> None:
     # A tenth of 10,000 and of 30 times 10 images: exactly 1,000 and 1 each is possible.
     source = source_of([10_000] + [10] * 30, own_test=True)
