@@ -199,7 +199,7 @@ def _values_of(preset: str, presets: Mapping[str, Mapping[str, Any]], data: Any)
 
 
 _OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate", "learning_rate_schedule", "weight_decay")
-_OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken")
+_OF_IMAGES = ("image_size", "classes", "split_seed", "data_root", "skip_broken")
 _OF_BASELINE = ("baseline_like", "flip", "crop_padding", "cutout_size")
 INHERITED = (*_OF_TRAINING, *_OF_IMAGES, *_OF_BASELINE)
 """Settings that an evaluation takes from the search of its schedule unless it is told otherwise."""
