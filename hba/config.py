@@ -47,6 +47,8 @@ def _known_device(name: str) -> str:
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Color = Annotated[tuple[float, ...], BeforeValidator(words), AfterValidator(checked_color)]
+STORED_PER_SIDE = 8 / 7
+"""256 pixels for a network that takes 224."""
 ModelName = Annotated[str, AfterValidator(_known_model)]
 
 
@@ -73,6 +75,13 @@ class _TrainingConfig(DataConfig):
     """Pixels of padding before a random crop; by dataset, 0 (off) for a folder."""
     cutout_size: Annotated[int, Field(ge=0)] | None = None
     """Side in pixels of the baseline's Cutout; by dataset, 0 (off) for a folder."""
+    random_resized_crop: bool | None = None
+    """Cut out boxes of random size and shape, of images that are stored 8/7 as large as the network takes them; by
+    dataset, off for a folder."""
+    color_jitter: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Largest random change of brightness, contrast and saturation; by dataset, 0 (off) for a folder."""
+    pca_jitter: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """Standard deviation of random noise along the principal components of colour; by dataset, 0 (off) for a folder."""
     device: Annotated[str, AfterValidator(_known_device)] = "auto"
     """cpu, cuda, cuda:1, ...; auto takes a GPU where there is one."""
 
@@ -80,11 +89,13 @@ class _TrainingConfig(DataConfig):
         """The dataset's baseline augmentation, with what is set here in its place."""
         dataset = self.baseline_like or self.data
         own = BASELINES.get(dataset, Baseline()).scaled(self.side / NATIVE_IMAGE_SIZES.get(dataset, self.side))
-        return Baseline(
-            own.flip if self.flip is None else self.flip,
-            own.crop_padding if self.crop_padding is None else self.crop_padding,
-            own.cutout_size if self.cutout_size is None else self.cutout_size,
-        )
+        set_here = {field.name: getattr(self, field.name) for field in dataclasses.fields(Baseline)}
+        return dataclasses.replace(own, **{name: value for name, value in set_here.items() if value is not None})
+
+    @property
+    def stored_size(self) -> int:
+        """As large as the network takes images, but larger where a random resized crop cuts out parts of them."""
+        return round(self.side * STORED_PER_SIDE) if self.baseline().random_resized_crop else self.side
 
 
 class SearchConfig(_TrainingConfig):
@@ -200,7 +211,7 @@ def _values_of(preset: str, presets: Mapping[str, Mapping[str, Any]], data: Any)
 
 _OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate", "learning_rate_schedule", "weight_decay")
 _OF_IMAGES = ("image_size", "classes", "split_seed", "data_root", "skip_broken")
-_OF_BASELINE = ("baseline_like", "flip", "crop_padding", "cutout_size")
+_OF_BASELINE = ("baseline_like", *(field.name for field in dataclasses.fields(Baseline)))
 INHERITED = (*_OF_TRAINING, *_OF_IMAGES, *_OF_BASELINE)
 """Settings that an evaluation takes from the search of its schedule unless it is told otherwise."""
 

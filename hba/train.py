@@ -55,7 +55,7 @@ def train(
         weight_decay=config.weight_decay,
         total_steps=total_steps,
     )
-    preprocessing = Preprocessing(Standardize.of(data.train), config.baseline())
+    preprocessing = Preprocessing(Standardize.of(data.train), config.baseline(), config.side)
     stretched = None if schedule is None else schedule.stretched(config.epochs)
     network.train()
     for epoch in range(config.epochs):

@@ -1,7 +1,7 @@
 """The baseline augmentation of a dataset, and Cutout: what every training does behind the policy (paper, 4.2)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import torch
@@ -13,15 +13,25 @@ from hba.operations import OPERATIONS
 
 @dataclass(frozen=True)
 class Baseline:
-    """Standardisation, then random horizontal flip, random crop and Cutout; sizes in pixels, 0 is off."""
+    """What is drawn anew for each image behind the policy; sizes in pixels; False and 0 are off.
+
+    Before standardisation: random resized crop, colour jitter, PCA jitter. After it: flip, random crop, Cutout.
+    color_jitter: largest change of the factors of brightness, contrast and saturation from 1. pca_jitter: standard
+    deviation of AlexNet's noise along the principal components of colour.
+    """
 
     flip: bool = False
     crop_padding: int = 0
     cutout_size: int = 0
+    random_resized_crop: bool = False
+    color_jitter: float = 0.0
+    pca_jitter: float = 0.0
 
     def scaled(self, factor: float) -> "Baseline":
         """For images whose side is `factor` times as long."""
-        return Baseline(self.flip, round(self.crop_padding * factor), round(self.cutout_size * factor))
+        return replace(
+            self, crop_padding=round(self.crop_padding * factor), cutout_size=round(self.cutout_size * factor)
+        )
 
 
 BASELINES: Mapping[str, Baseline] = MappingProxyType(
@@ -31,6 +41,7 @@ BASELINES: Mapping[str, Baseline] = MappingProxyType(
         "svhn": Baseline(cutout_size=20),
         "svhn-full": Baseline(cutout_size=20),
         "fashionmnist": Baseline(flip=True, crop_padding=4),
+        "imagenet": Baseline(flip=True, random_resized_crop=True, color_jitter=0.4, pca_jitter=0.1),
     }
 )
 """By dataset, at its own image size; scaled with the images. All others are standardised only, because a flip or crop

@@ -52,8 +52,13 @@ class DataConfig(pydantic.BaseModel):
 
     @property
     def side(self) -> int:
-        """The size in pixels that images are resized to."""
+        """The size in pixels of a network's input."""
         return self.image_size or NATIVE_IMAGE_SIZES.get(self.data, FOLDER_IMAGE_SIZE)
+
+    @property
+    def stored_size(self) -> int:
+        """The size in pixels that images are read with, and that a policy is applied at."""
+        return self.side
 
 
 def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> Searc
     """Training and validation images. The test split's files are not opened."""
     source = find_source(config)
     splits = split(source, config.train_size, config.val_size, config.split_seed)
-    read = _Reader(config.side, on_read, total=len(splits.train) + len(splits.val))
+    read = _Reader(config.stored_size, on_read, total=len(splits.train) + len(splits.val))
     train = read(source.train, splits.train)
     val = read(source.val or source.train, splits.val)
     return SearchData(source.name, source.class_names, train, val)
@@ -73,7 +73,7 @@ def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> E
     train_indices = take_training(source, splits.available, config.train_size, config.split_seed)
     test_pool = source.train if source.test is None else source.test()
     test_indices = np.arange(len(test_pool.labels)) if splits.test is None else splits.test
-    read = _Reader(config.side, on_read, total=len(train_indices) + len(test_indices))
+    read = _Reader(config.stored_size, on_read, total=len(train_indices) + len(test_indices))
     return EvaluationData(
         source.name, source.class_names, read(source.train, train_indices), read(test_pool, test_indices)
     )

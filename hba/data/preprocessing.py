@@ -7,19 +7,37 @@ from torch import Tensor
 
 from hba.data.baseline import Baseline, augment
 from hba.data.batches import Standardize
+from hba.data.photometric import color_jitter, pca_jitter
+from hba.data.resized_crop import center_crop, random_resized_crop
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What stands between the policy and the network: standardisation and the dataset's baseline augmentation."""
+    """What stands between the policy and the network: standardisation and the dataset's baseline augmentation.
+
+    image_size: side of the network's input in pixels, which a random resized crop makes of larger images; otherwise
+    images keep the size that they have.
+    """
 
     standardize: Standardize
     baseline: Baseline
+    image_size: int
 
     def train(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Images (B, C, H, W) in [0, 1], behind the policy, each baseline-augmented on its own draw (paper, 4.2)."""
+        """Images (B, C, H, W) in [0, 1], behind the policy, each baseline-augmented on its own draw (paper, 4.2).
+
+        Flips come behind the jitters, which do not care.
+        """
+        if self.baseline.random_resized_crop:
+            images = random_resized_crop(images, self.image_size, generator)
+        if self.baseline.color_jitter:
+            images = color_jitter(images, self.baseline.color_jitter, generator)
+        if self.baseline.pca_jitter:
+            images = pca_jitter(images, self.baseline.pca_jitter, generator)
         return augment(self.standardize(images), self.baseline, generator)
 
     def measure(self, images: Tensor) -> Tensor:
         """Images (B, C, H, W) in [0, 1] that are not augmented: those of validation and test."""
+        if self.baseline.random_resized_crop:
+            images = center_crop(images, self.image_size)
         return self.standardize(images)

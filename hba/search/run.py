@@ -156,7 +156,7 @@ class _Search:
             "search space": hashlib.sha256(json.dumps(space_entry(space)).encode()).hexdigest()[:16],
         }
         fill = fill_for(data.train.images[:1].float(), self.fill)
-        preprocessing = Preprocessing(Standardize.of(data.train), config.baseline())
+        preprocessing = Preprocessing(Standardize.of(data.train), config.baseline(), config.side)
         self.problem = Problem(config, space, preprocessing, fill, data.val)
         self.algorithm = ALGORITHMS[config.algorithm]
         networks = (

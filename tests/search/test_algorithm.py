@@ -23,7 +23,7 @@ from hba.space import SearchSpace
 
 def make(**settings: object) -> tuple[Problem, GradientState]:
     config, data, space = small_config(**settings), small_data(), SearchSpace()
-    preprocessing = Preprocessing(Standardize.of(data.train), Baseline())
+    preprocessing = Preprocessing(Standardize.of(data.train), Baseline(), config.side)
     problem = Problem(config, space, preprocessing, torch.full((3,), 0.5), data.val)
     return problem, initial_state(config, space, lambda _: build_model(config.model, 2, seed=0), data)
 
