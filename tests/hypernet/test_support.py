@@ -87,9 +87,20 @@ class Clipped(nn.BatchNorm2d):
         return super().forward(x).clamp(max=1)
 
 
-class BatchNormAct2dOfOneself(nn.BatchNorm2d):
+class ActsBefore(nn.BatchNorm2d):
+    """Has the parts of timm's BatchNormAct2d, but uses them otherwise."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels)
+        self.drop, self.act = nn.Identity(), nn.ReLU()
+
     def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x).relu()
+        return super().forward(self.act(self.drop(x)))
+
+
+class FusedTwice(BatchNormAct2d):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(super().forward(x))
 
 
 class Doubled(nn.Linear):
@@ -112,7 +123,8 @@ REFUSED = [
     pytest.param(Conv2dSame(3, 6, 3), "conv+bn", "Conv2dSame", id="padding as in TensorFlow"),
     pytest.param(Reversed(3, 6, 3), "conv", "Reversed", id="a convolution with another function"),
     pytest.param(Clipped(3), "first-bn", "Clipped", id="a clipped BatchNorm"),
-    pytest.param(BatchNormAct2dOfOneself(3), "bn", "BatchNormAct2dOfOneself", id="an own fused BatchNorm"),
+    pytest.param(ActsBefore(3), "bn", "ActsBefore", id="a BatchNorm that acts first"),
+    pytest.param(FusedTwice(3), "bn", "FusedTwice", id="a fused BatchNorm with another function"),
     pytest.param(nn.BatchNorm2d(3, affine=False), "bn", "affine=False", id="BatchNorm without scale"),
     pytest.param(weight_norm(), "conv", "Conv2d computes its weights", id="weight normalization"),
 ]
@@ -146,14 +158,21 @@ def test_such_a_layer_is_no_trouble_to_a_strategy_that_leaves_it_out(sharing: st
     torch.testing.assert_close(HyperNetwork(model, N, sharing)(x, randn(N)), expected, rtol=1e-4, atol=1e-5)
 
 
-class Named(nn.Conv2d):
+class NamedConv(nn.Conv2d):
+    """A name only."""
+
+
+class NamedFused(BatchNormAct2d):
     """A name only."""
 
 
 def test_a_subclass_without_a_function_of_its_own_is_replaced() -> None:
-    hyper = HyperNetwork(network(Named(3, 6, 3)), N, "conv")
-    assert isinstance(hyper.model.get_submodule("0"), HyperLayer)
-    assert type(hyper.plain(randn(N)).get_submodule("0")) is Named
+    model, x = network(NamedConv(3, 6, 3), NamedFused(6)).eval(), randn(BATCH, 3, 8, 8)
+    hyper, lam = HyperNetwork(model, N, "conv+bn"), randn(N)
+    assert [name for name, layer in hyper.model.named_modules() if isinstance(layer, HyperLayer)] == ["0", "1"]
+    torch.testing.assert_close(hyper(x, lam), model(x), rtol=1e-4, atol=1e-5)
+    plain = hyper.plain(lam)
+    assert [type(plain.get_submodule(name)) for name in ("0", "1")] == [NamedConv, NamedFused]
 
 
 class Attentive(nn.Module):

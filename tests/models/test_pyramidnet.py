@@ -78,11 +78,12 @@ def test_at_test_the_factor_is_the_probability_and_the_mean_of_many_draws(p: flo
 
 def test_half_precision_keeps_its_type_and_the_rate_of_open_gates() -> None:
     torch.manual_seed(0)
-    p = 1 - 1 / 180
-    y = ShakeDrop(p).train()(torch.ones(10 * IMAGES, 1, 1, 1, dtype=torch.bfloat16))
+    # The numbers of bfloat16 below 1 lie 1 / 256 apart, too far for this rate.
+    p, many = 1 - 0.0015, 100 * IMAGES
+    y = ShakeDrop(p).train()(torch.ones(many, 1, 1, 1, dtype=torch.bfloat16))
     assert y.dtype == torch.bfloat16
-    closed, expected = int((y != 1).sum()), 10 * IMAGES * (1 - p)
-    assert abs(closed - expected) < 4 * expected**0.5
+    closed, expected = int((y != 1).sum()), many * (1 - p)
+    assert abs(closed - expected) < 5 * expected**0.5
 
 
 @pytest.mark.parametrize(
