@@ -51,6 +51,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     data = load_search_data(SearchConfig.from_preset({}))
+    assert isinstance(data.val, LabelledImages)
     results: dict[str, list[tuple[float, int]]] = {"as they are": [], "shifted": []}
     for seed in range(arguments.seeds):
         planted = replace(data, val=shifted(data.val, arguments.shift, seed))

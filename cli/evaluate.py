@@ -68,8 +68,9 @@ class _Terminal(hba.EvaluationObserver):
     def images_read(self, done: int, total: int) -> None:
         self.bar.images_read(done, total)
 
-    def data_ready(self, train_images: int, test_images: int, n_classes: int, skipped_images: int) -> None:
-        say(data_line({"training": train_images, "test": test_images}, n_classes, skipped_images))
+    def data_ready(self, train_images: int, test_images: int | None, n_classes: int, skipped_images: int) -> None:
+        counts = {"training": train_images} | ({} if test_images is None else {"test": test_images})
+        say(data_line(counts, n_classes, skipped_images))
 
     def started(self, config: EvaluationConfig, n_trainings: int, steps_per_training: int) -> None:
         self.n_trainings = n_trainings

@@ -73,8 +73,11 @@ class EvaluationObserver:
     def images_read(self, done: int, total: int) -> None:
         """So many of the images have been read."""
 
-    def data_ready(self, train_images: int, test_images: int, n_classes: int, skipped_images: int) -> None:
-        """All images are read; so many files could not be, and were left out."""
+    def data_ready(self, train_images: int, test_images: int | None, n_classes: int, skipped_images: int) -> None:
+        """The training images are read; so many files could not be, and were left out.
+
+        test_images: None where only opening their file, after the training, will tell.
+        """
 
     def started(self, config: EvaluationConfig, n_trainings: int, steps_per_training: int) -> None:
         """The first training follows."""
@@ -119,8 +122,7 @@ def evaluate(
         raise RunError(f"{results_path} is there already: choose another --out")
     if not isinstance(data, EvaluationData):
         data = load_evaluation_data(config, observer.images_read)
-    skipped = len(data.train.skipped) + len(data.test.skipped)
-    observer.data_ready(len(data.train), len(data.test), len(data.class_names), skipped)
+    observer.data_ready(len(data.train), data.n_test, len(data.class_names), len(data.train.skipped))
     return _train_all(config, data, entries, results_path, observer)
 
 

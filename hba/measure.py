@@ -1,5 +1,6 @@
 """Loss and error of a network on a whole split."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -8,9 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hba.data.batches import as_floats
-from hba.data.images import LabelledImages
+from hba.data.images import Measurable
 
 MEASURE_BATCH_SIZE = 500
+PIXELS_PER_BATCH = 500 * 64**2
+"""Larger images come in smaller batches, but not in less than 100."""
 
 Function = Callable[[Tensor], Tensor]
 
@@ -24,27 +27,32 @@ class Measured:
 
 
 @torch.no_grad()
-def totals(predict: Function, data: LabelledImages, prepare: Function) -> Tensor:
-    """Sum of the cross entropy in nats, and number of wrong answers: a tensor (2,) on the device.
+def totals(predict: Function, data: Measurable, prepare: Function) -> Tensor:
+    """Sum of the cross entropy in nats, number of wrong answers, number of images: a tensor (3,) on the device.
 
-    predict gives logits for what prepare makes of images in [0, 1].
+    predict gives logits for what prepare makes of images in [0, 1]. Images that cannot be read do not count.
     """
-    sums = torch.zeros(2, device=data.labels.device)
-    for start in range(0, len(data), MEASURE_BATCH_SIZE):
-        labels = data.labels[start : start + MEASURE_BATCH_SIZE]
-        logits = predict(prepare(as_floats(data.images[start : start + MEASURE_BATCH_SIZE])))
-        loss = F.cross_entropy(logits, labels, reduction="sum")
-        sums += torch.stack([loss, (logits.argmax(1) != labels).sum().to(loss)])
+    sums = torch.zeros(3, device=data.device)
+    with contextlib.closing(data.once(_batch_size(data.image_size))) as batches:
+        for images, labels in batches:
+            logits = predict(prepare(as_floats(images)))
+            loss = F.cross_entropy(logits, labels, reduction="sum")
+            wrong = (logits.argmax(1) != labels).sum().to(loss)
+            sums += torch.stack([loss, wrong, torch.full_like(loss, len(labels))])
     return sums
 
 
-def measure(network: nn.Module, predict: Function, data: LabelledImages, prepare: Function) -> Measured:
+def _batch_size(image_size: int) -> int:
+    return min(MEASURE_BATCH_SIZE, max(100, PIXELS_PER_BATCH // image_size**2))
+
+
+def measure(network: nn.Module, predict: Function, data: Measurable, prepare: Function) -> Measured:
     """Mean loss and error; the network runs in eval mode and gets its mode back.
 
     The host waits for the device once, at the end.
     """
     was_training = network.training
     network.eval()
-    loss, wrong = totals(predict, data, prepare).tolist()
+    loss, wrong, count = totals(predict, data, prepare).tolist()
     network.train(was_training)
-    return Measured(loss / len(data), 100 * wrong / len(data))
+    return Measured(loss / count, 100 * wrong / count)

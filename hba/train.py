@@ -1,5 +1,6 @@
 """Policy evaluation: ordinary training of a network with a schedule, or with none."""
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,8 +44,28 @@ def train(
     image goes through the policy, standardisation, the baseline augmentation and Cutout, in this order (paper, 4.2).
     The seed decides weights, batches and draws. Raises DivergedError for a loss that is not finite.
     """
-    device = data.train.images.device
+    device = data.train.device
     network = build_model(config.model, len(data.class_names), derived_seed(seed, "weights")).to(device)
+    preprocessing = Preprocessing(Standardize.of(data.train), config.baseline(), config.side)
+    with contextlib.closing(data.train):
+        _train_all_epochs(network, preprocessing, config, data, schedule, seed, on_step)
+    trained = Trained(network, measure(network, network, data.test, preprocessing.measure))
+    if not math.isfinite(trained.test.loss):
+        raise DivergedError(f"the loss after the last step is not finite; {_remedy(config)}")
+    return trained
+
+
+def _train_all_epochs(
+    network: nn.Module,
+    preprocessing: Preprocessing,
+    config: EvaluationConfig,
+    data: EvaluationData,
+    schedule: Schedule | None,
+    seed: int,
+    on_step: Callable[[], None],
+) -> None:
+    """Everything but the test split."""
+    device = data.train.device
     stream = BatchStream(data.train, config.batch_size, derived_seed(seed, "training batches"))
     generator = generator_for(seed, "augmentation", device)
     total_steps = config.epochs * stream.batches_per_pass
@@ -55,7 +76,6 @@ def train(
         weight_decay=config.weight_decay,
         total_steps=total_steps,
     )
-    preprocessing = Preprocessing(Standardize.of(data.train), config.baseline(), config.side)
     stretched = None if schedule is None else schedule.stretched(config.epochs)
     network.train()
     for epoch in range(config.epochs):
@@ -77,10 +97,6 @@ def train(
             on_step()
         if not losses.isfinite():
             raise DivergedError(f"the loss of epoch {epoch + 1} is not finite; {_remedy(config)}")
-    trained = Trained(network, measure(network, network, data.test, preprocessing.measure))
-    if not math.isfinite(trained.test.loss):
-        raise DivergedError(f"the loss after the last step is not finite; {_remedy(config)}")
-    return trained
 
 
 def _remedy(config: EvaluationConfig) -> str:

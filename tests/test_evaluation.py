@@ -190,7 +190,7 @@ def test_the_guard_stops_an_evaluation_that_looks_at_the_test_split_between_step
             guard.step_done()
             # The third training is on its way.
             if guard.steps == 15:
-                data.test.fingerprint()
+                guard.opened()
 
     with pytest.raises(ReadTooEarly, match="after 15 steps"):
         evaluate(INVERT, data, observer=Look())

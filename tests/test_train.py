@@ -226,7 +226,7 @@ def test_the_network_of_the_last_epoch_is_measured_not_the_best(monkeypatch: pyt
     network = GoodUntilTheLastStep()
     use_network(monkeypatch, network)
     data = tiny_data()
-    test = LabelledImages(data.test.images, torch.zeros(N_TEST, dtype=torch.int64))
+    test = LabelledImages(two_sides(N_TEST, seed=1).images, torch.zeros(N_TEST, dtype=torch.int64))
     result = train(config_with(), EvaluationData(data.name, data.class_names, data.train, test), None, seed=0)
     assert result.network is network
     assert result.test.error_percent == 100
@@ -234,14 +234,14 @@ def test_the_network_of_the_last_epoch_is_measured_not_the_best(monkeypatch: pyt
 
 @pytest.mark.parametrize("schedule", [None, one_operation("Brightness", [[0.5, 0.6]])], ids=["none", "schedule"])
 def test_the_measured_numbers_are_those_of_the_returned_network(schedule: Schedule | None) -> None:
-    data = tiny_data()
+    data, test = tiny_data(), two_sides(N_TEST, seed=1)
     result = train(config_with(epochs=10, learning_rate=0.1), data, schedule, seed=0)
-    pixels = data.train.images.numpy() / 255
+    pixels = two_sides(N_TRAIN, seed=0).images.numpy() / 255
     mean, std = (statistic(pixels, axis=(0, 2, 3), keepdims=True) for statistic in (np.mean, np.std))
-    images = torch.tensor((data.test.images.numpy() / 255 - mean) / std, dtype=torch.float32)
+    images = torch.tensor((test.images.numpy() / 255 - mean) / std, dtype=torch.float32)
     with torch.no_grad():
         logits = result.network.eval()(images).double().numpy()
-    labels = data.test.labels.numpy()
+    labels = test.labels.numpy()
     losses = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(N_TEST), labels]
     assert result.test.loss == pytest.approx(losses.mean(), rel=1e-3)
     assert result.test.error_percent == pytest.approx(100 * (logits.argmax(axis=1) != labels).mean())
@@ -280,7 +280,7 @@ class Guarded:
 
 def guarded_data() -> tuple[EvaluationData, Guarded]:
     data = tiny_data()
-    guard = Guarded(data.test)
+    guard = Guarded(two_sides(N_TEST, seed=1))
     return EvaluationData(data.name, data.class_names, data.train, cast(LabelledImages, guard)), guard
 
 
@@ -304,7 +304,7 @@ def test_the_guard_stops_a_look_at_the_test_split_after_any_step_but_the_last(
     def look() -> None:
         guard.step_done()
         if guard.steps == early:
-            read(data.test)
+            read(cast(LabelledImages, data.test))
 
     with pytest.raises(ReadTooEarly, match=f"after {early} steps"):
         train(config_with(), data, None, 0, on_step=look)
@@ -312,7 +312,9 @@ def test_the_guard_stops_a_look_at_the_test_split_after_any_step_but_the_last(
 
 def test_the_guard_stops_a_training_on_test_images(monkeypatch: pytest.MonkeyPatch) -> None:
     data, guard = guarded_data()
-    monkeypatch.setattr("hba.train.BatchStream", lambda train_images, *others: BatchStream(data.test, *others))
+    monkeypatch.setattr(
+        "hba.train.BatchStream", lambda train_images, *others: BatchStream(cast(LabelledImages, data.test), *others)
+    )
     with pytest.raises(ReadTooEarly, match="after 0 steps"):
         train(config_with(), data, None, 0, on_step=guard.step_done)
 

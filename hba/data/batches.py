@@ -1,12 +1,13 @@
-"""Batches made on the device from images that live there as uint8."""
+"""Batches for training, and their standardisation."""
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hba.data.images import LabelledImages
+from hba.data.images import Batch, Images
 from hba.errors import DataError
 
 
@@ -18,9 +19,9 @@ class Standardize:
     std: Tensor
 
     @staticmethod
-    def of(data: LabelledImages) -> "Standardize":
+    def of(data: Images) -> "Standardize":
         """With mean and standard deviation of these images, on their device."""
-        device = data.images.device
+        device = data.device
         mean, std = (
             torch.tensor(color, device=device)[None, :, None, None] for color in (data.mean_color(), data.std_color())
         )
@@ -37,35 +38,40 @@ class BatchStream:
     can be saved and restored.
     """
 
-    def __init__(self, data: LabelledImages, batch_size: int, seed: int) -> None:
+    def __init__(self, data: Images, batch_size: int, seed: int) -> None:
         if not len(data):
             raise DataError("there must be at least one image to make batches of")
         self.data = data
         self.batch_size = min(batch_size, len(data))
-        self.generator = torch.Generator(data.images.device).manual_seed(seed)
+        self.generator = torch.Generator(data.device).manual_seed(seed)
         self.order = self._new_order()
         self.position = 0
+        self._rest_of_pass: Generator[Batch] | None = None
 
     @property
     def batches_per_pass(self) -> int:
         return len(self.data) // self.batch_size
 
-    def next(self) -> tuple[Tensor, Tensor]:
+    def next(self) -> Batch:
         if self.position == self.batches_per_pass:
             self.order, self.position = self._new_order(), 0
-        chosen = self.order[self.position * self.batch_size :][: self.batch_size]
+            self._rest_of_pass = None
+        if self._rest_of_pass is None:
+            self._rest_of_pass = self.data.batches(self.order, self.batch_size, self.position)
+        images, labels = next(self._rest_of_pass)
         self.position += 1
-        return as_floats(self.data.images[chosen]), self.data.labels[chosen]
+        return as_floats(images), labels
 
     def _new_order(self) -> Tensor:
-        return torch.randperm(len(self.data), generator=self.generator, device=self.data.images.device)
+        return torch.randperm(len(self.data), generator=self.generator, device=self.data.device)
 
     def state_dict(self) -> dict[str, Any]:
         return {"generator": self.generator.get_state(), "order": self.order, "position": self.position}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.generator.set_state(state["generator"].cpu())
-        self.order, self.position = state["order"].to(self.data.images.device), state["position"]
+        self.order, self.position = state["order"].to(self.data.device), state["position"]
+        self._rest_of_pass = None
 
 
 def as_floats(images: Tensor) -> Tensor:

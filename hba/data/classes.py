@@ -1,6 +1,7 @@
 """A dataset or folder with only some of its classes."""
 
 import re
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -26,8 +27,8 @@ def keep_classes(source: Source, listed_in: str) -> Source:
     """
     keep = sorted(_numbers(_lines(listed_in), source, listed_in))
     test = source.test
-    return Source(
-        name=source.name,
+    return replace(
+        source,
         class_names=tuple(source.class_names[number] for number in keep),
         train=source.train.restricted(keep),
         val=None if source.val is None else source.val.restricted(keep),

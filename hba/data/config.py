@@ -39,6 +39,11 @@ class DataConfig(pydantic.BaseModel):
     """Folder of torchvision's dataset files."""
     download: bool = False
     """Download a dataset that is not in the data root."""
+    stream: bool | None = None
+    """Read images from their files in every epoch instead of keeping them in memory; when those of training, validation
+    or test would take more than 8 GB."""
+    workers: Annotated[int, Field(ge=0, le=128)] | None = None
+    """Processes that read images while streaming; one per core but at most 8."""
     skip_broken: bool = False
     """Leave out images that cannot be read, and count them, instead of stopping."""
 

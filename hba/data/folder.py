@@ -26,8 +26,12 @@ DECODE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image
 
 @dataclass(frozen=True)
 class FilePool:
-    """A pool of image files. skip_broken: leave unreadable files out and report them, instead of DataError."""
+    """A pool of image files. skip_broken: leave unreadable files out and report them, instead of DataError.
 
+    folder: where all of them are.
+    """
+
+    folder: Path
     paths: tuple[Path, ...]
     labels: np.ndarray
     skip_broken: bool
@@ -50,7 +54,7 @@ class FilePool:
                 elif self.skip_broken:
                     skipped.append(str(path))
                 else:
-                    raise DataError(f"cannot read the image {path} ({result}); mend or remove it, or use --skip-broken")
+                    raise broken_image(path, result)
                 if on_read is not None:
                     on_read(number, len(paths))
         if not images:
@@ -162,7 +166,7 @@ def _pool(folder: Path, class_names: tuple[str, ...], skip_broken: bool) -> File
         labels += [label] * len(files)
     if not paths:
         raise DataError(f"{folder} holds no images; known endings: {' '.join(sorted(image_endings()))}")
-    return FilePool(tuple(paths), np.array(labels), skip_broken)
+    return FilePool(folder, tuple(paths), np.array(labels), skip_broken)
 
 
 def _image_files(folder: Path) -> list[Path]:
@@ -184,17 +188,22 @@ def _is_image_file(path: Path, folder: Path) -> bool:
     return path.suffix.lower() in image_endings() and not hidden and path.is_file()
 
 
+def try_to_read(path: Path, image_size: int) -> Tensor | str:
+    """read_image, or the reason why it cannot."""
+    try:
+        return read_image(path, image_size)
+    except DECODE_ERRORS as error:
+        return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def broken_image(path: Path, reason: str) -> DataError:
+    return DataError(f"cannot read the image {path} ({reason}); mend or remove it, or use --skip-broken")
+
+
 def _read_in_order(paths: list[Path], image_size: int) -> Generator[Tensor | str]:
     """The images in the order of the paths, decoded by several threads; a file that fails gives its reason."""
-
-    def read(path: Path) -> Tensor | str:
-        try:
-            return read_image(path, image_size)
-        except DECODE_ERRORS as error:
-            return str(error).splitlines()[0] if str(error) else type(error).__name__
-
     # Chunks keep a Ctrl-C or a broken image from waiting for all files.
     chunk = 64 * N_READERS
     with ThreadPoolExecutor(N_READERS) as readers:
         for start in range(0, len(paths), chunk):
-            yield from readers.map(read, paths[start : start + chunk])
+            yield from readers.map(partial(try_to_read, image_size=image_size), paths[start : start + chunk])

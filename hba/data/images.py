@@ -1,9 +1,9 @@
-"""Labelled images in memory, and pools of them that are read only as far as asked."""
+"""Labelled images, and pools of them that are read only as far as asked."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 import torch
@@ -13,17 +13,90 @@ from torchvision.transforms.v2 import functional as TF
 OnRead = Callable[[int, int], None]
 """Called with (images read, images to read)."""
 
+Batch = tuple[Tensor, Tensor]
+"""Images uint8 (B, C, H, W) and labels int64 (B,), on the device."""
+
+Colors = tuple[float, ...]
+
+CPU = torch.device("cpu")
 
 IMAGES_PER_SUM = 256
 
 
+class Measurable(Protocol):
+    """Labelled images that a network can be measured on."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def image_size(self) -> int:
+        """Side in pixels."""
+        ...
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """Files that could not be read and were left out, as far as they were tried."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def to(self, device: torch.device) -> Self: ...
+
+    def once(self, batch_size: int) -> Generator[Batch]:
+        """Every image that can be read, once, in their order; the last batch may be smaller."""
+        ...
+
+    def close(self) -> None:
+        """End everything that is still reading for a batch."""
+        ...
+
+
+class Images(Measurable, Protocol):
+    """Labelled images that a network can be trained on too, in memory or in files."""
+
+    @property
+    def labels(self) -> Tensor: ...
+
+    @property
+    def n_channels(self) -> int: ...
+
+    def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]:
+        """The images at the indices `order` (n,), in batches of exactly batch_size, from batch number `start` on."""
+        ...
+
+    def mean_color(self) -> Colors:
+        """Mean of each channel, in [0, 1], rounded to 6 digits."""
+        ...
+
+    def std_color(self) -> Colors:
+        """Standard deviation of each channel over all pixels, in [0, 1], rounded to 6 digits; 1 where it is 0."""
+        ...
+
+    def fingerprint(self) -> str:
+        """A hash: equal for equal data."""
+        ...
+
+
 @dataclass(frozen=True)
 class LabelledImages:
-    """images: uint8 (N, 3, H, W). labels: int64 (N,). skipped: files that could not be read and were left out."""
+    """Images in memory, uint8 (N, 3, H, W); labels int64 (N,). skipped: files that could not be read."""
 
     images: Tensor
     labels: Tensor
     skipped: tuple[str, ...] = ()
+
+    @property
+    def device(self) -> torch.device:
+        return self.images.device
+
+    @property
+    def image_size(self) -> int:
+        return self.images.shape[-1]
+
+    @property
+    def n_channels(self) -> int:
+        return self.images.shape[1]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -31,33 +104,47 @@ class LabelledImages:
     def to(self, device: torch.device) -> "LabelledImages":
         return LabelledImages(self.images.to(device), self.labels.to(device), self.skipped)
 
-    def mean_color(self) -> tuple[float, ...]:
-        """Mean of each channel, in [0, 1], rounded to 6 digits."""
-        mean, _ = self._moments()
-        return tuple(round(channel / 255, 6) for channel in mean.tolist())
+    def once(self, batch_size: int) -> Generator[Batch]:
+        yield from zip(self.images.split(batch_size), self.labels.split(batch_size), strict=True)
 
-    def std_color(self) -> tuple[float, ...]:
-        """Standard deviation of each channel over all pixels, in [0, 1], rounded to 6 digits; 1 where it is 0."""
-        mean, mean_square = self._moments()
-        std = (mean_square - mean**2).clamp(min=0).sqrt()
-        return tuple(round(channel / 255, 6) or 1.0 for channel in std.tolist())
+    def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]:
+        for number in range(start, len(order) // batch_size):
+            chosen = order[number * batch_size :][:batch_size]
+            yield self.images[chosen], self.labels[chosen]
 
-    def _moments(self) -> tuple[Tensor, Tensor]:
-        """Mean level and mean squared level per channel, float64; exact sums, a part of the images at a time."""
-        total = torch.zeros(2, self.images.shape[1], dtype=torch.int64, device=self.images.device)
-        for part in self.images.split(IMAGES_PER_SUM):
-            levels = part.to(torch.int32)
-            total += torch.stack([levels.sum(dim=(0, 2, 3)), (levels * levels).sum(dim=(0, 2, 3))])
-        mean, mean_square = total.double() / (self.images.numel() / self.images.shape[1])
-        return mean, mean_square
+    def close(self) -> None:
+        """Nothing is being read."""
+
+    def mean_color(self) -> Colors:
+        return mean_and_std(self.images.split(IMAGES_PER_SUM))[0]
+
+    def std_color(self) -> Colors:
+        return mean_and_std(self.images.split(IMAGES_PER_SUM))[1]
 
     def fingerprint(self) -> str:
-        """A hash of pixels and labels: equal for equal data."""
+        """A hash of pixels and labels."""
         digest = hashlib.sha256()
         for tensor in (self.images, self.labels):
             digest.update(str(tuple(tensor.shape)).encode())
             digest.update(tensor.cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()[:16]
+
+
+def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
+    """Mean and standard deviation of each channel, in [0, 1], over all pixels of all parts (b, C, H, W), rounded to 6
+    digits; a deviation of 0 becomes 1. The sums are exact, so that it does not matter where the parts end.
+    """
+    total, n_pixels = torch.zeros((), dtype=torch.int64), 0
+    for part in parts:
+        levels = part.to(torch.int32)
+        total = total + torch.stack([levels.sum(dim=(0, 2, 3)), (levels * levels).sum(dim=(0, 2, 3))])
+        n_pixels += part.numel() // part.shape[1]
+    mean, mean_square = total.double() / n_pixels
+    std = (mean_square - mean**2).clamp(min=0).sqrt()
+    return (
+        tuple(round(channel / 255, 6) for channel in mean.tolist()),
+        tuple(round(channel / 255, 6) or 1.0 for channel in std.tolist()),
+    )
 
 
 class Pool(Protocol):
@@ -108,7 +195,8 @@ class ArrayPool:
 class Source:
     """A dataset: its training pool, and the validation and test pools where it brings its own.
 
-    The test pool is a function, so that a search, which never calls it, cannot even open its files.
+    The test pool is a function, so that a search, which never calls it, cannot even open its files. check_test: where
+    calling it would read the images, says without it whether they are there, by a DataError where they are not.
     test_size: how many images of the training pool become the test split where there is no test pool.
     """
 
@@ -118,3 +206,4 @@ class Source:
     val: Pool | None = None
     test: Callable[[], Pool] | None = None
     test_size: int | None = None
+    check_test: Callable[[], None] | None = None

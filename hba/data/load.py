@@ -8,11 +8,15 @@ import torch
 
 from hba.data.classes import keep_classes
 from hba.data.config import DataConfig
-from hba.data.folder import folder_source
-from hba.data.images import LabelledImages, OnRead, Pool, Source
+from hba.data.folder import FilePool, folder_source
+from hba.data.held_back import HeldBack
+from hba.data.images import Images, OnRead, Pool, Source
 from hba.data.named import DATASET_NAMES, named_source
 from hba.data.splits import split, take_training
+from hba.data.streaming import StreamedImages
 from hba.errors import DataError
+
+STREAM_ABOVE_BYTES = 8 * 10**9
 
 
 @dataclass(frozen=True)
@@ -21,11 +25,16 @@ class SearchData:
 
     name: str
     class_names: tuple[str, ...]
-    train: LabelledImages
-    val: LabelledImages
+    train: Images
+    val: Images
 
     def to(self, device: torch.device) -> "SearchData":
         return replace(self, train=self.train.to(device), val=self.val.to(device))
+
+    def close(self) -> None:
+        """End everything that still reads images ahead."""
+        self.train.close()
+        self.val.close()
 
 
 @dataclass(frozen=True)
@@ -34,8 +43,13 @@ class EvaluationData:
 
     name: str
     class_names: tuple[str, ...]
-    train: LabelledImages
-    test: LabelledImages
+    train: Images
+    test: Images | HeldBack
+
+    @property
+    def n_test(self) -> int | None:
+        """Number of test images; None where only reading them would tell."""
+        return self.test.n_known if isinstance(self.test, HeldBack) else len(self.test)
 
     def to(self, device: torch.device) -> "EvaluationData":
         return replace(self, train=self.train.to(device), test=self.test.to(device))
@@ -60,38 +74,71 @@ def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> Searc
     """Training and validation images. The test split's files are not opened."""
     source = find_source(config)
     splits = split(source, config.train_size, config.val_size, config.split_seed)
-    read = _Reader(config.stored_size, on_read, total=len(splits.train) + len(splits.val))
+    read = _Reader(config, on_read, total=len(splits.train) + len(splits.val))
     train = read(source.train, splits.train)
     val = read(source.val or source.train, splits.val)
     return SearchData(source.name, source.class_names, train, val)
 
 
 def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> EvaluationData:
-    """The whole training set, or train_size of it, and the test split: the images that no search saw."""
+    """The whole training set, or train_size of it, and the test split: the images that no search saw.
+
+    That there is a test split is checked now; it is read when it is first used.
+    """
     source = find_source(config)
     splits = split(source, None, None, config.split_seed)
     train_indices = take_training(source, splits.available, config.train_size, config.split_seed)
-    test_pool = source.train if source.test is None else source.test()
-    test_indices = np.arange(len(test_pool.labels)) if splits.test is None else splits.test
-    read = _Reader(config.stored_size, on_read, total=len(train_indices) + len(test_indices))
-    return EvaluationData(
-        source.name, source.class_names, read(source.train, train_indices), read(test_pool, test_indices)
-    )
+    test = _held_back(config, source, splits.test)
+    train = _Reader(config, on_read, total=len(train_indices))(source.train, train_indices)
+    return EvaluationData(source.name, source.class_names, train, test)
+
+
+def _held_back(config: DataConfig, source: Source, indices: np.ndarray | None) -> HeldBack:
+    """indices: into the training pool, None where the source has a test pool."""
+
+    def all_of(pool: Pool) -> HeldBack:
+        return part_of(pool, np.arange(len(pool.labels)))
+
+    def part_of(pool: Pool, chosen: np.ndarray) -> HeldBack:
+        return HeldBack(lambda: read(pool, chosen), len(chosen), config.stored_size)
+
+    def read(pool: Pool, chosen: np.ndarray) -> Images:
+        return _Reader(config, None, total=len(chosen))(pool, chosen)
+
+    if source.test is None:
+        assert indices is not None
+        return part_of(source.train, indices)
+    if source.check_test is None:
+        return all_of(source.test())
+    source.check_test()
+    open_test = source.test
+    return HeldBack(lambda: all_of(open_test()).opened(), None, config.stored_size)
 
 
 @dataclass
 class _Reader:
-    """Reads several pools and counts their images as one piece of work."""
+    """Reads several pools and counts their images as one piece of work; large ones are left in their files."""
 
-    image_size: int
+    config: DataConfig
     on_read: OnRead | None
     total: int
     done_before: int = 0
 
-    def __call__(self, pool: Pool, indices: np.ndarray) -> LabelledImages:
-        images = pool.read(indices, self.image_size, self._count)
+    def __call__(self, pool: Pool, indices: np.ndarray) -> Images:
+        images = self._read(pool, indices)
         self.done_before += len(indices)
         return images
+
+    def _read(self, pool: Pool, indices: np.ndarray) -> Images:
+        size, stream = self.config.stored_size, self.config.stream
+        if stream and not isinstance(pool, FilePool):
+            raise DataError(f"only folders of images can be streamed, {self.config.data} is none; leave stream away")
+        if stream is None:
+            stream = len(indices) * 3 * size**2 > STREAM_ABOVE_BYTES
+        if stream and isinstance(pool, FilePool):
+            self._count(len(indices), len(indices))
+            return StreamedImages.of(pool, indices, size, self.config.workers)
+        return pool.read(indices, size, self._count)
 
     def _count(self, done: int, _: int) -> None:
         if self.on_read is not None:

@@ -1,6 +1,7 @@
 """Datasets by name: digits from scikit-learn, torchvision's CIFAR-10, CIFAR-100, SVHN and FashionMNIST, ImageNet."""
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -42,19 +43,44 @@ def _torchvision_source(name: str, open_part: Open, root: Path, download: bool) 
     """A torchvision dataset. The test part is opened only when asked for."""
 
     def part(train: bool) -> tuple[ArrayPool, tuple[str, ...]]:
-        try:
+        with _explained(name, root):
             datasets = open_part(str(root), train, download)
-        except RuntimeError as error:
-            reason = str(error).splitlines()[0]
-            raise DataError(
-                f"{name} is not in {root} ({reason}); give its place with --data-root, or use --download"
-            ) from None
-        except OSError as error:
-            raise DataError(f"{name} cannot be read from or downloaded to {root}: {error}") from None
         return _pool(datasets)
 
+    def check_test() -> None:
+        # torchvision looks for the test files of all other datasets when it opens their training files.
+        if name.startswith("svhn"):
+            with _explained(name, root):
+                _find_svhn_test(root, download)
+
     pool, class_names = part(True)
-    return Source(name, class_names, train=pool, test=lambda: part(False)[0])
+    return Source(name, class_names, train=pool, test=lambda: part(False)[0], check_test=check_test)
+
+
+@contextlib.contextmanager
+def _explained(name: str, root: Path) -> Iterator[None]:
+    """What torchvision raises for missing files and failed downloads, as a DataError that says what to do."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(
+            f"{name} is not in {root} ({reason}); give its place with --data-root, or use --download"
+        ) from None
+    except OSError as error:
+        raise DataError(f"{name} cannot be read from or downloaded to {root}: {error}") from None
+
+
+def _find_svhn_test(root: Path, download: bool) -> None:
+    """Download the file without opening it, or see that it is there."""
+    from torchvision.datasets import SVHN
+    from torchvision.datasets.utils import download_url
+
+    url, filename, md5 = SVHN.split_list["test"]
+    if download:
+        download_url(url, str(root), filename, md5)
+    elif not (root / filename).is_file():
+        raise RuntimeError(f"there is no {filename}")
 
 
 def _pool(datasets: Sequence[Any]) -> tuple[ArrayPool, tuple[str, ...]]:

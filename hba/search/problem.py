@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from hba.config import SearchConfig
-from hba.data.images import LabelledImages
+from hba.data.images import Images
 from hba.data.preprocessing import Preprocessing
 from hba.policy import apply_operations, draw_operations
 from hba.space import SearchSpace
@@ -20,7 +20,7 @@ class Problem:
     space: SearchSpace
     preprocessing: Preprocessing
     fill: Tensor
-    val: LabelledImages
+    val: Images
 
     def augment(self, images: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
         """Policy, standardisation, baseline, Cutout (paper, 4.2): images (B, C, H, W), a lambda for each (B, n)."""

@@ -1,5 +1,6 @@
 """A whole policy search: set up, all epochs with their measurements and saves, and the result."""
 
+import contextlib
 import hashlib
 import json
 import math
@@ -96,9 +97,13 @@ def search(
     if folder is not None and not resume:
         folder.start(config)
     device = find_device(config.device)
-    with torch.random.fork_rng([] if device.type == "cpu" else [device]), explained_memory_errors():
+    with (
+        torch.random.fork_rng([] if device.type == "cpu" else [device]),
+        explained_memory_errors(),
+        contextlib.closing(data.to(device)) as placed,
+    ):
         torch.manual_seed(derived_seed(config.seed, "default generators"))
-        return _Search(config, data.to(device), network, own_space, folder, observer).run()
+        return _Search(config, placed, network, own_space, folder, observer).run()
 
 
 def _settings_in_memory(data: str | Path | SearchData, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,7 +113,7 @@ def _settings_in_memory(data: str | Path | SearchData, settings: Mapping[str, An
     idle = [name for name in settings if name in DataConfig.model_fields]
     if idle:
         raise SettingsError(f"{idle[0]} has no effect on images in memory; leave it away")
-    return {"data": data.name, "image_size": data.train.images.shape[-1]}
+    return {"data": data.name, "image_size": data.train.image_size}
 
 
 def _settings_of_space(space: SearchSpace | str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,7 +145,7 @@ class _Search:
         folder: RunFolder | None,
         observer: SearchObserver,
     ) -> None:
-        device = data.train.images.device
+        device = data.train.device
         self.config, self.folder, self.observer, self.data = config, folder, observer, data
         self.fill = config.fill or data.train.mean_color()
         # What stands in the settings, but is not what was used.
@@ -155,7 +160,7 @@ class _Search:
             "kind of device": device.type,
             "search space": hashlib.sha256(json.dumps(space_entry(space)).encode()).hexdigest()[:16],
         }
-        fill = fill_for(data.train.images[:1].float(), self.fill)
+        fill = fill_for(torch.empty(1, data.train.n_channels, 1, 1, device=device), self.fill)
         preprocessing = Preprocessing(Standardize.of(data.train), config.baseline(), config.side)
         self.problem = Problem(config, space, preprocessing, fill, data.val)
         self.algorithm = ALGORITHMS[config.algorithm]
@@ -264,7 +269,7 @@ class _Search:
             "val_images": len(self.data.val),
             "skipped_images": len(self.data.train.skipped) + len(self.data.val.skipped),
             "data_fingerprint": self.identity["images or their split"],
-            "image_size": self.data.train.images.shape[-1],
+            "image_size": self.data.train.image_size,
             "model": self.identity["network"],
             "settings": {**self.config.model_dump(mode="json"), **dict.fromkeys(self.unused)},
             "epochs_finished": len(self.state.rows),

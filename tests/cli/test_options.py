@@ -125,7 +125,7 @@ SEARCH_VALUES: dict[str, Any] = {
     "validate_every": 3, "seed": 4294967295, "space": "pba", "operations": "Rotate,Color", "interpolation": "bilinear",
     "fill": "0.25,0.5,1", "classes": "some.txt", "algorithm": "population", "population_size": 11,
     "weight_sigma": 0.25, "batched_members": False, "baseline_like": "svhn", "learning_rate_schedule": "step",
-    "random_resized_crop": True, "color_jitter": 0.3, "pca_jitter": 0.05,
+    "random_resized_crop": True, "color_jitter": 0.3, "pca_jitter": 0.05, "stream": True, "workers": 3,
 }  # fmt: skip
 EVALUATION_FIELDS = set(EvaluationConfig.model_fields) - {"data", "val_size"}
 EVALUATION_VALUES = {name: value for name, value in SEARCH_VALUES.items() if name in EVALUATION_FIELDS}

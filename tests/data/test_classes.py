@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from in_memory import in_memory
 from PIL import Image
 
 from hba.config import EvaluationConfig, SearchConfig
@@ -129,7 +130,7 @@ def test_search_and_evaluation_see_the_classes_of_the_list_alone(tmp_path: Path)
     search, evaluation = load_search_data(config), load_evaluation_data(config)
     assert search.class_names == evaluation.class_names == ("ant", "cow")
     assert [len(part) for part in (search.train, search.val, evaluation.test)] == [20, 6, 4]
-    assert search.train.images[:, 0, 0, 0].tolist() == [0] * 10 + [80] * 10
+    assert in_memory(search.train).images[:, 0, 0, 0].tolist() == [0] * 10 + [80] * 10
     assert search.train.labels.tolist() == [0] * 10 + [1] * 10
 
 

@@ -5,12 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from in_memory import in_memory
 from PIL import Image
 from torch import Tensor
 
 import hba.data.folder
-from hba.data import LabelledImages, load_evaluation_data, load_search_data
+from hba.data import load_evaluation_data, load_search_data
 from hba.data.config import DataConfig
+from hba.data.held_back import HeldBack
+from hba.data.images import Images
 from hba.errors import DataError
 
 CLASSES = ("ant", "bee", "cow")
@@ -45,8 +48,9 @@ def config_for(folder: Path, **settings: int) -> DataConfig:
     return DataConfig.make({"data": str(folder), "image_size": 8, **settings})
 
 
-def indices_of(data: LabelledImages) -> list[tuple[int, int]]:
+def indices_of(part: Images | HeldBack) -> list[tuple[int, int]]:
     """(label, number) as the pixels show them."""
+    data = in_memory(part)
     shown = data.images[:, :2, 0, 0].tolist()
     assert [red for red, _ in shown] == [40 * label for label in data.labels.tolist()]
     return [(red // 40, green) for red, green in shown]
@@ -62,8 +66,10 @@ def test_without_a_test_folder_a_search_opens_no_file_of_the_test_split(
     assert len(opened) == len(of_search) == len(search.train) + len(search.val)
     opened.clear()
     evaluation = load_evaluation_data(config_for(tmp_path, split_seed=split_seed))
+    assert len(opened) == len(evaluation.train)
+    assert len(evaluation.test) == evaluation.n_test == 12
     of_test = set(opened[len(evaluation.train) :])
-    assert len(of_test) == len(evaluation.test) == 12
+    assert len(of_test) == 12
     assert not of_search & of_test
     assert of_search | of_test == files
 
@@ -74,9 +80,11 @@ def test_with_a_test_folder_a_search_opens_no_file_of_it(tmp_path: Path, opened:
     assert set(opened) == train
     opened.clear()
     evaluation = load_evaluation_data(config_for(tmp_path))
-    assert set(opened[: len(evaluation.train)]) == train
-    assert set(opened[len(evaluation.train) :]) == test
-    assert indices_of(evaluation.test) == [(label, index) for label in range(3) for index in range(4)]
+    assert set(opened) == train
+    opened.clear()
+    for _ in range(2):
+        assert indices_of(evaluation.test) == [(label, index) for label in range(3) for index in range(4)]
+    assert sorted(opened) == sorted(test), "read once and kept"
 
 
 def test_a_search_does_not_care_about_broken_test_images(tmp_path: Path) -> None:
@@ -84,8 +92,10 @@ def test_a_search_does_not_care_about_broken_test_images(tmp_path: Path) -> None
     for path in write_part(tmp_path / "test", 4):
         path.write_bytes(b"no image")
     assert len(load_search_data(config_for(tmp_path)).train) == 24
+    evaluation = load_evaluation_data(config_for(tmp_path))
+    assert evaluation.n_test == 12
     with pytest.raises(DataError, match="cannot read the image"):
-        load_evaluation_data(config_for(tmp_path))
+        evaluation.test.once(5)
 
 
 @pytest.mark.parametrize("sizes", [{}, {"train_size": 5, "val_size": 9}, {"train_size": 30, "val_size": 18}])
@@ -119,6 +129,7 @@ def test_a_val_folder_without_a_test_folder_leaves_a_test_split_of_the_training_
     of_search = set(opened)
     opened.clear()
     evaluation = load_evaluation_data(config_for(tmp_path))
+    in_memory(evaluation.test)
     of_test = set(opened[len(evaluation.train) :])
     assert of_search == (train | val) - of_test
     assert len(of_test) == 6
@@ -129,7 +140,7 @@ def test_images_have_the_size_asked_for(tmp_path: Path, size: int) -> None:
     write_part(tmp_path, 3)
     config = config_for(tmp_path, image_size=size)
     search, evaluation = load_search_data(config), load_evaluation_data(config)
-    for data in (search.train, search.val, evaluation.train, evaluation.test):
+    for data in map(in_memory, (search.train, search.val, evaluation.train, evaluation.test)):
         assert data.images.shape == (len(data), 3, size, size)
         assert data.images.dtype == torch.uint8
         assert data.labels.dtype == torch.int64
@@ -137,12 +148,17 @@ def test_images_have_the_size_asked_for(tmp_path: Path, size: int) -> None:
 
 def test_images_of_a_folder_are_32_pixels_large_by_default(tmp_path: Path) -> None:
     write_part(tmp_path, 3)
-    assert load_search_data(DataConfig(data=str(tmp_path))).train.images.shape[1:] == (3, 32, 32)
+    assert in_memory(load_search_data(DataConfig(data=str(tmp_path))).train).images.shape[1:] == (3, 32, 32)
 
 
 def test_digits_are_16_pixels_large_unless_another_size_is_asked_for() -> None:
-    assert load_search_data(DataConfig(train_size=20, val_size=20)).val.images.shape == (20, 3, 16, 16)
-    assert load_search_data(DataConfig(train_size=20, val_size=20, image_size=9)).val.images.shape == (20, 3, 9, 9)
+    assert in_memory(load_search_data(DataConfig(train_size=20, val_size=20)).val).images.shape == (20, 3, 16, 16)
+    assert in_memory(load_search_data(DataConfig(train_size=20, val_size=20, image_size=9)).val).images.shape == (
+        20,
+        3,
+        9,
+        9,
+    )
 
 
 def test_names_of_data_and_classes_come_along(tmp_path: Path) -> None:
@@ -164,8 +180,7 @@ def test_progress_counts_all_images_as_one_piece_of_work(tmp_path: Path, layout:
     write_part(tmp_path if layout == "flat" else tmp_path / "train", n // 3)
     if layout == "split":
         write_part(tmp_path / "test", 2)
-        n += 0 if load is load_search_data else 6
-    elif load is load_search_data:
+    else:
         n -= 6
     assert callable(load)
     load(config_for(tmp_path), on_read)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torchvision.datasets
+from in_memory import in_memory
 from PIL import Image
 from scipy.io import savemat  # type: ignore[import-untyped]
 
@@ -56,7 +57,7 @@ def test_digits_are_split_into_200_500_and_1097() -> None:
     config = DataConfig(data="digits", train_size=200, val_size=500)
     search, evaluation = load_search_data(config), load_evaluation_data(config)
     assert (len(search.train), len(search.val), len(evaluation.test)) == (200, 500, 1097)
-    assert search.train.images.shape == (200, 3, 16, 16)
+    assert in_memory(search.train).images.shape == (200, 3, 16, 16)
     assert len(load_evaluation_data(DataConfig(data="digits")).train) == 700
 
 
@@ -180,6 +181,7 @@ def test_a_search_does_not_need_the_test_file_and_an_evaluation_says_that_it_lac
         load_evaluation_data(config)
     write_svhn(tmp_path, "test", pixels_of(N_TEST, 32, 32, 3), labels_of(N_TEST))
     evaluation = load_evaluation_data(config.model_copy(update={"train_size": None}))
+    assert evaluation.n_test is None, "only opening the file would tell"
     assert (len(evaluation.train), len(evaluation.test)) == (N_TRAIN, N_TEST)
 
 
@@ -221,8 +223,9 @@ def test_imagenet_is_searched_on_its_training_folder_and_tested_on_its_validatio
     assert search.name == evaluation.name == "imagenet"
     assert search.class_names == ("n01440764", "n01443537", "n01484850")
     assert (len(search.train), len(search.val)) == (19, 5)
-    for images in (search.train.images, search.val.images, evaluation.train.images):
-        assert int(images[:, 2].min()) > 200
+    for part in (search.train, search.val, evaluation.train):
+        assert int(in_memory(part).images[:, 2].min()) > 200
+    assert int(in_memory(evaluation.test).images[:, 2].max()) < 50
     assert len(evaluation.test) == 9
     assert NATIVE_IMAGE_SIZES["imagenet"] == 224
 

@@ -118,8 +118,9 @@ def test_the_lambda_gradient_is_the_one_of_the_unaugmented_validation_batch() ->
     problem, state = make()
     for _ in range(4):
         update_phi(problem, state)
+    place = state.val_stream.state_dict()
     images, labels = state.val_stream.next()
-    state.val_stream.position -= 1
+    state.val_stream.load_state_dict(place)
     network = state.hypernetwork.eval()
     x = problem.preprocessing.measure(images)
     update_lambda(problem, state)

@@ -1,0 +1,45 @@
+"""The test split: nothing of it is read before it is measured on."""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from hba.data.images import CPU, Batch, Images
+
+
+@dataclass(frozen=True, eq=False)
+class HeldBack:
+    """Images that are read when they are first asked for, and kept from then on.
+
+    n_known: how many there are, where that is known without opening their file. image_size: side in pixels.
+    """
+
+    read: Callable[[], Images]
+    n_known: int | None
+    image_size: int
+    device: torch.device = CPU
+    _kept: list[Images] = field(default_factory=list)
+
+    def opened(self) -> Images:
+        """The images, read now if they were not before."""
+        if not self._kept:
+            self._kept.append(self.read().to(self.device))
+        return self._kept[0]
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        return self._kept[0].skipped if self._kept else ()
+
+    def __len__(self) -> int:
+        return len(self.opened())
+
+    def to(self, device: torch.device) -> "HeldBack":
+        return replace(self, device=device, _kept=[images.to(device) for images in self._kept])
+
+    def once(self, batch_size: int) -> Generator[Batch]:
+        return self.opened().once(batch_size)
+
+    def close(self) -> None:
+        for images in self._kept:
+            images.close()

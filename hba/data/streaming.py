@@ -1,0 +1,224 @@
+"""Images that are read from their files again in every pass, ahead of the computation, by processes of their own."""
+
+import hashlib
+import os
+import signal
+import weakref
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from hba.data.folder import FilePool, broken_image, try_to_read
+from hba.data.images import CPU, Batch, Colors, mean_and_std
+from hba.errors import DataError
+
+MOST_WORKERS = 8
+COLOR_SAMPLE = 2000
+SUM_BATCH_SIZE = 100
+
+ReadPart = tuple[Tensor, list[tuple[int, str]]]
+"""Images uint8 (B, 3, H, W), and which of them could not be read, and why; those hold no picture."""
+
+
+def default_workers() -> int:
+    """One for each core that this process may use, but at most 8."""
+    return min(MOST_WORKERS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class Files(Dataset[ReadPart]):
+    """What a reading process knows. names (N,): paths below the folder as bytes, one block of memory for all of them,
+    which the processes share; Python objects would be copied to each.
+    """
+
+    folder: Path
+    names: np.ndarray
+    image_size: int
+
+    def path(self, index: int) -> Path:
+        return self.folder / os.fsdecode(self.names[index])
+
+    def __getitem__(self, indices: np.ndarray) -> ReadPart:
+        images = torch.zeros(len(indices), 3, self.image_size, self.image_size, dtype=torch.uint8)
+        broken = []
+        for place, index in enumerate(indices):
+            result = try_to_read(self.path(index), self.image_size)
+            if isinstance(result, Tensor):
+                images[place] = result
+            else:
+                broken.append((place, result))
+        return images, broken
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedImages:
+    """Images in files, labels int64 (N,); the same pixels as images in memory have.
+
+    workers: processes that read ahead; 0 reads in this one. skip_broken: a file that cannot be read is left out of
+    `once`, and in `batches` the next readable one of the order takes its place; otherwise it is a DataError. Mean and
+    standard deviation of the colours are those of at most 2,000 images, drawn by a fixed seed.
+    """
+
+    files: Files
+    labels: Tensor
+    workers: int
+    skip_broken: bool
+    device: torch.device = CPU
+    n_channels: int = 3
+    _broken: dict[int, str] = field(default_factory=dict)
+    _colors: list[tuple[Colors, Colors]] = field(default_factory=list)
+    _reading: "weakref.WeakSet[Generator[Batch]]" = field(default_factory=weakref.WeakSet)
+
+    @staticmethod
+    def of(pool: FilePool, indices: np.ndarray, image_size: int, workers: int | None) -> "StreamedImages":
+        """The images of the pool at these indices. No file is opened."""
+        names = np.array([os.fsencode(pool.paths[index].relative_to(pool.folder)) for index in indices])
+        return StreamedImages(
+            Files(pool.folder, names, image_size),
+            torch.from_numpy(pool.labels[indices]).long(),
+            default_workers() if workers is None else workers,
+            pool.skip_broken,
+        )
+
+    @property
+    def image_size(self) -> int:
+        return self.files.image_size
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        return tuple(str(self.files.path(index)) for index in sorted(self._broken))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def to(self, device: torch.device) -> "StreamedImages":
+        return replace(self, labels=self.labels.to(device), device=device)
+
+    def once(self, batch_size: int) -> Generator[Batch]:
+        return self._registered(self._in_order(np.arange(len(self)), batch_size))
+
+    def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]:
+        return self._registered(self._filled_up(order, batch_size, start))
+
+    def close(self) -> None:
+        for reading in list(self._reading):
+            reading.close()
+
+    def mean_color(self) -> Colors:
+        return self._mean_and_std()[0]
+
+    def std_color(self) -> Colors:
+        return self._mean_and_std()[1]
+
+    def fingerprint(self) -> str:
+        """A hash of names, sizes in bytes, labels and the image size; not of pixels, which would take a whole pass."""
+        sizes = [self.files.path(index).stat().st_size for index in range(len(self))]
+        digest = hashlib.sha256(f"{len(self)} files, {self.image_size} pixels".encode())
+        digest.update(b"\0".join(self.files.names.tolist()))
+        digest.update(np.array(sizes, dtype=np.int64).tobytes())
+        digest.update(self.labels.cpu().numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    def _mean_and_std(self) -> tuple[Colors, Colors]:
+        if not self._colors:
+            chosen = np.arange(len(self))
+            if len(self) > COLOR_SAMPLE:
+                chosen = np.sort(np.random.default_rng(0).choice(len(self), COLOR_SAMPLE, replace=False))
+            reading = self._registered(self._in_order(chosen, SUM_BATCH_SIZE))
+            self._colors.append(mean_and_std(images for images, _ in reading))
+        return self._colors[0]
+
+    def _registered(self, reading: Generator[Batch]) -> Generator[Batch]:
+        self._reading.add(reading)
+        return reading
+
+    def _in_order(self, indices: np.ndarray, batch_size: int) -> Generator[Batch]:
+        """The images at the indices but those that cannot be read."""
+        parts = [indices[start : start + batch_size] for start in range(0, len(indices), batch_size)]
+        n_read = 0
+        for part, (images, broken) in zip(parts, self._read(parts), strict=True):
+            for place, reason in broken:
+                self._note_broken(part[place], reason)
+            chosen = torch.from_numpy(part)
+            if broken:
+                readable = np.delete(np.arange(len(part)), [place for place, _ in broken])
+                images, chosen = images[readable], chosen[readable]
+            if len(images):
+                n_read += len(images)
+                yield images.to(self.device, non_blocking=True), self.labels[chosen.to(self.device)]
+        if not n_read:
+            raise self._nothing_readable(indices)
+
+    def _filled_up(self, order: Tensor, batch_size: int, start: int) -> Generator[Batch]:
+        """Batches of the order; another image stands in for each that cannot be read."""
+        indices = order.cpu().numpy()
+        starts = range(start * batch_size, len(indices) - batch_size + 1, batch_size)
+        parts = [indices[start : start + batch_size] for start in starts]
+        for first, (images, broken) in zip(starts, self._read(parts), strict=True):
+            chosen = order[first : first + batch_size]
+            for place, reason in broken:
+                self._note_broken(indices[first + place], reason)
+                index, images[place] = self._next_readable(indices, first + place)
+                # Not in place: the order is a part of what is saved.
+                chosen = torch.cat([chosen[:place], chosen.new_tensor([index]), chosen[place + 1 :]])
+            yield images.to(self.device, non_blocking=True), self.labels[chosen]
+
+    def _next_readable(self, order: np.ndarray, position: int) -> tuple[int, Tensor]:
+        """Index and pixels of the first image behind this position of the order that can be read, round its end.
+
+        It depends on the order alone, so that an interrupted pass goes on as it would have.
+        """
+        for index in np.roll(order, -position - 1):
+            if index not in self._broken:
+                result = try_to_read(self.files.path(index), self.image_size)
+                if isinstance(result, Tensor):
+                    return index, result
+                self._note_broken(index, result)
+        raise self._nothing_readable(order)
+
+    def _note_broken(self, index: int, reason: str) -> None:
+        if not self.skip_broken:
+            raise broken_image(self.files.path(index), reason)
+        self._broken[int(index)] = reason
+
+    def _nothing_readable(self, indices: np.ndarray) -> DataError:
+        return DataError(f"none of {len(indices)} images could be read, {self.files.path(indices[0])} first")
+
+    def _read(self, parts: Sequence[np.ndarray]) -> Generator[ReadPart]:
+        """The images at the indices of each part. The processes end with the generator."""
+        workers = min(self.workers, len(parts))
+        loader = DataLoader(
+            self.files,
+            batch_size=None,
+            sampler=parts,
+            num_workers=workers,
+            collate_fn=_as_it_is,
+            pin_memory=self.device.type == "cuda",
+            worker_init_fn=_ignore_interrupts,
+            # Without one of its own, it would draw from the default generator.
+            generator=torch.Generator(),
+        )
+        try:
+            yield from loader
+        except RuntimeError as error:
+            if "DataLoader worker" not in str(error):
+                raise
+            raise DataError(
+                f"a process that reads images has died ({str(error).splitlines()[0]}); try fewer --workers, 0 reads "
+                "without any"
+            ) from None
+
+
+def _as_it_is(part: Any) -> Any:
+    return part
+
+
+def _ignore_interrupts(worker: int) -> None:
+    """Ctrl-C reaches the whole group of processes; the main one decides what it means, and ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
