@@ -1,0 +1,101 @@
+"""What a table is made of: searches, trainings and timings, each with a name that its results are kept by."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hba.presets import EVALUATION_PRESETS, SEARCH_PRESETS
+
+
+@dataclass(frozen=True)
+class Search:
+    """A policy search by one of hba's presets, with some settings changed.
+
+    ablation: on the split of the paper's ablation study (4.1) instead of the preset's. tested: the search's own
+    network is measured on the test split in the end, as the paper does for its Table 8.
+    """
+
+    preset: str
+    changes: tuple[tuple[str, Any], ...] = ()
+    ablation: bool = False
+    tested: bool = False
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return SEARCH_PRESETS[self.preset]
+
+    @property
+    def name(self) -> str:
+        return _joined("search", "ablation" if self.ablation else "", self.preset, *_words(self.changes))
+
+
+@dataclass(frozen=True)
+class Training:
+    """An ordinary training by one of hba's evaluation presets, with the schedule of a search or without any."""
+
+    preset: str
+    schedule: Search | None = None
+    changes: tuple[tuple[str, Any], ...] = ()
+    ablation: bool = False
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return EVALUATION_PRESETS[self.preset]
+
+    @property
+    def name(self) -> str:
+        schedule = "none" if self.schedule is None else self.schedule.name
+        return _joined("train", self.preset, *_words(self.changes), "with", schedule)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per training step of several searches, in turns, and of the floor that a search stands on."""
+
+    searches: tuple[Search, ...]
+    floor: bool = False
+
+    @property
+    def name(self) -> str:
+        first, *others = (search.name for search in self.searches)
+        return _joined("timing", first, f"and-{len(others)}-others" if others else "", "floor" if self.floor else "")
+
+
+Run = Search | Training | Timing
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of the paper, as it is printed there, and what gives ours.
+
+    quantity: the name of our number in the run's results. digits: how it is shown.
+    """
+
+    row: str
+    column: str
+    paper: str
+    run: Run
+    quantity: str
+    digits: int = 2
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells in the order of the paper's rows. note: what is not as in the paper whatever the scale."""
+
+    title: str
+    cells: tuple[Cell, ...]
+    note: str = ""
+
+
+def _joined(*words: str) -> str:
+    return "-".join(word for word in words if word)
+
+
+def _words(changes: tuple[tuple[str, Any], ...]) -> list[str]:
+    return [f"{name}={value}".replace("_", "-") for name, value in changes]
+
+
+def needed_searches(run: Run) -> tuple[Search, ...]:
+    """The searches whose schedules a run needs."""
+    return (run.schedule,) if isinstance(run, Training) and run.schedule is not None else ()
