@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from hba.data.baseline import BASELINES, Baseline
 from hba.data.config import DataConfig, Seed, Size, resolved_data
 from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
+from hba.data.resized_crop import stored_side
 from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
 from hba.models import find_model
@@ -47,8 +48,6 @@ def _known_device(name: str) -> str:
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Color = Annotated[tuple[float, ...], BeforeValidator(words), AfterValidator(checked_color)]
-STORED_PER_SIDE = 8 / 7
-"""256 pixels for a network that takes 224."""
 ModelName = Annotated[str, AfterValidator(_known_model)]
 
 
@@ -95,7 +94,7 @@ class _TrainingConfig(DataConfig):
     @property
     def stored_size(self) -> int:
         """As large as the network takes images, but larger where a random resized crop cuts out parts of them."""
-        return round(self.side * STORED_PER_SIDE) if self.baseline().random_resized_crop else self.side
+        return stored_side(self.side) if self.baseline().random_resized_crop else self.side
 
 
 class SearchConfig(_TrainingConfig):

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from hba.config import EvaluationConfig
-from hba.data.batches import BatchStream, Standardize
+from hba.data.batches import BatchStream
 from hba.data.load import EvaluationData
 from hba.data.preprocessing import Preprocessing
 from hba.errors import DivergedError
@@ -46,7 +46,7 @@ def train(
     """
     device = data.train.device
     network = build_model(config.model, len(data.class_names), derived_seed(seed, "weights")).to(device)
-    preprocessing = Preprocessing(Standardize.of(data.train), config.baseline(), config.side)
+    preprocessing = Preprocessing.of(data.train, config.baseline())
     with contextlib.closing(data.train):
         _train_all_epochs(network, preprocessing, config, data, schedule, seed, on_step)
     trained = Trained(network, measure(network, network, data.test, preprocessing.measure))

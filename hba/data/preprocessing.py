@@ -7,8 +7,9 @@ from torch import Tensor
 
 from hba.data.baseline import Baseline, augment
 from hba.data.batches import Standardize
+from hba.data.images import Images
 from hba.data.photometric import color_jitter, pca_jitter
-from hba.data.resized_crop import center_crop, random_resized_crop
+from hba.data.resized_crop import center_crop, network_side, random_resized_crop
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,14 @@ class Preprocessing:
     standardize: Standardize
     baseline: Baseline
     image_size: int
+
+    @staticmethod
+    def of(data: Images, baseline: Baseline) -> "Preprocessing":
+        """For these training images: by their colours, and from their size to the network's."""
+        stored = data.image_size
+        return Preprocessing(
+            Standardize.of(data), baseline, network_side(stored) if baseline.random_resized_crop else stored
+        )
 
     def train(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """Images (B, C, H, W) in [0, 1], behind the policy, each baseline-augmented on its own draw (paper, 4.2).

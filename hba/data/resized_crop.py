@@ -13,6 +13,18 @@ SCALE = (0.08, 1.0)
 RATIO = (3 / 4, 4 / 3)
 """Width to height of a crop."""
 N_TRIES = 10
+STORED_PER_SIDE = 8 / 7
+"""By how much images are stored larger than the network takes them: 256 pixels for 224."""
+
+
+def stored_side(side: int) -> int:
+    """Side in pixels to store images with, of which a network takes `side`."""
+    return round(side * STORED_PER_SIDE)
+
+
+def network_side(stored: int) -> int:
+    """The other way round; exact for every side."""
+    return round(stored / STORED_PER_SIDE)
 
 
 def random_resized_crop(images: Tensor, size: int, generator: torch.Generator) -> Tensor:

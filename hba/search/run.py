@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from hba.config import SearchConfig, find_device
-from hba.data.batches import Standardize
 from hba.data.config import DataConfig, resolved_data
 from hba.data.load import SearchData, load_search_data
 from hba.data.preprocessing import Preprocessing
+from hba.data.resized_crop import network_side
 from hba.errors import DivergedError, SettingsError, explained_memory_errors
 from hba.hypernet import HyperNetwork
 from hba.measure import measure
@@ -81,7 +81,7 @@ def search(
     folder = RunFolder(Path(out)) if out is not None else None
     own_space = space if isinstance(space, SearchSpace) else None
     if data is not None:
-        settings |= _settings_in_memory(data, settings)
+        settings |= _settings_in_memory(data, settings, preset)
     if space is not None:
         settings |= _settings_of_space(space, settings)
     if folder is not None and resume:
@@ -106,14 +106,18 @@ def search(
         return _Search(config, placed, network, own_space, folder, observer).run()
 
 
-def _settings_in_memory(data: str | Path | SearchData, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _settings_in_memory(
+    data: str | Path | SearchData, settings: Mapping[str, Any], preset: str | None
+) -> dict[str, Any]:
     """What the data decide; images in memory leave nothing to choose about files and splits."""
     if not isinstance(data, SearchData):
         return {"data": data}
     idle = [name for name in settings if name in DataConfig.model_fields]
     if idle:
         raise SettingsError(f"{idle[0]} has no effect on images in memory; leave it away")
-    return {"data": data.name, "image_size": data.train.image_size}
+    cropped = SearchConfig.from_preset({**settings, "data": data.name}, preset).baseline().random_resized_crop
+    stored = data.train.image_size
+    return {"data": data.name, "image_size": network_side(stored) if cropped else stored}
 
 
 def _settings_of_space(space: SearchSpace | str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,7 +165,7 @@ class _Search:
             "search space": hashlib.sha256(json.dumps(space_entry(space)).encode()).hexdigest()[:16],
         }
         fill = fill_for(torch.empty(1, data.train.n_channels, 1, 1, device=device), self.fill)
-        preprocessing = Preprocessing(Standardize.of(data.train), config.baseline(), config.side)
+        preprocessing = Preprocessing.of(data.train, config.baseline())
         self.problem = Problem(config, space, preprocessing, fill, data.val)
         self.algorithm = ALGORITHMS[config.algorithm]
         networks = (

@@ -1,15 +1,19 @@
 """From images to a network's input: sizes, order, and that the older baselines draw as they did."""
 
+from typing import Any, cast
+
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+import hba
 from hba.config import EvaluationConfig, SearchConfig
+from hba.data import LabelledImages, SearchData
 from hba.data.baseline import BASELINES, Baseline, augment
 from hba.data.batches import Standardize
 from hba.data.photometric import color_jitter, pca_jitter
 from hba.data.preprocessing import Preprocessing
-from hba.data.resized_crop import random_resized_crop
+from hba.data.resized_crop import network_side, random_resized_crop, stored_side
 
 STANDARDIZE = Standardize(
     torch.tensor([0.4, 0.5, 0.6])[None, :, None, None], torch.tensor([0.2, 0.3, 0.25])[None, :, None, None]
@@ -90,3 +94,33 @@ def test_written_out_settings_stand_for_the_same_images() -> None:
     assert (resolved.stored_size, resolved.baseline()) == (config.stored_size, config.baseline())
     evaluated = EvaluationConfig.like_search(resolved.model_dump(), {})
     assert (evaluated.stored_size, evaluated.baseline()) == (256, config.baseline())
+
+
+def test_the_size_for_the_network_is_found_again_from_the_size_that_is_stored() -> None:
+    assert all(network_side(stored_side(side)) == side for side in range(8, 1025))
+    images = LabelledImages(torch.zeros(2, 3, 256, 256, dtype=torch.uint8), torch.zeros(2).long())
+    assert Preprocessing.of(images, BASELINES["imagenet"]).image_size == 224
+    assert Preprocessing.of(images, BASELINES["cifar10"]).image_size == 256
+
+
+def test_a_search_in_memory_takes_images_as_stored_ones() -> None:
+    generator = torch.Generator().manual_seed(0)
+    images = [torch.randint(0, 256, (12, 3, 16, 16), generator=generator).to(torch.uint8) for _ in range(2)]
+    data = SearchData("small", ("a", "b"), *(LabelledImages(part, torch.arange(12) % 2) for part in images))
+    sizes: set[tuple[int, ...]] = set()
+
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bn, self.linear = nn.BatchNorm2d(3), nn.Linear(3, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            sizes.add(tuple(x.shape[1:]))
+            return cast(Tensor, self.linear(self.bn(x).mean(dim=(2, 3))))
+
+    settings: dict[str, Any] = {"epochs": 1, "batch_size": 6, "device": "cpu", "baseline_like": "imagenet"}
+    result = hba.search(data, network=Network(), **settings)
+    assert sizes == {(3, 14, 14)}
+    assert result.schedule is not None
+    assert result.schedule.provenance["image_size"] == 16
+    assert result.schedule.provenance["settings"]["image_size"] == 14
