@@ -71,7 +71,7 @@ def main(
 
 
 def pending(bench: Bench, table: Table, n_seeds: int) -> list[tuple[Run, int]]:
-    """The runs that the table needs and that have no results yet: searches before what trains with them, timings last."""
+    """The runs that the table needs and that have no results yet: searches before trainings with them, timings last."""
     wanted: dict[tuple[Run, int], None] = {}
     for seed in range(n_seeds):
         for cell in table.cells:
