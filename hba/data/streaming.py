@@ -118,7 +118,10 @@ class StreamedImages:
 
     def fingerprint(self) -> str:
         """A hash of names, sizes in bytes, labels and the image size; not of pixels, which would take a whole pass."""
-        sizes = [self.files.path(index).stat().st_size for index in range(len(self))]
+        try:
+            sizes = [self.files.path(index).stat().st_size for index in range(len(self))]
+        except OSError as error:
+            raise DataError(f"the images change while they are used ({error}); start again when they stay") from None
         digest = hashlib.sha256(f"{len(self)} files, {self.image_size} pixels".encode())
         digest.update(b"\0".join(self.files.names.tolist()))
         digest.update(np.array(sizes, dtype=np.int64).tobytes())

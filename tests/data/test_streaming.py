@@ -1,0 +1,403 @@
+"""Images read from their files in every pass: the same as in memory, in order, with processes that end."""
+
+import gc
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from in_memory import in_memory
+from PIL import Image
+
+import hba
+from hba.data import load_evaluation_data, load_search_data
+from hba.data.batches import BatchStream
+from hba.data.config import DataConfig
+from hba.data.folder import FilePool, folder_source
+from hba.data.images import LabelledImages
+from hba.data.streaming import StreamedImages, default_workers
+from hba.errors import DataError
+from hba.measure import measure
+
+SIZE = 8
+SMALL: dict[str, Any] = {"model": "wrn-10-1", "epochs": 2, "batch_size": 8, "device": "cpu", "image_size": SIZE}
+
+
+def write_folder(folder: Path, n_per_class: int, kind: str = "png") -> Path:
+    """Two classes of noise; the first pixel's blue tells the number of the image."""
+    rng = np.random.default_rng(0)
+    for label, name in enumerate(("cat", "dog")):
+        (folder / name).mkdir(parents=True)
+        for index in range(n_per_class):
+            pixels = rng.integers(0, 256, (SIZE, SIZE, 3), dtype=np.uint8)
+            pixels[0, 0, 2] = label * n_per_class + index
+            Image.fromarray(pixels).save(folder / name / f"{index:03}.{kind}")
+    return folder
+
+
+def pool_in(folder: Path, skip_broken: bool = False) -> FilePool:
+    pool = folder_source(folder, skip_broken).train
+    assert isinstance(pool, FilePool)
+    return pool
+
+
+def streamed(folder: Path, workers: int = 2, skip_broken: bool = False) -> StreamedImages:
+    pool = pool_in(folder, skip_broken)
+    return StreamedImages.of(pool, np.arange(len(pool.labels)), SIZE, workers)
+
+
+def kept(folder: Path) -> LabelledImages:
+    pool = pool_in(folder)
+    return pool.read(np.arange(len(pool.labels)), SIZE)
+
+
+def passes(stream: BatchStream, n_batches: int) -> list[torch.Tensor]:
+    return [
+        torch.cat([images.flatten(1), labels[:, None]], 1)
+        for images, labels in (stream.next() for _ in range(n_batches))
+    ]
+
+
+def numbers(batch: tuple[torch.Tensor, torch.Tensor]) -> list[int]:
+    """Of the images, each with the label that belongs to it."""
+    images, labels = batch
+    found = images[:, 2, 0, 0].long()
+    assert torch.equal(labels, found // 10)
+    return found.tolist()
+
+
+# The same as in memory.
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["png", "jpg"])
+def test_batches_are_those_of_images_in_memory(tmp_path: Path, workers: int, kind: str) -> None:
+    write_folder(tmp_path, 10, kind)
+    streams = [BatchStream(data, 6, seed=3) for data in (streamed(tmp_path, workers), kept(tmp_path))]
+    for first, second in zip(*(passes(stream, 8) for stream in streams), strict=True):
+        assert torch.equal(first, second)
+    streams[0].data.close()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("n_before", [0, 1, 2, 3, 5, 6])
+def test_a_restored_stream_goes_on_as_the_saved_one(tmp_path: Path, n_before: int, workers: int) -> None:
+    data = streamed(write_folder(tmp_path, 10), workers)
+    stream = BatchStream(data, 6, seed=0)
+    passes(stream, n_before)
+    state = stream.state_dict()
+    expected = passes(stream, 5)
+    other = BatchStream(data, 6, seed=99)
+    passes(other, 1)
+    other.load_state_dict(state)
+    assert all(torch.equal(*pair) for pair in zip(passes(other, 5), expected, strict=True))
+    data.close()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_once_is_every_image_in_order(tmp_path: Path, workers: int) -> None:
+    data, memory = streamed(write_folder(tmp_path, 10), workers), kept(tmp_path)
+    read = list(data.once(6))
+    assert [len(labels) for _, labels in read] == [6, 6, 6, 2]
+    assert torch.equal(torch.cat([images for images, _ in read]), memory.images)
+    assert torch.equal(torch.cat([labels for _, labels in read]), memory.labels)
+    assert read[0][0].dtype == torch.uint8
+
+
+def test_colours_are_those_of_images_in_memory(tmp_path: Path) -> None:
+    data, memory = streamed(write_folder(tmp_path, 10)), kept(tmp_path)
+    assert (data.mean_color(), data.std_color()) == (memory.mean_color(), memory.std_color())
+
+
+def test_colours_of_many_images_are_those_of_a_fixed_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_folder(tmp_path, 50)
+    memory = kept(tmp_path)
+    monkeypatch.setattr("hba.data.streaming.COLOR_SAMPLE", 30)
+    first, second = streamed(tmp_path), streamed(tmp_path, 0)
+    assert first.mean_color() == second.mean_color() != memory.mean_color()
+    assert first.mean_color() == pytest.approx(memory.mean_color(), abs=0.03)
+    assert first.std_color() == pytest.approx(memory.std_color(), abs=0.03)
+
+
+@pytest.mark.parametrize("algorithm", ["hba", "population"])
+def test_a_search_finds_the_same_schedule_from_memory_and_from_files(tmp_path: Path, algorithm: str) -> None:
+    write_folder(tmp_path, 24)
+    settings = {**SMALL, "algorithm": algorithm, "seed": 5}
+    results = [hba.search(tmp_path, stream=stream, workers=2, **settings) for stream in (False, True)]
+    schedules = [result.schedule for result in results]
+    assert schedules[0] is not None
+    assert schedules[1] is not None
+    assert np.array_equal(schedules[0].values, schedules[1].values)
+    assert schedules[0].fill == schedules[1].fill
+    timeless = [[{**row, "seconds": 0} for row in result.metrics] for result in results]
+    assert timeless[0] == timeless[1]
+    assert multiprocessing.active_children() == []
+
+
+def test_an_interrupted_search_from_files_goes_on_to_the_same_schedule(tmp_path: Path) -> None:
+    class StopAfter(hba.SearchObserver):
+        left = 3
+
+        def step_done(self, step: int) -> None:
+            self.left -= 1
+
+        def stop_requested(self) -> bool:
+            return self.left <= 0
+
+    write_folder(tmp_path / "images", 24)
+    settings = {**SMALL, "stream": True, "workers": 1}
+    whole = hba.search(tmp_path / "images", **settings).schedule
+    assert not hba.search(tmp_path / "images", out=tmp_path / "run", observer=StopAfter(), **settings).finished
+    resumed = hba.search(out=tmp_path / "run", resume=True).schedule
+    assert whole is not None
+    assert resumed is not None
+    assert np.array_equal(whole.values, resumed.values)
+
+
+def test_an_evaluation_from_files_measures_the_same_as_from_memory(tmp_path: Path) -> None:
+    write_folder(tmp_path, 24)
+    policy = hba.search(tmp_path, **SMALL).schedule
+    assert policy is not None
+    results = [
+        hba.evaluate(policy, tmp_path, stream=stream, workers=2, **{**SMALL, "seeds": 2}) for stream in (False, True)
+    ]
+    assert results[0].rows == results[1].rows
+    assert results[0].test_images == results[1].test_images == 10
+    assert multiprocessing.active_children() == []
+
+
+def test_the_default_generator_of_torch_is_left_alone(tmp_path: Path) -> None:
+    data = streamed(write_folder(tmp_path, 10))
+    before = torch.get_rng_state()
+    passes(BatchStream(data, 6, seed=0), 5)
+    data.mean_color()
+    assert torch.equal(torch.get_rng_state(), before)
+    data.close()
+
+
+# What decides about streaming.
+
+
+def test_only_what_does_not_fit_is_streamed_unless_told_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_folder(tmp_path, 20)
+    config = DataConfig(data=str(tmp_path), image_size=SIZE)
+    # 32 images that are not test leave 6 for validation and 26 for training.
+    monkeypatch.setattr("hba.data.load.STREAM_ABOVE_BYTES", 10 * 3 * SIZE**2)
+    search = load_search_data(config)
+    assert isinstance(search.train, StreamedImages)
+    assert search.train.workers == default_workers()
+    assert isinstance(search.val, LabelledImages)
+    for stream, kind in ((True, StreamedImages), (False, LabelledImages)):
+        told = load_search_data(config.model_copy(update={"stream": stream, "workers": 1}))
+        assert isinstance(told.train, kind)
+        assert isinstance(told.val, kind)
+    evaluation = load_evaluation_data(config.model_copy(update={"stream": True}))
+    assert isinstance(evaluation.train, StreamedImages)
+    assert isinstance(in_memory(load_evaluation_data(config.model_copy(update={"stream": False})).test), LabelledImages)
+
+
+def test_a_dataset_that_is_no_folder_cannot_be_streamed() -> None:
+    with pytest.raises(DataError, match="only folders of images can be streamed, digits is none; leave stream away"):
+        load_search_data(DataConfig(stream=True))
+    assert isinstance(load_search_data(DataConfig(stream=False)).train, LabelledImages)
+
+
+def test_the_fingerprint_tells_names_labels_sizes_and_files_apart(tmp_path: Path) -> None:
+    write_folder(tmp_path / "a", 5)
+    first = streamed(tmp_path / "a")
+    (tmp_path / "a").rename(tmp_path / "b")
+    moved = streamed(tmp_path / "b")
+    assert first.files.folder != moved.files.folder
+    found = {moved.fingerprint()}
+    (tmp_path / "b" / "cat" / "000.png").rename(tmp_path / "b" / "cat" / "0000.png")
+    found.add(streamed(tmp_path / "b").fingerprint())
+    (tmp_path / "b" / "cat" / "0000.png").rename(tmp_path / "b" / "cat" / "000.png")
+    assert streamed(tmp_path / "b").fingerprint() in found
+    with (tmp_path / "b" / "dog" / "001.png").open("ab") as file:
+        file.write(b"more")
+    found.add(streamed(tmp_path / "b").fingerprint())
+    pool = pool_in(tmp_path / "b")
+    found.add(StreamedImages.of(pool, np.arange(10), SIZE + 1, 0).fingerprint())
+    found.add(StreamedImages.of(pool, np.arange(9), SIZE, 0).fingerprint())
+    assert len(found) == 5
+
+
+# Files that cannot be read.
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_broken_image_is_named_in_one_line(tmp_path: Path, workers: int) -> None:
+    write_folder(tmp_path, 10)
+    broken = tmp_path / "dog" / "004.png"
+    broken.write_bytes(b"no image")
+    data = streamed(tmp_path, workers)
+    for read in (lambda: passes(BatchStream(data, 20, seed=0), 1), lambda: list(data.once(6)), data.mean_color):
+        with pytest.raises(DataError, match=r"cannot read the image .*004\.png .*--skip-broken") as raised:
+            read()
+        assert len(str(raised.value).splitlines()) == 1
+    gc.collect()
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_next_readable_image_of_the_order_takes_the_place_of_a_broken_one(tmp_path: Path, workers: int) -> None:
+    write_folder(tmp_path, 10)
+    broken = [tmp_path / name for name in ("cat/003.png", "cat/007.png", "dog/009.png")]
+    for path in broken:
+        path.write_bytes(b"no image")
+    data = streamed(tmp_path, workers, skip_broken=True)
+    order = torch.tensor([0, 3, 7, 12, 5, 8, 11, 1, 2, 14, 4, 19])
+    before = order.clone()
+    assert [numbers(batch) for batch in data.batches(order, 4)] == [[0, 12, 12, 12], [5, 8, 11, 1], [2, 14, 4, 0]]
+    assert [numbers(batch) for batch in data.batches(order, 4, start=2)] == [[2, 14, 4, 0]]
+    # The images that fill no batch can stand in too.
+    assert [numbers(batch) for batch in data.batches(torch.tensor([7, 3, 6, 2, 1]), 3)] == [[6, 6, 6]]
+    assert torch.equal(order, before)
+    assert data.skipped == tuple(map(str, broken))
+    assert data.to(torch.device("cpu")).skipped == data.skipped
+
+
+def test_measuring_leaves_broken_images_out(tmp_path: Path) -> None:
+    write_folder(tmp_path, 10)
+    (tmp_path / "dog" / "004.png").write_bytes(b"no image")
+    data = streamed(tmp_path, 2, skip_broken=True)
+    assert [numbers(batch) for batch in data.once(8)] == [
+        list(range(8)), [8, 9, 10, 11, 12, 13, 15], [16, 17, 18, 19],
+    ]  # fmt: skip
+    always_cat = measure(torch.nn.Identity(), lambda x: torch.tensor([1.0, 0.0]).expand(len(x), 2), data, lambda x: x)
+    assert always_cat.error_percent == pytest.approx(100 * 9 / 19)
+    assert data.skipped == (str(tmp_path / "dog" / "004.png"),)
+
+
+def test_nothing_that_can_be_read_is_one_line(tmp_path: Path) -> None:
+    write_folder(tmp_path, 3)
+    for path in tmp_path.rglob("*.png"):
+        path.write_bytes(b"no image")
+    data = streamed(tmp_path, 1, skip_broken=True)
+    for read in (lambda: list(data.once(2)), lambda: passes(BatchStream(data, 2, seed=0), 1), data.std_color):
+        with pytest.raises(DataError, match="none of 6 images could be read"):
+            read()
+
+
+def test_a_run_tells_how_many_images_could_not_be_read(tmp_path: Path) -> None:
+    write_folder(tmp_path, 24)
+    (tmp_path / "cat" / "004.png").write_bytes(b"no image")
+    found = 0
+    for split_seed in range(3):
+        settings = {**SMALL, "stream": True, "workers": 0, "skip_broken": True, "split_seed": split_seed}
+        policy = hba.search(tmp_path, **settings).schedule
+        assert policy is not None
+        result = hba.evaluate(policy, **{**SMALL, "stream": True, "workers": 0, "seeds": 1})
+        assert result.skipped_images == 1
+        found += policy.provenance["skipped_images"]
+    assert found >= 1
+
+
+# Processes and memory.
+
+
+def test_closing_ends_the_processes(tmp_path: Path) -> None:
+    data = streamed(write_folder(tmp_path, 10), 2)
+    passes(BatchStream(data, 2, seed=0), 3)
+    moved = data.to(torch.device("cpu"))
+    next(moved.once(2))
+    reading = moved.once(2)
+    next(reading)
+    assert len(multiprocessing.active_children()) >= 2
+    data.close()
+    assert multiprocessing.active_children() == []
+
+
+def test_no_more_batches_are_read_ahead_than_two_for_each_process(tmp_path: Path) -> None:
+    write_folder(tmp_path, 40)
+    data = streamed(tmp_path, 2)
+    reading = data.batches(torch.arange(80), 4)
+    next(reading)
+    # Access times are not kept everywhere; what is not read yet can be broken without harm.
+    time.sleep(0.5)
+    for path in sorted(tmp_path.rglob("*.png"))[4 * (1 + 2 * 2 + 1) :]:
+        path.write_bytes(b"no image")
+    for _ in range(2 * 2 + 1):
+        next(reading)
+    with pytest.raises(DataError, match="cannot read the image"):
+        next(reading)
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+def test_memory_does_not_grow_with_the_passes(tmp_path: Path) -> None:
+    pool = pool_in(write_folder(tmp_path, 40))
+    # A pass is 80 images of 3 x 128 x 128 bytes, 4 MB.
+    stream = BatchStream(StreamedImages.of(pool, np.arange(80), 128, workers=0), 8, seed=0)
+    passes(stream, 20)
+    before = resident_bytes()
+    for _ in range(100):
+        stream.next()
+    # Ten passes kept would be 40 MB, and 160 MB as floats.
+    assert resident_bytes() - before < 20e6
+
+
+SCRIPT = """
+import sys
+import hba
+class Tell(hba.SearchObserver):
+    def step_done(self, step):
+        print(step, flush=True)
+settings = dict(model="wrn-10-1", epochs=100000, batch_size=8, device="cpu", image_size=8)
+hba.search(sys.argv[1], stream=True, workers=2, observer=Tell(), **settings)
+"""
+
+
+def children_of(pid: int) -> list[int]:
+    return [
+        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
+    ]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc")
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill"])
+def test_processes_end_with_the_run_without_a_word_of_their_own(tmp_path: Path, end: signal.Signals) -> None:
+    write_folder(tmp_path, 24)
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    for _ in range(3):
+        process.stdout.readline()
+    deadline = time.time() + 30
+    while not (readers := children_of(process.pid)):
+        assert time.time() < deadline
+    if end == signal.SIGINT:
+        # As a terminal does it: to all of the group.
+        os.killpg(process.pid, end)
+    else:
+        process.kill()
+    _, errors = process.communicate(timeout=30)
+    while any(map(is_running, readers)):
+        assert time.time() < deadline, "a reading process outlived the run"
+        time.sleep(0.05)
+    if end == signal.SIGINT:
+        assert errors.rstrip().endswith("KeyboardInterrupt")
+        assert errors.count("Traceback") == 1, errors
+        assert "worker" not in errors
