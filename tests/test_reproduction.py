@@ -1,0 +1,164 @@
+"""benchmarks/reproduce.py: the paper's numbers in its tables, and whole tables at a scale of seconds."""
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from PIL import Image
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture(autouse=True)
+def _benchmarks_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+
+
+def module(name: str) -> Any:
+    return importlib.import_module(name)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two classes of 60 training and 10 test images."""
+    folder = tmp_path_factory.mktemp("images")
+    random = np.random.default_rng(0)
+    for part, n_images in (("train", 60), ("test", 10)):
+        for label, name in enumerate(("left", "right")):
+            (folder / part / name).mkdir(parents=True)
+            for number in range(n_images):
+                levels = random.integers(0, 120, (8, 8, 3), dtype=np.uint8)
+                levels[:, 4 * label : 4 * label + 4] += 120
+                Image.fromarray(levels).save(folder / part / name / f"{number}.png")
+    return folder
+
+
+@pytest.fixture
+def tables() -> Any:
+    return module("reproduction.tables").TABLES
+
+
+def reproduce(images: Path, out: Path, *arguments: str) -> Result:
+    places = ["--data", "cifar10", str(images), "two classes"]
+    kept = ["--results", str(out / "results"), "--work", str(out / "work"), "--scale", "tiny", "--device", "cpu"]
+    return CliRunner().invoke(module("reproduce").main, [*arguments, *places, *kept], catch_exceptions=False)
+
+
+def cells_of(table: Any) -> dict[tuple[str, str], str]:
+    return {(cell.row, cell.column): cell.paper for cell in table.cells}
+
+
+def test_there_is_every_table_of_the_paper_and_the_derivation(tables: Any) -> None:
+    assert list(tables) == ["2", "3", "4", "5", "6", "7", "8", "algorithms"]
+
+
+@pytest.mark.parametrize(
+    ("number", "row", "column", "paper"),
+    [
+        ("2", "bn", "wrn-40-2, cifar10: validation error (%)", "3.86 ± 0.08"),
+        ("2", "first-bn", "wrn-28-10, cifar100: validation error (%)", "18.80 ± 0.34"),
+        ("2", "conv+bn", "wrn-40-2: time relative to first-bn", "2.33"),
+        ("2", "conv", "wrn-40-2: time relative to first-bn", "1.76"),
+        ("2", "bn", "wrn-40-2: time relative to first-bn", "1.53"),
+        ("2", "first-conv", "wrn-40-2: time relative to first-bn", "0.99"),
+        ("2", "first-bn", "wrn-40-2: time relative to first-bn", "1.00"),
+        ("3", "reduced-imagenet", "search (hours)", "0.9"),
+        ("4", "cifar10-wrn-40-2", "HBA: test error (%)", "3.80 ± 0.15"),
+        ("4", "cifar100-pyramidnet-272-200", "HBA: test error (%)", "12.10 ± 0.14"),
+        ("4", "cifar10-shake-shake-26-2x112d", "Cutout: test error (%)", "2.6"),
+        ("7", "cifar100-wrn-28-10", "on the target: test error (%)", "16.87 ± 0.22"),
+        ("8", "HBA: conv", "test error (%)", "18.76 ± 0.11"),
+    ],
+)
+def test_the_papers_numbers(tables: Any, number: str, row: str, column: str, paper: str) -> None:
+    assert cells_of(tables[number])[row, column] == paper
+
+
+def test_every_preset_of_table_11_is_in_a_table(tables: Any) -> None:
+    from hba.presets import EVALUATION_PRESETS
+
+    rows = {cell.row for number in "4567" for cell in tables[number].cells}
+    assert rows == set(EVALUATION_PRESETS)
+
+
+def test_a_table_runs_once_is_kept_and_names_what_it_did_not_run(images: Path, tmp_path: Path) -> None:
+    first = reproduce(images, tmp_path, "4")
+    assert first.exit_code == 0, first.output
+    assert "hours, by steps measured now" in first.output
+    assert "| cifar10-wrn-28-10 | HBA: test error (%) | 2.63 ± 0.10 | not run | - |" in first.output
+    kept = {path: path.read_bytes() for path in (tmp_path / "results" / "tiny").glob("*.json")}
+    own = {path.name for path in kept if "cifar100" not in path.name}
+    assert own == {
+        f"{run}-seed{seed}.json"
+        for seed in (0, 1)
+        for run in (
+            "search-reduced-cifar10",
+            "train-cifar10-wrn-40-2-cutout-size=0-with-none",
+            "train-cifar10-wrn-40-2-with-none",
+            "train-cifar10-wrn-40-2-with-search-reduced-cifar10",
+        )
+    }
+    again = reproduce(images, tmp_path, "4")
+    assert "by steps measured now" not in again.output or "cifar100" in again.output
+    assert all(path.read_bytes() == content for path, content in kept.items())
+
+
+def test_a_record_says_what_it_is_and_names_no_folder(images: Path, tmp_path: Path) -> None:
+    assert reproduce(images, tmp_path, "algorithms").exit_code == 0
+    path = tmp_path / "results" / "tiny" / "search-reduced-cifar10-algorithm=population-seed1.json"
+    text = path.read_text(encoding="utf-8")
+    record = json.loads(text)
+    assert (record["dataset"], record["scale"], record["seed"]) == ("two classes", "tiny", 1)
+    assert record["settings"]["algorithm"] == "population"
+    assert record["settings"]["baseline_like"] == "cifar10"
+    assert record["results"]["epochs"] == 2
+    assert str(images) not in text
+    assert str(tmp_path) not in text
+
+
+def test_only_an_estimate_runs_nothing(images: Path, tmp_path: Path) -> None:
+    result = reproduce(images, tmp_path, "7", "--estimate")
+    assert "in all " in result.output
+    assert not (tmp_path / "results").exists()
+
+
+def test_means_and_spreads_are_those_of_the_records(images: Path, tmp_path: Path) -> None:
+    page = module("reproduction.page")
+    runs = module("reproduction.runs")
+    cell = runs.Cell("row", "column", "1.0", runs.Search("reduced-cifar10"), "val_error_percent")
+    records = {"search-reduced-cifar10": [{"results": {"val_error_percent": value}} for value in (1.0, 2.0, 6.0)]}
+    assert page.rows_of(runs.Table("", (cell,)), records) == [["row", "column", "1.0", "3.00 ± 2.65", "3"]]
+    assert page.rows_of(runs.Table("", (cell,)), {})[0][3:] == ["not run", "-"]
+
+
+def test_trainings_of_the_ablation_are_tested_on_images_that_no_search_saw(images: Path) -> None:
+    from hba.config import EvaluationConfig, SearchConfig
+
+    read = module("reproduction.data").Images()
+    settings = {"data": str(images), "image_size": 8, "device": "cpu"}
+    sizes = (20, 30, 40)
+    searched = read.of_search(SearchConfig.make(settings), sizes)
+    trained = read.of_training(EvaluationConfig.make(settings), sizes)
+    data = {"train": searched.train, "val": searched.val, "both": trained.train, "test": trained.test}
+    parts = {name: {image.numpy().tobytes() for image in images.images} for name, images in data.items()}
+    assert {name: len(part) for name, part in parts.items()} == {"train": 20, "val": 30, "both": 50, "test": 40}
+    assert parts["both"] == parts["train"] | parts["val"]
+    assert not parts["test"] & parts["both"]
+
+
+@pytest.mark.parametrize("scale", ["huge", "0", "1.5", "-1"])
+def test_an_unknown_scale_is_one_line(scale: str) -> None:
+    result = CliRunner().invoke(module("reproduce").main, ["4", "--scale", scale])
+    assert result.exit_code == 1
+    assert result.output.strip().splitlines()[-1].startswith("Error: --scale must be full, small, tiny or a number")
+
+
+def test_the_page_is_the_one_made_from_the_results_in_the_repository(tmp_path: Path) -> None:
+    page = module("reproduction.page")
+    page.write_page(BENCHMARKS / "results", tmp_path)
+    committed = BENCHMARKS.parent / "docs" / "reproduction.md"
+    assert (tmp_path / "reproduction.md").read_text(encoding="utf-8") == committed.read_text(encoding="utf-8")
