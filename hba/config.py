@@ -55,7 +55,7 @@ class _TrainingConfig(DataConfig):
     """What search and evaluation share."""
 
     model: ModelName = "wrn-16-2"
-    """Network: wrn-<depth>-<width>, resnet-18, resnet-50, or these with -small for small images."""
+    """Network, as `hba models` lists them: wrn-<depth>-<width>, resnet-18, ..., timm:<name>."""
     epochs: Size = 200
     """Passes over the training images."""
     batch_size: Annotated[int, Field(ge=2)] = 128
@@ -101,8 +101,8 @@ class SearchConfig(_TrainingConfig):
     """A policy search; symbols as in the paper's Algorithm 2."""
 
     algorithm: Literal["hba", "fixed-noise", "hyper-population", "population"] = "hba"
-    """hba (Algorithm 6 of the paper, its method), or what it is derived from: fixed-noise (5), hyper-population (4),
-    population (3)."""
+    """hba (the paper's method, its Algorithm 6), or what it is derived from: fixed-noise (5), hyper-population (4),
+    population (3). Some of the settings below are for some of them only."""
     population_size: Annotated[int, Field(ge=2)] | None = None
     """Members of a population, each on its part of a batch; the batch size, as in the paper. For (3) and (4)."""
     weight_sigma: NotNegative = 0.001
@@ -120,17 +120,17 @@ class SearchConfig(_TrainingConfig):
     """Colour of what shears, translations, rotations and Cutout uncover: 1 or 3 numbers in [0, 1], separated by commas;
     the mean of the training images."""
     sharing: Annotated[str, AfterValidator(_known_sharing)] = "first-bn"
-    """Weight sharing strategy: which layers depend on lambda."""
+    """Weight sharing strategy: which layers depend on lambda. For (4) to (6)."""
     lambda_learning_rate: Positive = 0.03
-    """Learning rate of the hyperparameters (alpha')."""
+    """Learning rate of the hyperparameters (alpha'). For (5) and (6)."""
     train_steps: Size = 2
-    """Training steps between lambda steps (T_train)."""
+    """Training steps between lambda steps, or between selections from a population (T_train)."""
     val_steps: Annotated[int, Field(ge=0)] = 1
-    """Lambda steps in a row (T_val); 0 switches the search off."""
+    """Lambda steps in a row (T_val); 0 switches the search off. For (5) and (6)."""
     sigma: NotNegative = 1.0
     """Standard deviation of the noise on lambda, in logits."""
     calibrate: bool = False
-    """Divide the validation logits of a lambda step by the temperature that suits them best."""
+    """Divide the validation logits of a lambda step by the temperature that suits them best. For (5) and (6)."""
     validate_every: Size = 10
     """Epochs between two measurements on the whole validation set."""
     seed: Seed = 0
