@@ -45,8 +45,9 @@ def train(
     The seed decides weights, batches and draws. Raises DivergedError for a loss that is not finite.
     """
     device = data.train.device
-    network = build_model(config.model, len(data.class_names), derived_seed(seed, "weights")).to(device)
     preprocessing = Preprocessing.of(data.train, config.baseline())
+    weights_seed = derived_seed(seed, "weights")
+    network = build_model(config.model, len(data.class_names), weights_seed, preprocessing.image_size).to(device)
     with contextlib.closing(data.train):
         _train_all_epochs(network, preprocessing, config, data, schedule, seed, on_step)
     trained = Trained(network, measure(network, network, data.test, preprocessing.measure))

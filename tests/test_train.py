@@ -76,7 +76,7 @@ class Recorder(nn.Module):
 
 
 def use_network(monkeypatch: pytest.MonkeyPatch, network: nn.Module) -> None:
-    monkeypatch.setattr("hba.train.build_model", lambda name, n_classes, seed: network)
+    monkeypatch.setattr("hba.train.build_model", lambda *_: network)
 
 
 def batches_of(

@@ -12,7 +12,6 @@ import torch
 
 import hba
 from hba.config import EvaluationConfig, SearchConfig, find_device
-from hba.data.batches import Standardize
 from hba.data.config import DataConfig
 from hba.data.preprocessing import Preprocessing
 from hba.errors import SettingsError
@@ -128,7 +127,7 @@ def _search(bench: Bench, run: Search, seed: int) -> tuple[hba.SearchResult, Res
         device = find_device(config.device)
         settings = {name: getattr(config, name) for name in DataConfig.model_fields if name != "val_size"}
         tested = bench.images.of_training(EvaluationConfig.make({**settings, "train_size": None}), None).to(device)
-        preprocessing = Preprocessing(Standardize.of(data.to(device).train), config.baseline(), config.side)
+        preprocessing = Preprocessing.of(data.to(device).train, config.baseline())
         measured = measure(result.network, result.network, tested.test, preprocessing.measure)
         results |= {"test_loss": measured.loss, "test_error_percent": measured.error_percent}
     return result, results

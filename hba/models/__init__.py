@@ -78,12 +78,32 @@ def find_model(name: str) -> Build:
     )
 
 
-def build_model(name: str, n_classes: int, seed: int) -> nn.Module:
-    """A freshly initialised network; the seed alone decides its weights, the global generator is left alone."""
+def build_model(name: str, n_classes: int, seed: int, image_size: int | None = None) -> nn.Module:
+    """A freshly initialised network; the seed alone decides its weights, the global generator is left alone.
+
+    image_size: side in pixels of the images to come; SettingsError where the network cannot take them.
+    """
     build = find_model(name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return build(n_classes)
+        network = build(n_classes)
+        if image_size is not None:
+            _check_takes(network, name, image_size)
+        return network
+
+
+def _check_takes(network: nn.Module, name: str, image_size: int) -> None:
+    """Try one image. Some of timm's networks are made for one size only, and say so each in its own way."""
+    try:
+        with torch.no_grad():
+            network.eval()(torch.zeros(1, 3, image_size, image_size))
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise SettingsError(
+            f"the model {name!r} cannot take images of {image_size}x{image_size} ({reason}); choose another image_size "
+            "or model"
+        ) from None
+    network.train()
 
 
 __all__ = [

@@ -12,10 +12,10 @@ Networks = Callable[[int], nn.Module]
 """From a member's number, counted from 0, to a network of its own. One hypernetwork takes the first."""
 
 
-def named_networks(model: str, n_classes: int, seed: int) -> Networks:
-    """Networks of one kind, each freshly initialised."""
+def named_networks(model: str, n_classes: int, seed: int, image_size: int | None = None) -> Networks:
+    """Networks of one kind, each freshly initialised. image_size: side in pixels of what the network is given."""
     return lambda member: build_model(
-        model, n_classes, derived_seed(seed, "weights" if member == 0 else f"weights of member {member}")
+        model, n_classes, derived_seed(seed, "weights" if member == 0 else f"weights of member {member}"), image_size
     )
 
 

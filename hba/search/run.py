@@ -169,7 +169,7 @@ class _Search:
         self.problem = Problem(config, space, preprocessing, fill, data.val)
         self.algorithm = ALGORITHMS[config.algorithm]
         networks = (
-            named_networks(config.model, len(data.class_names), config.seed)
+            named_networks(config.model, len(data.class_names), config.seed, preprocessing.image_size)
             if network is None
             else equal_networks(network)
         )

@@ -62,3 +62,11 @@ def test_without_timm_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyP
 def test_without_timm_all_other_networks_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timm", None)
     assert find_model("wrn-10-1")(3)(torch.rand(2, 3, 8, 8)).shape == (2, 3)
+
+
+def test_a_network_that_is_made_for_another_image_size_is_refused_in_one_line() -> None:
+    name = "timm:vit_tiny_patch16_224"
+    with pytest.raises(SettingsError, match="cannot take images of 32x32 ") as raised:
+        build_model(name, 3, seed=0, image_size=32)
+    assert len(str(raised.value).splitlines()) == 1
+    assert build_model(name, 3, seed=0, image_size=224).training
