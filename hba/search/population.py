@@ -72,10 +72,14 @@ class PopulationState(SearchState):
         buffers = each(self.buffers) or [{}] * len(self.lam_rows)
         return list(zip(each(self.weights), buffers, strict=True))
 
+    @torch.no_grad()
     def plain(self) -> nn.Module:
         network = copy.deepcopy(self.template)
-        network.load_state_dict({**self.best_weights, **self.best_buffers}, strict=False)
-        return network.eval()
+        for name, weight in self.best_weights.items():
+            network.get_parameter(name).copy_(weight)
+        for name, buffer in self.best_buffers.items():
+            network.get_buffer(name).copy_(buffer)
+        return network
 
     def state_dict(self) -> dict[str, Any]:
         mappings = {

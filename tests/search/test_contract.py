@@ -164,3 +164,12 @@ def test_it_is_known_by_the_settings(algorithm: str) -> None:
     assert SearchConfig.make({"algorithm": algorithm}).algorithm == algorithm
     with pytest.raises(SettingsError, match=r"^algorithm: "):
         SearchConfig.make({"algorithm": algorithm.upper()})
+
+
+@pytest.mark.gpu
+def test_it_runs_on_a_gpu_and_goes_on_there(algorithm: str, tmp_path: Path) -> None:
+    whole = run(algorithm, device="cuda")
+    assert whole.lam.device.type == "cuda"
+    assert np.isfinite(values_of(whole)).all()
+    run(algorithm, tmp_path, device="cuda", observer=StopAfter(4))
+    assert np.allclose(values_of(run(algorithm, tmp_path, device="cuda", resume=True)), values_of(whole), rtol=1e-3)
