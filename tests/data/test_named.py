@@ -14,6 +14,8 @@ from in_memory import in_memory
 from PIL import Image
 from scipy.io import savemat  # type: ignore[import-untyped]
 
+import hba
+from hba.config import EvaluationConfig, SearchConfig
 from hba.data import DATASET_NAMES, load_evaluation_data, load_search_data
 from hba.data.baseline import BASELINES
 from hba.data.config import DataConfig
@@ -228,6 +230,30 @@ def test_imagenet_is_searched_on_its_training_folder_and_tested_on_its_validatio
     assert int(in_memory(evaluation.test).images[:, 2].max()) < 50
     assert len(evaluation.test) == 9
     assert NATIVE_IMAGE_SIZES["imagenet"] == 224
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_imagenet_is_stored_larger_than_a_network_takes_it(tmp_path: Path, stream: bool) -> None:
+    write_imagenet(tmp_path)
+    settings: dict[str, Any] = {"data_root": str(tmp_path), "image_size": 14, "stream": stream, "workers": 0}
+    search = load_search_data(SearchConfig.make({"data": "imagenet", **settings}))
+    evaluation = load_evaluation_data(EvaluationConfig.make({"data": "imagenet", **settings}))
+    for part in (search.train, search.val, evaluation.train, evaluation.test):
+        assert part.image_size == 16
+        (images, _), *_ = part.once(3)
+        assert images.shape == (3, 3, 16, 16)
+    # Without the sizes and the list of classes of the dataset's preset.
+    settings |= {
+        "classes": None,
+        "train_size": None,
+        "model": "wrn-10-1",
+        "epochs": 1,
+        "batch_size": 6,
+        "device": "cpu",
+    }
+    policy = hba.search("imagenet", val_size=None, **settings).schedule
+    assert policy is not None
+    assert hba.evaluate(policy, seeds=1, **settings).test_images == 9
 
 
 def test_a_search_does_not_look_into_the_validation_folder_of_imagenet(tmp_path: Path) -> None:

@@ -50,16 +50,16 @@ def test_boxes_are_whole_lie_within_the_image_and_have_the_areas_and_shapes_aske
     top, left, h, w = boxes.T
     assert float(boxes[:, :2].min()) == 0
     assert bool(((top + h <= height) & (left + w <= width)).all())
-    # The last row and column are reached.
-    assert float((top + h).max()) == float((left + w).max()) == height
+    # The last row and column are reached, not only by boxes of the full size.
+    assert float((top + h)[h < height].max()) == float((left + w)[w < width].max()) == height
     share, log_ratio = h * w / (height * width), (w / h).log()
     assert float(share.min()) > 0.07
     assert float(share.max()) == 1
     # Sides are rounded to whole pixels, the shortest are 23.
     assert float(log_ratio.abs().max()) < math.log(4 / 3) + 2 * 0.5 / 23
     assert float(log_ratio.mean()) == pytest.approx(0, abs=0.01)
-    assert float(top.mean()) == pytest.approx(float((height - h).mean()) / 2, abs=0.5)
-    assert float(left.mean()) == pytest.approx(float((width - w).mean()) / 2, abs=0.5)
+    assert float(top.mean()) == pytest.approx(float((height - h).mean()) / 2, abs=0.4)
+    assert float(left.mean()) == pytest.approx(float((width - w).mean()) / 2, abs=0.4)
 
 
 @pytest.mark.parametrize(("height", "width"), [(64, 64), (40, 48)])
