@@ -251,9 +251,9 @@ def test_imagenet_is_stored_larger_than_a_network_takes_it(tmp_path: Path, strea
         "batch_size": 6,
         "device": "cpu",
     }
-    policy = hba.search("imagenet", val_size=None, device="cpu", **settings).schedule
+    policy = hba.search("imagenet", val_size=None, **settings).schedule
     assert policy is not None
-    assert hba.evaluate(policy, seeds=1, device="cpu", **settings).test_images == 9
+    assert hba.evaluate(policy, seeds=1, **settings).test_images == 9
 
 
 def test_a_search_does_not_look_into_the_validation_folder_of_imagenet(tmp_path: Path) -> None:
