@@ -318,6 +318,31 @@ def test_closing_ends_the_processes(tmp_path: Path) -> None:
     assert multiprocessing.active_children() == []
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
+def test_interrupted_processes_read_on_until_the_main_one_ends_them(tmp_path: Path) -> None:
+    # Ctrl-C in a terminal reaches all processes; a search ends its step, and saves, before it stops.
+    data = streamed(write_folder(tmp_path, 40), 2)
+    reading = data.batches(torch.arange(80), 4)
+    for _ in range(6):
+        next(reading)
+    for process in multiprocessing.active_children():
+        os.kill(process.pid or 0, signal.SIGINT)
+    time.sleep(0.2)
+    assert len(list(reading)) == 14
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_a_process_that_dies_is_one_line_with_a_remedy(tmp_path: Path) -> None:
+    data = streamed(write_folder(tmp_path, 40), 1)
+    reading = data.batches(torch.arange(80), 4)
+    next(reading)
+    for process in multiprocessing.active_children():
+        os.kill(process.pid or 0, signal.SIGKILL)
+    with pytest.raises(DataError, match=r"a process that reads images has died .*; try fewer --workers") as raised:
+        list(reading)
+    assert len(str(raised.value).splitlines()) == 1
+
+
 def test_no_more_batches_are_read_ahead_than_two_for_each_process(tmp_path: Path) -> None:
     write_folder(tmp_path, 40)
     data = streamed(tmp_path, 2)
