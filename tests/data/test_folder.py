@@ -249,6 +249,34 @@ def test_copies_in_a_hidden_folder_of_a_class_are_ignored(tmp_path: Path) -> Non
     assert files_of(folder_source(tmp_path).train) == ["a.png"]
 
 
+def test_links_to_files_count_and_broken_links_and_links_to_folders_do_not(tmp_path: Path) -> None:
+    folder_with(tmp_path, "images/cat/a.png", "elsewhere/b.png")
+    cat = tmp_path / "images" / "cat"
+    (cat / "c.png").symlink_to(tmp_path / "elsewhere" / "b.png")
+    (cat / "d.png").symlink_to(tmp_path / "nowhere.png")
+    (cat / "more").symlink_to(tmp_path / "elsewhere")
+    assert files_of(folder_source(tmp_path / "images").train) == ["a.png", "c.png"]
+
+
+def test_files_of_sub_folders_are_sorted_folder_by_folder(tmp_path: Path) -> None:
+    folder_with(tmp_path, "cat/b/2.png", "cat/b-c/1.png", "cat/a.png", "cat/b/sub/0.png", "cat/c.png")
+    pool = folder_source(tmp_path).train
+    assert isinstance(pool, FilePool)
+    assert list(pool.paths) == sorted(pool.paths)
+    assert len(pool.paths) == 5
+
+
+def test_a_folder_that_cannot_be_listed_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder_with(tmp_path, "cat/a.png")
+
+    def refuse(folder: Path) -> Any:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr("hba.data.folder.os.scandir", refuse)
+    with pytest.raises(DataError, match=r"cannot list the images in .*cat \(Permission denied\); make it readable"):
+        folder_source(tmp_path)
+
+
 def test_a_folder_that_lies_in_a_hidden_one_is_read(tmp_path: Path) -> None:
     folder_with(tmp_path / ".cache" / "images", "cat/a.png", "cat/more/b.png")
     assert files_of(folder_source(tmp_path / ".cache" / "images").train) == ["a.png", "b.png"]
