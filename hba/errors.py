@@ -30,7 +30,7 @@ class DivergedError(HbaError, ArithmeticError):
 
 @contextlib.contextmanager
 def explained_memory_errors() -> Iterator[None]:
-    """Turn PyTorch's report of a full GPU into a RunError that says what to do."""
+    """Turn PyTorch's reports of a full GPU, and of a reading process that died, into RunErrors that say what to do."""
     import torch
 
     try:
@@ -39,4 +39,12 @@ def explained_memory_errors() -> Iterator[None]:
         reason = str(error).splitlines()[0]
         raise RunError(
             f"the device's memory is full ({reason}); try a smaller batch_size, model or image_size"
+        ) from None
+    except RuntimeError as error:
+        # PyTorch raises it from a signal handler, wherever the main thread is.
+        if "DataLoader worker" not in str(error):
+            raise
+        reason = str(error).splitlines()[0]
+        raise RunError(
+            f"a process that reads images has died ({reason}); try fewer workers, 0 reads without any"
         ) from None

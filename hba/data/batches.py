@@ -54,8 +54,10 @@ class BatchStream:
 
     def next(self) -> Batch:
         if self.position == self.batches_per_pass:
-            self.order, self.position = self._new_order(), 0
-            self._rest_of_pass = None
+            if self._rest_of_pass is not None:
+                # Its end, and a Ctrl-C meanwhile, must not be left to a finalizer, which would swallow the latter.
+                next(self._rest_of_pass, None)
+            self.order, self.position, self._rest_of_pass = self._new_order(), 0, None
         if self._rest_of_pass is None:
             self._rest_of_pass = self.data.batches(self.order, self.batch_size, self.position)
         images, labels = next(self._rest_of_pass)

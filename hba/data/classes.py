@@ -5,7 +5,7 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
-from hba.data.images import Source
+from hba.data.images import Pool, Source
 from hba.errors import DataError
 
 ENDING = ".txt"
@@ -27,12 +27,19 @@ def keep_classes(source: Source, listed_in: str) -> Source:
     """
     keep = sorted(_numbers(_lines(listed_in), source, listed_in))
     test = source.test
+
+    def kept(pool: Pool, part: str) -> Pool:
+        restricted = pool.restricted(keep)
+        if not len(restricted.labels):
+            raise DataError(f"{listed_in}: {source.name} has no {part} images of these classes; add others")
+        return restricted
+
     return replace(
         source,
         class_names=tuple(source.class_names[number] for number in keep),
         train=source.train.restricted(keep),
-        val=None if source.val is None else source.val.restricted(keep),
-        test=None if test is None else lambda: test().restricted(keep),
+        val=None if source.val is None else kept(source.val, "validation"),
+        test=None if test is None else lambda: kept(test(), "test"),
         test_size=None if source.test_size is None else _share(source, keep),
     )
 

@@ -1,10 +1,11 @@
 """Images that are read from their files again in every pass, ahead of the computation, by processes of their own."""
 
+import contextlib
 import hashlib
 import os
 import signal
 import weakref
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -203,25 +204,28 @@ class StreamedImages:
             num_workers=workers,
             collate_fn=_as_it_is,
             pin_memory=self.device.type == "cuda",
-            worker_init_fn=_ignore_interrupts,
             # Without one of its own, it would draw from the default generator.
             generator=torch.Generator(),
         )
-        try:
-            yield from loader
-        except RuntimeError as error:
-            if "DataLoader worker" not in str(error):
-                raise
-            raise DataError(
-                f"a process that reads images has died ({str(error).splitlines()[0]}); try fewer --workers, 0 reads "
-                "without any"
-            ) from None
+        with _without_interrupts():
+            results = iter(loader)
+        yield from results
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes that start here never get a Ctrl-C, which reaches the whole group; this one gets it at the end, decides
+    what it means, and ends the others.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _as_it_is(part: Any) -> Any:
     return part
-
-
-def _ignore_interrupts(worker: int) -> None:
-    """Ctrl-C reaches the whole group of processes; the main one decides what it means, and ends the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -92,6 +92,15 @@ def test_a_restored_stream_goes_on_as_the_saved_one(n_before: int) -> None:
     assert [numbers(other.next()) for _ in range(10)] == expected
 
 
+def test_a_stream_can_go_back_within_its_own_pass() -> None:
+    stream = BatchStream(numbered(10), 2, seed=0)
+    stream.next()
+    state = stream.state_dict()
+    expected = [numbers(stream.next()) for _ in range(3)]
+    stream.load_state_dict(state)
+    assert [numbers(stream.next()) for _ in range(3)] == expected
+
+
 def test_batches_are_floats_from_0_to_1() -> None:
     images = torch.tensor([0, 51, 255], dtype=torch.uint8)
     floats = as_floats(images)

@@ -86,6 +86,16 @@ def test_what_is_no_list_of_classes_is_one_line(tmp_path: Path, text: str, words
     assert all(word in message for word in [*words, "list.txt"]), message
 
 
+def test_classes_without_any_image_for_validation_or_test_are_one_line(tmp_path: Path) -> None:
+    only_ants = ArrayPool(torch.zeros(2, 1, 4, 4, dtype=torch.uint8), np.zeros(2, dtype=int))
+    with pytest.raises(DataError, match=r"animals has no validation images of these classes; add others"):
+        kept(tmp_path, "bee\ndog", Source("animals", NAMES, train=pool_of(3), val=only_ants))
+    test = kept(tmp_path, "bee\ndog", Source("animals", NAMES, train=pool_of(3), test=lambda: only_ants)).test
+    assert test is not None
+    with pytest.raises(DataError, match=r"animals has no test images of these classes; add others"):
+        test()
+
+
 def test_a_list_that_cannot_be_read_is_one_line_with_the_shipped_ones(tmp_path: Path) -> None:
     (tmp_path / "picture.txt").write_bytes(b"\xff\xfe\xfa")
     for name in ("missing.txt", "picture.txt", "."):

@@ -2,77 +2,22 @@
 
 import gc
 import multiprocessing
-import os
-import resource
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from in_memory import in_memory
-from PIL import Image
+from streamed_folders import SIZE, SMALL, kept, numbers, passes, pool_in, streamed, write_folder
 
 import hba
 from hba.data import load_evaluation_data, load_search_data
 from hba.data.batches import BatchStream
 from hba.data.config import DataConfig
-from hba.data.folder import FilePool, folder_source
 from hba.data.images import LabelledImages
 from hba.data.streaming import StreamedImages, default_workers
 from hba.errors import DataError
 from hba.measure import measure
-
-SIZE = 8
-SMALL: dict[str, Any] = {"model": "wrn-10-1", "epochs": 2, "batch_size": 8, "device": "cpu", "image_size": SIZE}
-
-
-def write_folder(folder: Path, n_per_class: int, kind: str = "png") -> Path:
-    """Two classes of noise; the first pixel's blue tells the number of the image."""
-    rng = np.random.default_rng(0)
-    for label, name in enumerate(("cat", "dog")):
-        (folder / name).mkdir(parents=True)
-        for index in range(n_per_class):
-            pixels = rng.integers(0, 256, (SIZE, SIZE, 3), dtype=np.uint8)
-            pixels[0, 0, 2] = label * n_per_class + index
-            Image.fromarray(pixels).save(folder / name / f"{index:03}.{kind}")
-    return folder
-
-
-def pool_in(folder: Path, skip_broken: bool = False) -> FilePool:
-    pool = folder_source(folder, skip_broken).train
-    assert isinstance(pool, FilePool)
-    return pool
-
-
-def streamed(folder: Path, workers: int = 2, skip_broken: bool = False) -> StreamedImages:
-    pool = pool_in(folder, skip_broken)
-    return StreamedImages.of(pool, np.arange(len(pool.labels)), SIZE, workers)
-
-
-def kept(folder: Path) -> LabelledImages:
-    pool = pool_in(folder)
-    return pool.read(np.arange(len(pool.labels)), SIZE)
-
-
-def passes(stream: BatchStream, n_batches: int) -> list[torch.Tensor]:
-    return [
-        torch.cat([images.flatten(1), labels[:, None]], 1)
-        for images, labels in (stream.next() for _ in range(n_batches))
-    ]
-
-
-def numbers(batch: tuple[torch.Tensor, torch.Tensor]) -> list[int]:
-    """Of the images, each with the label that belongs to it."""
-    images, labels = batch
-    found = images[:, 2, 0, 0].long()
-    assert torch.equal(labels, found // 10)
-    return found.tolist()
-
 
 # The same as in memory.
 
@@ -301,128 +246,3 @@ def test_a_run_tells_how_many_images_could_not_be_read(tmp_path: Path) -> None:
         assert result.skipped_images == 1
         found += policy.provenance["skipped_images"]
     assert found >= 1
-
-
-# Processes and memory.
-
-
-def test_closing_ends_the_processes(tmp_path: Path) -> None:
-    data = streamed(write_folder(tmp_path, 10), 2)
-    passes(BatchStream(data, 2, seed=0), 3)
-    moved = data.to(torch.device("cpu"))
-    next(moved.once(2))
-    reading = moved.once(2)
-    next(reading)
-    assert len(multiprocessing.active_children()) >= 2
-    data.close()
-    assert multiprocessing.active_children() == []
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
-def test_interrupted_processes_read_on_until_the_main_one_ends_them(tmp_path: Path) -> None:
-    # Ctrl-C in a terminal reaches all processes; a search ends its step, and saves, before it stops.
-    data = streamed(write_folder(tmp_path, 40), 2)
-    reading = data.batches(torch.arange(80), 4)
-    for _ in range(6):
-        next(reading)
-    for process in multiprocessing.active_children():
-        os.kill(process.pid or 0, signal.SIGINT)
-    time.sleep(0.2)
-    assert len(list(reading)) == 14
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-def test_a_process_that_dies_is_one_line_with_a_remedy(tmp_path: Path) -> None:
-    data = streamed(write_folder(tmp_path, 40), 1)
-    reading = data.batches(torch.arange(80), 4)
-    next(reading)
-    for process in multiprocessing.active_children():
-        os.kill(process.pid or 0, signal.SIGKILL)
-    with pytest.raises(DataError, match=r"a process that reads images has died .*; try fewer --workers") as raised:
-        list(reading)
-    assert len(str(raised.value).splitlines()) == 1
-
-
-def test_no_more_batches_are_read_ahead_than_two_for_each_process(tmp_path: Path) -> None:
-    write_folder(tmp_path, 40)
-    data = streamed(tmp_path, 2)
-    reading = data.batches(torch.arange(80), 4)
-    next(reading)
-    # Access times are not kept everywhere; what is not read yet can be broken without harm.
-    time.sleep(0.5)
-    for path in sorted(tmp_path.rglob("*.png"))[4 * (1 + 2 * 2 + 1) :]:
-        path.write_bytes(b"no image")
-    for _ in range(2 * 2 + 1):
-        next(reading)
-    with pytest.raises(DataError, match="cannot read the image"):
-        next(reading)
-
-
-def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
-def test_memory_does_not_grow_with_the_passes(tmp_path: Path) -> None:
-    pool = pool_in(write_folder(tmp_path, 40))
-    # A pass is 80 images of 3 x 128 x 128 bytes, 4 MB.
-    stream = BatchStream(StreamedImages.of(pool, np.arange(80), 128, workers=0), 8, seed=0)
-    passes(stream, 20)
-    before = resident_bytes()
-    for _ in range(100):
-        stream.next()
-    # Ten passes kept would be 40 MB, and 160 MB as floats.
-    assert resident_bytes() - before < 20e6
-
-
-SCRIPT = """
-import sys
-import hba
-class Tell(hba.SearchObserver):
-    def step_done(self, step):
-        print(step, flush=True)
-settings = dict(model="wrn-10-1", epochs=100000, batch_size=8, device="cpu", image_size=8)
-hba.search(sys.argv[1], stream=True, workers=2, observer=Tell(), **settings)
-"""
-
-
-def children_of(pid: int) -> list[int]:
-    return [
-        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
-    ]
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc")
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill"])
-def test_processes_end_with_the_run_without_a_word_of_their_own(tmp_path: Path, end: signal.Signals) -> None:
-    write_folder(tmp_path, 24)
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(tmp_path)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    for _ in range(3):
-        process.stdout.readline()
-    deadline = time.time() + 30
-    while not (readers := children_of(process.pid)):
-        assert time.time() < deadline
-    if end == signal.SIGINT:
-        # As a terminal does it: to all of the group.
-        os.killpg(process.pid, end)
-    else:
-        process.kill()
-    _, errors = process.communicate(timeout=30)
-    while any(map(is_running, readers)):
-        assert time.time() < deadline, "a reading process outlived the run"
-        time.sleep(0.05)
-    if end == signal.SIGINT:
-        assert errors.rstrip().endswith("KeyboardInterrupt")
-        assert errors.count("Traceback") == 1, errors
-        assert "worker" not in errors

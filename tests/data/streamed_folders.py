@@ -1,0 +1,59 @@
+"""Folders of small noisy images, and what is streamed from them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from hba.data.batches import BatchStream
+from hba.data.folder import FilePool, folder_source
+from hba.data.images import LabelledImages
+from hba.data.streaming import StreamedImages
+
+SIZE = 8
+SMALL: dict[str, Any] = {"model": "wrn-10-1", "epochs": 2, "batch_size": 8, "device": "cpu", "image_size": SIZE}
+
+
+def write_folder(folder: Path, n_per_class: int, kind: str = "png") -> Path:
+    """Two classes of noise; the first pixel's blue tells the number of the image."""
+    rng = np.random.default_rng(0)
+    for label, name in enumerate(("cat", "dog")):
+        (folder / name).mkdir(parents=True)
+        for index in range(n_per_class):
+            pixels = rng.integers(0, 256, (SIZE, SIZE, 3), dtype=np.uint8)
+            pixels[0, 0, 2] = label * n_per_class + index
+            Image.fromarray(pixels).save(folder / name / f"{index:03}.{kind}")
+    return folder
+
+
+def pool_in(folder: Path, skip_broken: bool = False) -> FilePool:
+    pool = folder_source(folder, skip_broken).train
+    assert isinstance(pool, FilePool)
+    return pool
+
+
+def streamed(folder: Path, workers: int = 2, skip_broken: bool = False) -> StreamedImages:
+    pool = pool_in(folder, skip_broken)
+    return StreamedImages.of(pool, np.arange(len(pool.labels)), SIZE, workers)
+
+
+def kept(folder: Path) -> LabelledImages:
+    pool = pool_in(folder)
+    return pool.read(np.arange(len(pool.labels)), SIZE)
+
+
+def passes(stream: BatchStream, n_batches: int) -> list[torch.Tensor]:
+    return [
+        torch.cat([images.flatten(1), labels[:, None]], 1)
+        for images, labels in (stream.next() for _ in range(n_batches))
+    ]
+
+
+def numbers(batch: tuple[torch.Tensor, torch.Tensor]) -> list[int]:
+    """Of the images, each with the label that belongs to it."""
+    images, labels = batch
+    found = images[:, 2, 0, 0].long()
+    assert torch.equal(labels, found // 10)
+    return found.tolist()
