@@ -19,7 +19,8 @@ from reproduction.runs import Run, Table, Timing, needed_searches
 from reproduction.scales import find_scale
 from reproduction.tables import TABLES
 
-from hba.errors import HbaError
+from hba.data.named import DATASET_NAMES
+from hba.errors import HbaError, SettingsError
 
 ROOT = Path(__file__).parent
 RESULTS = ROOT / "results"
@@ -59,6 +60,8 @@ def main(
     try:
         found = find_scale(scale)
         known = {dataset: Place(folder, label) for dataset, folder, label in places}
+        if unknown := set(known) - set(DATASET_NAMES):
+            raise SettingsError(f"--data: unknown dataset {min(unknown)!r}; known: {', '.join(DATASET_NAMES)}")
         bench = Bench(found, known, results, work, device)
         runs = pending(bench, TABLES[table], seeds or found.seeds)
         if runs and report(estimates(bench, runs)) and not estimate:
@@ -79,7 +82,7 @@ def pending(bench: Bench, table: Table, n_seeds: int) -> list[tuple[Run, int]]:
                 for run in (*needed_searches(cell.run), cell.run):
                     # A timing takes its spread from its rounds.
                     wanted[run, 0 if isinstance(run, Timing) else seed] = None
-    missing = [(run, seed) for run, seed in wanted if not bench.file_of(run, seed).exists()]
+    missing = [(run, seed) for run, seed in wanted if not bench.is_done(run, seed)]
     return sorted(missing, key=lambda item: isinstance(item[0], Timing))
 
 

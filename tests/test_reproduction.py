@@ -103,8 +103,73 @@ def test_a_table_runs_once_is_kept_and_names_what_it_did_not_run(images: Path, t
         )
     }
     again = reproduce(images, tmp_path, "4")
-    assert "by steps measured now" not in again.output or "cifar100" in again.output
+    assert " x search-reduced-cifar10:" in first.output
+    assert " x search-reduced-cifar10:" not in again.output
     assert all(path.read_bytes() == content for path, content in kept.items())
+
+
+def test_results_of_other_settings_or_images_are_not_mixed_with_these(images: Path, tmp_path: Path) -> None:
+    assert reproduce(images, tmp_path, "algorithms", "--seeds", "1").exit_code == 0
+    path = tmp_path / "results" / "tiny" / "search-reduced-cifar10-algorithm=hba-seed0.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    for changed in ({"dataset": "others"}, {"settings": {**record["settings"], "sigma": 0.5}}):
+        path.write_text(json.dumps({**record, **changed}), encoding="utf-8")
+        result = reproduce(images, tmp_path, "algorithms", "--seeds", "1")
+        assert result.exit_code == 1
+        assert f"is kept from a run with another value of {next(iter(changed))}: remove it" in result.output
+
+
+def test_the_floor_trains_on_images_of_the_networks_size(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch import Tensor
+
+    from hba.config import SearchConfig
+    from hba.models import WideResNet
+
+    settings = {"data": str(images), "baseline_like": "imagenet", "image_size": 14, "model": "wrn-10-1"}
+    config = SearchConfig.make({**settings, "device": "cpu", "batch_size": 10})
+    data = module("reproduction.data").Images().of_search(config, None)
+    seen: list[int] = []
+    forward = WideResNet.forward
+
+    def record(self: WideResNet, x: Tensor) -> Tensor:
+        seen.append(x.shape[-1])
+        return forward(self, x)
+
+    monkeypatch.setattr(WideResNet, "forward", record)
+    module("reproduction.timing").floor_seconds_per_step(config, data, 8)
+    assert data.train.image_size == 16
+    assert set(seen) == {14}
+    assert len(seen) == 8 + 4, "training batches, and a validation batch behind every second one"
+
+
+def test_lambda_can_go_equally_far_in_all_searches_but_those_of_the_derivation() -> None:
+    """Lambda steps times alpha', as in the paper: 93 in the reduced search, 94 on the target tasks."""
+    scales, runs = module("reproduction.scales"), module("reproduction.runs")
+    from hba.presets import SEARCH_PRESETS
+
+    def reach(scale: Any, run: Any) -> float:
+        settings = {**SEARCH_PRESETS[run.preset], **scale.settings(run)}
+        train_size = scale.ablation_sizes[0] if run.ablation else settings["train_size"]
+        steps = settings["epochs"] * (train_size // settings["batch_size"]) // 2
+        return float(steps * settings["lambda_learning_rate"])
+
+    searches = (runs.Search("reduced-cifar10"), runs.Search("cifar10-wrn-40-2"))
+    full, small = scales.SCALES["full"], scales.SCALES["small"]
+    assert [round(reach(full, search)) for search in searches] == [93, 94]
+    ablation = runs.Search("cifar10-wrn-40-2", ablation=True)
+    assert [round(reach(small, search)) for search in (*searches, ablation)] == [18, 18, 18]
+
+
+def test_an_unknown_dataset_is_one_line() -> None:
+    arguments = ["4", "--data", "cfar10", "somewhere", "name"]
+    result = CliRunner().invoke(module("reproduce").main, arguments)
+    assert result.output.startswith("Error: --data: unknown dataset 'cfar10'; known: digits, ")
+
+
+def test_a_page_without_any_results_says_not_run(tmp_path: Path) -> None:
+    module("reproduction.page").write_page(tmp_path / "nothing", tmp_path)
+    text = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
+    assert text.count("Not run at any scale.") == 8
 
 
 def test_a_record_says_what_it_is_and_names_no_folder(images: Path, tmp_path: Path) -> None:

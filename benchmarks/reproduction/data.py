@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from hba.config import EvaluationConfig, SearchConfig
+from hba.config import EvaluationConfig, SearchConfig, find_device
 from hba.data import EvaluationData, LabelledImages, SearchData, load_evaluation_data, load_search_data
 from hba.data.config import DataConfig
 from hba.data.load import find_source
@@ -25,20 +25,23 @@ class Place:
 
 @dataclass(frozen=True)
 class Images:
-    """Reads what the runs of a process see, each split once: most runs differ in other settings than those of data."""
+    """Reads what the runs of a process see, each split once, and keeps it on the device: most runs differ in other
+    settings than those of data.
+    """
 
     _read: dict[Any, Any] = field(default_factory=dict)
 
     def of_search(self, config: SearchConfig, ablation: Sizes | None) -> SearchData:
         """What a search sees; ablation: sizes of the three-way split, None for hba's own split."""
         if ablation is None:
-            key = ("search", _data_settings(config), config.baseline())
+            key = ("search", _data_settings(config), config.baseline(), config.device)
             if key not in self._read:
-                self._read[key] = load_search_data(config)
-            data: SearchData = self._read[key]
-            return data
+                self._read[key] = load_search_data(config).to(find_device(config.device))
+            known: SearchData = self._read[key]
+            return known
         train, val, _ = self._three_parts(config, ablation)
-        return SearchData(config.data, find_source(config).class_names, train, val)
+        data = SearchData(config.data, find_source(config).class_names, train, val)
+        return data.to(find_device(config.device))
 
     def of_training(self, config: EvaluationConfig, ablation: Sizes | None) -> EvaluationData:
         """What a training sees; of the three-way split it trains on two parts and is tested on the third.
@@ -46,14 +49,15 @@ class Images:
         The test images of the dataset are not opened for the ablation.
         """
         if ablation is None:
-            key = ("training", _data_settings(config), config.baseline())
+            key = ("training", _data_settings(config), config.baseline(), config.device)
             if key not in self._read:
-                self._read[key] = load_evaluation_data(config)
-            data: EvaluationData = self._read[key]
-            return data
+                self._read[key] = load_evaluation_data(config).to(find_device(config.device))
+            known: EvaluationData = self._read[key]
+            return known
         train, val, held_out = self._three_parts(config, ablation)
         both = LabelledImages(torch.cat([train.images, val.images]), torch.cat([train.labels, val.labels]))
-        return EvaluationData(config.data, find_source(config).class_names, both, held_out)
+        data = EvaluationData(config.data, find_source(config).class_names, both, held_out)
+        return data.to(find_device(config.device))
 
     def _three_parts(self, config: DataConfig, sizes: Sizes) -> tuple[LabelledImages, LabelledImages, LabelledImages]:
         """Stratified parts of the training pool, the same for every seed of a run."""

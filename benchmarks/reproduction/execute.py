@@ -14,7 +14,7 @@ import hba
 from hba.config import EvaluationConfig, SearchConfig, find_device
 from hba.data.config import DataConfig
 from hba.data.preprocessing import Preprocessing
-from hba.errors import SettingsError
+from hba.errors import SettingsError, explained_memory_errors
 from hba.files import write_text
 from hba.measure import measure
 from hba.provenance import environment
@@ -46,6 +46,34 @@ class Bench:
     def file_of(self, run: Run, seed: int) -> Path:
         return self.results / self.scale.name / f"{run.name}-seed{seed}.json"
 
+    def is_done(self, run: Run, seed: int) -> bool:
+        """Whether results are kept; SettingsError where they are of other settings or images than this run's."""
+        path = self.file_of(run, seed)
+        if not path.exists():
+            return False
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        expected = self.description(run, seed)
+        differing = [name for name in expected if kept.get(name) != expected[name]]
+        if differing:
+            raise SettingsError(
+                f"{path} is kept from a run with another value of {', '.join(differing)}: remove it, or choose another "
+                "--results"
+            )
+        return True
+
+    def description(self, run: Run, seed: int) -> Results:
+        """What a record says of its run, besides the results and the hardware."""
+        first = run.searches[0] if isinstance(run, Timing) else run
+        config = self.training_config(first) if isinstance(first, Training) else self.search_config(first, seed)
+        return {
+            "run": run.name,
+            "seed": seed,
+            "scale": self.scale.name,
+            "dataset": self.place(first).label,
+            # Folders, devices and processes are of one machine only.
+            "settings": config.model_dump(mode="json", exclude={"data", "data_root", "device", "workers"}),
+        }
+
     def covers(self, run: Run) -> bool:
         """Whether the run, and each search that it needs, is part of the scale."""
         if isinstance(run, Timing):
@@ -76,28 +104,17 @@ class Bench:
 def run_once(bench: Bench, run: Run, seed: int) -> Results:
     """The results of a run: those that are kept, or else it is done now."""
     path = bench.file_of(run, seed)
-    if path.exists():
+    if bench.is_done(run, seed):
         stored: Results = json.loads(path.read_text(encoding="utf-8"))["results"]
         return stored
-    if isinstance(run, Timing):
-        results, config = _time(bench, run), bench.search_config(run.searches[0], 0)
-        first: Search | Training = run.searches[0]
-    elif isinstance(run, Search):
-        results, config = _search(bench, run, seed)[1], bench.search_config(run, seed)
-        first = run
-    else:
-        results, config = _train(bench, run, seed), bench.training_config(run)  # type: ignore[assignment]
-        first = run
-    record = {
-        "run": run.name,
-        "seed": seed,
-        "scale": bench.scale.name,
-        "dataset": bench.place(first).label,
-        "results": results,
-        # Folders are of one machine only.
-        "settings": config.model_dump(mode="json", exclude={"data", "data_root"}),
-        **environment(find_device(bench.device)),
-    }
+    with explained_memory_errors():
+        if isinstance(run, Timing):
+            results = _time(bench, run)
+        elif isinstance(run, Search):
+            results = _search(bench, run, seed)[1]
+        else:
+            results = _train(bench, run, seed)
+    record = {**bench.description(run, seed), "results": results, **environment(find_device(bench.device))}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps(record, indent=2) + "\n")
     return results
@@ -115,7 +132,6 @@ def _search(bench: Bench, run: Search, seed: int) -> tuple[hba.SearchResult, Res
         "val_error_percent": last["val_error_percent"],
         "val_loss": last["val_loss"],
         "seconds": last["seconds"],
-        "hours": float(last["seconds"] or 0) / 3600,
         "epochs": config.epochs,
         "curve": [
             [metrics["seconds"], metrics["val_error_percent"]]
@@ -124,10 +140,10 @@ def _search(bench: Bench, run: Search, seed: int) -> tuple[hba.SearchResult, Res
         ],
     }
     if run.tested:
-        device = find_device(config.device)
-        settings = {name: getattr(config, name) for name in DataConfig.model_fields if name != "val_size"}
-        tested = bench.images.of_training(EvaluationConfig.make({**settings, "train_size": None}), None).to(device)
-        preprocessing = Preprocessing.of(data.to(device).train, config.baseline())
+        names = (*DataConfig.model_fields, "device")
+        settings = {name: getattr(config, name) for name in names if name not in ("val_size", "train_size")}
+        tested = bench.images.of_training(EvaluationConfig.make(settings), None)
+        preprocessing = Preprocessing.of(data.train, config.baseline())
         measured = measure(result.network, result.network, tested.test, preprocessing.measure)
         results |= {"test_loss": measured.loss, "test_error_percent": measured.error_percent}
     return result, results
@@ -140,7 +156,7 @@ def _train(bench: Bench, run: Training, seed: int) -> Results:
         schedule = _search(bench, run.schedule, seed)[0].schedule
     config = bench.training_config(run)
     device = find_device(config.device)
-    data = bench.images.of_training(config, bench.ablation_sizes(run)).to(device)
+    data = bench.images.of_training(config, bench.ablation_sizes(run))
     began = time.monotonic()
     with torch.random.fork_rng([] if device.type == "cpu" else [device]):
         torch.manual_seed(derived_seed(seed, "default generators"))
@@ -168,6 +184,12 @@ def _time(bench: Bench, run: Timing) -> Results:
         results["floor_seconds_per_step"] = floor
         (own,) = seconds.values()
         results["over_floor"] = [search / least for search, least in zip(own, floor, strict=True)]
+    if len(run.searches) == 1:
+        config = bench.search_config(run.searches[0], 0)
+        n_images = len(bench.images.of_search(config, bench.ablation_sizes(run.searches[0])).train)
+        steps = config.epochs * (n_images // min(config.batch_size, n_images))
+        (own,) = seconds.values()
+        results["hours"] = [steps * per_step / 3600 for per_step in own]
         return results
     base = seconds[run.searches[-1].name]
     for search in run.searches:

@@ -79,7 +79,7 @@ def write_page(results: Path, docs: Path) -> None:
 
 
 def _scales_with_results(results: Path) -> list[str]:
-    return sorted(path.name for path in results.iterdir() if path.is_dir() and any(path.glob("*.json")))
+    return sorted({path.parent.name for path in results.glob("*/*.json")})
 
 
 def _scale_text(number: str, scale: str, records: list[Record]) -> str:
@@ -94,7 +94,8 @@ def _scale_text(number: str, scale: str, records: list[Record]) -> str:
     option = scale.removeprefix("epochs-")
     return (
         f"Scale `{scale}`: {text}.\n\nData: {datasets}. Hardware: {'; '.join(hardware)}. "
-        f"Command: `python benchmarks/reproduce.py {number} --scale {option}`\n"
+        f"Command: `python benchmarks/reproduce.py {number} --scale {option}`, with `--data` where a folder stands for "
+        "a dataset.\n"
     )
 
 

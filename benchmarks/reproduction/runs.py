@@ -45,7 +45,8 @@ class Training:
     @property
     def name(self) -> str:
         schedule = "none" if self.schedule is None else self.schedule.name
-        return _joined("train", self.preset, *_words(self.changes), "with", schedule)
+        kind = "ablation" if self.ablation else ""
+        return _joined("train", kind, self.preset, *_words(self.changes), "with", schedule)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ import torch.nn.functional as F
 import hba
 from hba.config import EvaluationConfig, SearchConfig, find_device
 from hba.data import EvaluationData, SearchData
-from hba.data.batches import BatchStream, Standardize
+from hba.data.batches import BatchStream
 from hba.data.config import DataConfig
+from hba.data.preprocessing import Preprocessing
 from hba.models import build_model
 from hba.optimizer import sgd
 from hba.train import train
@@ -72,7 +73,8 @@ def search_seconds_per_step(config: SearchConfig, data: SearchData, n_steps: int
 def floor_seconds_per_step(config: SearchConfig, data: SearchData, n_steps: int) -> float:
     """Of plain training of the same network on the same batches, with the forward passes on validation batches.
 
-    No augmentation, not even the baseline's, and no hyper-layers: what nothing that validates can go below.
+    No augmentation, not even the baseline's, and no hyper-layers: what nothing that validates can go below. Images are
+    of the network's size.
     """
     device = find_device(config.device)
     data = data.to(device)
@@ -85,13 +87,13 @@ def floor_seconds_per_step(config: SearchConfig, data: SearchData, n_steps: int)
         weight_decay=config.weight_decay,
         total_steps=config.epochs * train_stream.batches_per_pass,
     )
-    standardize = Standardize.of(data.train)
+    prepare = Preprocessing.of(data.train, config.baseline()).measure
     clock = StepClock(n_steps, config.train_steps, device)
     clock.started(0, 0, 0, 0)
     for step in range(n_steps):
         network.train()
         images, labels = train_stream.next()
-        loss = F.cross_entropy(network(standardize(images)), labels)
+        loss = F.cross_entropy(network(prepare(images)), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -101,7 +103,7 @@ def floor_seconds_per_step(config: SearchConfig, data: SearchData, n_steps: int)
             for _ in range(config.val_steps):
                 images, labels = val_stream.next()
                 with torch.no_grad():
-                    F.cross_entropy(network(standardize(images)), labels)
+                    F.cross_entropy(network(prepare(images)), labels)
         clock.step_done(step + 1)
     return clock.seconds_per_step
 
