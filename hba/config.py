@@ -4,6 +4,7 @@ dashes, on the command line.
 
 import dataclasses
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
@@ -108,7 +109,8 @@ class SearchConfig(_TrainingConfig):
     weight_sigma: NotNegative = 0.001
     """Standard deviation of the noise on a member's weights when it explores (sigma'). For (3)."""
     batched_members: bool = True
-    """Train all members in one computation rather than one after the other; the same numbers. For (3)."""
+    """Train all members in one computation rather than one after the other; the same numbers, but for layers that draw
+    at random. For (3)."""
     space: str = "hba"
     """Search space: hba (ranges of the paper's Table 9) or pba (those of Population Based Augmentation)."""
     operations: Annotated[tuple[str, ...], BeforeValidator(words), Field(min_length=1)] | None = None
@@ -142,6 +144,7 @@ class SearchConfig(_TrainingConfig):
         settings = resolved_data(settings)
         data = settings.get("data") or (find_preset(preset)["data"] if preset else "digits")
         preset = preset or (DEFAULT_PRESETS.get(data) if isinstance(data, str) else None)
+        _check_idle(settings)
         return cls.make({**(_values_of(preset, SEARCH_PRESETS, data) if preset else {}), "data": data, **settings})
 
     @pydantic.model_validator(mode="after")
@@ -151,11 +154,7 @@ class SearchConfig(_TrainingConfig):
 
     @pydantic.model_validator(mode="after")
     def _check_population(self) -> Self:
-        if self.population_size is None:
-            return self
-        if self.algorithm not in ("population", "hyper-population"):
-            raise SettingsError(f"population_size has no effect on the algorithm {self.algorithm}; leave it away")
-        if self.batch_size % self.population_size:
+        if self.population_size is not None and self.batch_size % self.population_size:
             raise SettingsError(
                 "every member must get the same number of images of a batch, "
                 f"got batch_size {self.batch_size} for population_size {self.population_size}"
@@ -198,19 +197,46 @@ class EvaluationConfig(_TrainingConfig):
         if not preset and "model" not in settings and searched.get("model", "") is None:
             raise SettingsError("the schedule was searched with a network of your own; choose a model to evaluate with")
         inherited = {name: searched[name] for name in kept if name in searched}
+        if "image_size" in inherited and isinstance(settings.get("image_size"), int):
+            factor = settings["image_size"] / inherited["image_size"]
+            inherited |= {name: round(inherited[name] * factor) for name in _IN_PIXELS if inherited.get(name)}
         between = _values_of(preset, EVALUATION_PRESETS, data) if preset else EVALUATION_SETTINGS.get(data, {})
         return cls.make({**inherited, **between, "data": data, **settings})
 
 
+IDLE_SETTINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "hba": ("population_size", "weight_sigma", "batched_members"),
+        "fixed-noise": ("population_size", "weight_sigma", "batched_members"),
+        "hyper-population": ("weight_sigma", "batched_members", "lambda_learning_rate", "val_steps", "calibrate"),
+        "population": ("sharing", "lambda_learning_rate", "val_steps", "calibrate"),
+    }
+)
+"""By algorithm, the settings that it does not read."""
+
+
+def _check_idle(given: Mapping[str, Any]) -> None:
+    """SettingsError for a setting other than its default that the algorithm does not read."""
+    algorithm = given.get("algorithm", SearchConfig.model_fields["algorithm"].default)
+    for name in IDLE_SETTINGS.get(algorithm, ()) if isinstance(algorithm, str) else ():
+        if name in given and given[name] != SearchConfig.model_fields[name].default:
+            raise SettingsError(f"{name} has no effect on the algorithm {algorithm}; leave it away")
+
+
 def _values_of(preset: str, presets: Mapping[str, Mapping[str, Any]], data: Any) -> dict[str, Any]:
-    """A preset's values; on other data than its own, the baseline augmentation is still the one of its dataset."""
-    values = find_preset(preset, presets)
-    return {**values, **({} if data == values["data"] else {"baseline_like": values["data"]})}
+    """A preset's values. On a folder, the baseline augmentation is still the one of the preset's dataset, whose list of
+    classes it cannot have.
+    """
+    values = dict(find_preset(preset, presets))
+    if data != values["data"]:
+        values.pop("classes", None)
+    return values if data in DATASET_NAMES else {**values, "baseline_like": values["data"]}
 
 
 _OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate", "learning_rate_schedule", "weight_decay")
 _OF_IMAGES = ("image_size", "classes", "split_seed", "data_root", "skip_broken")
 _OF_BASELINE = ("baseline_like", *(field.name for field in dataclasses.fields(Baseline)))
+_IN_PIXELS = ("crop_padding", "cutout_size")
 INHERITED = (*_OF_TRAINING, *_OF_IMAGES, *_OF_BASELINE)
 """Settings that an evaluation takes from the search of its schedule unless it is told otherwise."""
 

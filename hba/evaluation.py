@@ -11,6 +11,7 @@ import torch
 
 from hba.config import EvaluationConfig, find_device
 from hba.data.load import EvaluationData, load_evaluation_data
+from hba.data.preprocessing import network_input_size
 from hba.errors import RunError, SettingsError, explained_memory_errors
 from hba.files import write_text
 from hba.library import load_policy
@@ -117,6 +118,9 @@ def evaluate(
     if data is None and preset is None and main is not None and main.provenance and "data" not in searched:
         raise SettingsError("the schedule does not tell what it was searched on: name the data to evaluate it on")
     config = EvaluationConfig.like_search(searched, settings, preset)
+    if isinstance(data, EvaluationData) and "image_size" not in settings:
+        size = network_input_size(data.train, config.baseline())
+        config = EvaluationConfig.like_search(searched, {**settings, "image_size": size}, preset)
     results_path = None if out is None else Path(out) / RESULTS_NAME
     if results_path is not None and results_path.exists():
         raise RunError(f"{results_path} is there already: choose another --out")

@@ -308,3 +308,11 @@ def test_a_fill_is_one_number_or_three(fill: Any, expected: tuple[float, ...] | 
     config = SearchConfig.make({"fill": fill})
     assert config.fill == expected
     assert SearchConfig.model_validate_json(config.model_dump_json()) == config
+
+
+@pytest.mark.parametrize(("side", "crop_padding", "cutout_size"), [(16, 4, 16), (32, 8, 32), (8, 2, 8)])
+def test_inherited_sizes_in_pixels_go_with_the_images(side: int, crop_padding: int, cutout_size: int) -> None:
+    searched = {"data": "my/images", "image_size": 16, "flip": True, "crop_padding": 4, "cutout_size": 16}
+    config = EvaluationConfig.like_search(searched, {"image_size": side})
+    assert config.baseline() == Baseline(flip=True, crop_padding=crop_padding, cutout_size=cutout_size)
+    assert EvaluationConfig.like_search(searched, {"image_size": side, "cutout_size": 3}).cutout_size == 3

@@ -12,7 +12,6 @@ from torch import nn
 
 import hba
 from hba.config import EvaluationConfig, SearchConfig
-from hba.data import EvaluationData
 from hba.errors import DivergedError, RunError, ScheduleError, SettingsError
 from hba.measure import Measured
 from hba.schedule import Schedule
@@ -209,12 +208,21 @@ def config_of(schedule: Schedule, data: str, **settings: Any) -> EvaluationConfi
             configs.append(config)
             raise Named
 
-    tiny = tiny_data()
-    with pytest.raises(Named):
-        hba.evaluate(
-            schedule, EvaluationData(data, tiny.class_names, tiny.train, tiny.test), observer=Stop(), **settings
-        )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hba.evaluation.load_evaluation_data", lambda *_: tiny_data())
+        with pytest.raises(Named):
+            hba.evaluate(schedule, data, observer=Stop(), **settings)
     return configs[0]
+
+
+@pytest.mark.parametrize("searched_size", [8, 20, None])
+def test_images_in_memory_have_the_size_that_they_have(searched_size: int | None) -> None:
+    settings = {"image_size": searched_size, "crop_padding": 2, "cutout_size": 4} if searched_size else {}
+    schedule = Schedule(INVERT.space, INVERT.values, INVERT.fill, {"settings": {"data": "tiny", **settings}})
+    config = evaluate(schedule, seeds=1).config
+    assert config.side == 8
+    if searched_size:
+        assert (config.crop_padding, config.cutout_size) == (round(16 / searched_size), round(32 / searched_size))
 
 
 SEARCHED = SearchConfig(

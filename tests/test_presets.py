@@ -187,3 +187,16 @@ def test_an_unknown_evaluation_preset_or_dataset_is_refused_with_the_known_ones(
         EvaluationConfig.like_search({}, {}, "reduced-cifar10")
     with pytest.raises(SettingsError, match="baseline_like: unknown dataset; known: digits"):
         SearchConfig.make({"baseline_like": "cifar"})
+
+
+@pytest.mark.parametrize("data", ["svhn", "svhn-full", "digits"])
+def test_on_another_dataset_by_name_a_preset_leaves_it_its_own_baseline(data: str) -> None:
+    own = SearchConfig.make({"data": data}).baseline()
+    assert SearchConfig.from_preset({"data": data}, "reduced-cifar10").baseline() == own
+    assert EvaluationConfig.like_search({}, {"data": data}, "cifar10-wrn-28-10").baseline() == own
+
+
+def test_a_folder_does_not_get_the_preset_s_list_of_classes() -> None:
+    config = SearchConfig.from_preset({"data": "my/images"}, "reduced-imagenet")
+    assert (config.classes, config.image_size, config.baseline().random_resized_crop) == (None, 32, True)
+    assert SearchConfig.from_preset({}, "reduced-imagenet").classes == "imagenet-120"

@@ -12,6 +12,11 @@ from hba.data.photometric import color_jitter, pca_jitter
 from hba.data.resized_crop import center_crop, network_side, random_resized_crop
 
 
+def network_input_size(data: Images, baseline: Baseline) -> int:
+    """Side in pixels of what a network is given of these images, which are larger for a random resized crop."""
+    return network_side(data.image_size) if baseline.random_resized_crop else data.image_size
+
+
 @dataclass(frozen=True)
 class Preprocessing:
     """What stands between the policy and the network: standardisation and the dataset's baseline augmentation.
@@ -27,10 +32,7 @@ class Preprocessing:
     @staticmethod
     def of(data: Images, baseline: Baseline) -> "Preprocessing":
         """For these training images: by their colours, and from their size to the network's."""
-        stored = data.image_size
-        return Preprocessing(
-            Standardize.of(data), baseline, network_side(stored) if baseline.random_resized_crop else stored
-        )
+        return Preprocessing(Standardize.of(data), baseline, network_input_size(data, baseline))
 
     def train(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """Images (B, C, H, W) in [0, 1], behind the policy, each baseline-augmented on its own draw (paper, 4.2).

@@ -60,8 +60,9 @@ def search_step(problem: Problem, state: HyperPopulationState) -> None:
 def validation_losses(problem: Problem, state: HyperPopulationState) -> Tensor:
     """Mean loss on all of D_V of each member, (members,); the hypernetwork runs in eval mode."""
     state.hypernetwork.eval()
-    measured = [
+    sums = [
         totals(partial(state.hypernetwork, lam=lam), problem.val, problem.preprocessing.measure)
         for lam in state.lam_rows
     ]
-    return torch.stack(measured)[:, 0] / len(problem.val)
+    loss, _, count = torch.stack(sums).T
+    return loss / count

@@ -26,6 +26,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from hba.config import SearchConfig
 from hba.data.load import SearchData
+from hba.errors import SettingsError
 from hba.measure import totals
 from hba.optimizer import sgd
 from hba.search.exploring import best_of, explored, members_of
@@ -157,9 +158,17 @@ def forward(state: PopulationState, inputs: Tensor, batched: bool) -> Tensor:
     def one(weights: Tensors, buffers: Tensors, x: Tensor) -> Tensor:
         return functional_call(state.template, (weights, buffers), (x,))
 
-    if batched:
-        return vmap(one, randomness="different")(state.weights, state.buffers, inputs)
-    return torch.stack([one(*member, x) for member, x in zip(state.members(), inputs, strict=True)])
+    try:
+        if batched:
+            return vmap(one, randomness="different")(state.weights, state.buffers, inputs)
+        return torch.stack([one(*member, x) for member, x in zip(state.members(), inputs, strict=True)])
+    except ValueError as error:
+        if "more than 1 value per channel" not in str(error):
+            raise
+        raise SettingsError(
+            "BatchNorm needs more than one number per channel, got one image per member and 1x1 pixels behind some "
+            "layer; choose a smaller population_size, or a larger image_size"
+        ) from None
 
 
 def validation_losses(problem: Problem, state: PopulationState) -> Tensor:
@@ -168,11 +177,12 @@ def validation_losses(problem: Problem, state: PopulationState) -> Tensor:
     One member after the other: many images of one network are faster than one image of many.
     """
     state.template.eval()
-    measured = [
+    sums = [
         totals(partial(functional_call, state.template, member), problem.val, problem.preprocessing.measure)
         for member in state.members()
     ]
-    return torch.stack(measured)[:, 0] / len(problem.val)
+    loss, _, count = torch.stack(sums).T
+    return loss / count
 
 
 @torch.no_grad()

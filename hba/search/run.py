@@ -14,11 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hba.config import SearchConfig, find_device
+from hba.config import IDLE_SETTINGS, SearchConfig, find_device
 from hba.data.config import DataConfig, resolved_data
 from hba.data.load import SearchData, load_search_data
-from hba.data.preprocessing import Preprocessing
-from hba.data.resized_crop import network_side
+from hba.data.preprocessing import Preprocessing, network_input_size
 from hba.errors import DivergedError, SettingsError, explained_memory_errors
 from hba.hypernet import HyperNetwork
 from hba.measure import measure
@@ -94,8 +93,6 @@ def search(
         data = load_search_data(config, observer.images_read)
     skipped = len(data.train.skipped) + len(data.val.skipped)
     observer.data_ready(len(data.train), len(data.val), len(data.class_names), skipped)
-    if folder is not None and not resume:
-        folder.start(config)
     device = find_device(config.device)
     with (
         torch.random.fork_rng([] if device.type == "cpu" else [device]),
@@ -103,7 +100,10 @@ def search(
         contextlib.closing(data.to(device)) as placed,
     ):
         torch.manual_seed(derived_seed(config.seed, "default generators"))
-        return _Search(config, placed, network, own_space, folder, observer).run()
+        running = _Search(config, placed, network, own_space, folder, observer)
+        if folder is not None and not resume:
+            folder.start(config)
+        return running.run()
 
 
 def _settings_in_memory(
@@ -115,9 +115,8 @@ def _settings_in_memory(
     idle = [name for name in settings if name in DataConfig.model_fields]
     if idle:
         raise SettingsError(f"{idle[0]} has no effect on images in memory; leave it away")
-    cropped = SearchConfig.from_preset({**settings, "data": data.name}, preset).baseline().random_resized_crop
-    stored = data.train.image_size
-    return {"data": data.name, "image_size": network_side(stored) if cropped else stored}
+    baseline = SearchConfig.from_preset({**settings, "data": data.name}, preset).baseline()
+    return {"data": data.name, "image_size": network_input_size(data.train, baseline)}
 
 
 def _settings_of_space(space: SearchSpace | str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,8 +151,8 @@ class _Search:
         device = data.train.device
         self.config, self.folder, self.observer, self.data = config, folder, observer, data
         self.fill = config.fill or data.train.mean_color()
-        # What stands in the settings, but is not what was used.
-        self.unused = [
+        # What the user brought instead of settings.
+        self.replaced = [
             *(["model"] if network is not None else []),
             *(["space", "operations", "interpolation"] if own_space is not None else []),
         ]
@@ -176,13 +175,14 @@ class _Search:
         self.state = self.algorithm.initial_state(config, space, networks, data)
         self.last_save = self.last_clock = time.monotonic()
         saved = folder.load_checkpoint(self.identity) if folder is not None else None
+        self.is_new = saved is None
         if saved is not None:
             self.state.load_state_dict(saved)
-        elif self.unused:
-            # The settings alone do not tell what this run is made of.
-            self._save()
 
     def run(self) -> SearchResult:
+        if self.is_new and self.replaced:
+            # The settings alone do not tell what this run is made of.
+            self._save()
         state, total_steps = self.state, self.config.epochs * self.state.steps_per_epoch
         self.observer.started(state.step, total_steps, state.train_stream.batch_size, self.config.epochs)
         while state.step < total_steps and not self.observer.stop_requested():
@@ -265,6 +265,7 @@ class _Search:
 
     def _provenance(self) -> dict[str, Any]:
         last = self.state.metrics[-1]
+        idle = IDLE_SETTINGS[self.config.algorithm]
         return {
             "algorithm": self.config.algorithm,
             "dataset": self.data.name,
@@ -275,7 +276,7 @@ class _Search:
             "data_fingerprint": self.identity["images or their split"],
             "image_size": self.data.train.image_size,
             "model": self.identity["network"],
-            "settings": {**self.config.model_dump(mode="json"), **dict.fromkeys(self.unused)},
+            "settings": {**self.config.model_dump(mode="json"), **dict.fromkeys([*self.replaced, *idle])},
             "epochs_finished": len(self.state.rows),
             "val_loss": finite_or_none(last["val_loss"]),
             "val_error_percent": last["val_error_percent"],

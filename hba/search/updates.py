@@ -4,11 +4,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from hba.device_constants import device_constant
 from hba.search.gradient_state import GradientState
 from hba.search.problem import Problem
 from hba.search.state import HyperState
 
-TEMPERATURES = torch.logspace(-1, 2, 121)
+
+@device_constant
+def _temperatures(device: torch.device) -> Tensor:
+    return torch.logspace(-1, 2, 121, device=device)
 
 
 def update_phi(problem: Problem, state: HyperState, images: Tensor, labels: Tensor, lam: Tensor) -> None:
@@ -43,7 +47,7 @@ def best_temperature(logits: Tensor, labels: Tensor) -> Tensor:
 
     Tries a fixed logarithmic scale, 6 % from one to the next, so that nothing has to leave the device.
     """
-    temperatures = TEMPERATURES.to(logits)
+    temperatures = _temperatures(logits.device)
     log_probabilities = (logits / temperatures[:, None, None]).log_softmax(dim=2)
     losses = -log_probabilities[:, torch.arange(len(labels), device=labels.device), labels].mean(dim=1)
     # Indexing by a scalar tensor would read it on the host.

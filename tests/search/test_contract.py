@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from search_problems import SMALL_SETTINGS, small_data, small_images
 from torch import nn
 
 import hba
-from hba.config import SearchConfig
+from hba.config import IDLE_SETTINGS, SearchConfig
 from hba.data import LabelledImages, SearchData
 from hba.errors import DivergedError, SettingsError
 from hba.search.algorithms import ALGORITHMS
@@ -97,17 +98,48 @@ def _without_time(metrics: Mapping[str, float | None]) -> dict[str, float | None
     return {name: value for name, value in metrics.items() if name != "seconds"}
 
 
-class NoTest(SearchData):
-    """Search data whose every attribute is that of a search; asking for test images fails the test."""
+def test_files_of_the_test_split_are_never_opened(
+    algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = {"train": small_images(24, seed=0), "val": small_images(16, seed=1), "test": small_images(8, seed=2)}
+    for part, labelled in images.items():
+        for number, (image, label) in enumerate(zip(labelled.images, labelled.labels.tolist(), strict=True)):
+            path = tmp_path / part / str(label) / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
+    opened: list[Path] = []
+    open_image = Image.open
 
-    @property
-    def test(self) -> None:
-        raise AssertionError("a search asked for the test split")
+    def record(file: Any, *arguments: Any, **options: Any) -> Any:
+        opened.append(Path(file))
+        return open_image(file, *arguments, **options)
+
+    monkeypatch.setattr(Image, "open", record)
+    settings: dict[str, Any] = {**SMALL_SETTINGS, "algorithm": algorithm, "image_size": 8}
+    assert hba.search(tmp_path, **settings).finished
+    assert {path.parts[-3] for path in opened} == {"train", "val"}
+    assert len(opened) == 40
 
 
-def test_the_test_split_is_never_asked_for(algorithm: str) -> None:
-    data = small_data()
-    run(algorithm, data=NoTest(data.name, data.class_names, data.train, data.val))
+def test_settings_that_it_does_not_read_are_refused_and_not_noted_as_used(algorithm: str) -> None:
+    others: dict[str, Any] = {
+        **{"weight_sigma": 0.5, "batched_members": False, "population_size": 4, "sharing": "bn"},
+        **{"val_steps": 2, "calibrate": True, "lambda_learning_rate": 0.5},
+    }
+    idle = [name for name in others if name in IDLE_SETTINGS[algorithm]]
+    assert idle
+    for name in idle:
+        with pytest.raises(SettingsError, match=f"^{name} has no effect on the algorithm {algorithm}; leave it away$"):
+            run(algorithm, **{name: others[name]})
+    provenance = run(algorithm).schedule.provenance  # type: ignore[union-attr]
+    assert all(provenance["settings"][name] is None for name in idle)
+    assert provenance["settings"]["train_steps"] == 2
+
+
+def test_a_refused_search_leaves_nothing_behind(algorithm: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot take images of 8x8"):
+        run(algorithm, tmp_path / "new", model="timm:vit_tiny_patch16_224")
+    assert not (tmp_path / "new").exists()
 
 
 def test_validation_images_choose_and_do_not_train(algorithm: str) -> None:
@@ -119,7 +151,8 @@ def test_validation_images_choose_and_do_not_train(algorithm: str) -> None:
         data, images = small_data(), small_images(16, seed=1)
         val = LabelledImages(images.images // darker, images.labels)
         changed = SearchData(data.name, data.class_names, data.train, val)
-        networks.append(run(algorithm, data=changed, sigma=0.0, lambda_learning_rate=1e-30).network)
+        still: dict[str, Any] = {} if "population" in algorithm else {"lambda_learning_rate": 1e-30}
+        networks.append(run(algorithm, data=changed, sigma=0.0, **still).network)
     for first, second in zip(*(network.state_dict().values() for network in networks), strict=True):
         assert torch.equal(first, second)
 

@@ -22,7 +22,6 @@ from hba.search.exploring import best_of
 from hba.search.networks import equal_networks, named_networks
 from hba.search.population import PopulationState
 from hba.search.problem import Problem
-from hba.search.updates import update_phi
 from hba.space import SearchSpace
 
 
@@ -80,24 +79,49 @@ def test_algorithm_6_draws_its_noise_at_every_step(monkeypatch: pytest.MonkeyPat
         assert not torch.allclose(first, second)
 
 
-def test_algorithm_4_keeps_its_lambdas_and_selects_the_one_of_least_validation_loss() -> None:
-    problem, state = make(hyper_population, train_steps=2, population_size=4)
-    start = state.lam_rows.clone()
-    hyper_population.search_step(problem, state)
-    assert torch.equal(state.lam_rows, start)
-    # V starts at zero, so that all members are alike; give the hypernetwork something to choose by.
+def test_algorithm_4_measures_each_lambda_on_the_whole_validation_set() -> None:
+    problem, state = make(hyper_population, population_size=4)
+    give_lambda_an_effect(state)
+    x = validation_inputs(problem)
+    state.hypernetwork.eval()
+    losses = [F.cross_entropy(state.hypernetwork(x, lam), problem.val.labels).item() for lam in state.lam_rows]
+    assert hyper_population.validation_losses(problem, state).tolist() == pytest.approx(losses, rel=1e-5)
+    assert len(set(losses)) == 4
+
+
+def give_lambda_an_effect(state: Any) -> None:
+    """V starts at zero, so that all members of a hypernetwork are alike."""
     with torch.no_grad():
         for name, parameter in state.hypernetwork.named_parameters():
             if name.endswith("_V"):
                 parameter.normal_(std=0.1, generator=torch.Generator().manual_seed(0))
-    images, labels = state.train_stream.next()
-    update_phi(problem, state, images, labels, start.repeat_interleave(2, 0))
-    state.hypernetwork.eval()
-    x = validation_inputs(problem)
-    losses = [F.cross_entropy(state.hypernetwork(x, lam), problem.val.labels).item() for lam in start]
-    found = hyper_population.validation_losses(problem, state)
-    assert found.tolist() == pytest.approx(losses, rel=1e-5)
-    assert len(set(losses)) == 4
+
+
+@pytest.mark.parametrize("module", [population, hyper_population])
+def test_a_population_keeps_its_lambdas_for_t_train_steps_and_then_goes_on_from_the_least_validation_loss(
+    module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, state = make(module, train_steps=2, population_size=4)
+    if module is hyper_population:
+        give_lambda_an_effect(state)
+    start, center = state.lam_rows.clone(), state.lam.clone()
+    measured: list[Tensor] = []
+    validation_losses = module.validation_losses
+
+    def record(problem: Problem, state: Any) -> Tensor:
+        measured.append(validation_losses(problem, state))
+        return measured[-1]
+
+    monkeypatch.setattr(module, "validation_losses", record)
+    module.search_step(problem, state)
+    assert torch.equal(state.lam_rows, start)
+    assert torch.equal(state.lam, center)
+    assert not measured
+    module.search_step(problem, state)
+    (losses,) = measured
+    assert len(losses.unique()) == 4
+    assert torch.equal(state.lam, start[losses.tolist().index(min(losses.tolist()))])
+    assert not torch.equal(state.lam_rows, start)
 
 
 def test_algorithm_4_explores_about_the_selected_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,10 +295,22 @@ def test_a_population_that_does_not_divide_the_batch_is_one_line(module: Any) ->
         make(module, population_size=16, batch_size=32)
 
 
-@pytest.mark.parametrize("algorithm", ["hba", "fixed-noise"])
-def test_a_population_size_without_a_population_is_one_line(algorithm: str) -> None:
-    with pytest.raises(SettingsError, match=f"population_size has no effect on the algorithm {algorithm}"):
-        small_config(algorithm=algorithm, population_size=4)
+@pytest.mark.parametrize("batched", [True, False])
+def test_one_image_per_member_and_one_pixel_per_channel_is_one_line(batched: bool) -> None:
+    class OnePixel(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bn, self.linear = nn.BatchNorm2d(3), nn.Linear(3, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.as_tensor(self.linear(self.bn(x.mean(dim=(2, 3), keepdim=True)).flatten(1)))
+
+    config = small_config(algorithm="population", batched_members=batched)
+    data, space = small_data(), SearchSpace()
+    problem = Problem(config, space, Preprocessing(Standardize.of(data.train), Baseline(), 8), torch.ones(3), data.val)
+    state = population.initial_state(config, space, equal_networks(OnePixel()), data)
+    with pytest.raises(SettingsError, match=r"one image per member .* choose a smaller population_size"):
+        population.search_step(problem, state)
 
 
 def test_members_of_a_network_of_ones_own_start_equal() -> None:
