@@ -80,7 +80,7 @@ def test_a_search_leaves_four_files_with_its_settings_and_numbers(searched: tupl
     assert (schedule["epochs"], len(schedule["values"])) == (2, 2)
     assert (origin["dataset"], origin["class_names"]) == (settings["data"], ["cats", "dogs"])
     assert (origin["train_images"], origin["val_images"], origin["image_size"]) == (15, 4, 8)
-    assert origin["settings"] == settings
+    assert origin["settings"] == {**settings, **dict.fromkeys(IDLE_SETTINGS["hba"])}
     with (out / "metrics.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["epoch"] for row in rows] == ["1", "2"]
