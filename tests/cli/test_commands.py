@@ -17,7 +17,7 @@ from PIL import Image
 from test_options import SMALL, make_images, refusal_of, run, small_schedule
 
 import hba
-from hba.config import EvaluationConfig, SearchConfig
+from hba.config import IDLE_SETTINGS, EvaluationConfig, SearchConfig
 from hba.errors import DataError
 from hba.measure import Measured
 from hba.train import Trained
