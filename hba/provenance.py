@@ -1,7 +1,9 @@
 """What made a result: hardware and versions."""
 
+import contextlib
 import platform
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,7 +13,7 @@ PACKAGES = ("hba-augment", "torch", "torchvision", "kornia", "numpy", "pillow", 
 
 def environment(device: torch.device) -> dict[str, Any]:
     """The device by name, how many threads PyTorch uses, and the versions of what computes."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor_name()
     return {
         "device": str(device),
         "device_name": name,
@@ -19,6 +21,15 @@ def environment(device: torch.device) -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {package: _version(package) for package in PACKAGES},
     }
+
+
+def _processor_name() -> str:
+    """The processor's model where Linux tells it, else its architecture."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 def _version(package: str) -> str | None:

@@ -79,7 +79,8 @@ SCALES = {
         "16x16 pixels, WRN-10-1 for WRN-40-2, batches of 100. Searches on 1,000 training and 2,000 validation images, "
         "120 epochs; on target tasks 4,000 and 2,000, 40 epochs; of the derivation 300 epochs, but algorithms 3 and 4 "
         "with 10 members, 12 epochs. Trainings on 6,000 images, 60 epochs; in the ablation on 3,000, measured on 5,000 "
-        "others. alpha' is such that lambda can go equally far in all but the derivation (18 logits)",
+        "others. alpha' is such that lambda can go equally far in all but the derivation (18 logits). The runs of the "
+        "derivation went two at a time on two cores, one thread each",
         seeds=3,
         models={"wrn-40-2": "wrn-10-1", "alexnet": "alexnet"},
         search_sizes={"reduced-cifar10": (1_000, 2_000), "cifar10-wrn-40-2": (4_000, 2_000)},
