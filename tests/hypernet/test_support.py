@@ -56,10 +56,17 @@ def test_a_fused_batch_norm_scales_each_image_by_its_own_lambda_before_it_acts()
     torch.testing.assert_close(actual, torch.cat(expected))
 
 
+class PReLU(nn.PReLU):
+    """An activation with a weight. Older versions of timm tell every activation whether to work in place."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+
+
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"act_layer": nn.SiLU}, {"drop_layer": nn.Dropout}, {"apply_act": False}, {"act_layer": nn.PReLU}],
+    [{}, {"act_layer": nn.SiLU}, {"drop_layer": nn.Dropout}, {"apply_act": False}, {"act_layer": PReLU}],
     ids=["relu", "silu", "dropout", "no activation", "prelu"],
 )
 def test_plain_gives_an_ordinary_fused_batch_norm_with_equal_output(settings: dict[str, Any], training: bool) -> None:
