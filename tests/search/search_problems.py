@@ -2,6 +2,7 @@
 
 import torch
 
+import hba
 from hba.config import SearchConfig
 from hba.data import LabelledImages, SearchData
 
@@ -23,3 +24,16 @@ def small_images(n_images: int, seed: int) -> LabelledImages:
 
 def small_data() -> SearchData:
     return SearchData("small", ("left", "right"), small_images(24, seed=0), small_images(16, seed=1))
+
+
+class StopAfter(hba.SearchObserver):
+    """Asks for a stop once so many steps were done in this process."""
+
+    def __init__(self, n_steps: int) -> None:
+        self.left = n_steps
+
+    def step_done(self, step: int) -> None:
+        self.left -= 1
+
+    def stop_requested(self) -> bool:
+        return self.left <= 0

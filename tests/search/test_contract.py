@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from search_problems import SMALL_SETTINGS, small_data, small_images
+from search_problems import SMALL_SETTINGS, StopAfter, small_data, small_images
 from torch import nn
 
 import hba
@@ -18,19 +18,6 @@ from hba.errors import DivergedError, SettingsError
 from hba.search.algorithms import ALGORITHMS
 
 pytestmark = pytest.mark.parametrize("algorithm", ALGORITHMS)
-
-
-class StopAfter(hba.SearchObserver):
-    """Asks for a stop once so many steps were done in this process."""
-
-    def __init__(self, n_steps: int) -> None:
-        self.left = n_steps
-
-    def step_done(self, step: int) -> None:
-        self.left -= 1
-
-    def stop_requested(self) -> bool:
-        return self.left <= 0
 
 
 def run(algorithm: str, out: Path | None = None, data: SearchData | None = None, **settings: Any) -> hba.SearchResult:

@@ -9,26 +9,13 @@ from typing import Any, cast
 
 import pytest
 import torch
-from search_problems import SMALL_SETTINGS, small_data, small_images
+from search_problems import SMALL_SETTINGS, StopAfter, small_data, small_images
 from torch import Tensor, nn
 
 import hba
 from hba.data import SearchData
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.search.folder import METRICS
-
-
-class StopAfter(hba.SearchObserver):
-    """Asks for a stop once so many steps were done in this process."""
-
-    def __init__(self, n_steps: int) -> None:
-        self.left = n_steps
-
-    def step_done(self, step: int) -> None:
-        self.left -= 1
-
-    def stop_requested(self) -> bool:
-        return self.left <= 0
 
 
 class WithDropout(nn.Module):
