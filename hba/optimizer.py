@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
+from typing import Protocol
 
 from torch import Tensor
 from torch.optim import SGD
@@ -29,3 +30,27 @@ def sgd(
     """SGD with Nesterov momentum 0.9, and the named schedule of its learning rate over total_steps."""
     optimizer = SGD(parameters, lr=learning_rate, momentum=MOMENTUM, nesterov=True, weight_decay=weight_decay)
     return optimizer, LEARNING_RATE_SCHEDULES[schedule](optimizer, total_steps)
+
+
+class TrainingSettings(Protocol):
+    """What a search and an evaluation are told of the optimizer."""
+
+    @property
+    def learning_rate(self) -> float: ...
+    @property
+    def learning_rate_schedule(self) -> str: ...
+    @property
+    def weight_decay(self) -> float: ...
+    @property
+    def epochs(self) -> int: ...
+
+
+def sgd_of(settings: TrainingSettings, parameters: Iterable[Tensor], steps_per_epoch: int) -> tuple[SGD, LRScheduler]:
+    """The optimizer and the schedule that the settings of a search or an evaluation stand for."""
+    return sgd(
+        parameters,
+        learning_rate=settings.learning_rate,
+        schedule=settings.learning_rate_schedule,
+        weight_decay=settings.weight_decay,
+        total_steps=settings.epochs * steps_per_epoch,
+    )

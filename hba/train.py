@@ -17,7 +17,7 @@ from hba.errors import DivergedError
 from hba.measure import Measured, measure
 from hba.models import build_model
 from hba.operations import fill_for
-from hba.optimizer import sgd
+from hba.optimizer import sgd_of
 from hba.policy import apply_operations, draw_operations
 from hba.schedule import Schedule
 from hba.seeding import derived_seed, generator_for
@@ -69,14 +69,7 @@ def _train_all_epochs(
     device = data.train.device
     stream = BatchStream(data.train, config.batch_size, derived_seed(seed, "training batches"))
     generator = generator_for(seed, "augmentation", device)
-    total_steps = config.epochs * stream.batches_per_pass
-    optimizer, lr_schedule = sgd(
-        network.parameters(),
-        learning_rate=config.learning_rate,
-        schedule=config.learning_rate_schedule,
-        weight_decay=config.weight_decay,
-        total_steps=total_steps,
-    )
+    optimizer, lr_schedule = sgd_of(config, network.parameters(), stream.batches_per_pass)
     stretched = None if schedule is None else schedule.stretched(config.epochs)
     network.train()
     for epoch in range(config.epochs):

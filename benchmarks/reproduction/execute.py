@@ -169,34 +169,30 @@ def _train(bench: Bench, run: Training, seed: int) -> Results:
 
 
 def _time(bench: Bench, run: Timing) -> Results:
-    """In turns, so that what else the machine does falls on all alike."""
-    seconds: dict[str, list[float]] = {search.name: [] for search in run.searches}
+    """In turns, so that what else the machine does falls on all alike; ratios are of the same turn."""
+    configs = {search: bench.search_config(search, 0) for search in run.searches}
+    seconds: dict[Search, list[float]] = {search: [] for search in run.searches}
     floor: list[float] = []
     for _ in range(ROUNDS):
-        for search in run.searches:
-            config = bench.search_config(search, 0)
+        for search, config in configs.items():
             data = bench.images.of_search(config, bench.ablation_sizes(search))
-            seconds[search.name].append(search_seconds_per_step(config, data, STEPS_PER_ROUND))
+            seconds[search].append(search_seconds_per_step(config, data, STEPS_PER_ROUND))
             if run.floor:
                 floor.append(floor_seconds_per_step(config, data, STEPS_PER_ROUND))
-    results: Results = {"seconds_per_step": seconds}
+    results: Results = {"seconds_per_step": {search.name: values for search, values in seconds.items()}}
+    last = run.searches[-1]
     if run.floor:
-        results["floor_seconds_per_step"] = floor
-        (own,) = seconds.values()
-        results["over_floor"] = [search / least for search, least in zip(own, floor, strict=True)]
+        results |= {"floor_seconds_per_step": floor, "over_floor": _ratios(seconds[last], floor)}
     if len(run.searches) == 1:
-        config = bench.search_config(run.searches[0], 0)
-        n_images = len(bench.images.of_search(config, bench.ablation_sizes(run.searches[0])).train)
-        steps = config.epochs * (n_images // min(config.batch_size, n_images))
-        (own,) = seconds.values()
-        results["hours"] = [steps * per_step / 3600 for per_step in own]
-        return results
-    base = seconds[run.searches[-1].name]
-    for search in run.searches:
-        label = dict(search.changes)["sharing"]
-        ratios = [own / least for own, least in zip(seconds[search.name], base, strict=True)]
-        results[f"relative_{label}"] = ratios
-    return results
+        n_images = len(bench.images.of_search(configs[last], bench.ablation_sizes(last)).train)
+        steps = configs[last].epochs * (n_images // min(configs[last].batch_size, n_images))
+        return {**results, "hours": [steps * per_step / 3600 for per_step in seconds[last]]}
+    relative = {f"relative_{configs[search].sharing}": _ratios(seconds[search], seconds[last]) for search in configs}
+    return {**results, **relative}
+
+
+def _ratios(values: list[float], base: list[float]) -> list[float]:
+    return [value / least for value, least in zip(values, base, strict=True)]
 
 
 def mean_and_spread(values: list[Any]) -> tuple[float, float | None, int]:

@@ -16,7 +16,7 @@ from hba.data.batches import BatchStream
 from hba.data.config import DataConfig
 from hba.data.preprocessing import Preprocessing
 from hba.models import build_model
-from hba.optimizer import sgd
+from hba.optimizer import sgd_of
 from hba.train import train
 
 
@@ -80,13 +80,7 @@ def floor_seconds_per_step(config: SearchConfig, data: SearchData, n_steps: int)
     data = data.to(device)
     network = build_model(config.model, len(data.class_names), seed=0).to(device)
     train_stream, val_stream = (BatchStream(part, config.batch_size, seed=0) for part in (data.train, data.val))
-    optimizer, schedule = sgd(
-        network.parameters(),
-        learning_rate=config.learning_rate,
-        schedule=config.learning_rate_schedule,
-        weight_decay=config.weight_decay,
-        total_steps=config.epochs * train_stream.batches_per_pass,
-    )
+    optimizer, schedule = sgd_of(config, network.parameters(), train_stream.batches_per_pass)
     prepare = Preprocessing.of(data.train, config.baseline()).measure
     clock = StepClock(n_steps, config.train_steps, device)
     clock.started(0, 0, 0, 0)

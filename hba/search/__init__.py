@@ -1,4 +1,4 @@
-"""Policy search: Hypernetwork-Based Augmentation (Algorithm 2 of the paper)."""
+"""Policy search: Hypernetwork-Based Augmentation, and the algorithms that the paper derives it from."""
 
 from hba.search.observer import SearchObserver
 from hba.search.run import SearchResult, search

@@ -28,7 +28,7 @@ from hba.config import SearchConfig
 from hba.data.load import SearchData
 from hba.errors import SettingsError
 from hba.measure import totals
-from hba.optimizer import sgd
+from hba.optimizer import sgd_of
 from hba.search.exploring import best_of, explored, members_of
 from hba.search.networks import Networks
 from hba.search.problem import Problem
@@ -103,13 +103,7 @@ def initial_state(config: SearchConfig, space: SearchSpace, networks: Networks, 
     device, stream = fields["lam"].device, fields["train_stream"]
     members = [networks(number).to(device) for number in range(members_of(config, stream))]
     weights, buffers = stack_module_state(members)
-    optimizer, schedule = sgd(
-        weights.values(),
-        learning_rate=config.learning_rate,
-        schedule=config.learning_rate_schedule,
-        weight_decay=config.weight_decay,
-        total_steps=config.epochs * stream.batches_per_pass,
-    )
+    optimizer, schedule = sgd_of(config, weights.values(), stream.batches_per_pass)
     return PopulationState(
         **fields,
         template=members[0],

@@ -12,7 +12,7 @@ from hba.config import SearchConfig
 from hba.data.batches import BatchStream
 from hba.data.load import SearchData
 from hba.hypernet import HyperNetwork
-from hba.optimizer import sgd
+from hba.optimizer import sgd_of
 from hba.seeding import default_generator_state, derived_seed, generator_for, restore_default_generators
 
 
@@ -132,11 +132,5 @@ def hyper_fields(config: SearchConfig, lam: Tensor, network: nn.Module, data: Se
     fields = shared_fields(config, lam, data)
     directions = torch.Generator().manual_seed(derived_seed(config.seed, "hyper-layers"))
     hypernetwork = HyperNetwork(network, len(lam), config.sharing, directions).to(fields["lam"].device)
-    optimizer, schedule = sgd(
-        hypernetwork.parameters(),
-        learning_rate=config.learning_rate,
-        schedule=config.learning_rate_schedule,
-        weight_decay=config.weight_decay,
-        total_steps=config.epochs * fields["train_stream"].batches_per_pass,
-    )
+    optimizer, schedule = sgd_of(config, hypernetwork.parameters(), fields["train_stream"].batches_per_pass)
     return {**fields, "hypernetwork": hypernetwork, "weight_optimizer": optimizer, "weight_schedule": schedule}
