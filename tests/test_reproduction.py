@@ -227,3 +227,45 @@ def test_the_page_is_the_one_made_from_the_results_in_the_repository(tmp_path: P
     page.write_page(BENCHMARKS / "results", tmp_path)
     committed = BENCHMARKS.parent / "docs" / "reproduction.md"
     assert (tmp_path / "reproduction.md").read_text(encoding="utf-8") == committed.read_text(encoding="utf-8")
+
+
+def timed(images: Path, out: Path, number: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Results of a table's timing: a step takes a planted time, every round twice as long as the one before."""
+    execute, scales, data = module("reproduction.execute"), module("reproduction.scales"), module("reproduction.data")
+    runs, tables = module("reproduction.runs"), module("reproduction.tables").TABLES
+    planted = {"conv+bn": 4.0, "conv": 3.0, "bn": 1.5, "first-conv": 0.5, "first-bn": 1.0}
+    calls: dict[str, int] = {}
+
+    def seconds(kind: str, base: float) -> float:
+        calls[kind] = calls.get(kind, -1) + 1
+        return float(base * 2 ** calls[kind])
+
+    monkeypatch.setattr(
+        execute, "search_seconds_per_step", lambda config, *_: seconds(config.sharing, planted[config.sharing])
+    )
+    monkeypatch.setattr(execute, "floor_seconds_per_step", lambda *_: seconds("floor", 0.8))
+    place = data.Place(str(images), "two classes")
+    bench = execute.Bench(scales.find_scale("tiny"), {"cifar10": place}, out / "results", out / "work", "cpu")
+    run = next(
+        cell.run
+        for cell in tables[number].cells
+        if isinstance(cell.run, runs.Timing) and bench.covers(cell.run) and "cifar10" in cell.run.name
+    )
+    return dict(execute.run_once(bench, run, 0))
+
+
+def test_relative_times_are_of_the_same_round(images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = timed(images, tmp_path, "2", monkeypatch)
+    assert results["relative_conv+bn"] == pytest.approx([4.0] * 5)
+    assert results["relative_bn"] == pytest.approx([1.5] * 5)
+    assert results["relative_first-conv"] == pytest.approx([0.5] * 5)
+    assert results["relative_first-bn"] == [1.0] * 5
+
+
+def test_hours_are_those_of_all_steps_and_the_floor_is_of_the_same_round(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = timed(images, tmp_path, "3", monkeypatch)
+    assert results["over_floor"] == pytest.approx([1.25] * 5)
+    # 20 images in batches of 10, two epochs.
+    assert results["hours"] == pytest.approx([4 * 2**number / 3600 for number in range(5)])
