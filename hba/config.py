@@ -48,6 +48,7 @@ def _known_device(name: str) -> str:
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Decay = Annotated[float, Field(ge=0, lt=1)]
 Color = Annotated[tuple[float, ...], BeforeValidator(words), AfterValidator(checked_color)]
 ModelName = Annotated[str, AfterValidator(_known_model)]
 
@@ -101,9 +102,9 @@ class _TrainingConfig(DataConfig):
 class SearchConfig(_TrainingConfig):
     """A policy search; symbols as in the paper's Algorithm 2."""
 
-    algorithm: Literal["hba", "fixed-noise", "hyper-population", "population"] = "hba"
-    """hba (the paper's method, its Algorithm 6), or what it is derived from: fixed-noise (5), hyper-population (4),
-    population (3). Some of the settings below are for some of them only."""
+    algorithm: Literal["hba", "lookahead", "fixed-noise", "hyper-population", "population"] = "hba"
+    """hba (the paper's method, its Algorithm 6), what it is derived from: fixed-noise (5), hyper-population (4),
+    population (3), or lookahead, which needs no hypernetwork. Some of the settings below are for some of them only."""
     population_size: Annotated[int, Field(ge=2)] | None = None
     """Members of a population, each on its part of a batch; the batch size, as in the paper. For (3) and (4)."""
     weight_sigma: NotNegative = 0.001
@@ -123,16 +124,41 @@ class SearchConfig(_TrainingConfig):
     the mean of the training images."""
     sharing: Annotated[str, AfterValidator(_known_sharing)] = "first-bn"
     """Weight sharing strategy: which layers depend on lambda. For (4) to (6)."""
+    response: Literal["affine", "centered", "separate", "linearized"] = "affine"
+    """How the weights answer a change of lambda: affine in lambda (the paper); affine in its distance from where the
+    search stands (centered); so, and the current weights learnt apart from the response, at twice the cost (separate);
+    so, and the response learnt in the linearized network (linearized). For (5) and (6)."""
+    response_weight_decay: NotNegative | None = None
+    """Weight decay of the response in the hyper-layers; as weight_decay. For (4) to (6)."""
+    initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    """Where in its range every hyperparameter starts."""
+    warm_up_epochs: Annotated[int, Field(ge=0)] = 0
+    """Epochs before the first lambda step. For (5), (6) and lookahead."""
     lambda_learning_rate: Positive = 0.03
-    """Learning rate of the hyperparameters (alpha'). For (5) and (6)."""
+    """Learning rate of the hyperparameters (alpha'). For (5), (6) and lookahead."""
+    lambda_betas: Annotated[tuple[Decay, Decay], BeforeValidator(words)] = (0.9, 0.999)
+    """Adam's two decay rates on the hyperparameters, separated by commas. For (5), (6) and lookahead."""
+    trust_radius: Positive | None = None
+    """Largest Euclidean length of a lambda step, in logits; no limit. For (5), (6) and lookahead."""
+    logit_bound: Positive | None = None
+    """Largest absolute logit of a hyperparameter; no limit. For (5), (6) and lookahead."""
     train_steps: Size = 2
     """Training steps between lambda steps, or between selections from a population (T_train)."""
     val_steps: Annotated[int, Field(ge=0)] = 1
-    """Lambda steps in a row (T_val); 0 switches the search off. For (5) and (6)."""
+    """Lambda steps in a row (T_val); 0 switches the search off. For (5), (6) and lookahead."""
+    val_batch_size: Size | None = None
+    """Validation images of a batch; as batch_size. For (5), (6) and lookahead."""
+    val_batches: Size = 1
+    """Validation batches whose gradients are averaged in a lambda step. For (5), (6) and lookahead."""
+    val_statistics: Literal["running", "batch"] = "running"
+    """What BatchNorm normalizes validation images of a lambda step with. For (5), (6) and lookahead."""
     sigma: NotNegative = 1.0
     """Standard deviation of the noise on lambda, in logits."""
+    sigma_end: NotNegative | None = None
+    """The same at the end of the search, reached linearly; as sigma. For (5), (6) and lookahead."""
     calibrate: bool = False
-    """Divide the validation logits of a lambda step by the temperature that suits them best. For (5) and (6)."""
+    """Divide the validation logits of a lambda step by the temperature that suits them best. For (5), (6) and
+    lookahead."""
     validate_every: Size = 10
     """Epochs between two measurements on the whole validation set."""
     seed: Seed = 0
@@ -204,12 +230,29 @@ class EvaluationConfig(_TrainingConfig):
         return cls.make({**inherited, **between, "data": data, **settings})
 
 
+_OF_POPULATIONS = ("population_size", "weight_sigma", "batched_members")
+_OF_HYPER_LAYERS = ("sharing", "response", "response_weight_decay")
+_OF_LAMBDA_STEPS = (
+    "lambda_learning_rate",
+    "lambda_betas",
+    "trust_radius",
+    "logit_bound",
+    "warm_up_epochs",
+    "val_steps",
+    "val_batch_size",
+    "val_batches",
+    "val_statistics",
+    "sigma_end",
+    "calibrate",
+)
+
 IDLE_SETTINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "hba": ("population_size", "weight_sigma", "batched_members"),
-        "fixed-noise": ("population_size", "weight_sigma", "batched_members"),
-        "hyper-population": ("weight_sigma", "batched_members", "lambda_learning_rate", "val_steps", "calibrate"),
-        "population": ("sharing", "lambda_learning_rate", "val_steps", "calibrate"),
+        "hba": _OF_POPULATIONS,
+        "lookahead": (*_OF_POPULATIONS, *_OF_HYPER_LAYERS),
+        "fixed-noise": _OF_POPULATIONS,
+        "hyper-population": ("weight_sigma", "batched_members", "response", *_OF_LAMBDA_STEPS),
+        "population": (*_OF_HYPER_LAYERS, *_OF_LAMBDA_STEPS),
     }
 )
 """By algorithm, the settings that it does not read."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 from torch.optim import SGD
@@ -24,8 +24,12 @@ LEARNING_RATE_SCHEDULES: Mapping[str, Callable[[SGD, int], LRScheduler]] = Mappi
 """By name, a function of the optimizer and the number of training steps; both change at every step, not every epoch."""
 
 
+Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
+"""Tensors, or groups of them with settings of their own, as torch.optim takes them."""
+
+
 def sgd(
-    parameters: Iterable[Tensor], *, learning_rate: float, schedule: str, weight_decay: float, total_steps: int
+    parameters: Parameters, *, learning_rate: float, schedule: str, weight_decay: float, total_steps: int
 ) -> tuple[SGD, LRScheduler]:
     """SGD with Nesterov momentum 0.9, and the named schedule of its learning rate over total_steps."""
     optimizer = SGD(parameters, lr=learning_rate, momentum=MOMENTUM, nesterov=True, weight_decay=weight_decay)
@@ -45,7 +49,7 @@ class TrainingSettings(Protocol):
     def epochs(self) -> int: ...
 
 
-def sgd_of(settings: TrainingSettings, parameters: Iterable[Tensor], steps_per_epoch: int) -> tuple[SGD, LRScheduler]:
+def sgd_of(settings: TrainingSettings, parameters: Parameters, steps_per_epoch: int) -> tuple[SGD, LRScheduler]:
     """The optimizer and the schedule that the settings of a search or an evaluation stand for."""
     return sgd(
         parameters,

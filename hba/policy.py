@@ -31,6 +31,17 @@ class Draw:
         return len(self.slots)
 
 
+@dataclass(frozen=True)
+class Walk:
+    """Which slots each of B images came by, and which of those fired; both bool, (B, number of slots).
+
+    Whether a slot would fire is only asked until K have, so that what follows then says nothing about probabilities.
+    """
+
+    visited: Tensor
+    fired: Tensor
+
+
 def draw_operations(
     space: SearchSpace, values: Tensor, batch_size: int, generator: torch.Generator | None = None
 ) -> Draw:
@@ -39,6 +50,13 @@ def draw_operations(
     values: (n,) shared, or (B, n) with one row per image, on the generator's device. generator None means torch's
     default one. Nothing leaves the device.
     """
+    return draw_walk(space, values, batch_size, generator)[0]
+
+
+def draw_walk(
+    space: SearchSpace, values: Tensor, batch_size: int, generator: torch.Generator | None = None
+) -> tuple[Draw, Walk]:
+    """The same draw as draw_operations makes, and the walk that led to it."""
     device = values.device
     columns = space.slot_columns(device)
     rows = values.detach().expand(batch_size, space.n)
@@ -51,18 +69,23 @@ def draw_operations(
 
     fires = uniform(space.n_slots) < rows[:, columns.probability]
     # A uniform random order of the slots is a random key for each; one that does not fire goes behind all others.
-    key = torch.where(fires, uniform(space.n_slots), 2.0)
+    place = uniform(space.n_slots)
+    key = torch.where(fires, place, 2.0)
     keys, slots = key.topk(space.max_count, dim=1, largest=False, sorted=True)
     reached = keys <= 1
     count = (uniform(1) >= columns.count_limits).sum(dim=1, keepdim=True)
     applied = reached & (torch.arange(space.max_count, device=device) < count)
     magnitudes = torch.cat([rows, rows.new_zeros(batch_size, 1)], dim=1).gather(1, columns.magnitude[slots])
     negated = columns.signed[slots] & (uniform(space.max_count) < 0.5)
-    return Draw(
+    draw = Draw(
         slots=torch.where(applied, slots, -1),
         magnitudes=torch.where(negated, -magnitudes, magnitudes) * applied,
         positions=uniform(space.max_count, 2),
     )
+    # The walk ends at the K-th slot that fires: at once for K = 0, never where fewer fire.
+    last = torch.cat([keys.new_full((batch_size, 1), -1.0), keys], dim=1).gather(1, count)
+    visited = place <= last
+    return draw, Walk(visited, visited & fires)
 
 
 def apply_operations(space: SearchSpace, draw: Draw, images: Tensor, fill: Tensor) -> Tensor:

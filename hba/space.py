@@ -125,9 +125,12 @@ class SearchSpace:
             raise SettingsError(f"{self.names[column]} must lie in {sorted(self.ranges[column])}")
         return torch.logit((values - low) / (high - low))
 
-    def initial(self) -> Tensor:
-        """The paper's starting point as logits (n,), float32: every value at 0.95 low + 0.05 high."""
-        return torch.logit(torch.full((self.n,), INITIAL_FRACTION))
+    def initial(self, fraction: float = INITIAL_FRACTION) -> Tensor:
+        """A starting point as logits (n,), float32: every value at (1 - fraction) low + fraction high.
+
+        The paper's is 0.05 (its section 4).
+        """
+        return torch.logit(torch.full((self.n,), fraction))
 
     def named(self, values: Tensor) -> Mapping[str, float]:
         """One row of values (n,) as a mapping from name to number."""

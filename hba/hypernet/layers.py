@@ -50,6 +50,11 @@ class HyperLayer(nn.Module):
         """An ordinary layer with the weights at lam (n,)."""
         raise NotImplementedError
 
+    def response_parameters(self) -> list[nn.Parameter]:
+        """phi_U and phi_V."""
+        named = self.named_parameters(recurse=False)
+        return [parameter for name, parameter in named if name.endswith(("_U", "_V"))]
+
 
 def modulated(phi_0: Tensor, phi_U: Tensor, phi_V: Tensor, lam: Tensor) -> Tensor:
     """phi_0 + diag(phi_V lam) phi_U for one lam (n,), any number of weight dimensions after the rows (eq. 10)."""

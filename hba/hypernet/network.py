@@ -16,8 +16,14 @@ class HyperNetwork(nn.Module):
     The network's own code does not know: its layers are replaced in a copy, the given model stays as it is. At the
     start theta does not depend on lambda and equals the model's weights.
 
+    center (n,): the lambda at which theta is phi_0 alone; the layers are given lambda - center. Zero is the paper's
+    hypernetwork; the lambda that a search stands at is the centered one (Delta-STN, eq. 3.1 and 3.14), whose phi_0 are
+    the current weights and whose phi_U and phi_V are only their response to a change of lambda.
+
     n: number of hyperparameters. sharing: a key of SHARING. generator: for the directions phi_U; None is seed 0.
     """
+
+    center: Tensor
 
     def __init__(
         self, model: nn.Module, n: int, sharing: str = "first-bn", generator: torch.Generator | None = None
@@ -25,6 +31,7 @@ class HyperNetwork(nn.Module):
         super().__init__()
         names = layers_to_replace(model, sharing)
         self.n = n
+        self.register_buffer("center", torch.zeros(n))
         self.model = copy.deepcopy(model)
         self.door = Door()
         generator = generator or torch.Generator().manual_seed(0)
@@ -36,7 +43,7 @@ class HyperNetwork(nn.Module):
         """The network's output for images x (B, ...) at lam: (n,) for all images, or (B, n) with one row per image."""
         if lam.shape not in ((self.n,), (len(x), self.n)):
             raise SettingsError(f"lam must be of shape ({self.n},) or ({len(x)}, {self.n}), got {tuple(lam.shape)}")
-        self.door.lam = lam
+        self.door.lam = lam - self.center
         try:
             return self.model(x)
         finally:
@@ -48,8 +55,13 @@ class HyperNetwork(nn.Module):
             raise SettingsError(f"lam must be of shape ({self.n},), got {tuple(lam.shape)}")
         network = copy.deepcopy(self.model)
         for layer in [module for module in network.modules() if isinstance(module, HyperLayer)]:
-            _replace(network, layer, layer.plain(lam.detach()))
+            _replace(network, layer, layer.plain((lam - self.center).detach()))
         return network
+
+    def response_parameters(self) -> list[nn.Parameter]:
+        """phi_U and phi_V of all hyper-layers: what says how the weights answer a change of lambda."""
+        layers = [module for module in self.modules() if isinstance(module, HyperLayer)]
+        return [parameter for layer in layers for parameter in layer.response_parameters()]
 
     def _hyper_layer(self, layer: nn.Module, generator: torch.Generator) -> HyperLayer:
         if isinstance(layer, nn.BatchNorm2d):

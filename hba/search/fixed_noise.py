@@ -10,37 +10,36 @@ from torch import Tensor
 
 from hba.config import SearchConfig
 from hba.data.load import SearchData
-from hba.search.gradient_state import GradientState, gradient_fields
+from hba.search.gradient_state import HyperGradientState, hyper_gradient_fields
 from hba.search.networks import Networks
 from hba.search.problem import Problem
-from hba.search.updates import update_lambda, update_phi
+from hba.search.updates import is_lambda_time, sigma_now, update_lambda, update_phi
 from hba.space import SearchSpace
 
 
 @dataclass(kw_only=True)
-class FixedNoiseState(GradientState):
+class FixedNoiseState(HyperGradientState):
     """noise (B, n): epsilon, standard normal; row i belongs to the i-th image of every batch until it is drawn anew."""
 
-    TENSORS = (*GradientState.TENSORS, "noise")
+    TENSORS = (*HyperGradientState.TENSORS, "noise")
 
     noise: Tensor
 
 
 def initial_state(config: SearchConfig, space: SearchSpace, networks: Networks, data: SearchData) -> FixedNoiseState:
     """Line 2: phi from a network, lambda at the space's initial values. data is on its device."""
-    fields = gradient_fields(config, space, networks, data)
+    fields = hyper_gradient_fields(config, space, networks, data)
     noise = torch.zeros(fields["train_stream"].batch_size, space.n, device=fields["lam"].device)
     return FixedNoiseState(**fields, noise=noise)
 
 
 def search_step(problem: Problem, state: FixedNoiseState) -> None:
     """One training step; new noise before, and T_val lambda steps after, each T_train of them (lines 4 to 12)."""
-    config = problem.config
-    if state.step % config.train_steps == 0:
+    if state.step % problem.config.train_steps == 0:
         state.noise.normal_(generator=state.generator)
     images, labels = state.train_stream.next()
-    update_phi(problem, state, images, labels, state.lam.detach() + config.sigma * state.noise)
+    update_phi(problem, state, images, labels, state.lam.detach() + sigma_now(problem, state) * state.noise)
     state.step += 1
-    if state.step % config.train_steps == 0:
-        for _ in range(config.val_steps):
-            update_lambda(problem, state, *state.val_stream.next())
+    if is_lambda_time(problem, state):
+        for _ in range(problem.config.val_steps):
+            update_lambda(problem, state)

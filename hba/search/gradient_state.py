@@ -1,35 +1,53 @@
-"""The state of the algorithms that move lambda by gradient descent (Algorithms 5 and 6)."""
+"""The state of the algorithms that move lambda by gradient descent: Algorithms 5 and 6, and look-ahead."""
 
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
 from torch.optim import Adam
 
 from hba.config import SearchConfig
 from hba.data.batches import BatchStream
 from hba.data.load import SearchData
 from hba.search.networks import Networks
-from hba.search.state import HyperState, hyper_fields
+from hba.search.responses import RESPONSES
+from hba.search.state import HyperState, SearchState, hyper_fields
 from hba.seeding import derived_seed
 from hba.space import SearchSpace
 
 
 @dataclass(kw_only=True)
-class GradientState(HyperState):
+class GradientState(SearchState):
     """lam is a leaf that the lambda optimizer moves."""
 
-    WITH_STATE_DICT = (*HyperState.WITH_STATE_DICT, "lambda_optimizer", "val_stream")
+    WITH_STATE_DICT = (*SearchState.WITH_STATE_DICT, "lambda_optimizer", "val_stream")
 
     lambda_optimizer: Adam
     val_stream: BatchStream
 
 
-def gradient_fields(config: SearchConfig, space: SearchSpace, networks: Networks, data: SearchData) -> dict[str, Any]:
-    """Line 2 of Algorithms 2, 5 and 6: phi from a network, lambda at the space's initial values."""
-    fields = hyper_fields(config, space.initial(), networks(0), data)
-    lam = fields["lam"].requires_grad_()
+@dataclass(kw_only=True)
+class HyperGradientState(HyperState, GradientState):
+    """The gradient of lambda comes through a hypernetwork."""
+
+    WITH_STATE_DICT = (*HyperState.WITH_STATE_DICT, "lambda_optimizer", "val_stream")
+
+
+def lambda_fields(config: SearchConfig, lam: Tensor, data: SearchData) -> dict[str, Any]:
+    """What a GradientState adds; lam is the tensor of the state, on its device."""
+    optimizer = Adam([lam.requires_grad_()], lr=config.lambda_learning_rate, betas=config.lambda_betas)
+    batch_size = config.val_batch_size or config.batch_size
     return {
-        **fields,
-        "lambda_optimizer": Adam([lam], lr=config.lambda_learning_rate),
-        "val_stream": BatchStream(data.val, config.batch_size, derived_seed(config.seed, "validation batches")),
+        "lambda_optimizer": optimizer,
+        "val_stream": BatchStream(data.val, batch_size, derived_seed(config.seed, "validation batches")),
     }
+
+
+def hyper_gradient_fields(
+    config: SearchConfig, space: SearchSpace, networks: Networks, data: SearchData
+) -> dict[str, Any]:
+    """Line 2 of Algorithms 2, 5 and 6: phi from a network, lambda at the space's initial values."""
+    fields = hyper_fields(config, space.initial(config.initial_fraction), networks(0), data)
+    if RESPONSES[config.response].centered:
+        fields["hypernetwork"].center.copy_(fields["lam"])
+    return {**fields, **lambda_fields(config, fields["lam"], data)}

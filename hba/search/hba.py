@@ -9,32 +9,31 @@ A                   problem.augment                 the augmentation policy
 F(x; theta(lambda)) state.hypernetwork(x, lam)      the network with the weights that belong to lambda
 alpha, alpha'       learning rates in the optimizers of the state
 T_train, T_val      config.train_steps, val_steps
-sigma               config.sigma
+sigma               sigma_now(), config.sigma from first to last unless sigma_end is set
 """
 
 import torch
 
 from hba.config import SearchConfig
 from hba.data.load import SearchData
-from hba.search.gradient_state import GradientState, gradient_fields
+from hba.search.gradient_state import HyperGradientState, hyper_gradient_fields
 from hba.search.networks import Networks
 from hba.search.problem import Problem
-from hba.search.updates import update_lambda, update_phi
+from hba.search.updates import is_lambda_time, sigma_now, update_lambda, update_phi
 from hba.space import SearchSpace
 
 
-def initial_state(config: SearchConfig, space: SearchSpace, networks: Networks, data: SearchData) -> GradientState:
+def initial_state(config: SearchConfig, space: SearchSpace, networks: Networks, data: SearchData) -> HyperGradientState:
     """Line 2: phi from a network, lambda at the space's initial values. data is on its device."""
-    return GradientState(**gradient_fields(config, space, networks, data))
+    return HyperGradientState(**hyper_gradient_fields(config, space, networks, data))
 
 
-def search_step(problem: Problem, state: GradientState) -> None:
+def search_step(problem: Problem, state: HyperGradientState) -> None:
     """One training step; after each T_train of them, T_val lambda steps (lines 4 to 12)."""
-    config = problem.config
     images, labels = state.train_stream.next()
     noise = torch.randn(len(images), len(state.lam), generator=state.generator, device=state.device)
-    update_phi(problem, state, images, labels, state.lam.detach() + config.sigma * noise)
+    update_phi(problem, state, images, labels, state.lam.detach() + sigma_now(problem, state) * noise)
     state.step += 1
-    if state.step % config.train_steps == 0:
-        for _ in range(config.val_steps):
-            update_lambda(problem, state, *state.val_stream.next())
+    if is_lambda_time(problem, state):
+        for _ in range(problem.config.val_steps):
+            update_lambda(problem, state)

@@ -38,7 +38,7 @@ def initial_state(
     config: SearchConfig, space: SearchSpace, networks: Networks, data: SearchData
 ) -> HyperPopulationState:
     """Line 2: phi from a network, the lambda_i about the space's initial values. data is on its device."""
-    fields = hyper_fields(config, space.initial(), networks(0), data)
+    fields = hyper_fields(config, space.initial(config.initial_fraction), networks(0), data)
     n_members = members_of(config, fields["train_stream"])
     lam_rows = explored(fields["lam"], n_members, config.sigma, fields["generator"])
     return HyperPopulationState(**fields, lam_rows=lam_rows)

@@ -99,7 +99,7 @@ class PopulationState(SearchState):
 
 def initial_state(config: SearchConfig, space: SearchSpace, networks: Networks, data: SearchData) -> PopulationState:
     """Line 2: each member from a network of its own, its lambda about the space's initial values."""
-    fields = shared_fields(config, space.initial(), data)
+    fields = shared_fields(config, space.initial(config.initial_fraction), data)
     device, stream = fields["lam"].device, fields["train_stream"]
     members = [networks(number).to(device) for number in range(members_of(config, stream))]
     weights, buffers = stack_module_state(members)

@@ -132,5 +132,16 @@ def hyper_fields(config: SearchConfig, lam: Tensor, network: nn.Module, data: Se
     fields = shared_fields(config, lam, data)
     directions = torch.Generator().manual_seed(derived_seed(config.seed, "hyper-layers"))
     hypernetwork = HyperNetwork(network, len(lam), config.sharing, directions).to(fields["lam"].device)
-    optimizer, schedule = sgd_of(config, hypernetwork.parameters(), fields["train_stream"].batches_per_pass)
+    optimizer, schedule = sgd_of(
+        config, _parameter_groups(hypernetwork, config), fields["train_stream"].batches_per_pass
+    )
     return {**fields, "hypernetwork": hypernetwork, "weight_optimizer": optimizer, "weight_schedule": schedule}
+
+
+def _parameter_groups(hypernetwork: HyperNetwork, config: SearchConfig) -> list[dict[str, Any]]:
+    """For the optimizer: the response of the hyper-layers apart from the weights, with a weight decay of its own."""
+    response = hypernetwork.response_parameters()
+    of_response = {id(parameter) for parameter in response}
+    weights = [parameter for parameter in hypernetwork.parameters() if id(parameter) not in of_response]
+    decay = config.weight_decay if config.response_weight_decay is None else config.response_weight_decay
+    return [{"params": weights}, {"params": response, "weight_decay": decay}]

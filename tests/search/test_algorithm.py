@@ -14,32 +14,32 @@ from hba.data.preprocessing import Preprocessing
 from hba.models import build_model
 from hba.search import hba as algorithm
 from hba.search import updates
-from hba.search.gradient_state import GradientState
+from hba.search.gradient_state import HyperGradientState
 from hba.search.hba import initial_state, search_step
 from hba.search.problem import Problem
 from hba.search.updates import best_temperature
 from hba.space import SearchSpace
 
 
-def make(**settings: object) -> tuple[Problem, GradientState]:
+def make(**settings: object) -> tuple[Problem, HyperGradientState]:
     config, data, space = small_config(**settings), small_data(), SearchSpace()
     preprocessing = Preprocessing(Standardize.of(data.train), Baseline(), config.side)
     problem = Problem(config, space, preprocessing, torch.full((3,), 0.5), data.val)
     return problem, initial_state(config, space, lambda _: build_model(config.model, 2, seed=0), data)
 
 
-def update_phi(problem: Problem, state: GradientState) -> None:
+def update_phi(problem: Problem, state: HyperGradientState) -> None:
     """One training step of Algorithm 2, without the lambda step that may follow it."""
     lambda_steps, state.step = state.step, 0
     search_step(problem, state)
     state.step = lambda_steps
 
 
-def update_lambda(problem: Problem, state: GradientState) -> None:
-    updates.update_lambda(problem, state, *state.val_stream.next())
+def update_lambda(problem: Problem, state: HyperGradientState) -> None:
+    updates.update_lambda(problem, state)
 
 
-def parameters(state: GradientState) -> list[Tensor]:
+def parameters(state: HyperGradientState) -> list[Tensor]:
     return [parameter.detach().clone() for parameter in state.hypernetwork.parameters()]
 
 

@@ -1,0 +1,150 @@
+"""Look-ahead: how much would a step on this augmented image lower the validation loss? It needs no hypernetwork.
+
+symbol      in the code                     meaning
+w           state.network                   weights of an ordinary network
+lambda      state.lam                       hyperparameters as logits, shape (n,)
+epsilon     noise                           one row for each image of a batch, standard normal, shape (B, n)
+v           direction                       gradient of the validation loss with respect to w
+r_i         rewards                         derivative of the training loss of image i along v, shape (B,)
+
+A step of SGD on image i moves w by -alpha times the gradient of its loss l_i, and so changes the validation loss by
+-alpha r_i to first order (T1 - T2 of DARTS-like unrolling for one image). r is a reward for what the policy drew for
+this image: the score function of the draw (Williams 1992) times r, averaged over the batch, is the gradient of the
+expected reward with respect to lambda. The operations are never differentiated.
+"""
+
+import copy
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, jvp
+from torch.optim import SGD
+from torch.optim.lr_scheduler import LRScheduler
+
+from hba.config import SearchConfig
+from hba.data.load import SearchData
+from hba.optimizer import sgd_of
+from hba.policy import Walk, apply_operations, draw_walk
+from hba.search.gradient_state import GradientState, lambda_fields
+from hba.search.networks import Networks
+from hba.search.problem import Problem
+from hba.search.state import shared_fields
+from hba.search.updates import is_lambda_time, move_lambda, sigma_now, validation_loss, validation_statistics
+from hba.space import SearchSpace
+
+
+@dataclass(kw_only=True)
+class LookaheadState(GradientState):
+    """network: trained as ever; its weights do not depend on lambda."""
+
+    WITH_STATE_DICT = (*GradientState.WITH_STATE_DICT, "network", "weight_optimizer", "weight_schedule")
+
+    network: nn.Module
+    weight_optimizer: SGD
+    weight_schedule: LRScheduler
+
+    @property
+    def learning_rate(self) -> float:
+        return float(self.weight_schedule.get_last_lr()[0])
+
+    def plain(self) -> nn.Module:
+        return copy.deepcopy(self.network)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A batch as the network saw it, (B, C, H, W) and labels (B,), and how lambda decided what was done to it.
+
+    probabilities (B, number of slots): with which the slots would fire. noise (B, n): epsilon. sigma: its scale.
+    """
+
+    images: Tensor
+    labels: Tensor
+    walk: Walk
+    probabilities: Tensor
+    noise: Tensor
+    sigma: float
+
+
+def initial_state(config: SearchConfig, space: SearchSpace, networks: Networks, data: SearchData) -> LookaheadState:
+    """A network, and lambda at the space's initial values. data is on its device."""
+    fields = shared_fields(config, space.initial(config.initial_fraction), data)
+    network = networks(0).to(fields["lam"].device)
+    optimizer, schedule = sgd_of(config, network.parameters(), fields["train_stream"].batches_per_pass)
+    fields |= lambda_fields(config, fields["lam"], data)
+    return LookaheadState(**fields, network=network, weight_optimizer=optimizer, weight_schedule=schedule)
+
+
+def search_step(problem: Problem, state: LookaheadState) -> None:
+    """One training step; after each T_train of them, T_val lambda steps that judge the last batch."""
+    trial = augmented(problem, state, *state.train_stream.next())
+    update_weights(state, trial)
+    state.step += 1
+    if is_lambda_time(problem, state):
+        for _ in range(problem.config.val_steps):
+            update_lambda(problem, state, trial)
+
+
+def augmented(problem: Problem, state: LookaheadState, images: Tensor, labels: Tensor) -> Trial:
+    """Every image augmented at a lambda of its own, lambda + sigma epsilon."""
+    space, sigma = problem.space, sigma_now(problem, state)
+    noise = torch.randn(len(images), space.n, generator=state.generator, device=state.device)
+    values = space.decode(state.lam.detach() + sigma * noise)
+    draw, walk = draw_walk(space, values, len(images), state.generator)
+    inputs = problem.preprocessing.train(apply_operations(space, draw, images, problem.fill), state.generator)
+    return Trial(inputs, labels, walk, values[:, space.slot_columns(state.device).probability], noise, sigma)
+
+
+def update_weights(state: LookaheadState, trial: Trial) -> None:
+    """One SGD step on the batch."""
+    state.network.train()
+    logits = state.network(trial.images)
+    loss = F.cross_entropy(logits, trial.labels)
+    state.weight_optimizer.zero_grad()
+    loss.backward()
+    state.weight_optimizer.step()
+    state.weight_schedule.step()
+    state.totals.add_training(loss.detach(), (logits.argmax(1) != trial.labels).float().mean())
+
+
+def update_lambda(problem: Problem, state: LookaheadState, trial: Trial) -> None:
+    """One Adam step on lambda, by the rewards of the batch standardised."""
+    state.network.eval()
+    parameters = dict(state.network.named_parameters())
+    with validation_statistics(state.network, problem.config.val_statistics):
+        loss = validation_loss(problem, state, state.network)
+    direction = torch.autograd.grad(loss, list(parameters.values()))
+    rewards = rewards_of(state.network, trial, dict(zip(parameters, direction, strict=True)))
+    standardized = (rewards - rewards.mean()) / rewards.std().clamp(min=torch.finfo(rewards.dtype).tiny)
+    move_lambda(problem, state, -expected_score(problem.space, trial, standardized))
+    state.totals.add_lambda(loss.detach())
+
+
+def rewards_of(network: nn.Module, trial: Trial, direction: dict[str, Tensor]) -> Tensor:
+    """r (B,): the derivative of each image's loss along the direction, by one forward pass in forward mode."""
+
+    def losses(parameters: dict[str, Tensor]) -> Tensor:
+        return F.cross_entropy(functional_call(network, parameters, trial.images), trial.labels, reduction="none")
+
+    parameters = {name: parameter.detach() for name, parameter in network.named_parameters()}
+    with torch.no_grad():
+        rewards: Tensor = jvp(losses, (parameters,), (direction,))[1]
+    return rewards
+
+
+def expected_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
+    """Gradient (n,) of the expected reward with respect to lambda, estimated from rewards (B,).
+
+    A probability p = sigmoid(logit) of a slot that was visited has the score fired - p; a magnitude that was used the
+    score of its normal distribution, epsilon / sigma.
+    """
+    columns = space.slot_columns(rewards.device)
+    score = rewards.new_zeros(len(rewards), space.n + 1)
+    score[:, columns.probability] = (trial.walk.fired.float() - trial.probabilities) * trial.walk.visited
+    # The column after the last is for slots without a magnitude.
+    padded = torch.cat([trial.noise, trial.noise.new_zeros(len(rewards), 1)], dim=1)
+    if trial.sigma > 0:
+        score[:, columns.magnitude] = padded[:, columns.magnitude] / trial.sigma * trial.walk.fired
+    return (rewards[:, None] * score).mean(dim=0)[: space.n]
