@@ -1,5 +1,6 @@
 """hba evaluate: does the schedule help?"""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ from rich.text import Text
 
 import hba
 from hba.config import INHERITED, EvaluationConfig
-from hba.errors import HbaError
+from hba.errors import HbaError, SettingsError
+from hba.evaluation import RESULTS_NAME, RIVALS
+from hba.evaluation.paired import PairedDifference
 
 from .options import given, operations_file_option, settings_options
 from .terminal import ProgressBar, console, data_line, percent, run_folder, say
@@ -22,7 +25,7 @@ from .terminal import ProgressBar, console, data_line, percent, run_folder, say
     "--against",
     default="none",
     show_default=True,
-    help="Comma-separated: none (the baseline augmentation alone), schedule files, names of shipped schedules.",
+    help=f"Comma-separated: {', '.join(RIVALS)}; schedule files; names of shipped schedules.",
 )
 @click.option(
     "--preset",
@@ -30,32 +33,78 @@ from .terminal import ProgressBar, console, data_line, percent, run_folder, say
     help="Start from these settings, as `hba presets` lists them. [default: by dataset, else as in the search]",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for results.json. [default: a new one in runs/]")
+@click.option("--resume", is_flag=True, help="Go on with the evaluation in --out; all else as it was begun.")
+@click.option(
+    "--jobs",
+    type=int,
+    metavar="INT",
+    help="Trainings at a time, each in a process of its own with its share of the threads. [default: on a CPU one for "
+    "each thread of PyTorch, else 1]",
+)
 @operations_file_option
 @settings_options(
     EvaluationConfig, without=("data", "val_size"), default_texts=dict.fromkeys(INHERITED, "as in the search")
 )
 def evaluate(
-    schedule: str, data: str | None, against: str, preset: str | None, out: Path | None, **options: Any
+    schedule: str,
+    data: str | None,
+    against: str,
+    preset: str | None,
+    out: Path | None,
+    resume: bool,
+    jobs: int | None,
+    **options: Any,
 ) -> None:
     """Train with SCHEDULE and without, and compare the test errors after the last epoch.
 
     SCHEDULE is a file, a run folder, or the name of a shipped schedule. DATA is as for `hba search`; what is not given
     is as in the search that made the schedule. Training uses all images but the test split; networks never see the
     test split before their last epoch is over.
+
+    SCHEDULE can be compared with other schedules, and with what these names stand for, also where a file is called so:
+
+    \b
+      none      the baseline augmentation alone
+      cutout    the baseline augmentation and Cutout, of half the image's side or as the dataset has it
+      random    the operations of SCHEDULE, all probabilities 0.5, all magnitudes in the middle of their range
+      shuffled  SCHEDULE with its curves handed to other operations, in ten ways that take turns over the seeds
+      static    the mean of SCHEDULE over its epochs, throughout
+      final     the last epoch of SCHEDULE, throughout
+      randaugment, trivialaugment, autoaugment
+                torchvision's, with their defaults
+
+    Ctrl-C keeps the trainings that have ended; the same command with --out and --resume does the others. It may then
+    have more --seeds, and more names at the end of --against.
     """
+    if resume and out is None:
+        raise SettingsError("--resume needs --out, the folder of the evaluation to go on with")
     others = [name.strip() for name in against.split(",") if name.strip()]
     with run_folder(out, "evaluate") as folder, ProgressBar() as bar:
         observer = _Terminal(bar)
         try:
             result = hba.evaluate(
-                schedule, data, against=others, preset=preset, out=folder, observer=observer, **given(options)
+                schedule,
+                data,
+                against=others,
+                preset=preset,
+                out=folder,
+                resume=resume,
+                jobs=jobs,
+                observer=observer,
+                **given(options),
             )
         except (KeyboardInterrupt, HbaError):
             if observer.n_done:
-                click.echo(f"trainings that ended: {observer.n_done}, in {folder / 'results.json'}", err=True)
+                click.echo(
+                    f"trainings that ended: {observer.n_done}, in {folder / RESULTS_NAME}; the same command with "
+                    f"--out {shlex.quote(str(folder))} --resume does the others",
+                    err=True,
+                )
             raise
     _print_table(result)
-    console().print(f"Results: {folder / 'results.json'}")
+    if result.verdict:
+        console().print(result.verdict)
+    console().print(f"Results: {folder / RESULTS_NAME}")
 
 
 class _Terminal(hba.EvaluationObserver):
@@ -71,6 +120,9 @@ class _Terminal(hba.EvaluationObserver):
     def data_ready(self, train_images: int, test_images: int | None, n_classes: int, skipped_images: int) -> None:
         counts = {"training": train_images} | ({} if test_images is None else {"test": test_images})
         say(data_line(counts, n_classes, skipped_images))
+
+    def resumed(self, n_kept: int) -> None:
+        say(f"trainings that are kept: {n_kept}")
 
     def started(self, config: EvaluationConfig, n_trainings: int, steps_per_training: int) -> None:
         self.n_trainings = n_trainings
@@ -98,10 +150,22 @@ def _print_table(result: hba.EvaluationResult) -> None:
             f"{result.train_images} training and {result.test_images} test images"
         )
     )
-    table.add_column("schedule", overflow="fold")
-    for heading in ("mean", "std over seeds", "seeds", "each seed"):
+    schedule, differences = result.rows[0].name, result.differences
+    table.add_column("trained with", overflow="fold")
+    for heading in ("mean", "std", "seeds", "each seed"):
         table.add_column(heading, justify="right")
+    if differences:
+        table.add_column(Text(f"{schedule} minus this, 95 % interval"), justify="right")
     for row in result.rows:
         each = "  ".join(f"{error:.2f}" for error in row.test_error_percent)
-        table.add_row(row.name, percent(row.mean), percent(row.std), str(len(row.test_error_percent)), each)
+        cells = [row.name, percent(row.mean), percent(row.std), str(len(row.seeds)), each]
+        table.add_row(*map(Text, (*cells, _points(differences.get(row.name)))))
     console().print(table)
+
+
+def _points(difference: PairedDifference | None) -> str:
+    """`-0.52 (-0.93 to -0.11)`, in percentage points."""
+    if difference is None:
+        return ""
+    interval = "" if difference.interval is None else " ({:+.2f} to {:+.2f})".format(*difference.interval)
+    return f"{difference.mean:+.2f}{interval}"

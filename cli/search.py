@@ -13,6 +13,7 @@ import hba
 from hba.config import SearchConfig
 from hba.errors import SettingsError
 from hba.presets import SEARCH_PRESETS
+from hba.probes import moved_by, probes_in
 from hba.summary import summarize
 
 from .options import given, operations_file_arguments, operations_file_option, settings_options
@@ -130,6 +131,8 @@ def _report(result: hba.SearchResult, out: Path) -> None:
         f"Validation error of the search network: {percent(first['val_error_percent'])} after epoch {first['epoch']}, "
         f"{percent(last['val_error_percent'])} after epoch {last['epoch']}"
     )
+    if probes := probes_in(schedule.provenance):
+        printer.print(moved_by(probes))
     policy = out / "policy.json"
     printer.print(f"Schedule: {policy} ({result.metrics[-1]['seconds']:.0f} s)")
     if result.finished:

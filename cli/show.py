@@ -1,5 +1,6 @@
 """hba show: what a schedule does, as a table and a picture."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -8,6 +9,7 @@ from rich.text import Text
 
 import hba
 from hba.pictures import draw_schedule
+from hba.probes import PROBE_COLUMNS, Probe, moved_by, probes_in
 from hba.summary import OperationSummary, key_epochs, summarize
 
 from .options import operations_file_option
@@ -45,8 +47,23 @@ def show(schedule: str, out: Path | None) -> None:
     for summary in summarize(loaded, epochs):
         table.add_row(*_cells(summary, len(epochs)))
     console().print(table)
+    if probes := probes_in(loaded.provenance):
+        console().print(_probe_table(probes))
+        console().print(moved_by(probes))
     draw_schedule(loaded, out)
     console().print(f"Picture: {out}")
+
+
+def _probe_table(probes: Sequence[Probe]) -> Table:
+    table = Table(
+        title=Text("How far the search can be trusted: changes of the validation loss by its moves of lambda")
+    )
+    for name in PROBE_COLUMNS:
+        table.add_column(name.replace("_", " ").replace("percent", "%"), justify="right")
+    for probe in probes:
+        numbers = [probe[name] for name in PROBE_COLUMNS]
+        table.add_row(*("-" if number is None else f"{number:.4g}" for number in numbers))
+    return table
 
 
 def _cells(summary: OperationSummary, n_epochs: int) -> list[str]:

@@ -159,6 +159,11 @@ class SearchConfig(_TrainingConfig):
     calibrate: bool = False
     """Divide the validation logits of a lambda step by the temperature that suits them best. For (5), (6) and
     lookahead."""
+    reward_limit: Positive | None = None
+    """Largest absolute reward of an image, in standard deviations of its batch; no limit. For lookahead."""
+    probes: Annotated[int, Field(ge=0)] = 10
+    """Times during the search when it tries out whether its last moves lowered the validation loss, by two short
+    trainings; the schedule does not depend on it. For (5), (6) and lookahead."""
     validate_every: Size = 10
     """Epochs between two measurements on the whole validation set."""
     seed: Seed = 0
@@ -244,15 +249,16 @@ _OF_LAMBDA_STEPS = (
     "val_statistics",
     "sigma_end",
     "calibrate",
+    "probes",
 )
 
 IDLE_SETTINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "hba": _OF_POPULATIONS,
+        "hba": (*_OF_POPULATIONS, "reward_limit"),
         "lookahead": (*_OF_POPULATIONS, *_OF_HYPER_LAYERS),
-        "fixed-noise": _OF_POPULATIONS,
-        "hyper-population": ("weight_sigma", "batched_members", "response", *_OF_LAMBDA_STEPS),
-        "population": (*_OF_HYPER_LAYERS, *_OF_LAMBDA_STEPS),
+        "fixed-noise": (*_OF_POPULATIONS, "reward_limit"),
+        "hyper-population": ("weight_sigma", "batched_members", "response", "reward_limit", *_OF_LAMBDA_STEPS),
+        "population": ("reward_limit", *_OF_HYPER_LAYERS, *_OF_LAMBDA_STEPS),
     }
 )
 """By algorithm, the settings that it does not read."""

@@ -1,4 +1,4 @@
-"""Policy evaluation: ordinary training of a network with a schedule, or with none."""
+"""Policy evaluation: ordinary training of a network with an augmentation."""
 
 import contextlib
 import math
@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from hba.augmentation import Augmentation
 from hba.config import EvaluationConfig
 from hba.data.batches import BatchStream
 from hba.data.load import EvaluationData
@@ -16,10 +17,7 @@ from hba.data.preprocessing import Preprocessing
 from hba.errors import DivergedError
 from hba.measure import Measured, measure
 from hba.models import build_model
-from hba.operations import fill_for
 from hba.optimizer import sgd_of
-from hba.policy import apply_operations, draw_operations
-from hba.schedule import Schedule
 from hba.seeding import derived_seed, generator_for
 
 
@@ -34,22 +32,22 @@ class Trained:
 def train(
     config: EvaluationConfig,
     data: EvaluationData,
-    schedule: Schedule | None,
+    augmentation: Augmentation,
     seed: int,
     on_step: Callable[[], None] = lambda: None,
 ) -> Trained:
     """Train from scratch and measure the test split once, after the last epoch (paper, section 4).
 
-    data is on its device. schedule: stretched to the epochs; None is the baseline augmentation alone. Each training
-    image goes through the policy, standardisation, the baseline augmentation and Cutout, in this order (paper, 4.2).
-    The seed decides weights, batches and draws. Raises DivergedError for a loss that is not finite.
+    data is on its device. Each training image goes through the augmentation, standardisation, the baseline
+    augmentation and Cutout, in this order (paper, 4.2). The seed decides weights, batches and draws, but those from
+    torch's default generators. Raises DivergedError for a loss that is not finite.
     """
     device = data.train.device
     preprocessing = Preprocessing.of(data.train, config.baseline())
     weights_seed = derived_seed(seed, "weights")
     network = build_model(config.model, len(data.class_names), weights_seed, preprocessing.image_size).to(device)
     with contextlib.closing(data.train):
-        _train_all_epochs(network, preprocessing, config, data, schedule, seed, on_step)
+        _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step)
     trained = Trained(network, measure(network, network, data.test, preprocessing.measure))
     if not math.isfinite(trained.test.loss):
         raise DivergedError(f"the loss after the last step is not finite; {_remedy(config)}")
@@ -61,7 +59,7 @@ def _train_all_epochs(
     preprocessing: Preprocessing,
     config: EvaluationConfig,
     data: EvaluationData,
-    schedule: Schedule | None,
+    augmentation: Augmentation,
     seed: int,
     on_step: Callable[[], None],
 ) -> None:
@@ -70,19 +68,13 @@ def _train_all_epochs(
     stream = BatchStream(data.train, config.batch_size, derived_seed(seed, "training batches"))
     generator = generator_for(seed, "augmentation", device)
     optimizer, lr_schedule = sgd_of(config, network.parameters(), stream.batches_per_pass)
-    stretched = None if schedule is None else schedule.stretched(config.epochs)
     network.train()
-    for epoch in range(config.epochs):
-        values = (
-            None if stretched is None else torch.tensor(stretched.values[epoch], dtype=torch.float32, device=device)
-        )
+    for epoch, augment in enumerate(augmentation.by_epoch(config.epochs, data.train.mean_color(), device)):
         losses = torch.zeros((), device=device)
         for _ in range(stream.batches_per_pass):
             images, labels = stream.next()
-            if stretched is not None and values is not None:
-                draw = draw_operations(stretched.space, values, len(images), generator)
-                images = apply_operations(stretched.space, draw, images, fill_for(images, stretched.fill))
-            loss = F.cross_entropy(network(preprocessing.train(images, generator)), labels)
+            augmented = preprocessing.train(augment(images, generator), generator)
+            loss = F.cross_entropy(network(augmented), labels)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from hba.augmentation import Unchanged, augmentation_of
 from hba.config import EvaluationConfig
 from hba.data import EvaluationData, LabelledImages
 from hba.data.batches import BatchStream
@@ -86,7 +87,7 @@ def batches_of(
     recorder = Recorder()
     use_network(monkeypatch, recorder)
     config = config_with(**settings)
-    train(config, data, schedule, seed)
+    train(config, data, augmentation_of(schedule), seed)
     return torch.cat(recorder.seen).reshape(config.epochs, len(data.train), 3, 8, 8)
 
 
@@ -190,7 +191,7 @@ def test_the_seed_decides_the_first_weights() -> None:
     standing_still = config_with(learning_rate=1e-30, weight_decay=0.0, epochs=1)
 
     def first_kernels(seed: int) -> list[Tensor]:
-        network = train(standing_still, tiny_data(), None, seed).network
+        network = train(standing_still, tiny_data(), Unchanged(), seed).network
         return [weight for weight in network.parameters() if weight.ndim == 4]
 
     first, again, other = first_kernels(0), first_kernels(0), first_kernels(1)
@@ -199,8 +200,8 @@ def test_the_seed_decides_the_first_weights() -> None:
 
 
 def test_the_same_seed_gives_the_same_network_and_another_seed_another() -> None:
-    schedule = one_operation("Rotate", [[0.5, 10.0], [1.0, 30.0]])
-    results = [train(config_with(), tiny_data(), schedule, seed) for seed in (3, 3, 4)]
+    rotate = augmentation_of(one_operation("Rotate", [[0.5, 10.0], [1.0, 30.0]]))
+    results = [train(config_with(), tiny_data(), rotate, seed) for seed in (3, 3, 4)]
     weights = [torch.cat([weight.flatten() for weight in result.network.state_dict().values()]) for result in results]
     assert torch.equal(weights[0], weights[1])
     assert results[0].test == results[1].test
@@ -227,7 +228,7 @@ def test_the_network_of_the_last_epoch_is_measured_not_the_best(monkeypatch: pyt
     use_network(monkeypatch, network)
     data = tiny_data()
     test = LabelledImages(two_sides(N_TEST, seed=1).images, torch.zeros(N_TEST, dtype=torch.int64))
-    result = train(config_with(), EvaluationData(data.name, data.class_names, data.train, test), None, seed=0)
+    result = train(config_with(), EvaluationData(data.name, data.class_names, data.train, test), Unchanged(), seed=0)
     assert result.network is network
     assert result.test.error_percent == 100
 
@@ -235,7 +236,7 @@ def test_the_network_of_the_last_epoch_is_measured_not_the_best(monkeypatch: pyt
 @pytest.mark.parametrize("schedule", [None, one_operation("Brightness", [[0.5, 0.6]])], ids=["none", "schedule"])
 def test_the_measured_numbers_are_those_of_the_returned_network(schedule: Schedule | None) -> None:
     data, test = tiny_data(), two_sides(N_TEST, seed=1)
-    result = train(config_with(epochs=10, learning_rate=0.1), data, schedule, seed=0)
+    result = train(config_with(epochs=10, learning_rate=0.1), data, augmentation_of(schedule), seed=0)
     pixels = two_sides(N_TRAIN, seed=0).images.numpy() / 255
     mean, std = (statistic(pixels, axis=(0, 2, 3), keepdims=True) for statistic in (np.mean, np.std))
     images = torch.tensor((test.images.numpy() / 255 - mean) / std, dtype=torch.float32)
@@ -287,7 +288,7 @@ def guarded_data() -> tuple[EvaluationData, Guarded]:
 @pytest.mark.parametrize("schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"])
 def test_the_test_split_is_not_read_before_the_last_step(schedule: Schedule | None) -> None:
     data, guard = guarded_data()
-    result = train(config_with(), data, schedule, 0, on_step=guard.step_done)
+    result = train(config_with(), data, augmentation_of(schedule), 0, on_step=guard.step_done)
     assert guard.steps == STEPS
     assert 0 <= result.test.error_percent <= 100
 
@@ -307,7 +308,7 @@ def test_the_guard_stops_a_look_at_the_test_split_after_any_step_but_the_last(
             read(cast(LabelledImages, data.test))
 
     with pytest.raises(ReadTooEarly, match=f"after {early} steps"):
-        train(config_with(), data, None, 0, on_step=look)
+        train(config_with(), data, Unchanged(), 0, on_step=look)
 
 
 def test_the_guard_stops_a_training_on_test_images(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,13 +317,13 @@ def test_the_guard_stops_a_training_on_test_images(monkeypatch: pytest.MonkeyPat
         "hba.train.BatchStream", lambda train_images, *others: BatchStream(cast(LabelledImages, data.test), *others)
     )
     with pytest.raises(ReadTooEarly, match="after 0 steps"):
-        train(config_with(), data, None, 0, on_step=guard.step_done)
+        train(config_with(), data, Unchanged(), 0, on_step=guard.step_done)
 
 
 @pytest.mark.parametrize("schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"])
 def test_a_loss_that_is_not_finite_is_an_error_with_a_remedy(schedule: Schedule | None) -> None:
     with pytest.raises(DivergedError) as raised:
-        train(config_with(learning_rate=1e30), tiny_data(), schedule, seed=0)
+        train(config_with(learning_rate=1e30), tiny_data(), augmentation_of(schedule), seed=0)
     assert str(raised.value) == "the loss of epoch 1 is not finite; try a learning rate below 1e+30"
 
 
@@ -344,5 +345,5 @@ def test_training_uses_the_config_s_rate_and_decay_over_all_its_steps(monkeypatc
     use_network(monkeypatch, network)
     found: list[float] = []
     config = config_with(learning_rate=0.4, weight_decay=0.2)
-    train(config, tiny_data(), None, seed=0, on_step=lambda: found.append(network.weight.item()))
+    train(config, tiny_data(), Unchanged(), seed=0, on_step=lambda: found.append(network.weight.item()))
     assert found == pytest.approx(by_hand(5.0, 0.0, 0.4, 0.2, STEPS), rel=1e-5)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 import hba
+from hba.augmentation import augmentation_of
 from hba.config import EvaluationConfig, SearchConfig, find_device
 from hba.data.config import DataConfig
 from hba.data.preprocessing import Preprocessing
@@ -160,7 +161,7 @@ def _train(bench: Bench, run: Training, seed: int) -> Results:
     began = time.monotonic()
     with torch.random.fork_rng([] if device.type == "cpu" else [device]):
         torch.manual_seed(derived_seed(seed, "default generators"))
-        measured = train(config, data, schedule, seed).test
+        measured = train(config, data, augmentation_of(schedule), seed).test
     return {
         "test_error_percent": measured.error_percent,
         "test_loss": measured.loss,

@@ -90,7 +90,7 @@ def _scale_text(number: str, scale: str, records: list[Record]) -> str:
         else f"as in the paper, with {scale.removeprefix('epochs-')} of its epochs"
     )
     datasets = ", ".join(sorted({record["dataset"] for record in records}))
-    hardware = sorted({_hardware(record) for record in records})
+    hardware = sorted({hardware_of(record) for record in records})
     option = scale.removeprefix("epochs-")
     return (
         f"Scale `{scale}`: {text}.\n\nData: {datasets}. Hardware: {'; '.join(hardware)}. "
@@ -99,7 +99,7 @@ def _scale_text(number: str, scale: str, records: list[Record]) -> str:
     )
 
 
-def _hardware(record: Record) -> str:
+def hardware_of(record: Record) -> str:
     threads = f", {record['n_threads']} thread(s)" if record["device"] == "cpu" else ""
     packages = record["packages"]
     return f"{record['device_name']}{threads}, PyTorch {packages['torch']}"

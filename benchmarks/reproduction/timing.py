@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import hba
+from hba.augmentation import Unchanged
 from hba.config import EvaluationConfig, SearchConfig, find_device
 from hba.data import EvaluationData, SearchData
 from hba.data.batches import BatchStream
@@ -117,7 +118,7 @@ def training_seconds_per_step(config: EvaluationConfig, data: EvaluationData, n_
             raise Enough
 
     with contextlib.suppress(Enough):
-        train(config.model_copy(update={"epochs": max(config.epochs, n_steps)}), data.to(device), None, 0, count)
+        train(config.model_copy(update={"epochs": max(config.epochs, n_steps)}), data.to(device), Unchanged(), 0, count)
     return clock.seconds_per_step
 
 

@@ -12,8 +12,9 @@ import torch
 from hba.config import SearchConfig
 from hba.errors import RunError, SettingsError
 from hba.files import write_atomically, write_text
+from hba.search.evidence import PROBED
 
-CHECKPOINT_VERSION = 3
+CHECKPOINT_VERSION = 4
 METRICS = (
     "epoch",
     "train_loss",
@@ -21,6 +22,7 @@ METRICS = (
     "lambda_loss",
     "val_loss",
     "val_error_percent",
+    *PROBED,
     "learning_rate",
     "seconds",
 )

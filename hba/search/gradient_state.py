@@ -1,7 +1,7 @@
 """The state of the algorithms that move lambda by gradient descent: Algorithms 5 and 6, and look-ahead."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 from torch.optim import Adam
@@ -9,6 +9,7 @@ from torch.optim import Adam
 from hba.config import SearchConfig
 from hba.data.batches import BatchStream
 from hba.data.load import SearchData
+from hba.search.evidence import Moves
 from hba.search.networks import Networks
 from hba.search.responses import RESPONSES
 from hba.search.state import HyperState, SearchState, hyper_fields
@@ -18,19 +19,21 @@ from hba.space import SearchSpace
 
 @dataclass(kw_only=True)
 class GradientState(SearchState):
-    """lam is a leaf that the lambda optimizer moves."""
+    """lam is a leaf that the lambda optimizer moves. moves: its lambda steps since the last probe."""
 
-    WITH_STATE_DICT = (*SearchState.WITH_STATE_DICT, "lambda_optimizer", "val_stream")
+    OF_LAMBDA_STEPS: ClassVar[tuple[str, ...]] = ("lambda_optimizer", "val_stream", "moves")
+    WITH_STATE_DICT = (*SearchState.WITH_STATE_DICT, *OF_LAMBDA_STEPS)
 
     lambda_optimizer: Adam
     val_stream: BatchStream
+    moves: Moves
 
 
 @dataclass(kw_only=True)
 class HyperGradientState(HyperState, GradientState):
     """The gradient of lambda comes through a hypernetwork."""
 
-    WITH_STATE_DICT = (*HyperState.WITH_STATE_DICT, "lambda_optimizer", "val_stream")
+    WITH_STATE_DICT = (*HyperState.WITH_STATE_DICT, *GradientState.OF_LAMBDA_STEPS)
 
 
 def lambda_fields(config: SearchConfig, lam: Tensor, data: SearchData) -> dict[str, Any]:
@@ -40,6 +43,7 @@ def lambda_fields(config: SearchConfig, lam: Tensor, data: SearchData) -> dict[s
     return {
         "lambda_optimizer": optimizer,
         "val_stream": BatchStream(data.val, batch_size, derived_seed(config.seed, "validation batches")),
+        "moves": Moves.since(lam),
     }
 
 

@@ -27,6 +27,7 @@ from hba.config import SearchConfig
 from hba.data.load import SearchData
 from hba.optimizer import sgd_of
 from hba.policy import Walk, apply_operations, draw_walk
+from hba.search.evidence import PROBE_STEPS
 from hba.search.gradient_state import GradientState, lambda_fields
 from hba.search.networks import Networks
 from hba.search.problem import Problem
@@ -117,8 +118,14 @@ def update_lambda(problem: Problem, state: LookaheadState, trial: Trial) -> None
         loss = validation_loss(problem, state, state.network)
     direction = torch.autograd.grad(loss, list(parameters.values()))
     rewards = rewards_of(state.network, trial, dict(zip(parameters, direction, strict=True)))
-    standardized = (rewards - rewards.mean()) / rewards.std().clamp(min=torch.finfo(rewards.dtype).tiny)
-    move_lambda(problem, state, -expected_score(problem.space, trial, standardized))
+    scale = rewards.std().clamp(min=torch.finfo(rewards.dtype).tiny)
+    standardized = (rewards - rewards.mean()) / scale
+    if (limit := problem.config.reward_limit) is not None:
+        standardized = standardized.clamp(-limit, limit)
+    gradient = -expected_score(problem.space, trial, standardized)
+    # In nats, one step changes the validation loss by the learning rate times the mean of the rewards.
+    state.moves.add(PROBE_STEPS * state.learning_rate * scale * gradient)
+    move_lambda(problem, state, gradient)
     state.totals.add_lambda(loss.detach())
 
 

@@ -22,11 +22,14 @@ from hba.errors import DivergedError, SettingsError, explained_memory_errors
 from hba.hypernet import HyperNetwork
 from hba.measure import measure
 from hba.operations import check_known, fill_for
+from hba.probes import probes_of
 from hba.provenance import environment
 from hba.schedule import Schedule
 from hba.schedule_file import space_entry
 from hba.search.algorithms import ALGORITHMS
+from hba.search.evidence import PROBED, Moves, is_probe_epoch, probe
 from hba.search.folder import RunFolder
+from hba.search.gradient_state import GradientState
 from hba.search.networks import equal_networks, named_networks
 from hba.search.observer import SearchObserver
 from hba.search.problem import Problem
@@ -217,12 +220,16 @@ class _Search:
             "lambda_loss": lambda_loss,
             "val_loss": None,
             "val_error_percent": None,
+            **dict.fromkeys(PROBED),
             "learning_rate": state.learning_rate,
         }
         if epoch in (1, self.config.epochs) or epoch % self.config.validate_every == 0:
             network = state.plain()
             measured = measure(network, network, self.data.val, self.problem.preprocessing.measure)
             metrics |= {"val_loss": measured.loss, "val_error_percent": measured.error_percent}
+        if isinstance(state, GradientState) and is_probe_epoch(epoch, self.config.epochs, self.config.probes):
+            metrics |= probe(self.problem, state, state.moves, self.data, epoch)
+            state.moves = Moves.since(state.lam)
         self._count_seconds()
         state.metrics.append({**metrics, "seconds": state.seconds})
         # Rounding must not carry a value past the end of its range.
@@ -278,6 +285,7 @@ class _Search:
             "model": self.identity["network"],
             "settings": {**self.config.model_dump(mode="json"), **dict.fromkeys([*self.replaced, *idle])},
             "epochs_finished": len(self.state.rows),
+            "probes": probes_of(self.state.metrics),
             "val_loss": finite_or_none(last["val_loss"]),
             "val_error_percent": last["val_error_percent"],
             "wall_seconds": round(self.state.seconds, 1),

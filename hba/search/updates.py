@@ -41,6 +41,7 @@ def update_lambda(problem: Problem, state: HyperGradientState) -> None:
     with validation_statistics(state.hypernetwork, problem.config.val_statistics):
         loss = validation_loss(problem, state, lambda images: state.hypernetwork(images, state.lam))
     (gradient,) = torch.autograd.grad(loss, state.lam)
+    state.moves.add(gradient)
     move_lambda(problem, state, gradient)
     if RESPONSES[problem.config.response].centered:
         state.hypernetwork.center.copy_(state.lam.detach())

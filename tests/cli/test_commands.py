@@ -227,11 +227,12 @@ def test_ctrl_c_in_an_evaluation_keeps_the_trainings_that_ended(monkeypatch: pyt
             return Trained(torch.nn.Identity(), Measured(0.0, error))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hba.evaluation.train", trained)
+    monkeypatch.setattr("hba.evaluation.trainings.train", trained)
     counted = "700 training and 1097 test images of 10 classes\n"
     result = run("evaluate", "digits", "--out", "out", "--epochs", "1")
     assert (result.exit_code, result.stdout) == (130, f"{counted}digits, seed 0: test error 12.50 %\n")
-    assert result.stderr.split("\n") == ["trainings that ended: 1, in out/results.json", "", "stopped", ""]
+    says = "trainings that ended: 1, in out/results.json; the same command with --out out --resume does the others"
+    assert result.stderr.split("\n") == [says, "", "stopped", ""]
     assert json.loads(Path("out/results.json").read_text())["rows"][0]["test_error_percent"] == [12.5]
     result = run("evaluate", "digits", "--out", "other", "--epochs", "1")
     assert (result.exit_code, result.stdout, result.stderr.strip()) == (130, counted, "stopped")

@@ -93,7 +93,7 @@ def options_of(command: str) -> dict[str, click.Option]:
 
 OWN_OPTIONS = {
     "search": {"--preset", "--out", "--resume", "--operations-file"},
-    "evaluate": {"--against", "--preset", "--out", "--operations-file"},
+    "evaluate": {"--against", "--preset", "--out", "--resume", "--jobs", "--operations-file"},
 }
 
 NO_OPTIONS = {("search", "data"), ("evaluate", "data"), ("evaluate", "val_size")}
@@ -162,12 +162,14 @@ def test_values_of_all_options_arrive_with_their_types(monkeypatch: pytest.Monke
     values = {**EVALUATION_VALUES, "seeds": 5}
     assert set(values) == EVALUATION_FIELDS
     passed_on = settings_passed_on(monkeypatch, "evaluate", "digits", "--against", "a, b ,none", *as_options(values))
-    assert passed_on == {**values, "against": ["a", "b", "none"], "preset": None}
+    assert passed_on == {**values, "against": ["a", "b", "none"], "preset": None, "resume": False, "jobs": None}
 
 
 def test_what_is_not_given_is_left_to_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings_passed_on(monkeypatch, "search", "digits") == {"preset": None, "resume": False}
-    assert settings_passed_on(monkeypatch, "evaluate", "digits") == {"against": ["none"], "preset": None}
+    assert settings_passed_on(monkeypatch, "evaluate", "digits") == {
+        "against": ["none"], "preset": None, "resume": False, "jobs": None,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

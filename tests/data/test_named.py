@@ -12,7 +12,7 @@ import torch
 import torchvision.datasets
 from in_memory import in_memory
 from PIL import Image
-from scipy.io import savemat  # type: ignore[import-untyped]
+from scipy.io import savemat
 
 import hba
 from hba.config import EvaluationConfig, SearchConfig

@@ -11,6 +11,7 @@ from test_train import ReadTooEarly, guarded_data, one_operation, tiny_data
 from torch import nn
 
 import hba
+from hba.augmentation import Augmentation, ScheduleAugmentation, augmentation_of
 from hba.config import EvaluationConfig, SearchConfig
 from hba.errors import DivergedError, RunError, ScheduleError, SettingsError
 from hba.measure import Measured
@@ -33,10 +34,11 @@ def errors_of(result: hba.EvaluationResult) -> dict[str, tuple[float, ...]]:
 def made_up_errors(monkeypatch: pytest.MonkeyPatch, errors: dict[Schedule | None, list[float]]) -> None:
     """Trainings end at once, with these errors per seed."""
 
-    def trained(config: EvaluationConfig, data: object, schedule: Schedule | None, seed: int, *others: object) -> Any:
+    def trained(config: EvaluationConfig, data: object, augmentation: Augmentation, seed: int, *others: object) -> Any:
+        schedule = augmentation.schedule if isinstance(augmentation, ScheduleAugmentation) else None
         return Trained(nn.Identity(), Measured(0.0, errors[schedule][seed]))
 
-    monkeypatch.setattr("hba.evaluation.train", trained)
+    monkeypatch.setattr("hba.evaluation.trainings.train", trained)
 
 
 class Notes(hba.EvaluationObserver):
@@ -85,7 +87,21 @@ def test_results_json_is_written_after_every_training(monkeypatch: pytest.Monkey
         ("schedule", 10, None),
         ("none", 20, None),
     ]
-    assert notes.files[0]["rows"][1] == {"name": "none", "test_error_percent": [], "mean": None, "std": None}
+    assert [row["seeds"] for row in notes.files[2]["rows"]] == [[0, 1], [0]]
+    assert [file["rows"][1]["schedule_minus_row"] for file in notes.files[:2]] == [
+        None,
+        {"n_pairs": 1, "mean": -10, "interval": None, "equal_pairs": False},
+    ]
+    assert [file["verdict"] for file in notes.files[:2]] == [
+        None,
+        "Verdict: none from one seed, because a spread needs two: 10.00 points lower test error than none.",
+    ]
+    difference = notes.files[3]["rows"][1]["schedule_minus_row"]
+    assert (difference["n_pairs"], difference["mean"], notes.files[3]["rows"][0]["schedule_minus_row"]) == (
+        2,
+        -11.5,
+        None,
+    )
     for row in notes.files[3]["rows"]:
         assert row["mean"] == statistics.mean(row["test_error_percent"])
         assert row["std"] == pytest.approx(statistics.stdev(row["test_error_percent"]))
@@ -126,7 +142,9 @@ def test_an_evaluation_that_ends_early_keeps_what_it_has(
 def test_an_existing_results_json_is_refused_and_kept(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text("mine")
     notes = Notes()
-    with pytest.raises(RunError, match=r"results\.json is there already: choose another --out"):
+    with pytest.raises(
+        RunError, match=r"results\.json is there already: add --resume to go on with it, or choose another --out"
+    ):
         evaluate(out=tmp_path, observer=notes)
     assert (tmp_path / "results.json").read_text() == "mine"
     assert notes.started_with == (0, 0)
@@ -151,7 +169,7 @@ def test_each_row_trains_with_its_own_schedule_whatever_stands_beside_it(tmp_pat
     together = errors_of(evaluate(against=(str(tmp_path / "dim.json"), "none"), epochs=4, learning_rate=0.1))
     config = EvaluationConfig.make({**SETTINGS, "data": "tiny", "epochs": 4, "learning_rate": 0.1})
     for name, schedule in {"schedule": INVERT, "dim": DIM, "none": None}.items():
-        alone = [train(config, tiny_data(), schedule, seed).test.error_percent for seed in (0, 1)]
+        alone = [train(config, tiny_data(), augmentation_of(schedule), seed).test.error_percent for seed in (0, 1)]
         assert together[name] == tuple(alone)
     assert len(set(together.values())) > 1, "the numbers can tell one row from another"
 
@@ -209,7 +227,7 @@ def config_of(schedule: Schedule, data: str, **settings: Any) -> EvaluationConfi
             raise Named
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hba.evaluation.load_evaluation_data", lambda *_: tiny_data())
+        patch.setattr("hba.evaluation.run.load_evaluation_data", lambda *_: tiny_data())
         with pytest.raises(Named):
             hba.evaluate(schedule, data, observer=Stop(), **settings)
     return configs[0]
@@ -279,7 +297,7 @@ def test_an_unknown_setting_is_refused_by_name() -> None:
 
 
 def names_of(schedule: Schedule | str | Path, against: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr("hba.evaluation.train", lambda *arguments: Trained(nn.Identity(), Measured(0.0, 1.0)))
+    monkeypatch.setattr("hba.evaluation.trainings.train", lambda *arguments: Trained(nn.Identity(), Measured(0.0, 1.0)))
     return [row.name for row in evaluate(schedule, against=against, seeds=1).rows]
 
 

@@ -1,0 +1,49 @@
+"""What candidates are tried on: images, and the settings that all candidates share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reproduction.data import Images, Place
+from reproduction.runs import Search
+from reproduction.scales import SCALES
+
+from hba.config import SearchConfig
+from hba.errors import DataError
+from hba.presets import PAPER_SETTINGS
+from quality.candidates import find_candidate
+
+DIGITS = "digits"
+FOLDER_PRESET = "reduced-cifar10"
+
+IMAGES = Images()
+"""Of this process: each split is read once."""
+
+
+@dataclass(frozen=True)
+class Bed:
+    """Images by place and name, and a preset with changes to it."""
+
+    place: Place
+    preset: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def config(self, candidate: str, seed: int, **further: Any) -> SearchConfig:
+        """Settings of a candidate's search. further: go before the bed's, and the candidate's before all."""
+        alike = {**PAPER_SETTINGS, "probes": 0, **self.settings}
+        settings = {**alike, **further, **find_candidate(candidate).settings, "seed": seed}
+        return SearchConfig.from_preset({**settings, "data": self.place.data}, self.preset).resolved()
+
+
+def find_bed(data: str, label: str | None = None) -> Bed:
+    """digits, or a folder of images like CIFAR-10, small enough for CPUs: as at the scale `small` of the reproduction.
+
+    label: what records call the folder; its own name.
+    """
+    if data == DIGITS:
+        return Bed(Place(DIGITS, DIGITS), DIGITS)
+    if not Path(data).is_dir():
+        raise DataError(f"no such folder of images: {data}; or {DIGITS}")
+    settings = SCALES["small"].settings(Search(FOLDER_PRESET)) or {}
+    return Bed(Place(data, label or Path(data).resolve().name), FOLDER_PRESET, settings)

@@ -1,0 +1,69 @@
+"""The settings of a search that are compared with each other, by name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from hba.errors import SettingsError
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Settings of SearchConfig over those of the preset, and what they do in one line."""
+
+    text: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+PAPER = "paper"
+"""What all others are compared with."""
+
+_MIDDLE = {"initial_fraction": 0.5}
+_LOOKAHEAD = {"algorithm": "lookahead", **_MIDDLE}
+
+CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
+    {
+        PAPER: Candidate("as in the paper"),
+        "sigma-0.5": Candidate("half the noise on lambda", {"sigma": 0.5}),
+        "sigma-2": Candidate("twice the noise on lambda", {"sigma": 2.0}),
+        "sigma-decay": Candidate("noise on lambda falls from 1 to 0.2", {"sigma_end": 0.2}),
+        "warm-up": Candidate("first lambda step after 20 epochs", {"warm_up_epochs": 20}),
+        "batch-statistics": Candidate("BatchNorm by the batch in lambda steps", {"val_statistics": "batch"}),
+        "calibrate": Candidate("validation logits divided by the best temperature", {"calibrate": True}),
+        "val-500": Candidate("500 validation images in a lambda step", {"val_batch_size": 500}),
+        "val-averaged": Candidate("4 validation batches averaged in a lambda step", {"val_batches": 4}),
+        "slow-betas": Candidate("hypergradients averaged over 100 lambda steps", {"lambda_betas": (0.99, 0.999)}),
+        "trust-region": Candidate("lambda steps of at most 0.1 logits", {"trust_radius": 0.1}),
+        "bounded": Candidate("logits between -3 and 3", {"logit_bound": 3.0}),
+        "centered": Candidate("response centered at lambda (Delta-STN, 3.1)", {"response": "centered"}),
+        "separate": Candidate("centered, weights learnt apart (3.2)", {"response": "separate"}),
+        "linearized": Candidate("separate, in the linearized network (3.3)", {"response": "linearized"}),
+        "no-response-decay": Candidate("no weight decay on the response", {"response_weight_decay": 0.0}),
+        "middle": Candidate("all hyperparameters start in the middle", _MIDDLE),
+        "middle-separate": Candidate(
+            "separate from the middle, calibrated", {**_MIDDLE, "response": "separate", "calibrate": True}
+        ),
+        "lookahead-0.05": Candidate("look-ahead from the paper's start", {"algorithm": "lookahead"}),
+        "lookahead": Candidate("look-ahead from the middle", _LOOKAHEAD),
+        "lookahead-calibrate": Candidate("look-ahead, calibrated", {**_LOOKAHEAD, "calibrate": True}),
+        "lookahead-limit": Candidate(
+            "look-ahead, calibrated, rewards within 1", {**_LOOKAHEAD, "calibrate": True, "reward_limit": 1.0}
+        ),
+        "lookahead-fast": Candidate(
+            "the same, lambda twice as fast",
+            {**_LOOKAHEAD, "calibrate": True, "reward_limit": 1.0, "lambda_learning_rate": 0.06},
+        ),
+        "lookahead-every": Candidate(
+            "look-ahead, calibrated, within 1, after every step",
+            {**_LOOKAHEAD, "calibrate": True, "reward_limit": 1.0, "train_steps": 1},
+        ),
+    }
+)
+
+
+def find_candidate(name: str) -> Candidate:
+    """The candidate of that exact name; SettingsError with the known names otherwise."""
+    if name not in CANDIDATES:
+        raise SettingsError(f"unknown candidate {name!r}; known: {', '.join(CANDIDATES)}")
+    return CANDIDATES[name]

@@ -1,0 +1,96 @@
+"""One search on a planted problem, and whether it found what was planted."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from reproduction.timing import without_data
+
+import hba
+from hba.config import SearchConfig
+from hba.schedule import Schedule
+from hba.summary import summarize
+from quality.beds import IMAGES
+from quality.pool import Results
+from quality.problems import Problem, find_problem, plant
+from quality.suite import seconds_of_search
+
+RECOVERED_WITHIN = 3
+"""A planted operation is recovered where its rank is at most this."""
+
+PROBABILITY, STRENGTH = "probability", "strength"
+
+
+@dataclass(frozen=True)
+class PlantedTask:
+    """A search by a candidate's settings on a problem by name."""
+
+    candidate: str
+    problem: str
+    config: SearchConfig
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """What tells the run from others of the same settings, as JSON values."""
+        planted = [{**asdict(one), "magnitude": one.magnitude and list(one.magnitude)} for one in self.operations]
+        return {"problem": self.problem, "planted": planted, "seed": self.config.seed}
+
+    @property
+    def operations(self) -> Problem:
+        return find_problem(self.problem)
+
+    def estimated_seconds(self) -> float:
+        return seconds_of_search(self.config)
+
+
+def search_planted(task: PlantedTask) -> Results:
+    """The search network's last validation error and loss, its seconds, and each operation as the search left it."""
+    data = plant(IMAGES.of_search(task.config, None), task.operations, task.config.seed)
+    result = hba.search(data, **without_data(task.config))
+    assert result.schedule is not None
+    last = result.metrics[-1]
+    return {
+        "val_error_percent": last["val_error_percent"],
+        "val_loss": last["val_loss"],
+        "seconds": last["seconds"],
+        "end": end_of(result.schedule),
+    }
+
+
+def end_of(schedule: Schedule) -> dict[str, dict[str, float | None]]:
+    """By operation: probability, magnitude in its unit, and strength in the last epoch, as means over its copies."""
+    return {
+        summary.operation.name: {
+            PROBABILITY: round(summary.probability[-1], 5),
+            "magnitude": None if summary.magnitude is None else round(summary.magnitude[-1], 5),
+            STRENGTH: round(summary.strength[-1], 5),
+        }
+        for summary in summarize(schedule, (schedule.epochs - 1,))
+    }
+
+
+def ranks(results: Results, planted: list[Mapping[str, Any]], measure: str = PROBABILITY) -> list[int]:
+    """Of each planted operation among all operations by this measure at the end, 1 being the largest.
+
+    An equal value counts as a larger one, so that a search that moved nothing recovers nothing. Probability is what
+    decides: the summary's strength is the probability times how far the magnitude is from doing nothing, and at an
+    equal probability this puts operations first whose range starts there at its strong end (Solarize, Posterize,
+    the enhancers), and last those whose range starts at no effect (the geometric ones, Cutout), whatever was found.
+    """
+    end = results["end"]
+    return [
+        sum(other[measure] >= end[one["operation"]][measure] for other in end.values())
+        for one in planted
+    ]  # fmt: skip
+
+
+def recovered(results: Results, planted: list[Mapping[str, Any]]) -> bool:
+    """Whether every planted operation is among the first by probability."""
+    return all(rank <= RECOVERED_WITHIN for rank in ranks(results, planted))
+
+
+def others_probability(results: Results, planted: list[Mapping[str, Any]]) -> float:
+    """Mean end probability of the operations that were not planted."""
+    names = {one["operation"] for one in planted}
+    rest = [end[PROBABILITY] for name, end in results["end"].items() if name not in names]
+    return sum(rest) / len(rest)

@@ -1,0 +1,116 @@
+"""Problems with a known right answer: validation images that went through operations which training images did not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from hba.data import LabelledImages, SearchData
+from hba.data.batches import as_floats
+from hba.errors import SettingsError
+from hba.measure import MEASURE_BATCH_SIZE
+from hba.operations import find_operation
+from hba.seeding import generator_for
+
+
+@dataclass(frozen=True)
+class Planted:
+    """An operation that every validation image goes through.
+
+    magnitude: ends of the range that each image's own magnitude is drawn from, uniformly, in the operation's unit; a
+    signed operation negates half of them. None for an operation without magnitude.
+    """
+
+    operation: str
+    magnitude: tuple[float, float] | None = None
+
+
+Problem = tuple[Planted, ...]
+"""What was planted, in the order of its application; empty for the control."""
+
+_ROTATED = Planted("Rotate", (5.0, 30.0))
+_SHIFTED = Planted("TranslateX", (0.05, 0.35))
+_INVERTED = Planted("Invert")
+_DARKENED = Planted("Brightness", (0.2, 0.6))
+
+CONTROL = "none"
+PROBLEMS: Mapping[str, Problem] = MappingProxyType(
+    {
+        CONTROL: (),
+        "rotated": (_ROTATED,),
+        "shifted-x": (_SHIFTED,),
+        "sheared": (Planted("ShearX", (0.1, 0.3)),),
+        "inverted": (_INVERTED,),
+        "darkened": (_DARKENED,),
+        "low-contrast": (Planted("Contrast", (0.15, 0.5)),),
+        "rotated+inverted": (_ROTATED, _INVERTED),
+        "shifted-x+darkened": (_SHIFTED, _DARKENED),
+        "solarized": (Planted("Solarize", (60.0, 200.0)),),
+        "posterized": (Planted("Posterize", (1.0, 3.0)),),
+        "occluded": (Planted("Cutout", (0.3, 0.6)),),
+        "colour-shifted": (Planted("Color", (0.1, 0.5)),),
+    }
+)
+
+# Left out: what searches do not reach within their ranges (Cutout), or what changes no grey image (Color).
+DEFAULT_PROBLEMS = (
+    CONTROL,
+    "rotated",
+    "shifted-x",
+    "sheared",
+    "inverted",
+    "darkened",
+    "low-contrast",
+    "rotated+inverted",
+    "shifted-x+darkened",
+)
+
+
+def find_problem(name: str) -> Problem:
+    """The problem of that exact name; SettingsError with the known names otherwise."""
+    if name not in PROBLEMS:
+        raise SettingsError(f"unknown problem {name!r}; known: {', '.join(PROBLEMS)}")
+    return PROBLEMS[name]
+
+
+def plant(data: SearchData, problem: Problem, seed: int) -> SearchData:
+    """The same data with other validation images; the seed decides each image's magnitudes.
+
+    What operations uncover takes the colour that it takes in a search, so that the right policy makes exactly such
+    images.
+    """
+    if not isinstance(data.val, LabelledImages):
+        raise SettingsError("a problem can be planted only in images that are in memory")
+    generator = generator_for(seed, "planted", data.val.device)
+    fill = torch.tensor(data.train.mean_color(), device=data.val.device)
+    images = as_floats(data.val.images)
+    for planted in problem:
+        images = _through(planted, images, fill, generator)
+    return replace(data, val=replace(data.val, images=images.mul(255).round().to(torch.uint8)))
+
+
+def _through(planted: Planted, images: Tensor, fill: Tensor, generator: torch.Generator) -> Tensor:
+    """images (N, C, H, W) in [0, 1]; fill (C,)."""
+    operation = find_operation(planted.operation)
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(shape, generator=generator, device=images.device)
+
+    magnitude, position = None, None
+    if planted.magnitude is not None:
+        low, high = planted.magnitude
+        magnitude = low + (high - low) * uniform(len(images))
+        if operation.signed:
+            magnitude = torch.where(uniform(len(images)) < 0.5, -magnitude, magnitude)
+    if operation.uses_position:
+        position = uniform(len(images), 2)
+    return operation(images, magnitude, fill=fill if operation.uses_fill else None, position=position)
+
+
+def share_of_changed_values(before: SearchData, after: SearchData) -> float:
+    """Share in [0, 1] of the validation images' values, one per pixel and channel, that differ."""
+    pairs = zip(before.val.once(MEASURE_BATCH_SIZE), after.val.once(MEASURE_BATCH_SIZE), strict=True)
+    changed = torch.cat([(old != new).flatten() for (old, _), (new, _) in pairs])
+    return float(changed.float().mean())

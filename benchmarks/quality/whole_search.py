@@ -1,0 +1,147 @@
+"""Whole searches by candidates, and trainings with the schedules that they found, all measured on validation images.
+
+No test split is opened: it must not decide between candidates.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from reproduction.timing import training_seconds_per_step, without_data
+
+import hba
+from hba.augmentation import Augmentation, ScheduleAugmentation, Unchanged
+from hba.config import EvaluationConfig, SearchConfig, find_device
+from hba.data import EvaluationData
+from hba.errors import explained_memory_errors
+from hba.evaluation.rivals import middle
+from hba.schedule import Schedule
+from hba.seeding import derived_seed
+from hba.train import train
+from quality.beds import IMAGES
+from quality.pool import Results
+from quality.records import settings_of
+from quality.suite import STEPS_MEASURED, n_steps, seconds_of_search
+
+NONE, RANDOM = "none", "random"
+RIVALS: Mapping[str, str] = MappingProxyType(
+    {
+        NONE: "the baseline augmentation alone",
+        RANDOM: "in every epoch all probabilities 0.5, all magnitudes in the middle of their range",
+    }
+)
+"""What a training can have instead of a found schedule."""
+
+
+@dataclass(frozen=True)
+class SearchTask:
+    """A search by a candidate's settings. work: the folder of all run folders, which can be made again."""
+
+    candidate: str
+    config: SearchConfig
+    work: Path
+
+    @property
+    def run(self) -> Mapping[str, Any]:
+        return {"seed": self.config.seed}
+
+    @property
+    def folder(self) -> Path:
+        """The run folder, another for each choice of settings."""
+        settings = json.dumps(settings_of(self.config), sort_keys=True)
+        digest = hashlib.sha256(settings.encode()).hexdigest()[:8]
+        return self.work / f"{self.candidate}-seed{self.config.seed}-{digest}"
+
+    def estimated_seconds(self) -> float:
+        return seconds_of_search(self.config)
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """A training of a fresh network with what the search of the same seed found, or with a rival's name as candidate.
+
+    config: the search's; training settings are those of it that apply, but for the number of epochs.
+    """
+
+    candidate: str
+    config: SearchConfig
+    work: Path
+    epochs: int
+
+    @property
+    def run(self) -> Mapping[str, Any]:
+        return {"training_epochs": self.epochs, "seed": self.config.seed}
+
+    @property
+    def training_config(self) -> EvaluationConfig:
+        settings = {"epochs": self.epochs, "data": self.config.data, "device": self.config.device}
+        return EvaluationConfig.like_search(self.config.model_dump(), settings)
+
+    @property
+    def search(self) -> SearchTask | None:
+        """The search whose schedule it needs."""
+        return None if self.candidate in RIVALS else SearchTask(self.candidate, self.config, self.work)
+
+    def estimated_seconds(self) -> float:
+        config, data = self.training_config, training_data(self.config)
+        steps = n_steps(config.epochs, config.batch_size, len(data.train))
+        seconds = steps * training_seconds_per_step(config, data, STEPS_MEASURED)
+        search = self.search
+        return seconds + (0.0 if search is None or search.folder.exists() else search.estimated_seconds())
+
+
+def search_whole(task: SearchTask) -> Results:
+    """The search network's validation error and loss after the last epoch, and the search's seconds."""
+    last = _searched(task).metrics[-1]
+    return {name: last[name] for name in ("val_error_percent", "val_loss", "seconds")}
+
+
+def _searched(task: SearchTask) -> hba.SearchResult:
+    """Searches, or goes on with a search that was interrupted; one that had ended only gives its result again."""
+    began = (task.folder / "checkpoint.pt").exists()
+    data = IMAGES.of_search(task.config, None)
+    return hba.search(data, out=task.folder, resume=began, **without_data(task.config))
+
+
+def training_data(config: SearchConfig) -> EvaluationData:
+    """The search's training images to train on, and its validation images to measure on."""
+    data = IMAGES.of_search(config, None)
+    return EvaluationData(data.name, data.class_names, data.train, data.val)
+
+
+def train_whole(task: TrainingTask) -> Results:
+    """The trained network's validation error and loss, and the training's seconds without those of the search."""
+    config, data = task.training_config, training_data(task.config)
+    augmentation = _augmentation_of(task)
+    device = find_device(config.device)
+    began = time.monotonic()
+    with torch.random.fork_rng([] if device.type == "cpu" else [device]), explained_memory_errors():
+        torch.manual_seed(derived_seed(task.config.seed, "default generators"))
+        measured = train(config, data, augmentation, task.config.seed).test
+    return {
+        "val_error_percent": measured.error_percent,
+        "val_loss": measured.loss,
+        "seconds": time.monotonic() - began,
+    }
+
+
+def _augmentation_of(task: TrainingTask) -> Augmentation:
+    if task.search is not None:
+        schedule = _searched(task.search).schedule
+        assert schedule is not None
+        return ScheduleAugmentation(schedule)
+    if task.candidate == NONE:
+        return Unchanged()
+    space = task.config.search_space()
+    start = Schedule(space, space.decode(space.initial().double())[None].numpy(), _fill_of(task.config))
+    return ScheduleAugmentation(middle(start))
+
+
+def _fill_of(config: SearchConfig) -> tuple[float, ...]:
+    return config.fill or IMAGES.of_search(config, None).train.mean_color()

@@ -1,0 +1,132 @@
+"""Candidates for the settings of a search, compared on validation images; the test split is never opened.
+
+    python benchmarks/search_quality.py candidates [--data DIR] [--candidates paper,calibrate] [--seeds 5] [--jobs 2]
+    python benchmarks/search_quality.py retrain [--data DIR] ...
+    python benchmarks/search_quality.py page
+
+`candidates` searches with each and keeps the search network's final validation error. `retrain` trains a fresh
+network on the search's training images with each schedule that was found (searching it first where that is missing),
+with none and with a random policy, and keeps its error on the validation images. Runs of the same seed have the same
+weights and batches. Each run's results are kept as soon as it ended, in benchmarks/results/quality, and what is kept is
+not run again. `page` writes docs/search-quality.md from all that is kept, planted problems (benchmarks/planted.py) too.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import reduce
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from quality.beds import DIGITS, Bed, find_bed
+from quality.candidates import CANDIDATES, PAPER
+from quality.error_tables import ERROR_HEADINGS, error_rows
+from quality.page import write_page
+from quality.suite import AnyTask, Suite, carry_out
+from quality.whole_search import RIVALS, SearchTask, TrainingTask, search_whole, train_whole
+
+from hba.config import SearchConfig
+from hba.errors import HbaError
+from hba.magnitude_table import as_markdown
+from hba.validation import words
+
+ROOT = Path(__file__).parent
+RESULTS = ROOT / "results" / "quality"
+DOCS = ROOT.parent / "docs"
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+_OPTIONS = (
+    click.option("--data", default=DIGITS, show_default=True, help="digits, or a folder of images like CIFAR-10."),
+    click.option("--label", help="What records call the folder. [default: its name]"),
+    click.option("--candidates", "names", default=",".join(CANDIDATES), help="Names, by commas. [default: all]"),
+    click.option("--seeds", type=click.IntRange(1), default=5, show_default=True, help="Runs of each, seeds from 0."),
+    click.option("--epochs", type=click.IntRange(1), help="Of a search. [default: by data]"),
+    click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="At a time, a thread each."),
+    click.option("--device", default="cpu", show_default=True),
+    click.option("--work", type=click.Path(path_type=Path), default=Path("runs/quality"), show_default=True),
+    click.option(
+        "--results", type=click.Path(path_type=Path), default=RESULTS, help="[default: benchmarks/results/...]"
+    ),
+    click.option("--estimate", is_flag=True, help="Only say what would run, and how long it takes."),
+)
+
+
+def _with_options(command: Command) -> Command:
+    return reduce(lambda wrapped, option: option(wrapped), reversed(_OPTIONS), command)
+
+
+@click.group(help=__doc__)
+def main() -> None:
+    pass
+
+
+@main.command()
+@_with_options
+def candidates(
+    data: str, label: str | None, names: str, work: Path, results: Path, jobs: int, estimate: bool, **further: Any
+) -> None:
+    """Search with each candidate."""
+    try:
+        bed = find_bed(data, label)
+        own_work = work / bed.place.label
+        tasks = [SearchTask(name, config, own_work) for name, config in configs(bed, words(names), **further)]
+        folder = results / bed.place.label / "searches"
+        _do(Suite(bed.place.label, further["device"], folder, tuple(tasks), search_whole), jobs, estimate)
+    except HbaError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@main.command()
+@_with_options
+@click.option("--training-epochs", type=click.IntRange(1), help="Of a training. [default: as the search]")
+def retrain(
+    data: str,
+    label: str | None,
+    names: str,
+    work: Path,
+    results: Path,
+    jobs: int,
+    estimate: bool,
+    training_epochs: int | None,
+    **further: Any,
+) -> None:
+    """Train with what each candidate found, with none, and with a random policy."""
+    try:
+        bed = find_bed(data, label)
+        own_work = work / bed.place.label
+        tasks = [
+            TrainingTask(name, config, own_work, training_epochs or config.epochs)
+            for name, config in configs(bed, [*words(names), *RIVALS], **further)
+        ]
+        folder = results / bed.place.label / "trainings"
+        _do(Suite(bed.place.label, further["device"], folder, tuple(tasks), train_whole), jobs, estimate)
+    except HbaError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def configs(
+    bed: Bed, names: list[str], seeds: int, epochs: int | None, device: str
+) -> Iterator[tuple[str, SearchConfig]]:
+    """Name and settings of each run, seed by seed, so that an interrupted suite has all names on the same ones."""
+    length = {} if epochs is None else {"epochs": epochs}
+    for seed in range(seeds):
+        for name in names:
+            yield name, bed.config(PAPER if name in RIVALS else name, seed, **length, device=device)
+
+
+def _do(suite: Suite[AnyTask], jobs: int, estimate: bool) -> None:
+    carry_out(suite, jobs, only_estimate=estimate)
+    if not estimate:
+        click.echo(as_markdown(ERROR_HEADINGS, error_rows(suite.kept())))
+
+
+@main.command()
+@click.option("--results", type=click.Path(path_type=Path), default=RESULTS, help="[default: benchmarks/results/...]")
+def page(results: Path) -> None:
+    """Write docs/search-quality.md."""
+    write_page(results, DOCS)
+    click.echo(f"Page: {DOCS / 'search-quality.md'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""What an evaluation found: one row of test errors per augmentation, in results.json."""
+
+import json
+import statistics
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hba.config import EvaluationConfig
+from hba.evaluation.paired import PairedDifference
+from hba.evaluation.verdict import verdict
+from hba.files import write_text
+
+RESULTS_NAME = "results.json"
+
+
+@dataclass(frozen=True)
+class EvaluationRow:
+    """One augmentation: test error in per cent of the last epoch, one value for each of `seeds`, which ascend.
+
+    definition: equal for rows that train with the same. mean: None before the first. std: the sample standard deviation
+    over seeds, None for fewer than two.
+    """
+
+    name: str
+    test_error_percent: tuple[float, ...]
+    seeds: tuple[int, ...]
+    definition: str
+
+    @property
+    def mean(self) -> float | None:
+        return statistics.mean(self.test_error_percent) if self.test_error_percent else None
+
+    @property
+    def std(self) -> float | None:
+        return statistics.stdev(self.test_error_percent) if len(self.test_error_percent) > 1 else None
+
+    def by_seed(self) -> Mapping[int, float]:
+        return dict(zip(self.seeds, self.test_error_percent, strict=True))
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """One row per augmentation, the schedule's first, and what the numbers depend on.
+
+    fingerprints: a hash of each split's images, by its name.
+    """
+
+    rows: tuple[EvaluationRow, ...]
+    config: EvaluationConfig
+    train_images: int
+    test_images: int
+    skipped_images: int
+    fingerprints: Mapping[str, str]
+    environment: Mapping[str, Any]
+
+    @property
+    def differences(self) -> Mapping[str, PairedDifference | None]:
+        """By name of each row but the schedule's: the schedule's test error minus the row's, paired by seed; None where
+        they share no seed yet.
+        """
+        schedule, *others = self.rows
+        return {row.name: PairedDifference.of(schedule.by_seed(), minus=row.by_seed()) for row in others}
+
+    @property
+    def verdict(self) -> str | None:
+        """One sentence: the schedule against the best other row; None where there is nothing to compare."""
+        return verdict(self.differences)
+
+    def save(self, path: Path) -> None:
+        """Write results.json whole or not at all."""
+        differences = self.differences
+        rows = [
+            {**asdict(row), "mean": row.mean, "std": row.std, "schedule_minus_row": _as_json(differences.get(row.name))}
+            for row in self.rows
+        ]
+        content = {
+            "rows": rows,
+            "verdict": self.verdict,
+            "settings": self.config.model_dump(),
+            "train_images": self.train_images,
+            "test_images": self.test_images,
+            "skipped_images": self.skipped_images,
+            "fingerprints": dict(self.fingerprints),
+            **self.environment,
+        }
+        write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def _as_json(difference: PairedDifference | None) -> dict[str, Any] | None:
+    return None if difference is None else asdict(difference)

@@ -1,0 +1,38 @@
+"""The trainings of an evaluation, one after the other in this process."""
+
+from collections.abc import Callable, Generator, Sequence
+from typing import NamedTuple
+
+import torch
+
+from hba.data.load import EvaluationData
+from hba.errors import explained_memory_errors
+from hba.evaluation.contenders import Contender
+from hba.seeding import derived_seed
+from hba.train import train
+
+
+class Training(NamedTuple):
+    """One network to be trained."""
+
+    contender: Contender
+    seed: int
+
+
+Finished = Generator[tuple[Training, float]]
+"""Trainings and the test error in per cent of each, in the order in which they end."""
+
+
+def measured_error(training: Training, data: EvaluationData, on_step: Callable[[], None]) -> float:
+    """Train and measure, in per cent. data is on its device. The caller's random numbers are left alone."""
+    contender, seed = training
+    device = data.train.device
+    with torch.random.fork_rng([] if device.type == "cpu" else [device]), explained_memory_errors():
+        torch.manual_seed(derived_seed(seed, "default generators"))
+        return train(contender.config, data, contender.augmentation(seed), seed, on_step).test.error_percent
+
+
+def one_by_one(trainings: Sequence[Training], data: EvaluationData, on_step: Callable[[], None]) -> Finished:
+    """data is on its device. on_step: called after every step."""
+    for training in trainings:
+        yield training, measured_error(training, data, on_step)

@@ -1,0 +1,43 @@
+"""What a table of test errors comes to, in one plain sentence."""
+
+from collections.abc import Mapping
+
+from hba.evaluation.paired import PairedDifference
+
+
+def verdict(differences: Mapping[str, PairedDifference | None]) -> str | None:
+    """The schedule against the best of the other rows. differences: by row, the schedule's error minus the row's.
+
+    The best is the one with the lowest mean over the seeds that it shares with the schedule. It is chosen by the same
+    numbers, which makes the comparison a little hard on the schedule. None where there is nothing to compare yet.
+    """
+    paired = {name: difference for name, difference in differences.items() if difference is not None}
+    if not paired:
+        return None
+    best = max(paired, key=lambda name: paired[name].mean)
+    other = best if len(differences) == 1 else f"the best other, {best}"
+    return f"Verdict: {_sentence(paired[best], other)}."
+
+
+def _sentence(difference: PairedDifference, other: str) -> str:
+    n = difference.n_pairs
+    if difference.equal_pairs and difference.mean == 0:
+        return f"no difference to {other}: the same test error with each of {n} seeds"
+    if difference.equal_pairs:
+        size = _size(difference.mean)
+        return f"none, for want of a spread: all {n} seeds have {size} than {other}, by the same number"
+    if difference.interval is None:
+        size = f"{_size(difference.mean)} than" if difference.mean else "the same test error as"
+        return f"none from one seed, because a spread needs two: {size} {other}"
+    low, high = difference.interval
+    if low <= 0 <= high:
+        interval = f"{abs(low):.2f} lower to {high:.2f} higher"
+        start = f"no difference shown to {other}"
+    else:
+        interval = " to ".join(f"{bound:.2f}" for bound in sorted((abs(low), abs(high))))
+        start = f"{'better' if high < 0 else 'worse'} than {other}"
+    return f"{start}: {_size(difference.mean)} (95 % interval {interval}, {n} paired seeds)"
+
+
+def _size(difference: float) -> str:
+    return f"{abs(difference):.2f} points {'lower' if difference < 0 else 'higher'} test error"

@@ -1,0 +1,58 @@
+"""What the probes of a search say about it; they travel in the provenance of its schedule."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hba.intervals import interval_of_mean
+
+PROBE_COLUMNS = ("epoch", "predicted_change", "realized_change", "signal_to_noise", "saturated_percent")
+"""Of one probe: validation losses in nats, as hba.search.evidence has them."""
+
+Probe = Mapping[str, float | None]
+
+
+def probes_of(metrics: Sequence[Probe]) -> list[dict[str, float | None]]:
+    """The probes among the metrics of all epochs; empty where lambda never moved."""
+    probed = [row for row in metrics if row["realized_change"] is not None]
+    return [{name: _rounded(row[name]) for name in PROBE_COLUMNS} for row in probed]
+
+
+def probes_in(provenance: Mapping[str, Any]) -> list[dict[str, float | None]]:
+    """The probes in a schedule's provenance, which may come from elsewhere; empty where there are none."""
+    probes = provenance.get("probes")
+    if not isinstance(probes, list):
+        return []
+    return [
+        probe for probe in probes if isinstance(probe, dict) and all(map(_is_number, map(probe.get, PROBE_COLUMNS)))
+    ]
+
+
+def moved_by(probes: Sequence[Probe]) -> str:
+    """One sentence: was it signal or drift that moved lambda?
+
+    Signal is what lowers the validation loss of short trainings, beyond what chance explains (Student's t over probes).
+    """
+    realized = [change for probe in probes if (change := probe["realized_change"]) is not None]
+    if len(realized) < 2:
+        return "Whether lambda moved by signal or by drift is not known: that takes two probes or more."
+    mean, (low, high) = statistics.fmean(realized), interval_of_mean(realized)
+    predicted = statistics.fmean(change for probe in probes if (change := probe["predicted_change"]) is not None)
+    facts = (
+        f"its moves changed the validation loss of {len(realized)} short trainings by {mean:+.4f} on average "
+        f"(95 % interval {low:+.4f} to {high:+.4f}, predicted {predicted:+.4f})"
+    )
+    if high < 0:
+        return f"Lambda moved by signal: {facts}."
+    if low > 0:
+        return f"Lambda moved the wrong way: {facts}."
+    return f"Lambda may have moved by drift alone: {facts}."
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))

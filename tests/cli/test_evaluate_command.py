@@ -1,0 +1,113 @@
+"""hba evaluate: the table with its differences, the verdict, and how an interrupted evaluation goes on."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+from hba.cli.main import main
+
+from hba.augmentation import Augmentation, ScheduleAugmentation
+from hba.config import EvaluationConfig
+from hba.evaluation import RIVALS
+from hba.evaluation.torchvision_policies import TorchvisionPolicy
+from hba.measure import Measured
+from hba.train import Trained
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["evaluate", "digits", "--epochs", "1", "--out", "run", *arguments])
+
+
+def planted(monkeypatch: pytest.MonkeyPatch, n_trainings: int = 100) -> None:
+    """Trainings end at once, with 1, 2 and 4 % plus a little by seed; Ctrl-C comes in the one behind the last."""
+    left = iter(range(n_trainings))
+
+    def trained(config: EvaluationConfig, data: object, augmentation: Augmentation, seed: int, *_: object) -> Trained:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        error = 1.0 if isinstance(augmentation, ScheduleAugmentation) else 4.0
+        error = 2.0 if isinstance(augmentation, TorchvisionPolicy) else error
+        return Trained(torch.nn.Identity(), Measured(0.0, error + (0.1 * seed if error < 2 else 0.05 * seed)))
+
+    monkeypatch.setattr("hba.evaluation.trainings.train", trained)
+
+
+def cells_of(lines: list[str]) -> Iterator[list[str]]:
+    for line in lines:
+        if line.startswith("│"):
+            yield [cell.strip() for cell in line.strip("│").split("│")]
+
+
+def test_the_table_shows_paired_differences_and_the_verdict_stands_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted(monkeypatch)
+    result = run("--against", "none,randaugment", "--seeds", "3")
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    # Differences -1, -0.95 and -0.9: deviation 0.05, times 4.303 over the root of 3.
+    assert list(cells_of(lines)) == [
+        ["digits", "1.10 %", "0.10 %", "3", "1.00  1.10  1.20", ""],
+        ["none", "4.05 %", "0.05 %", "3", "4.00  4.05  4.10", "-2.95 (-3.07 to -2.83)"],
+        ["randaugment", "2.05 %", "0.05 %", "3", "2.00  2.05  2.10", "-0.95 (-1.07 to -0.83)"],
+    ]
+    assert "digits minus this, 95 % interval" in result.stdout
+    verdict = (
+        "Verdict: better than the best other, randaugment: 0.95 points lower test error (95 % interval 0.83 to 1.07, "
+        "3 paired seeds)."
+    )
+    assert lines[-2:] == [verdict, f"Results: {Path('run/results.json')}"]
+    content = json.loads(Path("run/results.json").read_text(encoding="utf-8"))
+    assert content["verdict"] == verdict
+    assert content["rows"][2]["schedule_minus_row"] == {
+        "n_pairs": 3, "mean": pytest.approx(-0.95), "interval": [pytest.approx(-1.0742, abs=1e-4),
+        pytest.approx(-0.8258, abs=1e-4)], "equal_pairs": False,
+    }  # fmt: skip
+
+
+def test_without_another_row_there_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted(monkeypatch)
+    result = run("--against", "", "--seeds", "2")
+    assert [row[:2] for row in cells_of(result.stdout.splitlines())] == [["digits", "1.05 %"]]
+    assert "Verdict" not in result.stdout
+
+
+def rows_of(path: str) -> Any:
+    return json.loads(Path(path).read_text(encoding="utf-8"))["rows"]
+
+
+def test_an_interrupted_evaluation_goes_on_with_the_words_that_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted(monkeypatch, n_trainings=3)
+    result = run("--seeds", "2")
+    assert result.exit_code == 130
+    command = re.findall(r"the same command with (.*) does the others", result.stderr)
+    assert command == ["--out run --resume"]
+    assert [row["seeds"] for row in rows_of("run/results.json")] == [[0, 1], [0]]
+    planted(monkeypatch)
+    assert "run/results.json is there already: add --resume" in run("--seeds", "2").stderr.replace(os.sep, "/")
+    result = run("--seeds", "2", "--resume")
+    assert result.exit_code == 0
+    assert "trainings that are kept: 3\nnone, seed 1: test error 4.05 %\n" in result.stdout
+    assert [row["seeds"] for row in rows_of("run/results.json")] == [[0, 1], [0, 1]]
+
+
+def test_resume_needs_a_folder() -> None:
+    result = CliRunner().invoke(main, ["evaluate", "digits", "--resume"])
+    assert result.exit_code == 2
+    assert result.stderr == "hba: error: --resume needs --out, the folder of the evaluation to go on with\n"
+
+
+def test_the_help_explains_every_name() -> None:
+    text = CliRunner().invoke(main, ["evaluate", "--help"]).stdout
+    explained = text.partition("Options:")[0]
+    assert all(re.search(rf"^ +.*\b{name}\b", explained, re.MULTILINE) for name in RIVALS)
+    assert ", ".join(RIVALS) in " ".join(text.split())

@@ -1,0 +1,216 @@
+"""benchmarks/planted.py and benchmarks/search_quality.py: what is planted, what counts as found, and what is kept."""
+
+import importlib
+import json
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+
+from hba.config import SearchConfig
+from hba.data import LabelledImages, SearchData
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture(autouse=True)
+def _benchmarks_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+
+
+def module(name: str) -> Any:
+    return importlib.import_module(name)
+
+
+def run(script: str, *arguments: str) -> Result:
+    return CliRunner().invoke(module(script).main, list(arguments), catch_exceptions=False)
+
+
+@pytest.fixture
+def digits() -> SearchData:
+    data: SearchData = module("quality.beds").IMAGES.of_search(SearchConfig.from_preset({}).resolved(), None)
+    return data
+
+
+def test_only_validation_images_change_and_each_by_its_own_magnitude(digits: SearchData) -> None:
+    problems = module("quality.problems")
+    same = torch.full((40, 3, 16, 16), 200, dtype=torch.uint8)
+    data = SearchData("same", ("a",), digits.train, LabelledImages(same, torch.zeros(40, dtype=torch.int64)))
+    planted = problems.plant(data, problems.PROBLEMS["darkened"], seed=0)
+    assert planted.train is data.train
+    levels = planted.val.images[:, 0, 0, 0]
+    assert planted.val.images.dtype == torch.uint8
+    assert len(levels.unique()) > 15
+    assert levels.min() >= 0.2 * 200
+    assert levels.max() <= 0.6 * 200
+
+
+def test_a_signed_operation_goes_both_ways(digits: SearchData) -> None:
+    problems = module("quality.problems")
+    half = torch.zeros(40, 3, 16, 16, dtype=torch.uint8)
+    half[..., 7:9] = 255
+    data = SearchData("bars", ("a",), digits.train, LabelledImages(half, torch.zeros(40, dtype=torch.int64)))
+    moved = problems.plant(data, (problems.Planted("TranslateX", (0.3, 0.3)),), seed=0).val.images[:, 0, 0]
+    columns = (moved == 255).float().argmax(1)
+    left, right = int((columns < 7).sum()), int((columns > 8).sum())
+    assert left + right == 40
+    assert min(left, right) >= 10
+
+
+def test_the_seed_decides_what_is_planted(digits: SearchData) -> None:
+    problems = module("quality.problems")
+    first, again, other = (
+        problems.plant(digits, problems.PROBLEMS["rotated"], seed).val.images for seed in (0, 0, 1)
+    )  # fmt: skip
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_every_default_problem_but_the_control_changes_digits(digits: SearchData) -> None:
+    problems = module("quality.problems")
+    for name in problems.DEFAULT_PROBLEMS:
+        planted = problems.plant(digits, problems.PROBLEMS[name], 0)
+        share = problems.share_of_changed_values(digits, planted)
+        assert share == 0 if name == problems.CONTROL else share > 0.5
+
+
+def results_with(**probabilities: float) -> dict[str, Any]:
+    end = {name: {"probability": value, "magnitude": None, "strength": value} for name, value in probabilities.items()}
+    return {"end": end, "val_error_percent": 5.0, "val_loss": 0.1, "seconds": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("invert", "rotate", "rank", "is_recovered"),
+    [(0.9, 0.1, [1, 5], False), (0.9, 0.5, [1, 2], True), (0.2, 0.3, [5, 1], False), (0.2, 0.2, [5, 5], False)],
+)
+def test_all_planted_operations_have_to_be_among_the_first_three_and_equal_ones_are_ahead(
+    invert: float, rotate: float, rank: list[int], is_recovered: bool
+) -> None:
+    planted_search = module("quality.planted_search")
+    results = results_with(Invert=invert, Rotate=rotate, ShearX=0.25, ShearY=0.22, Color=0.2)
+    planted = [{"operation": "Invert"}, {"operation": "Rotate"}]
+    assert planted_search.ranks(results, planted) == rank
+    assert planted_search.recovered(results, planted) is is_recovered
+    assert planted_search.others_probability(results, planted) == pytest.approx((0.25 + 0.22 + 0.2) / 3)
+
+
+def test_the_interval_is_wilsons() -> None:
+    """Against the roots of (rate - p)^2 = z^2 p (1 - p) / n, which define it."""
+    rates = module("quality.rates")
+    for n_hits, n in ((0, 5), (4, 5), (40, 45), (45, 45)):
+        for bound in rates.wilson_interval(n_hits, n):
+            distance = (n_hits / n - bound) ** 2
+            assert distance == pytest.approx(rates.NORMAL_97_5**2 * bound * (1 - bound) / n, abs=1e-12)
+    assert rates.rate_text([True] * 4 + [False]) == "4/5 (38-96 %)"
+
+
+def test_runs_are_kept_and_not_run_again(tmp_path: Path) -> None:
+    arguments = ["--problems", "none,inverted", "--candidates", "paper", "--seeds", "1", "--epochs", "1", "--jobs", "1"]
+    first = run("planted", *arguments, "--results", str(tmp_path))
+    assert first.exit_code == 0, first.output
+    assert "2 of 2 runs to do" in first.output
+    assert "| candidate | inverted | all |" in first.output
+    path = tmp_path / "paper.json"
+    kept = path.read_bytes()
+    again = run("planted", *arguments, "--results", str(tmp_path), "--runs")
+    assert "0 of 2 runs to do" in again.output
+    assert path.read_bytes() == kept
+    (suite,) = json.loads(kept)
+    assert [entry["problem"] for entry in suite["runs"]] == ["none", "inverted"]
+    assert set(suite["runs"][0]["results"]["end"]["Rotate"]) == {"probability", "magnitude", "strength"}
+    assert suite["settings"]["epochs"] == 1
+    assert suite["n_threads"] == 1
+    assert suite["packages"]["torch"]
+
+
+def test_runs_with_other_settings_are_runs_of_their_own(tmp_path: Path) -> None:
+    records = module("quality.records")
+    book = records.Book(tmp_path / "paper.json")
+    settings = records.settings_of(SearchConfig())
+    book.add("digits", settings, {"seed": 0}, {"value": 1.0}, {"device_name": "A"})
+    book.add("digits", settings, {"seed": 1}, {"value": 2.0}, {"device_name": "A"})
+    assert len(json.loads(book.path.read_text(encoding="utf-8"))) == 1
+    assert book.find("digits", settings, {"seed": 1}).results == {"value": 2.0}
+    assert book.find("digits", settings, {"seed": 2}) is None
+    assert book.find("others", settings, {"seed": 0}) is None
+    assert book.find("digits", {**settings, "sigma": 0.5}, {"seed": 0}) is None
+    # As kept before there was a setting `sigma`.
+    older = {name: value for name, value in settings.items() if name != "sigma"}
+    book.add("digits", older, {"seed": 3}, {"value": 3.0}, {"device_name": "A"})
+    assert book.find("digits", settings, {"seed": 3}).results == {"value": 3.0}
+    assert book.find("digits", {**settings, "sigma": 0.5}, {"seed": 3}) is None
+
+
+def test_tasks_run_in_other_processes_which_end_with_the_caller() -> None:
+    pool = module("quality.pool")
+    outcomes = dict(pool.run_side_by_side(module("quality.problems").find_problem, ["none", "rotated", "nothing"], 2))
+    assert outcomes["none"] == ()
+    assert outcomes["rotated"][0].operation == "Rotate"
+    assert outcomes["nothing"].startswith("unknown problem 'nothing'")
+    for process in multiprocessing.active_children():
+        process.join(10)
+        assert not process.is_alive()
+
+
+def test_an_unknown_name_is_one_line() -> None:
+    for arguments, message in (
+        (["--candidates", "papier"], "Error: unknown candidate 'papier'; known: paper"),
+        (["--problems", "nothing"], "Error: unknown problem 'nothing'; known: none"),
+        (["--data", "nowhere"], "Error: no such folder of images: nowhere"),
+    ):
+        result = run("planted", *arguments)
+        assert result.exit_code == 1
+        assert result.output.startswith(message)
+
+
+def test_every_candidate_is_a_choice_of_settings() -> None:
+    bed = module("quality.beds").find_bed("digits")
+    candidates = module("quality.candidates").CANDIDATES
+    configs = {name: bed.config(name, 0).model_dump_json() for name in candidates}
+    assert len(set(configs.values())) == len(candidates)
+
+
+def test_searches_and_trainings_by_candidate_without_a_look_at_the_test_split(
+    tmp_path: Path, digits: SearchData
+) -> None:
+    kept = ["--seeds", "2", "--epochs", "1", "--jobs", "1", "--candidates", "paper,calibrate"]
+    kept += ["--work", str(tmp_path / "work"), "--results", str(tmp_path / "results")]
+    searched = run("search_quality", "candidates", *kept)
+    assert searched.exit_code == 0, searched.output
+    assert "| paper | 2 | " in searched.output
+    trained = run("search_quality", "retrain", *kept)
+    assert "8 of 8 runs to do" in trained.output
+    assert "| random | 2 | " in trained.output
+    assert len(list((tmp_path / "work" / "digits").iterdir())) == 4
+    module("quality.page").write_page(tmp_path / "results", tmp_path)
+    text = (tmp_path / "search-quality.md").read_text(encoding="utf-8")
+    assert "search_quality.py retrain --epochs 1 --training-epochs 1`" in text
+    assert text.count("| calibrate | 2 | ") == 2
+    assert text.count("Not run.") == 1
+    config = module("quality.beds").find_bed("digits").config("paper", 0)
+    data = module("quality.whole_search").training_data(config)
+    assert data.train.fingerprint() == digits.train.fingerprint()
+    assert data.test.fingerprint() == digits.val.fingerprint()
+
+
+def test_differences_are_paired_by_seed() -> None:
+    tables, records = module("quality.error_tables"), module("quality.records")
+
+    def run_of(name: str, seed: int, error: float) -> tuple[str, Any]:
+        results = {"val_error_percent": error, "val_loss": 1.0, "seconds": 2.0}
+        return name, records.Kept({}, {"seed": seed}, results)
+
+    found = [run_of("paper", 0, 10.0), run_of("paper", 1, 20.0), run_of("other", 1, 21.0), run_of("other", 0, 8.0)]
+    rows = tables.error_rows(found)
+    assert rows[0] == ["paper", "2", "15.00 ± 7.07", "-", "1.000 ± 0.000", "2"]
+    # Differences -2 and 1; 12.706 is the 97.5 % point of t with one degree of freedom.
+    assert rows[1][3] == "-0.50 (-19.56 to +18.56)"
+
+
+def test_the_page_is_the_one_made_from_the_records_in_the_repository(tmp_path: Path) -> None:
+    module("quality.page").write_page(BENCHMARKS / "results" / "quality", tmp_path)
+    committed = BENCHMARKS.parent / "docs" / "search-quality.md"
+    assert (tmp_path / "search-quality.md").read_text(encoding="utf-8") == committed.read_text(encoding="utf-8")
