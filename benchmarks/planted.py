@@ -84,10 +84,9 @@ def planted_suite(
     """Seed by seed, so that an interrupted suite has all candidates on the same ones."""
     for problem in problems:
         find_problem(problem)
+    shared = {**bed.planted, "epochs": epochs, "validate_every": epochs, "device": device}
     tasks = [
-        PlantedTask(
-            candidate, problem, bed.config(candidate, seed, epochs=epochs, validate_every=epochs, device=device)
-        )
+        PlantedTask(candidate, problem, bed.config(candidate, seed, **shared))
         for seed in range(n_seeds)
         for candidate in candidates
         for problem in problems

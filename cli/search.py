@@ -38,22 +38,25 @@ DEFAULT_TEXTS = {
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run. [default: a new one in runs/]")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out, with its settings.")
+@click.option("--paper", is_flag=True, help="Search as in the paper, where the defaults differ from it.")
 @operations_file_option
 @settings_options(SearchConfig, without=("data",), default_texts=DEFAULT_TEXTS)
-def search(data: str | None, preset: str | None, out: Path | None, resume: bool, **options: Any) -> None:
+def search(data: str | None, preset: str | None, out: Path | None, resume: bool, paper: bool, **options: Any) -> None:
     """Search a schedule of augmentations for DATA: digits (the default), cifar10, cifar100, svhn, svhn-full,
     fashionmnist, imagenet, or a folder DIR/<class>/*.png, or DIR/train/<class>/*.png with optional DIR/val, DIR/test.
     """
     if resume and out is None:
         raise SettingsError("--resume needs --out, the folder of the run to go on with")
-    if resume and preset is not None:
-        raise SettingsError("--resume keeps the settings of the run; leave --preset away")
+    if resume and (preset is not None or paper):
+        raise SettingsError("--resume keeps the settings of the run; leave --preset and --paper away")
     name = "" if out is not None else Path(SearchConfig.from_preset(given({"data": data, **options}), preset).data).name
     with run_folder(out, name) as folder:
         with ProgressBar() as bar:
             observer = _Terminal(bar)
             try:
-                result = hba.search(data, preset=preset, out=folder, resume=resume, observer=observer, **given(options))
+                result = hba.search(
+                    data, preset=preset, paper=paper, out=folder, resume=resume, observer=observer, **given(options)
+                )
             finally:
                 observer.restore_signals()
         _report(result, folder)

@@ -18,7 +18,14 @@ from hba.data.resized_crop import stored_side
 from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
 from hba.models import find_model
-from hba.presets import DEFAULT_PRESETS, EVALUATION_PRESETS, EVALUATION_SETTINGS, SEARCH_PRESETS, find_preset
+from hba.presets import (
+    DEFAULT_PRESETS,
+    EVALUATION_PRESETS,
+    EVALUATION_SETTINGS,
+    PAPER_SETTINGS,
+    SEARCH_PRESETS,
+    find_preset,
+)
 from hba.space import SearchSpace
 from hba.spaces import search_space
 from hba.validation import checked_color, words
@@ -170,13 +177,20 @@ class SearchConfig(_TrainingConfig):
     """Decides weights, batches and draws."""
 
     @classmethod
-    def from_preset(cls, settings: Mapping[str, Any], preset: str | None = None) -> "SearchConfig":
-        """The preset's values, which settings override. None takes the preset of the dataset, if it has one."""
+    def from_preset(
+        cls, settings: Mapping[str, Any], preset: str | None = None, *, paper: bool = False
+    ) -> "SearchConfig":
+        """The preset's values, which settings override. None takes the preset of the dataset, if it has one.
+
+        paper: what neither the paper's tables nor settings say is as in the paper, not the default.
+        """
         settings = resolved_data(settings)
         data = settings.get("data") or (find_preset(preset)["data"] if preset else "digits")
         preset = preset or (DEFAULT_PRESETS.get(data) if isinstance(data, str) else None)
         _check_idle(settings)
-        return cls.make({**(_values_of(preset, SEARCH_PRESETS, data) if preset else {}), "data": data, **settings})
+        values = _values_of(preset, SEARCH_PRESETS, data) if preset else {}
+        as_in_paper = _paper_settings(settings.get("algorithm", "hba")) if paper else {}
+        return cls.make({**values, **as_in_paper, "data": data, **settings})
 
     @pydantic.model_validator(mode="after")
     def _check_space(self) -> Self:
@@ -262,6 +276,12 @@ IDLE_SETTINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """By algorithm, the settings that it does not read."""
+
+
+def _paper_settings(algorithm: Any) -> dict[str, Any]:
+    """Those that the algorithm reads."""
+    idle = IDLE_SETTINGS.get(algorithm, ()) if isinstance(algorithm, str) else ()
+    return {name: value for name, value in PAPER_SETTINGS.items() if name not in idle}
 
 
 def _check_idle(given: Mapping[str, Any]) -> None:

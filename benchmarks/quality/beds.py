@@ -23,11 +23,12 @@ IMAGES = Images()
 
 @dataclass(frozen=True)
 class Bed:
-    """Images by place and name, and a preset with changes to it."""
+    """Images by place and name, and a preset with changes to it. planted: further ones for planted problems."""
 
     place: Place
     preset: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    planted: Mapping[str, Any] = field(default_factory=dict)
 
     def config(self, candidate: str, seed: int, **further: Any) -> SearchConfig:
         """Settings of a candidate's search. further: go before the bed's, and the candidate's before all."""
@@ -42,7 +43,7 @@ def find_bed(data: str, label: str | None = None) -> Bed:
     label: what records call the folder; its own name.
     """
     if data == DIGITS:
-        return Bed(Place(DIGITS, DIGITS), DIGITS)
+        return Bed(Place(DIGITS, DIGITS), DIGITS, planted={"image_size": 8})
     if not Path(data).is_dir():
         raise DataError(f"no such folder of images: {data}; or {DIGITS}")
     settings = SCALES["small"].settings(Search(FOLDER_PRESET)) or {}

@@ -32,7 +32,6 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         "batch-statistics": Candidate("BatchNorm by the batch in lambda steps", {"val_statistics": "batch"}),
         "calibrate": Candidate("validation logits divided by the best temperature", {"calibrate": True}),
         "val-500": Candidate("500 validation images in a lambda step", {"val_batch_size": 500}),
-        "val-averaged": Candidate("4 validation batches averaged in a lambda step", {"val_batches": 4}),
         "slow-betas": Candidate("hypergradients averaged over 100 lambda steps", {"lambda_betas": (0.99, 0.999)}),
         "trust-region": Candidate("lambda steps of at most 0.1 logits", {"trust_radius": 0.1}),
         "bounded": Candidate("logits between -3 and 3", {"logit_bound": 3.0}),
@@ -41,18 +40,10 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         "linearized": Candidate("separate, in the linearized network (3.3)", {"response": "linearized"}),
         "no-response-decay": Candidate("no weight decay on the response", {"response_weight_decay": 0.0}),
         "middle": Candidate("all hyperparameters start in the middle", _MIDDLE),
-        "middle-separate": Candidate(
-            "separate from the middle, calibrated", {**_MIDDLE, "response": "separate", "calibrate": True}
-        ),
-        "lookahead-0.05": Candidate("look-ahead from the paper's start", {"algorithm": "lookahead"}),
         "lookahead": Candidate("look-ahead from the middle", _LOOKAHEAD),
         "lookahead-calibrate": Candidate("look-ahead, calibrated", {**_LOOKAHEAD, "calibrate": True}),
         "lookahead-limit": Candidate(
             "look-ahead, calibrated, rewards within 1", {**_LOOKAHEAD, "calibrate": True, "reward_limit": 1.0}
-        ),
-        "lookahead-fast": Candidate(
-            "the same, lambda twice as fast",
-            {**_LOOKAHEAD, "calibrate": True, "reward_limit": 1.0, "lambda_learning_rate": 0.06},
         ),
         "lookahead-every": Candidate(
             "look-ahead, calibrated, within 1, after every step",

@@ -80,9 +80,10 @@ def work_until_the_end(connection: Connection, modules: Sequence[OwnModule], n_t
     with contextlib.suppress(EOFError, ConnectionError):
         for module in modules:
             _load(module)
-        data = _data(connection.recv(), connection)
+        reporter = _Reporter(connection)
+        data = _data(connection.recv(), connection, reporter)
         while True:
-            connection.send(_answer(connection.recv(), data, _Reporter(connection)))
+            connection.send(_answer(connection.recv(), data, reporter))
 
 
 def _load(module: OwnModule) -> None:
@@ -94,8 +95,9 @@ def _load(module: OwnModule) -> None:
     spec.loader.exec_module(sys.modules[module.name])
 
 
-def _data(work: Work, connection: Connection) -> EvaluationData:
+def _data(work: Work, connection: Connection, reporter: "_Reporter") -> EvaluationData:
     def ask() -> LabelledImages:
+        reporter.report()
         connection.send(TestWanted())
         images: LabelledImages = connection.recv()
         return images

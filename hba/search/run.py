@@ -64,6 +64,7 @@ def search(
     data: str | Path | SearchData | None = None,
     *,
     preset: str | None = None,
+    paper: bool = False,
     network: nn.Module | None = None,
     space: SearchSpace | str | None = None,
     out: str | Path | None = None,
@@ -74,7 +75,7 @@ def search(
     """Search an augmentation schedule in one training, by Algorithm 2 of the paper or the setting `algorithm`.
 
     data: a dataset's name, a folder of images, or images in memory; None is the preset's, or digits. settings: fields
-    of SearchConfig. network: a network of your own instead of the setting `model`. space: a search space, or the name
+    of SearchConfig. paper: search as in the paper, where the defaults differ from it. network: a network of your own instead of the setting `model`. space: a search space, or the name
     of one; operations of your own must be registered. out: a folder to keep the run in; resume goes on with the run
     there. Raises HbaError for what cannot work, DivergedError for a loss that is not finite; what was found until then
     is saved in `out`.
@@ -89,7 +90,7 @@ def search(
     if folder is not None and resume:
         config = folder.stored_config(resolved_data(settings))
     else:
-        config = SearchConfig.from_preset(settings, preset).resolved()
+        config = SearchConfig.from_preset(settings, preset, paper=paper).resolved()
         if folder is not None:
             folder.check_free()
     if not isinstance(data, SearchData):
