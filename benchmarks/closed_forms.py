@@ -5,7 +5,7 @@
 
 Ridge regression whose penalty comes about by augmentation: input noise of scale exp(lambda), or rows that act as weight
 decay exp(lambda); by linear regression and by a deep linear network. The tool's hypernetwork learns by the tool's own
-updates of the response. Results go to benchmarks/results/quality/closed_forms.json, where those of problems that were
+updates of the response. Results go to benchmarks/results/quality/closed-forms/closed_forms.json, where those of problems that were
 not run again stay, and the picture to docs/closed-forms.png; --draw only draws it, from what is kept.
 """
 
@@ -24,7 +24,7 @@ from hba.magnitude_table import as_markdown
 from hba.validation import words
 
 ROOT = Path(__file__).parent
-RESULTS = ROOT / "results" / "quality" / "closed_forms.json"
+RESULTS = ROOT / "results" / "quality" / "closed-forms" / "closed_forms.json"
 PICTURE = ROOT.parent / "docs" / "closed-forms.png"
 
 

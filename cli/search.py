@@ -49,7 +49,11 @@ def search(data: str | None, preset: str | None, out: Path | None, resume: bool,
         raise SettingsError("--resume needs --out, the folder of the run to go on with")
     if resume and (preset is not None or paper):
         raise SettingsError("--resume keeps the settings of the run; leave --preset and --paper away")
-    name = "" if out is not None else Path(SearchConfig.from_preset(given({"data": data, **options}), preset).data).name
+    name = (
+        ""
+        if out is not None
+        else Path(SearchConfig.from_preset(given({"data": data, **options}), preset, paper=paper).data).name
+    )
     with run_folder(out, name) as folder:
         with ProgressBar() as bar:
             observer = _Terminal(bar)

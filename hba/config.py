@@ -109,9 +109,9 @@ class _TrainingConfig(DataConfig):
 class SearchConfig(_TrainingConfig):
     """A policy search; symbols as in the paper's Algorithm 2."""
 
-    algorithm: Literal["hba", "lookahead", "fixed-noise", "hyper-population", "population"] = "hba"
-    """hba (the paper's method, its Algorithm 6), what it is derived from: fixed-noise (5), hyper-population (4),
-    population (3), or lookahead, which needs no hypernetwork. Some of the settings below are for some of them only."""
+    algorithm: Literal["lookahead", "hba", "fixed-noise", "hyper-population", "population"] = "lookahead"
+    """lookahead, which needs no hypernetwork, hba (the paper's method, its Algorithm 6), or what that is derived from:
+    fixed-noise (5), hyper-population (4), population (3). Some of the settings below are for some of them only."""
     population_size: Annotated[int, Field(ge=2)] | None = None
     """Members of a population, each on its part of a batch; the batch size, as in the paper. For (3) and (4)."""
     weight_sigma: NotNegative = 0.001
@@ -137,7 +137,7 @@ class SearchConfig(_TrainingConfig):
     so, and the response learnt in the linearized network (linearized). For (5) and (6)."""
     response_weight_decay: NotNegative | None = None
     """Weight decay of the response in the hyper-layers; as weight_decay. For (4) to (6)."""
-    initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Where in its range every hyperparameter starts."""
     warm_up_epochs: Annotated[int, Field(ge=0)] = 0
     """Epochs before the first lambda step. For (5), (6) and lookahead."""
@@ -163,10 +163,10 @@ class SearchConfig(_TrainingConfig):
     """Standard deviation of the noise on lambda, in logits."""
     sigma_end: NotNegative | None = None
     """The same at the end of the search, reached linearly; as sigma. For (5), (6) and lookahead."""
-    calibrate: bool = False
+    calibrate: bool = True
     """Divide the validation logits of a lambda step by the temperature that suits them best. For (5), (6) and
     lookahead."""
-    reward_limit: Positive | None = None
+    reward_limit: Positive | None = 1.0
     """Largest absolute reward of an image, in standard deviations of its batch; no limit. For lookahead."""
     probes: Annotated[int, Field(ge=0)] = 10
     """Times during the search when it tries out whether its last moves lowered the validation loss, by two short
@@ -187,10 +187,11 @@ class SearchConfig(_TrainingConfig):
         settings = resolved_data(settings)
         data = settings.get("data") or (find_preset(preset)["data"] if preset else "digits")
         preset = preset or (DEFAULT_PRESETS.get(data) if isinstance(data, str) else None)
-        _check_idle(settings)
         values = _values_of(preset, SEARCH_PRESETS, data) if preset else {}
-        as_in_paper = _paper_settings(settings.get("algorithm", "hba")) if paper else {}
-        return cls.make({**values, **as_in_paper, "data": data, **settings})
+        as_in_paper = _paper_settings(settings.get("algorithm")) if paper else {}
+        config = cls.make({**values, **as_in_paper, "data": data, **settings})
+        config.check_idle(settings)
+        return config
 
     @pydantic.model_validator(mode="after")
     def _check_space(self) -> Self:
@@ -205,6 +206,12 @@ class SearchConfig(_TrainingConfig):
                 f"got batch_size {self.batch_size} for population_size {self.population_size}"
             )
         return self
+
+    def check_idle(self, given: Mapping[str, Any]) -> None:
+        """SettingsError for a setting given, other than its default, that the algorithm does not read."""
+        for name in IDLE_SETTINGS[self.algorithm]:
+            if name in given and getattr(self, name) != type(self).model_fields[name].default:
+                raise SettingsError(f"{name} has no effect on the algorithm {self.algorithm}; leave it away")
 
     def search_space(self) -> SearchSpace:
         """The space that these settings name."""
@@ -279,17 +286,9 @@ IDLE_SETTINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def _paper_settings(algorithm: Any) -> dict[str, Any]:
-    """Those that the algorithm reads."""
-    idle = IDLE_SETTINGS.get(algorithm, ()) if isinstance(algorithm, str) else ()
+    """Those that the algorithm reads; None is the paper's."""
+    idle = IDLE_SETTINGS.get(algorithm or PAPER_SETTINGS["algorithm"], ())
     return {name: value for name, value in PAPER_SETTINGS.items() if name not in idle}
-
-
-def _check_idle(given: Mapping[str, Any]) -> None:
-    """SettingsError for a setting other than its default that the algorithm does not read."""
-    algorithm = given.get("algorithm", SearchConfig.model_fields["algorithm"].default)
-    for name in IDLE_SETTINGS.get(algorithm, ()) if isinstance(algorithm, str) else ():
-        if name in given and given[name] != SearchConfig.model_fields[name].default:
-            raise SettingsError(f"{name} has no effect on the algorithm {algorithm}; leave it away")
 
 
 def _values_of(preset: str, presets: Mapping[str, Mapping[str, Any]], data: Any) -> dict[str, Any]:

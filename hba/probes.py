@@ -10,6 +10,9 @@ from hba.intervals import interval_of_mean
 PROBE_COLUMNS = ("epoch", "predicted_change", "realized_change", "signal_to_noise", "saturated_percent")
 """Of one probe: validation losses in nats, as hba.search.evidence has them."""
 
+LARGEST = 1e30
+"""Of a number in a file: what is larger, or is none, was not written by a search."""
+
 Probe = Mapping[str, float | None]
 
 
@@ -22,11 +25,11 @@ def probes_of(metrics: Sequence[Probe]) -> list[dict[str, float | None]]:
 def probes_in(provenance: Mapping[str, Any]) -> list[dict[str, float | None]]:
     """The probes in a schedule's provenance, which may come from elsewhere; empty where there are none."""
     probes = provenance.get("probes")
-    if not isinstance(probes, list):
-        return []
-    return [
-        probe for probe in probes if isinstance(probe, dict) and all(map(_is_number, map(probe.get, PROBE_COLUMNS)))
-    ]
+    return [probe for probe in probes if _is_probe(probe)] if isinstance(probes, list) else []
+
+
+def _is_probe(probe: Any) -> bool:
+    return isinstance(probe, dict) and all(name in probe and _is_number(probe[name]) for name in PROBE_COLUMNS)
 
 
 def moved_by(probes: Sequence[Probe]) -> str:
@@ -38,10 +41,11 @@ def moved_by(probes: Sequence[Probe]) -> str:
     if len(realized) < 2:
         return "Whether lambda moved by signal or by drift is not known: that takes two probes or more."
     mean, (low, high) = statistics.fmean(realized), interval_of_mean(realized)
-    predicted = statistics.fmean(change for probe in probes if (change := probe["predicted_change"]) is not None)
+    predicted = [change for probe in probes if (change := probe["predicted_change"]) is not None]
+    promise = f", predicted {statistics.fmean(predicted):+.4f}" if predicted else ""
     facts = (
         f"its moves changed the validation loss of {len(realized)} short trainings by {mean:+.4f} on average "
-        f"(95 % interval {low:+.4f} to {high:+.4f}, predicted {predicted:+.4f})"
+        f"(95 % interval {low:+.4f} to {high:+.4f}{promise})"
     )
     if high < 0:
         return f"Lambda moved by signal: {facts}."
@@ -55,4 +59,4 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _is_number(value: Any) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST)

@@ -1,5 +1,6 @@
 """Settings: what is refused, how, and what overrides what."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,12 @@ import pytest
 import torch
 from own_operations import GAMMA
 
-from hba.config import EvaluationConfig, SearchConfig, find_device
+from hba.config import IDLE_SETTINGS, EvaluationConfig, SearchConfig, find_device
 from hba.data.baseline import Baseline
 from hba.data.config import DataConfig
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, register_operation
-from hba.presets import SEARCH_PRESETS
+from hba.presets import PAPER_SETTINGS, SEARCH_PRESETS
 from hba.search.folder import RunFolder
 from hba.space import SearchSpace
 from hba.spaces import SPACES
@@ -48,6 +49,19 @@ WRONG_SEARCH: dict[str, list[Any]] = {
     "operations": ["", " , ", 5],
     "interpolation": ["bicubic", "Nearest", "", None],
     "fill": ["0.1,0.2", "1.5", "-0.1", "nan", "", 0.5],
+    "algorithm": ["HBA", "", None],
+    "response": ["affin", "", None],
+    "response_weight_decay": [-0.1, float("nan")],
+    "initial_fraction": [0, 1, -0.1, float("nan")],
+    "warm_up_epochs": [-1, 0.5],
+    "trust_radius": [0, -1, float("inf")],
+    "logit_bound": [0, -1, float("inf")],
+    "val_batch_size": [0, "all"],
+    "val_batches": [0, 1.5],
+    "val_statistics": ["Batch", None],
+    "sigma_end": [-0.1, float("inf")],
+    "reward_limit": [0, -2],
+    "probes": [-1, 0.5, None],
     "epoch": [200],
     "lambda-learning-rate": [0.1],
 }
@@ -316,3 +330,132 @@ def test_inherited_sizes_in_pixels_go_with_the_images(side: int, crop_padding: i
     config = EvaluationConfig.like_search(searched, {"image_size": side})
     assert config.baseline() == Baseline(flip=True, crop_padding=crop_padding, cutout_size=cutout_size)
     assert EvaluationConfig.like_search(searched, {"image_size": side, "cutout_size": 3}).cutout_size == 3
+
+
+@pytest.mark.parametrize("betas", ["0.9", "0.9,1", "0.9,0.99,0.999", "-0.1,0.9", (0.9, float("nan")), None, 0.9])
+def test_the_betas_of_lambda_are_two_numbers_below_one(betas: Any) -> None:
+    with pytest.raises(SettingsError, match=r"^lambda_betas"):
+        SearchConfig.make({"lambda_betas": betas})
+
+
+@pytest.mark.parametrize("betas", ["0.5,0.99", " 0.5 , 0.99", [0.5, 0.99], (0.5, 0.99)])
+def test_the_betas_of_lambda_come_back_from_config_json(betas: Any) -> None:
+    config = SearchConfig.make({"lambda_betas": betas})
+    assert config.lambda_betas == (0.5, 0.99)
+    assert SearchConfig.model_validate_json(config.model_dump_json()) == config
+
+
+OTHER_THAN_THE_PAPER: dict[str, Any] = {
+    "algorithm": "lookahead",
+    "response": "linearized",
+    "response_weight_decay": 0.1,
+    "initial_fraction": 0.4,
+    "warm_up_epochs": 3,
+    "lambda_betas": (0.5, 0.9),
+    "trust_radius": 0.2,
+    "logit_bound": 5.0,
+    "train_steps": 7,
+    "val_steps": 4,
+    "val_batch_size": 30,
+    "val_batches": 6,
+    "val_statistics": "batch",
+    "sigma": 0.3,
+    "sigma_end": 0.1,
+    "calibrate": True,
+    "reward_limit": 2.5,
+}
+
+
+@pytest.fixture
+def _other_defaults(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name, value in OTHER_THAN_THE_PAPER.items():
+        monkeypatch.setattr(SearchConfig.model_fields[name], "default", value)
+    SearchConfig.model_rebuild(force=True)
+    yield
+    monkeypatch.undo()
+    SearchConfig.model_rebuild(force=True)
+
+
+def assert_as_in_the_paper(config: SearchConfig, *but: str) -> None:
+    """Section 4 and Appendix A; options that came after it are off."""
+    paper = {
+        **{"initial_fraction": 0.05, "lambda_betas": (0.9, 0.999), "train_steps": 2, "val_steps": 1, "sigma": 1.0},
+        **{"algorithm": "hba", "response": "affine", "val_statistics": "running", "calibrate": False},
+        **{"warm_up_epochs": 0, "val_batches": 1, "val_batch_size": None, "sigma_end": None, "reward_limit": None},
+        **{"response_weight_decay": None, "trust_radius": None, "logit_bound": None},
+    }
+    found = config.model_dump()
+    for name in paper.keys() - set(but):
+        assert found[name] == paper[name], name
+
+
+@pytest.mark.usefixtures("_other_defaults")
+@pytest.mark.parametrize("preset", [None, *SEARCH_PRESETS])
+def test_a_search_as_in_the_paper_is_one_whatever_the_defaults_are(preset: str | None) -> None:
+    config = SearchConfig.from_preset({}, preset, paper=True)
+    assert_as_in_the_paper(config, *IDLE_SETTINGS["hba"])
+    for name, value in SEARCH_PRESETS[preset or "digits"].items():
+        assert getattr(config, name) == value
+    assert SearchConfig.from_preset({}, preset).trust_radius == 0.2
+
+
+@pytest.mark.parametrize("preset", [None, *SEARCH_PRESETS])
+def test_given_settings_override_the_papers(preset: str | None) -> None:
+    given = {"sigma": 0.25, "train_steps": 9, "val_statistics": "batch", "lambda_learning_rate": 0.5}
+    config = SearchConfig.from_preset(given, preset, paper=True)
+    assert {name: getattr(config, name) for name in given} == given
+    assert_as_in_the_paper(config, *given)
+
+
+@pytest.mark.parametrize("algorithm", IDLE_SETTINGS)
+def test_every_algorithm_can_be_run_as_in_the_paper(algorithm: str) -> None:
+    config = SearchConfig.from_preset({"algorithm": algorithm}, paper=True)
+    assert config.algorithm == algorithm
+    assert_as_in_the_paper(config, "algorithm")
+
+
+@pytest.mark.usefixtures("_other_defaults")
+@pytest.mark.parametrize("algorithm", IDLE_SETTINGS)
+def test_as_in_the_paper_nothing_is_set_that_the_algorithm_does_not_read(algorithm: str) -> None:
+    config = SearchConfig.from_preset({"algorithm": algorithm}, paper=True)
+    assert_as_in_the_paper(config, "algorithm", *IDLE_SETTINGS[algorithm])
+    for name in OTHER_THAN_THE_PAPER.keys() & IDLE_SETTINGS[algorithm]:
+        assert getattr(config, name) == OTHER_THAN_THE_PAPER[name]
+
+
+def test_the_papers_settings_are_settings() -> None:
+    assert set(PAPER_SETTINGS) == set(OTHER_THAN_THE_PAPER)
+    # Those that its tables have per dataset are in the presets.
+    assert not PAPER_SETTINGS.keys() & SEARCH_PRESETS["digits"].keys()
+
+
+SET: dict[str, Any] = {
+    **{"population_size": 4, "weight_sigma": 0.5, "batched_members": False, "sharing": "bn", "response": "separate"},
+    **{"response_weight_decay": 0.1, "lambda_learning_rate": 0.5, "lambda_betas": (0.1, 0.2), "trust_radius": 0.3},
+    **{"logit_bound": 4.0, "warm_up_epochs": 2, "val_steps": 3, "val_batch_size": 20, "val_batches": 2},
+    **{"val_statistics": "batch", "sigma_end": 0.1, "calibrate": True, "probes": 3, "reward_limit": 2.0},
+}
+"""Every setting that is for some algorithms only, at a value that is not its default."""
+
+
+@pytest.mark.parametrize("name", SET)
+@pytest.mark.parametrize("algorithm", IDLE_SETTINGS)
+def test_a_setting_is_refused_where_the_algorithm_does_not_read_it(algorithm: str, name: str) -> None:
+    given = {"algorithm": algorithm, "data": "digits", "batch_size": 100, name: SET[name]}
+    if name in IDLE_SETTINGS[algorithm]:
+        with pytest.raises(SettingsError, match=f"^{name} has no effect on the algorithm {algorithm}; leave it away$"):
+            SearchConfig.from_preset(given)
+    else:
+        assert getattr(SearchConfig.from_preset(given), name) == SET[name]
+
+
+def test_every_setting_that_some_algorithm_does_not_read_is_known() -> None:
+    assert set(SET) == {name for idle in IDLE_SETTINGS.values() for name in idle}
+    for algorithm in ("hba", "fixed-noise"):
+        assert set(IDLE_SETTINGS[algorithm]) == {"population_size", "weight_sigma", "batched_members", "reward_limit"}
+
+
+@pytest.mark.parametrize("algorithm", IDLE_SETTINGS)
+def test_a_setting_at_its_default_is_never_refused(algorithm: str) -> None:
+    defaults = {name: SearchConfig.model_fields[name].default for name in SET}
+    assert SearchConfig.from_preset({"algorithm": algorithm, **defaults}).algorithm == algorithm

@@ -90,7 +90,7 @@ class Bench:
         return self.scale.ablation_sizes if run.ablation else None
 
     def search_config(self, run: Search, seed: int) -> SearchConfig:
-        return SearchConfig.from_preset({**self._settings(run), "seed": seed}, run.preset).resolved()
+        return SearchConfig.from_preset({**self._settings(run), "seed": seed}, run.preset, paper=True).resolved()
 
     def training_config(self, run: Training) -> EvaluationConfig:
         return EvaluationConfig.like_search({}, self._settings(run), run.preset)

@@ -77,7 +77,9 @@ class Moves:
 
 
 def is_probe_epoch(epoch: int, epochs: int, probes: int) -> bool:
-    """Whether a probe follows epoch, counted from 1; there are `probes` of them, evenly spread, the last at the end."""
+    """Whether a probe follows epoch, counted from 1: `probes` of them, or one an epoch, evenly spread, the last at the
+    end.
+    """
     return epoch * probes // epochs > (epoch - 1) * probes // epochs
 
 

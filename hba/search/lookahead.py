@@ -8,18 +8,22 @@ v           direction                       gradient of the validation loss with
 r_i         rewards                         derivative of the training loss of image i along v, shape (B,)
 
 A step of SGD on image i moves w by -alpha times the gradient of its loss l_i, and so changes the validation loss by
--alpha r_i to first order (T1 - T2 of DARTS-like unrolling for one image). r is a reward for what the policy drew for
-this image: the score function of the draw (Williams 1992) times r, averaged over the batch, is the gradient of the
-expected reward with respect to lambda. The operations are never differentiated.
+-alpha r_i to first order. r is a reward for what the policy drew for this image: the score function of the draw
+(Williams 1992) times r, averaged over the batch, is the gradient of the expected reward with respect to lambda. The
+operations are never differentiated. The reward is the one of Differentiable Data Selection (Wang et al. 2020), where
+it weighs training images.
 """
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, jvp
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import SGD
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -113,10 +117,10 @@ def update_weights(state: LookaheadState, trial: Trial) -> None:
 def update_lambda(problem: Problem, state: LookaheadState, trial: Trial) -> None:
     """One Adam step on lambda, by the rewards of the batch standardised."""
     state.network.eval()
-    parameters = dict(state.network.named_parameters())
+    parameters = {name: parameter for name, parameter in state.network.named_parameters() if parameter.requires_grad}
     with validation_statistics(state.network, problem.config.val_statistics):
         loss = validation_loss(problem, state, state.network)
-    direction = torch.autograd.grad(loss, list(parameters.values()))
+    direction = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
     rewards = rewards_of(state.network, trial, dict(zip(parameters, direction, strict=True)))
     scale = rewards.std().clamp(min=torch.finfo(rewards.dtype).tiny)
     standardized = (rewards - rewards.mean()) / scale
@@ -130,15 +134,30 @@ def update_lambda(problem: Problem, state: LookaheadState, trial: Trial) -> None
 
 
 def rewards_of(network: nn.Module, trial: Trial, direction: dict[str, Tensor]) -> Tensor:
-    """r (B,): the derivative of each image's loss along the direction, by one forward pass in forward mode."""
+    """r (B,): the derivative of each image's loss along the direction, by one forward pass in forward mode.
+
+    direction: by name, of the parameters that are trained.
+    """
 
     def losses(parameters: dict[str, Tensor]) -> Tensor:
         return F.cross_entropy(functional_call(network, parameters, trial.images), trial.labels, reduction="none")
 
-    parameters = {name: parameter.detach() for name, parameter in network.named_parameters()}
-    with torch.no_grad():
+    parameters = {name: network.get_parameter(name).detach() for name in direction}
+    with torch.no_grad(), differentiable_attention():
         rewards: Tensor = jvp(losses, (parameters,), (direction,))[1]
     return rewards
+
+
+@contextmanager
+def differentiable_attention() -> Iterator[None]:
+    """PyTorch's fast kernels of attention have no forward mode; this one has."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 def expected_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:

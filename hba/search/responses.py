@@ -81,7 +81,9 @@ def _learn_current(
 
 def _learn_response(hypernetwork: HyperNetwork, loss: Tensor) -> None:
     parameters = hypernetwork.response_parameters()
-    for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+    # A layer that this pass did not come by has no gradient.
+    gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+    for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
 
 

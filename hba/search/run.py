@@ -72,19 +72,20 @@ def search(
     observer: SearchObserver | None = None,
     **settings: Any,
 ) -> SearchResult:
-    """Search an augmentation schedule in one training, by Algorithm 2 of the paper or the setting `algorithm`.
+    """Search an augmentation schedule in one training, by the setting `algorithm`.
 
     data: a dataset's name, a folder of images, or images in memory; None is the preset's, or digits. settings: fields
-    of SearchConfig. paper: search as in the paper, where the defaults differ from it. network: a network of your own instead of the setting `model`. space: a search space, or the name
-    of one; operations of your own must be registered. out: a folder to keep the run in; resume goes on with the run
-    there. Raises HbaError for what cannot work, DivergedError for a loss that is not finite; what was found until then
-    is saved in `out`.
+    of SearchConfig. paper: search as in the paper, where the defaults differ from it. network: a network of your own
+    instead of the setting `model`. space: a search space, or the name of one; operations of your own must be
+    registered. out: a folder to keep the run in; resume goes on with the run there, with its settings. Raises HbaError
+    for what cannot work, DivergedError for a loss that is not finite; what was found until then is saved in
+    `out`.
     """
     observer = observer or SearchObserver()
     folder = RunFolder(Path(out)) if out is not None else None
     own_space = space if isinstance(space, SearchSpace) else None
     if data is not None:
-        settings |= _settings_in_memory(data, settings, preset)
+        settings |= _settings_in_memory(data, settings, preset, paper)
     if space is not None:
         settings |= _settings_of_space(space, settings)
     if folder is not None and resume:
@@ -111,7 +112,7 @@ def search(
 
 
 def _settings_in_memory(
-    data: str | Path | SearchData, settings: Mapping[str, Any], preset: str | None
+    data: str | Path | SearchData, settings: Mapping[str, Any], preset: str | None, paper: bool
 ) -> dict[str, Any]:
     """What the data decide; images in memory leave nothing to choose about files and splits."""
     if not isinstance(data, SearchData):
@@ -119,7 +120,7 @@ def _settings_in_memory(
     idle = [name for name in settings if name in DataConfig.model_fields]
     if idle:
         raise SettingsError(f"{idle[0]} has no effect on images in memory; leave it away")
-    baseline = SearchConfig.from_preset({**settings, "data": data.name}, preset).baseline()
+    baseline = SearchConfig.from_preset({**settings, "data": data.name}, preset, paper=paper).baseline()
     return {"data": data.name, "image_size": network_input_size(data.train, baseline)}
 
 

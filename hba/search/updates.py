@@ -7,6 +7,7 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from hba.device_constants import device_constant
 from hba.search.gradient_state import GradientState, HyperGradientState
@@ -92,13 +93,15 @@ def move_lambda(problem: Problem, state: GradientState, gradient: Tensor) -> Non
 @contextmanager
 def validation_statistics(network: nn.Module, statistics: str) -> Iterator[None]:
     """For a network in eval mode: with `batch`, BatchNorm normalizes by the batch; its own statistics stay."""
-    layers = [layer for layer in network.modules() if isinstance(layer, nn.BatchNorm2d)]
-    if statistics == "batch":
-        for layer in layers:
-            # Without tracking, PyTorch neither reads nor writes the running statistics.
-            layer.training, layer.track_running_stats = True, False
-    yield
-    if statistics == "batch":
+    layers = [layer for layer in network.modules() if isinstance(layer, _BatchNorm) and layer.track_running_stats]
+    if statistics == "running":
+        layers = []
+    for layer in layers:
+        # Without tracking, PyTorch neither reads nor writes the running statistics.
+        layer.training, layer.track_running_stats = True, False
+    try:
+        yield
+    finally:
         for layer in layers:
             layer.training, layer.track_running_stats = False, True
 

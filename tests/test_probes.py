@@ -1,0 +1,88 @@
+"""What is said of probes, for planted numbers and for what comes from elsewhere."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hba.probes import PROBE_COLUMNS, moved_by, probes_in, probes_of
+
+NOT_KNOWN = "Whether lambda moved by signal or by drift is not known: that takes two probes or more."
+
+
+def probes(*realized: float | None, predicted: float | None = -0.5) -> list[dict[str, float | None]]:
+    return [
+        {
+            "epoch": number,
+            "predicted_change": predicted,
+            "realized_change": change,
+            "signal_to_noise": 0.1,
+            "saturated_percent": 0.0,
+        }
+        for number, change in enumerate(realized, start=1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("realized", "beginning"),
+    [
+        ((-0.2, -0.25, -0.15, -0.22), "Lambda moved by signal: "),
+        ((0.2, 0.25, 0.15, 0.22), "Lambda moved the wrong way: "),
+        ((-0.2, 0.25, -0.15, 0.12), "Lambda may have moved by drift alone: "),
+        # The mean is well below zero, but two numbers say little.
+        ((-0.1, -0.3), "Lambda may have moved by drift alone: "),
+        ((0.0, 0.0), "Lambda may have moved by drift alone: "),
+    ],
+)
+def test_the_interval_of_the_realized_changes_decides(realized: tuple[float, ...], beginning: str) -> None:
+    expected = stats.ttest_1samp(realized, 0.0).confidence_interval(0.95) if any(realized) else (0.0, 0.0)
+    assert moved_by(probes(*realized)) == (
+        f"{beginning}its moves changed the validation loss of {len(realized)} short trainings by "
+        f"{np.mean(realized):+.4f} on average (95 % interval {expected[0]:+.4f} to {expected[1]:+.4f}, "
+        "predicted -0.5000)."
+    )
+
+
+@pytest.mark.parametrize("realized", [(), (-0.5,), (-0.5, None), (None, None, None)])
+def test_fewer_than_two_probes_say_nothing(realized: tuple[float | None, ...]) -> None:
+    assert moved_by(probes(*realized)) == NOT_KNOWN
+
+
+def test_a_probe_without_a_realized_change_does_not_count() -> None:
+    with_it, without = moved_by(probes(-0.2, None, -0.21, -0.22)), moved_by(probes(-0.2, -0.21, -0.22))
+    assert with_it == without
+    assert "3 short trainings" in without
+
+
+def test_probes_are_kept_with_six_digits_and_without_what_json_has_no_word_for() -> None:
+    row = {"epoch": 4, "train_loss": 1.0, "seconds": 2.0, **dict.fromkeys(PROBE_COLUMNS[1:])}
+    probed = {
+        **row,
+        "predicted_change": -0.123456789,
+        "realized_change": 1234567.89,
+        "signal_to_noise": float("nan"),
+        "saturated_percent": float("inf"),
+    }
+    assert probes_of([row, probed]) == [
+        {
+            "epoch": 4,
+            "predicted_change": -0.123457,
+            "realized_change": 1234570.0,
+            "signal_to_noise": None,
+            "saturated_percent": None,
+        }
+    ]
+
+
+@pytest.mark.parametrize("found", [None, 3, "probes", {}, {"epoch": 1}, True])
+def test_what_is_no_list_of_probes_is_none(found: Any) -> None:
+    assert probes_in({"probes": found}) == []
+    assert probes_in({}) == []
+
+
+@pytest.mark.parametrize("damaged", [None, 3, [], "x", {"epoch": "one"}, {"realized_change": True}, {"epoch": [1]}])
+def test_of_a_damaged_list_the_sound_probes_are_left(damaged: Any) -> None:
+    sound = probes(-0.2, -0.3)
+    broken = {**sound[0], **damaged} if isinstance(damaged, dict) else damaged
+    assert probes_in({"probes": [sound[0], broken, sound[1]]}) == sound
