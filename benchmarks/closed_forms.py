@@ -5,8 +5,8 @@
 
 Ridge regression whose penalty comes about by augmentation: input noise of scale exp(lambda), or rows that act as weight
 decay exp(lambda); by linear regression and by a deep linear network. The tool's hypernetwork learns by the tool's own
-updates of the response. Results go to benchmarks/results/quality/closed-forms/closed_forms.json, where those of problems that were
-not run again stay, and the picture to docs/closed-forms.png; --draw only draws it, from what is kept.
+updates of the response. Results go to benchmarks/results/quality/closed-forms, where those of problems that were not
+run again stay, and the picture to docs/closed-forms.png; --draw only draws it, from what is kept.
 """
 
 import json

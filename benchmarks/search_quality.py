@@ -1,14 +1,17 @@
-"""Candidates for the settings of a search, compared on validation images; the test split is never opened.
+"""Candidates for the settings of a search, compared on validation images, and the verdict on the default one.
 
     python benchmarks/search_quality.py candidates [--data DIR] [--candidates paper,calibrate] [--seeds 5] [--jobs 2]
     python benchmarks/search_quality.py retrain [--data DIR] ...
+    python benchmarks/search_quality.py verdict [--data DIR] ...
     python benchmarks/search_quality.py page
 
 `candidates` searches with each and keeps the search network's final validation error. `retrain` trains a fresh
 network on the search's training images with each schedule that was found (searching it first where that is missing),
-with none and with a random policy, and keeps its error on the validation images. Runs of the same seed have the same
-weights and batches. Each run's results are kept as soon as it ended, in benchmarks/results/quality, and what is kept is
-not run again. `page` writes docs/search-quality.md from all that is kept, planted problems (benchmarks/planted.py) too.
+with none and with a random policy, and keeps its error on the validation images. Only `verdict` opens the test split:
+it trains with what the default search found, with what the paper's found, and with all that `hba evaluate --against`
+knows by name. Runs of the same seed have the same weights and batches. Each run's results are kept as soon as it ended,
+in benchmarks/results/quality, and what is kept is not run again. `page` writes docs/search-quality.md from all that is
+kept, planted problems (benchmarks/planted.py) and closed forms (benchmarks/closed_forms.py) too.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,14 +21,16 @@ from typing import Any, TypeVar
 
 import click
 from quality.beds import DIGITS, Bed, find_bed
-from quality.candidates import CANDIDATES, PAPER
-from quality.error_tables import ERROR_HEADINGS, error_rows
+from quality.candidates import CANDIDATES, DEFAULT, PAPER
+from quality.error_tables import ERROR_HEADINGS, VERDICT_HEADINGS, error_rows, verdict_differences, verdict_rows
 from quality.page import write_page
 from quality.suite import AnyTask, Suite, carry_out
+from quality.verdict_runs import ROWS, VerdictTask, train_for_verdict
 from quality.whole_search import RIVALS, SearchTask, TrainingTask, search_whole, train_whole
 
 from hba.config import SearchConfig
 from hba.errors import HbaError
+from hba.evaluation.verdict import verdict
 from hba.magnitude_table import as_markdown
 from hba.validation import words
 
@@ -35,10 +40,12 @@ DOCS = ROOT.parent / "docs"
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
+ALL = ",".join(CANDIDATES)
+
 _OPTIONS = (
     click.option("--data", default=DIGITS, show_default=True, help="digits, or a folder of images like CIFAR-10."),
     click.option("--label", help="What records call the folder. [default: its name]"),
-    click.option("--candidates", "names", default=",".join(CANDIDATES), help="Names, by commas. [default: all]"),
+    click.option("--candidates", "names", default=ALL, help="Names, by commas. [default: all]"),
     click.option("--seeds", type=click.IntRange(1), default=5, show_default=True, help="Runs of each, seeds from 0."),
     click.option("--epochs", type=click.IntRange(1), help="Of a search. [default: by data]"),
     click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="At a time, a thread each."),
@@ -100,6 +107,31 @@ def retrain(
         ]
         folder = results / bed.place.label / "trainings"
         _do(Suite(bed.place.label, further["device"], folder, tuple(tasks), train_whole), jobs, estimate)
+    except HbaError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@main.command(name="verdict")
+@_with_options
+def verdict_command(
+    data: str, label: str | None, names: str, work: Path, results: Path, jobs: int, estimate: bool, **further: Any
+) -> None:
+    """Train with what the default search found and with all it must beat, and measure the test split."""
+    try:
+        bed = find_bed(data, label)
+        own_work, own_results, device = work / bed.place.label, results / bed.place.label, further["device"]
+        found = [SearchTask(name, config, own_work) for name, config in configs(bed, [DEFAULT, PAPER], **further)]
+        carry_out(Suite(bed.place.label, device, own_results / "searches", tuple(found), search_whole), jobs, estimate)
+        tasks = [
+            VerdictTask(row, default.config, paper.config, own_work)
+            for default, paper in zip(found[::2], found[1::2], strict=True)
+            for row in (ROWS if names == ALL else words(names))
+        ]
+        suite = Suite(bed.place.label, device, own_results / "verdict", tuple(tasks), train_for_verdict)
+        carry_out(suite, jobs, only_estimate=estimate)
+        if not estimate:
+            click.echo(as_markdown(VERDICT_HEADINGS, verdict_rows(suite.kept())))
+            click.echo(verdict(verdict_differences(suite.kept())))
     except HbaError as error:
         raise click.ClickException(str(error)) from None
 

@@ -11,7 +11,6 @@ from reproduction.scales import SCALES
 
 from hba.config import SearchConfig
 from hba.errors import DataError
-from hba.presets import PAPER_SETTINGS
 from quality.candidates import find_candidate
 
 DIGITS = "digits"
@@ -31,10 +30,10 @@ class Bed:
     planted: Mapping[str, Any] = field(default_factory=dict)
 
     def config(self, candidate: str, seed: int, **further: Any) -> SearchConfig:
-        """Settings of a candidate's search. further: go before the bed's, and the candidate's before all."""
-        alike = {**PAPER_SETTINGS, "probes": 0, **self.settings}
-        settings = {**alike, **further, **find_candidate(candidate).settings, "seed": seed}
-        return SearchConfig.from_preset({**settings, "data": self.place.data}, self.preset).resolved()
+        """Settings of a candidate's search, the paper's but for the bed's, further ones and its own, in this order."""
+        alike = {"probes": 0, **self.settings, **further}
+        settings = {**alike, **find_candidate(candidate).settings, "seed": seed, "data": self.place.data}
+        return SearchConfig.from_preset(settings, self.preset, paper=True).resolved()
 
 
 def find_bed(data: str, label: str | None = None) -> Bed:

@@ -53,6 +53,10 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
 )
 
 
+DEFAULT = "lookahead-limit"
+"""What `hba search` does without settings."""
+
+
 def find_candidate(name: str) -> Candidate:
     """The candidate of that exact name; SettingsError with the known names otherwise."""
     if name not in CANDIDATES:

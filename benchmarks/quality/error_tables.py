@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from hba.evaluation.paired import PairedDifference
-from quality.candidates import PAPER
+from quality.candidates import DEFAULT, PAPER
 from quality.planted_tables import Records
+from quality.verdict_runs import TEST_ERROR
 
 ERROR = "val_error_percent"
+VERDICT_HEADINGS = ("trained with", "runs", "test error (%)", f"{DEFAULT} minus this")
 ERROR_HEADINGS = ("candidate", "runs", "validation error (%)", f"minus {PAPER}", "validation loss", "seconds")
 
 
@@ -27,6 +29,32 @@ def error_rows(records: Records) -> list[list[str]]:
         cells = [_spread_text(list(errors[name].values())), _difference_text(difference), _spread_text(losses, 3)]
         rows.append([name, str(len(runs)), *cells, f"{statistics.mean(seconds):.0f}"])
     return rows
+
+
+def verdict_rows(records: Records) -> list[list[str]]:
+    """One row for each augmentation: test error, mean ± standard deviation over seeds, and the mean difference of the
+    default search's to it with the same seed, with its 95 % t-interval.
+    """
+    errors = _test_errors(records)
+    differences = verdict_differences(records)
+    return [
+        [name, str(len(runs)), _spread_text(list(runs.values())), _difference_text(differences.get(name))]
+        for name, runs in errors.items()
+    ]
+
+
+def verdict_differences(records: Records) -> dict[str, PairedDifference | None]:
+    """By name of each other row: the test error with the default search's schedule minus the row's."""
+    errors = _test_errors(records)
+    own = errors.pop(DEFAULT, {})
+    return {name: PairedDifference.of(own, minus=runs) for name, runs in errors.items()}
+
+
+def _test_errors(records: Records) -> dict[str, dict[int, float]]:
+    errors: dict[str, dict[int, float]] = {}
+    for name, kept in records:
+        errors.setdefault(name, {})[kept.run["seed"]] = kept.results[TEST_ERROR]
+    return errors
 
 
 def _difference_text(difference: PairedDifference | None) -> str:

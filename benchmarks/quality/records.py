@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from hba.config import SearchConfig
+from hba.config import IDLE_SETTINGS, SearchConfig
 from hba.files import write_text
 from hba.provenance import environment
 
@@ -98,8 +98,10 @@ def settings_of(config: SearchConfig) -> dict[str, Any]:
 
 
 def same_settings(kept: Fields, wanted: Fields) -> bool:
-    """Whether they say the same; a setting that came later than the record had its default."""
-    return {**settings_of(SearchConfig()), **kept} == dict(wanted)
+    """Whether they say the same to the algorithm; a setting that came later than the record had the paper's value."""
+    known = {**settings_of(SearchConfig.from_preset({}, paper=True)), **kept}
+    idle = IDLE_SETTINGS[wanted["algorithm"]]
+    return all(known.get(name) == value for name, value in wanted.items() if name not in idle)
 
 
 def made_by(device: torch.device) -> dict[str, Any]:

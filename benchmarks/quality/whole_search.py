@@ -98,11 +98,11 @@ class TrainingTask:
 
 def search_whole(task: SearchTask) -> Results:
     """The search network's validation error and loss after the last epoch, and the search's seconds."""
-    last = _searched(task).metrics[-1]
+    last = searched(task).metrics[-1]
     return {name: last[name] for name in ("val_error_percent", "val_loss", "seconds")}
 
 
-def _searched(task: SearchTask) -> hba.SearchResult:
+def searched(task: SearchTask) -> hba.SearchResult:
     """Searches, or goes on with a search that was interrupted; one that had ended only gives its result again."""
     began = (task.folder / "checkpoint.pt").exists()
     data = IMAGES.of_search(task.config, None)
@@ -133,7 +133,7 @@ def train_whole(task: TrainingTask) -> Results:
 
 def _augmentation_of(task: TrainingTask) -> Augmentation:
     if task.search is not None:
-        schedule = _searched(task.search).schedule
+        schedule = searched(task.search).schedule
         assert schedule is not None
         return ScheduleAugmentation(schedule)
     if task.candidate == NONE:

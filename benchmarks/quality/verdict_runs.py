@@ -1,0 +1,81 @@
+"""The verdict: fresh networks trained with what the default search found, and with everything it must beat.
+
+Each training seed takes the schedule that the search of the same seed found, so that the spread has both in it. Only
+here test splits are opened, after the last epoch, and nothing is chosen by what is measured.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reproduction.timing import training_seconds_per_step
+
+from hba.config import EvaluationConfig, SearchConfig
+from hba.evaluation.contenders import RIVALS, Contender, contenders
+from hba.evaluation.trainings import Training, measured_error
+from hba.schedule import Schedule
+from quality.beds import IMAGES
+from quality.candidates import DEFAULT, PAPER
+from quality.pool import Results
+from quality.suite import STEPS_MEASURED, n_steps
+from quality.whole_search import SearchTask, searched
+
+ROWS = (DEFAULT, PAPER, *RIVALS)
+"""Of the table: the schedule of the default search first, the paper's, and all that hba.evaluate knows by name."""
+
+TEST_ERROR = "test_error_percent"
+
+
+@dataclass(frozen=True)
+class VerdictTask:
+    """A training by one row, which is its candidate. config: of the default's search, paper: of the paper's.
+
+    Training settings are the search's, on as many training images; work: the folder of run folders.
+    """
+
+    candidate: str
+    config: SearchConfig
+    paper: SearchConfig
+    work: Path
+
+    @property
+    def run(self) -> Mapping[str, Any]:
+        return {"training_images": self.config.train_size, "seed": self.config.seed}
+
+    @property
+    def training_config(self) -> EvaluationConfig:
+        """data is named, because the search may have been told it as a folder that has moved."""
+        settings = {"data": self.config.data, "device": self.config.device, "train_size": self.config.train_size}
+        return EvaluationConfig.like_search(self.config.model_dump(), settings)
+
+    def estimated_seconds(self) -> float:
+        """Without searches, and without the time of torchvision's policies."""
+        config = self.training_config
+        data = IMAGES.of_training(config, None)
+        steps = n_steps(config.epochs, config.batch_size, len(data.train))
+        return steps * training_seconds_per_step(config, data, STEPS_MEASURED)
+
+    def schedule(self, name: str) -> Schedule:
+        """What the search of this seed found; it is done now where that is missing."""
+        config = self.paper if name == PAPER else self.config
+        schedule = searched(SearchTask(name, config, self.work)).schedule
+        assert schedule is not None
+        return schedule
+
+    def contender(self) -> Contender:
+        """The row, as hba.evaluate makes it."""
+        found = self.schedule(DEFAULT)
+        row = RIVALS.get(self.candidate) or self.schedule(self.candidate)
+        (contender,) = contenders({self.candidate: row}, found, self.training_config)
+        return contender
+
+
+def train_for_verdict(task: VerdictTask) -> Results:
+    """Test error after the last epoch, and the training's seconds without those of the search."""
+    contender = task.contender()
+    data = IMAGES.of_training(task.training_config, None)
+    began = time.monotonic()
+    error_percent = measured_error(Training(contender, task.config.seed), data, lambda: None)
+    return {TEST_ERROR: error_percent, "seconds": time.monotonic() - began}
