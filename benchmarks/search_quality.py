@@ -3,15 +3,17 @@
     python benchmarks/search_quality.py candidates [--data DIR] [--candidates paper,calibrate] [--seeds 5] [--jobs 2]
     python benchmarks/search_quality.py retrain [--data DIR] ...
     python benchmarks/search_quality.py verdict [--data DIR] ...
+    python benchmarks/search_quality.py cost [--data DIR] [--candidates lookahead-limit] [--rounds 5]
     python benchmarks/search_quality.py page
 
 `candidates` searches with each and keeps the search network's final validation error. `retrain` trains a fresh
 network on the search's training images with each schedule that was found (searching it first where that is missing),
 with none and with a random policy, and keeps its error on the validation images. Only `verdict` opens the test split:
 it trains with what the default search found, with what the paper's found, and with all that `hba evaluate --against`
-knows by name. Runs of the same seed have the same weights and batches. Each run's results are kept as soon as it ended,
-in benchmarks/results/quality, and what is kept is not run again. `page` writes docs/search-quality.md from all that is
-kept, planted problems (benchmarks/planted.py) and closed forms (benchmarks/closed_forms.py) too.
+knows by name. `cost` times steps. Runs of the same seed have the same weights and batches. Each run's results are kept
+as soon as it ended, in benchmarks/results/quality, and what is kept is not run again. `page` writes
+docs/search-quality.md from all that is kept, planted problems (benchmarks/planted.py) and closed forms
+(benchmarks/closed_forms.py) too.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,8 +22,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import torch
 from quality.beds import DIGITS, Bed, find_bed
 from quality.candidates import CANDIDATES, DEFAULT, PAPER
+from quality.cost import COST_HEADINGS, cost_rows, keep_cost, measure_cost
 from quality.error_tables import ERROR_HEADINGS, VERDICT_HEADINGS, error_rows, verdict_differences, verdict_rows
 from quality.page import write_page
 from quality.suite import AnyTask, Suite, carry_out
@@ -132,6 +136,22 @@ def verdict_command(
         if not estimate:
             click.echo(as_markdown(VERDICT_HEADINGS, verdict_rows(suite.kept())))
             click.echo(verdict(verdict_differences(suite.kept())))
+    except HbaError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@main.command()
+@_with_options
+@click.option("--rounds", type=click.IntRange(2), default=5, show_default=True)
+def cost(data: str, label: str | None, names: str, results: Path, rounds: int, device: str, **unused: Any) -> None:
+    """Time a step of each candidate, in turns, on an otherwise idle machine."""
+    try:
+        bed = find_bed(data, label)
+        others = [name for name in words(names) if name != PAPER]
+        torch.set_num_threads(1)
+        measured = measure_cost(bed, others, rounds, device, click.echo)
+        keep_cost(measured, results)
+        click.echo(as_markdown(COST_HEADINGS, cost_rows(measured)))
     except HbaError as error:
         raise click.ClickException(str(error)) from None
 

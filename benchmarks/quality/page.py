@@ -6,21 +6,54 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from closed_form import record as closed_forms
 from reproduction.page import hardware_of
 
+from hba.evaluation.verdict import verdict
 from hba.magnitude_table import as_markdown
 from quality.beds import DIGITS
-from quality.candidates import CANDIDATES, PAPER
-from quality.error_tables import ERROR_HEADINGS, error_rows
+from quality.candidates import CANDIDATES, DEFAULT, PAPER
+from quality.cost import COST_HEADINGS, cost_rows
+from quality.error_tables import ERROR_HEADINGS, VERDICT_HEADINGS, error_rows, verdict_differences, verdict_rows
 from quality.planted_search import RECOVERED_WITHIN
 from quality.planted_tables import Records, rate_rows
 from quality.records import Book, Kept
+from quality.verdict_runs import ROWS
 from quality.whole_search import RIVALS
 
-HEAD = """# How good a search is, by its settings
+HEAD = f"""# How good a search is
 
 Generated from `benchmarks/results/quality` by `python benchmarks/search_quality.py page`; edit `benchmarks/quality`
-instead. No test split was opened for any number here: validation images decide between candidates.
+instead. First the verdict, on test images: is what the default search found better than a random policy, than its own
+curves handed to other operations, than the policies that people use? Then how the default was chosen, by validation
+images and by problems with a known answer. `{DEFAULT}` is the default of `hba search`, `{PAPER}` is
+`hba search --paper`.
+"""
+
+VERDICT_TEXT = f"""## The verdict
+
+Fresh networks, trained on as many images as the search trained on, for as many epochs, and measured on the test split
+after the last one: mean ± standard deviation over seeds. Row `{DEFAULT}` trains with the schedule that the default
+search found, `{PAPER}` with what the paper's found, each seed with the schedule of the search of the same seed; the
+others are those of `hba evaluate --against`. The difference is the one with the same seed, mean and 95 % t-interval:
+where it lies below zero, the default search is better than the row.
+"""
+
+CLOSED_FORMS_TEXT = """## Closed forms
+
+Where the best response of the weights to lambda, and the best lambda, are known exactly: ridge regression whose penalty
+comes about by augmentation (Delta-STN, section 5.1), with the tool's own hypernetwork and updates. The relative error
+of the learnt Jacobian, with lambda held and weights at the best response, and while lambda is searched; how far lambda
+ends from the best; mean (least to most) over seeds. `limit` is the error that stays for ever, as the noise is not
+small.
+Command: `python benchmarks/closed_forms.py`.
+
+![The learnt response and lambda against the exact ones](closed-forms.png)
+"""
+
+COST_TEXT = """## What a step costs
+
+Seconds per training step with its share of the lambda steps, measured in turns, one thread; ratios within a round.
 """
 
 PLANTED_TEXT = f"""## Planted answers
@@ -67,15 +100,64 @@ class Section:
 
 def write_page(results: Path, docs: Path) -> None:
     """docs/search-quality.md; results: the folder of this page's records."""
+    parts = [HEAD, *_verdict_texts(results)]
     sections = (
         Section(PLANTED_TEXT, "planted.py", rate_rows, records_in(results / "planted")),
         Section(SEARCHES_TEXT, "search_quality.py candidates", _error_table, _of_all_data(results, "searches")),
         Section(TRAININGS_TEXT, "search_quality.py retrain", _error_table, _of_all_data(results, "trainings")),
     )
-    parts = [HEAD, _candidates_text()]
+    parts.append(_candidates_text())
     for section in sections:
         parts += [section.text, *(_suite_texts(section) or [NOT_RUN])]
+    parts += [*_cost_texts(results), *_closed_form_texts(results)]
     (docs / "search-quality.md").write_text("\n".join(parts), encoding="utf-8")
+
+
+def _verdict_texts(results: Path) -> list[str]:
+    """The table of each choice of images, and its sentence."""
+    texts = [VERDICT_TEXT]
+    for folder in sorted(results.glob("*/verdict")):
+        records = [(name, kept) for name in ROWS for kept in Book(folder / f"{name}.json").all()]
+        shared, run = records[0][1].shared, records[0][1].run
+        texts += [
+            f"Data: {shared['dataset']}, {run['training_images']} training images, "
+            f"{shared['settings']['epochs']} epochs, {shared['settings']['model']}. {_origin(records)} "
+            f"Command: `python benchmarks/search_quality.py verdict{_data_options(shared)}`.\n",
+            as_markdown(VERDICT_HEADINGS, verdict_rows(records)) + "\n",
+            f"{verdict(verdict_differences(records))}\n",
+        ]
+    return texts if len(texts) > 1 else [*texts, NOT_RUN]
+
+
+def _cost_texts(results: Path) -> list[str]:
+    texts = [COST_TEXT]
+    for path in sorted(results.glob("*/cost.json")):
+        measured = json.loads(path.read_text(encoding="utf-8"))
+        texts += [
+            f"Data: {measured['dataset']}. Hardware: {hardware_of(measured)}. "
+            f"Command: `python benchmarks/search_quality.py cost{_data_options(measured)}`.\n",
+            as_markdown(COST_HEADINGS, cost_rows(measured)) + "\n",
+        ]
+    return texts if len(texts) > 1 else [*texts, NOT_RUN]
+
+
+def _closed_form_texts(results: Path) -> list[str]:
+    path = results / "closed-forms" / "closed_forms.json"
+    if not path.exists():
+        return [CLOSED_FORMS_TEXT, NOT_RUN]
+    records = json.loads(path.read_text(encoding="utf-8"))
+    return [CLOSED_FORMS_TEXT, as_markdown(closed_forms.HEADINGS, closed_forms.table_rows(records)) + "\n"]
+
+
+def _origin(records: Records) -> str:
+    """Hardware and commits."""
+    hardware = "; ".join(sorted({hardware_of(kept.shared) for _, kept in records}))
+    commits = ", ".join(sorted({f"`{kept.shared['commit']}`" for _, kept in records}))
+    return f"Hardware: {hardware}. Commit: {commits}."
+
+
+def _data_options(shared: Mapping[str, Any]) -> str:
+    return "" if shared["dataset"] == DIGITS else f" --data DIR --label {shared['dataset']}"
 
 
 def records_in(folder: Path) -> list[tuple[str, Kept]]:
@@ -108,14 +190,9 @@ def _suite_texts(section: Section) -> list[str]:
         groups.setdefault(key, []).append((name, kept))
     texts = []
     for (dataset, epochs, training_epochs), records in sorted(groups.items()):
-        options = "" if dataset == DIGITS else f" --data DIR --label {dataset}"
+        options = _data_options({"dataset": dataset})
         options += f" --epochs {epochs}" + (f" --training-epochs {training_epochs}" if training_epochs else "")
-        hardware = "; ".join(sorted({hardware_of(kept.shared) for _, kept in records}))
-        commits = ", ".join(sorted({f"`{kept.shared['commit']}`" for _, kept in records}))
-        texts.append(
-            f"Data: {dataset}. Hardware: {hardware}. Commit: {commits}. "
-            f"Command: `python benchmarks/{section.command}{options}`.\n"
-        )
+        texts.append(f"Data: {dataset}. {_origin(records)} Command: `python benchmarks/{section.command}{options}`.\n")
         texts.append(as_markdown(*section.table(records)) + "\n")
     return texts
 
