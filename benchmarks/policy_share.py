@@ -41,7 +41,7 @@ def main(data: str, epochs: int) -> None:
     # `hba.search` is the function; its modules are found by their paths.
     problem = importlib.import_module("hba.search.problem")
     stopwatch = Stopwatch()
-    for name in ("draw_operations", "apply_operations"):
+    for name in ("draw_walk", "apply_operations"):
         setattr(problem, name, stopwatch.around(getattr(problem, name)))
     result = hba.search(data, epochs=epochs, device="cpu")
     total = float(result.metrics[-1]["seconds"] or 0.0)

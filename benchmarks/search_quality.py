@@ -29,7 +29,7 @@ from quality.cost import COST_HEADINGS, cost_rows, keep_cost, measure_cost
 from quality.error_tables import ERROR_HEADINGS, VERDICT_HEADINGS, error_rows, verdict_differences, verdict_rows
 from quality.page import write_page
 from quality.suite import AnyTask, Suite, carry_out
-from quality.verdict_runs import ROWS, VerdictTask, train_for_verdict
+from quality.verdict_runs import VerdictTask, rows_of, train_for_verdict
 from quality.whole_search import RIVALS, SearchTask, TrainingTask, search_whole, train_whole
 
 from hba.config import SearchConfig
@@ -46,18 +46,22 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 ALL = ",".join(CANDIDATES)
 
+_DATA = click.option("--data", default=DIGITS, show_default=True, help="digits, or a folder of images like CIFAR-10.")
+_LABEL = click.option("--label", help="What records call the folder. [default: its name]")
+_CANDIDATES = click.option("--candidates", "names", default=ALL, help="Names, by commas. [default: all]")
+_RESULTS = click.option(
+    "--results", type=click.Path(path_type=Path), default=RESULTS, help="[default: benchmarks/results/...]"
+)
 _OPTIONS = (
-    click.option("--data", default=DIGITS, show_default=True, help="digits, or a folder of images like CIFAR-10."),
-    click.option("--label", help="What records call the folder. [default: its name]"),
-    click.option("--candidates", "names", default=ALL, help="Names, by commas. [default: all]"),
+    _DATA,
+    _LABEL,
+    _CANDIDATES,
     click.option("--seeds", type=click.IntRange(1), default=5, show_default=True, help="Runs of each, seeds from 0."),
     click.option("--epochs", type=click.IntRange(1), help="Of a search. [default: by data]"),
     click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="At a time, a thread each."),
     click.option("--device", default="cpu", show_default=True),
     click.option("--work", type=click.Path(path_type=Path), default=Path("runs/quality"), show_default=True),
-    click.option(
-        "--results", type=click.Path(path_type=Path), default=RESULTS, help="[default: benchmarks/results/...]"
-    ),
+    _RESULTS,
     click.option("--estimate", is_flag=True, help="Only say what would run, and how long it takes."),
 )
 
@@ -126,10 +130,11 @@ def verdict_command(
         own_work, own_results, device = work / bed.place.label, results / bed.place.label, further["device"]
         found = [SearchTask(name, config, own_work) for name, config in configs(bed, [DEFAULT, PAPER], **further)]
         carry_out(Suite(bed.place.label, device, own_results / "searches", tuple(found), search_whole), jobs, estimate)
+        evaluation = VerdictTask(DEFAULT, found[0].config, found[1].config, own_work).training_config
         tasks = [
             VerdictTask(row, default.config, paper.config, own_work)
             for default, paper in zip(found[::2], found[1::2], strict=True)
-            for row in (ROWS if names == ALL else words(names))
+            for row in rows_of([] if names == ALL else words(names), evaluation)
         ]
         suite = Suite(bed.place.label, device, own_results / "verdict", tuple(tasks), train_for_verdict)
         carry_out(suite, jobs, only_estimate=estimate)
@@ -141,9 +146,13 @@ def verdict_command(
 
 
 @main.command()
-@_with_options
+@_DATA
+@_LABEL
+@_CANDIDATES
+@_RESULTS
+@click.option("--device", default="cpu", show_default=True)
 @click.option("--rounds", type=click.IntRange(2), default=5, show_default=True)
-def cost(data: str, label: str | None, names: str, results: Path, rounds: int, device: str, **unused: Any) -> None:
+def cost(data: str, label: str | None, names: str, results: Path, rounds: int, device: str) -> None:
     """Time a step of each candidate, in turns, on an otherwise idle machine."""
     try:
         bed = find_bed(data, label)

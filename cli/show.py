@@ -15,6 +15,12 @@ from hba.summary import OperationSummary, key_epochs, summarize
 from .options import operations_file_option
 from .terminal import console
 
+PROBE_LEGEND = (
+    "predicted: what gradients promised of the moves since the probe before, always too much; realized: what the moves "
+    "did in two trainings of ten steps; signal to noise: of one gradient; saturated: hyperparameters at an end of "
+    "their range"
+)
+
 
 @click.command()
 @click.argument("schedule")
@@ -49,6 +55,7 @@ def show(schedule: str, out: Path | None) -> None:
     console().print(table)
     if probes := probes_in(loaded.provenance):
         console().print(_probe_table(probes))
+        console().print(PROBE_LEGEND)
         console().print(moved_by(probes))
     draw_schedule(loaded, out)
     console().print(f"Picture: {out}")
@@ -56,7 +63,9 @@ def show(schedule: str, out: Path | None) -> None:
 
 def _probe_table(probes: Sequence[Probe]) -> Table:
     table = Table(
-        title=Text("How far the search can be trusted: changes of the validation loss by its moves of lambda")
+        title=Text(
+            "How far to trust the search: what its moves did to the validation loss (nats, below zero is better)"
+        )
     )
     for name in PROBE_COLUMNS:
         table.add_column(name.replace("_", " ").replace("percent", "%"), justify="right")

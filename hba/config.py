@@ -167,7 +167,7 @@ class SearchConfig(_TrainingConfig):
     """Divide the validation logits of a lambda step by the temperature that suits them best. For (5), (6) and
     lookahead."""
     reward_limit: Positive | None = 1.0
-    """Largest absolute reward of an image, in standard deviations of its batch; no limit. For lookahead."""
+    """Largest absolute reward of an image, in standard deviations of its batch. For lookahead."""
     probes: Annotated[int, Field(ge=0)] = 10
     """Times during the search when it tries out whether its last moves lowered the validation loss, by two short
     trainings; the schedule does not depend on it. For (5), (6) and lookahead."""
@@ -196,6 +196,18 @@ class SearchConfig(_TrainingConfig):
     @pydantic.model_validator(mode="after")
     def _check_space(self) -> Self:
         self.search_space()
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _check_lambda_steps(self) -> Self:
+        if self.warm_up_epochs and self.warm_up_epochs >= self.epochs:
+            raise SettingsError(
+                f"warm_up_epochs must leave epochs for lambda steps, got {self.warm_up_epochs} of {self.epochs} epochs"
+            )
+        if self.algorithm == "lookahead" and (self.sigma == 0 or self.sigma_end == 0):
+            raise SettingsError(
+                "lookahead learns magnitudes from the noise on them: sigma and sigma_end must be above 0"
+            )
         return self
 
     @pydantic.model_validator(mode="after")
@@ -286,8 +298,9 @@ IDLE_SETTINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def _paper_settings(algorithm: Any) -> dict[str, Any]:
-    """Those that the algorithm reads; None is the paper's."""
-    idle = IDLE_SETTINGS.get(algorithm or PAPER_SETTINGS["algorithm"], ())
+    """Those that the algorithm reads; None is the paper's. What is no algorithm is found out later."""
+    name = PAPER_SETTINGS["algorithm"] if algorithm is None else algorithm
+    idle = IDLE_SETTINGS.get(name, ()) if isinstance(name, str) else ()
     return {name: value for name, value in PAPER_SETTINGS.items() if name not in idle}
 
 

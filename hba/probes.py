@@ -35,23 +35,24 @@ def _is_probe(probe: Any) -> bool:
 def moved_by(probes: Sequence[Probe]) -> str:
     """One sentence: was it signal or drift that moved lambda?
 
-    Signal is what lowers the validation loss of short trainings, beyond what chance explains (Student's t over probes).
+    Signal is what lowers the validation loss of short trainings, beyond what chance explains (Student's t over probes,
+    which are of one search, and measured on the images that it validates with).
     """
     realized = [change for probe in probes if (change := probe["realized_change"]) is not None]
     if len(realized) < 2:
-        return "Whether lambda moved by signal or by drift is not known: that takes two probes or more."
+        return "Whether the policy moved by signal or by drift is not known: that takes two probes or more."
     mean, (low, high) = statistics.fmean(realized), interval_of_mean(realized)
     predicted = [change for probe in probes if (change := probe["predicted_change"]) is not None]
-    promise = f", predicted {statistics.fmean(predicted):+.4f}" if predicted else ""
+    promise = f", promised {statistics.fmean(predicted):+.4f}" if predicted else ""
     facts = (
         f"its moves changed the validation loss of {len(realized)} short trainings by {mean:+.4f} on average "
-        f"(95 % interval {low:+.4f} to {high:+.4f}{promise})"
+        f"(below zero is better; 95 % interval {low:+.4f} to {high:+.4f}{promise})"
     )
     if high < 0:
-        return f"Lambda moved by signal: {facts}."
+        return f"The policy moved by signal: {facts}."
     if low > 0:
-        return f"Lambda moved the wrong way: {facts}."
-    return f"Lambda may have moved by drift alone: {facts}."
+        return f"The policy moved the wrong way: {facts}."
+    return f"The policy may have moved by drift alone: {facts}."
 
 
 def _rounded(value: float | None) -> float | None:

@@ -148,10 +148,23 @@ def test_an_unknown_sharing_or_model_is_refused_with_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"warm_up_epochs": 5, "epochs": 5}, "must leave epochs for lambda steps, got 5 of 5"),
+        ({"sigma": 0}, "must be above 0"),
+        ({"sigma_end": 0, "algorithm": "lookahead"}, "must be above 0"),
+    ],
+)
+def test_settings_with_which_nothing_is_learnt_are_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        SearchConfig.from_preset(settings)
+
+
+@pytest.mark.parametrize(
     "settings",
     [
         {"val_steps": 0},
-        {"sigma": 0},
+        {"sigma": 0, "algorithm": "hba"},
         {"weight_decay": 0},
         {"crop_padding": 0, "cutout_size": 0, "flip": False},
         {"image_size": 8},
@@ -400,18 +413,27 @@ def test_a_search_as_in_the_paper_is_one_whatever_the_defaults_are(preset: str |
 
 
 @pytest.mark.parametrize("preset", [None, *SEARCH_PRESETS])
+def test_unless_the_papers_way_is_asked_for_a_search_looks_ahead_from_the_middle(preset: str | None) -> None:
+    config = SearchConfig.from_preset({}, preset)
+    assert (config.algorithm, config.initial_fraction) == ("lookahead", 0.5)
+    assert (config.calibrate, config.reward_limit) == (True, 1.0)
+    # Nothing else is another than the paper's.
+    assert_as_in_the_paper(config, "algorithm", "initial_fraction", "calibrate", "reward_limit")
+
+
+@pytest.mark.parametrize("preset", [None, *SEARCH_PRESETS])
 def test_given_settings_override_the_papers(preset: str | None) -> None:
     given = {"sigma": 0.25, "train_steps": 9, "val_statistics": "batch", "lambda_learning_rate": 0.5}
     config = SearchConfig.from_preset(given, preset, paper=True)
     assert {name: getattr(config, name) for name in given} == given
-    assert_as_in_the_paper(config, *given)
+    assert_as_in_the_paper(config, *given, *IDLE_SETTINGS["hba"])
 
 
 @pytest.mark.parametrize("algorithm", IDLE_SETTINGS)
 def test_every_algorithm_can_be_run_as_in_the_paper(algorithm: str) -> None:
     config = SearchConfig.from_preset({"algorithm": algorithm}, paper=True)
     assert config.algorithm == algorithm
-    assert_as_in_the_paper(config, "algorithm")
+    assert_as_in_the_paper(config, "algorithm", *IDLE_SETTINGS[algorithm])
 
 
 @pytest.mark.usefixtures("_other_defaults")
@@ -433,7 +455,7 @@ SET: dict[str, Any] = {
     **{"population_size": 4, "weight_sigma": 0.5, "batched_members": False, "sharing": "bn", "response": "separate"},
     **{"response_weight_decay": 0.1, "lambda_learning_rate": 0.5, "lambda_betas": (0.1, 0.2), "trust_radius": 0.3},
     **{"logit_bound": 4.0, "warm_up_epochs": 2, "val_steps": 3, "val_batch_size": 20, "val_batches": 2},
-    **{"val_statistics": "batch", "sigma_end": 0.1, "calibrate": True, "probes": 3, "reward_limit": 2.0},
+    **{"val_statistics": "batch", "sigma_end": 0.1, "calibrate": False, "probes": 3, "reward_limit": 2.0},
 }
 """Every setting that is for some algorithms only, at a value that is not its default."""
 
@@ -451,6 +473,7 @@ def test_a_setting_is_refused_where_the_algorithm_does_not_read_it(algorithm: st
 
 def test_every_setting_that_some_algorithm_does_not_read_is_known() -> None:
     assert set(SET) == {name for idle in IDLE_SETTINGS.values() for name in idle}
+    assert not [name for name, value in SET.items() if value == SearchConfig.model_fields[name].default]
     for algorithm in ("hba", "fixed-noise"):
         assert set(IDLE_SETTINGS[algorithm]) == {"population_size", "weight_sigma", "batched_members", "reward_limit"}
 
@@ -459,3 +482,32 @@ def test_every_setting_that_some_algorithm_does_not_read_is_known() -> None:
 def test_a_setting_at_its_default_is_never_refused(algorithm: str) -> None:
     defaults = {name: SearchConfig.model_fields[name].default for name in SET}
     assert SearchConfig.from_preset({"algorithm": algorithm, **defaults}).algorithm == algorithm
+
+
+@pytest.mark.parametrize("betas", ["0.9,0.999", " 0.9, 0.999 ", [0.9, 0.999], (0.9, 0.999)])
+def test_a_default_is_one_in_whatever_form_it_is_given(betas: Any) -> None:
+    config = SearchConfig.from_preset({"algorithm": "population", "lambda_betas": betas, "calibrate": "true"})
+    assert config.lambda_betas == (0.9, 0.999)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("lambda_betas", "0.5,0.9"), ("lambda_betas", [0.5, 0.9]), ("calibrate", "false"), ("calibrate", False)],
+)
+def test_another_value_than_the_default_is_one_in_whatever_form_it_is_given(name: str, value: Any) -> None:
+    with pytest.raises(SettingsError, match=f"^{name} has no effect on the algorithm population; leave it away$"):
+        SearchConfig.from_preset({"algorithm": "population", name: value})
+
+
+def test_as_in_the_paper_the_algorithm_is_the_papers_when_settings_are_checked() -> None:
+    # Which look-ahead, the default, would not read, and which it alone reads.
+    assert SearchConfig.from_preset({"sharing": "bn", "response": "separate"}, paper=True).algorithm == "hba"
+    with pytest.raises(SettingsError, match=r"^reward_limit has no effect on the algorithm hba; leave it away$"):
+        SearchConfig.from_preset({"reward_limit": 2.0}, paper=True)
+
+
+@pytest.mark.parametrize("paper", [False, True])
+@pytest.mark.parametrize("algorithm", ["HBA", ["hba"], {"hba": 1}, 6])
+def test_a_wrong_algorithm_is_refused_as_in_the_paper_too(algorithm: Any, paper: bool) -> None:
+    with pytest.raises(SettingsError, match=r"^algorithm: "):
+        SearchConfig.from_preset({"algorithm": algorithm}, paper=paper)

@@ -8,7 +8,7 @@ from scipy import stats
 
 from hba.probes import PROBE_COLUMNS, moved_by, probes_in, probes_of
 
-NOT_KNOWN = "Whether lambda moved by signal or by drift is not known: that takes two probes or more."
+NOT_KNOWN = "Whether the policy moved by signal or by drift is not known: that takes two probes or more."
 
 
 def probes(*realized: float | None, predicted: float | None = -0.5) -> list[dict[str, float | None]]:
@@ -27,20 +27,20 @@ def probes(*realized: float | None, predicted: float | None = -0.5) -> list[dict
 @pytest.mark.parametrize(
     ("realized", "beginning"),
     [
-        ((-0.2, -0.25, -0.15, -0.22), "Lambda moved by signal: "),
-        ((0.2, 0.25, 0.15, 0.22), "Lambda moved the wrong way: "),
-        ((-0.2, 0.25, -0.15, 0.12), "Lambda may have moved by drift alone: "),
+        ((-0.2, -0.25, -0.15, -0.22), "The policy moved by signal: "),
+        ((0.2, 0.25, 0.15, 0.22), "The policy moved the wrong way: "),
+        ((-0.2, 0.25, -0.15, 0.12), "The policy may have moved by drift alone: "),
         # The mean is well below zero, but two numbers say little.
-        ((-0.1, -0.3), "Lambda may have moved by drift alone: "),
-        ((0.0, 0.0), "Lambda may have moved by drift alone: "),
+        ((-0.1, -0.3), "The policy may have moved by drift alone: "),
+        ((0.0, 0.0), "The policy may have moved by drift alone: "),
     ],
 )
 def test_the_interval_of_the_realized_changes_decides(realized: tuple[float, ...], beginning: str) -> None:
     expected = stats.ttest_1samp(realized, 0.0).confidence_interval(0.95) if any(realized) else (0.0, 0.0)
     assert moved_by(probes(*realized)) == (
         f"{beginning}its moves changed the validation loss of {len(realized)} short trainings by "
-        f"{np.mean(realized):+.4f} on average (95 % interval {expected[0]:+.4f} to {expected[1]:+.4f}, "
-        "predicted -0.5000)."
+        f"{np.mean(realized):+.4f} on average (below zero is better; "
+        f"95 % interval {expected[0]:+.4f} to {expected[1]:+.4f}, promised -0.5000)."
     )
 
 
@@ -81,8 +81,29 @@ def test_what_is_no_list_of_probes_is_none(found: Any) -> None:
     assert probes_in({}) == []
 
 
-@pytest.mark.parametrize("damaged", [None, 3, [], "x", {"epoch": "one"}, {"realized_change": True}, {"epoch": [1]}])
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        *[None, 3, [], "x", {"epoch": "one"}, {"realized_change": True}, {"epoch": [1]}],
+        *[{"realized_change": float("nan")}, {"predicted_change": float("inf")}, {"realized_change": 10**400}],
+        *[{"realized_change": 1e308}, {"signal_to_noise": -1e308}],
+    ],
+)
 def test_of_a_damaged_list_the_sound_probes_are_left(damaged: Any) -> None:
     sound = probes(-0.2, -0.3)
     broken = {**sound[0], **damaged} if isinstance(damaged, dict) else damaged
     assert probes_in({"probes": [sound[0], broken, sound[1]]}) == sound
+
+
+@pytest.mark.parametrize("missing", PROBE_COLUMNS)
+def test_a_probe_that_lacks_a_number_is_none(missing: str) -> None:
+    sound = probes(-0.2, -0.3, -0.4)
+    broken = [{name: value for name, value in probe.items() if name != missing} for probe in sound]
+    assert probes_in({"probes": [sound[0], *broken, {}]}) == sound[:1]
+    assert moved_by(probes_in({"probes": broken})) == NOT_KNOWN
+
+
+def test_without_predictions_the_sentence_has_none() -> None:
+    sentence = moved_by(probes(-0.2, -0.25, -0.15, -0.22, predicted=None))
+    assert sentence.startswith("The policy moved by signal: ")
+    assert "promised" not in sentence

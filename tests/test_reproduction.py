@@ -269,3 +269,49 @@ def test_hours_are_those_of_all_steps_and_the_floor_is_of_the_same_round(
     assert results["over_floor"] == pytest.approx([1.25] * 5)
     # 20 images in batches of 10, two epochs.
     assert results["hours"] == pytest.approx([4 * 2**number / 3600 for number in range(5)])
+
+
+def every_run() -> dict[str, Any]:
+    """By name, those of all tables and those that they need."""
+    runs, found = module("reproduction.runs"), []
+    for table in module("reproduction.tables").TABLES.values():
+        for run in {cell.run for cell in table.cells}:
+            searches = run.searches if isinstance(run, runs.Timing) else ()
+            schedule = getattr(run, "schedule", None)
+            found += [run, *searches, *([schedule] if schedule is not None else [])]
+    return {run.name: run for run in found}
+
+
+def test_results_in_the_repository_need_not_be_done_again(tmp_path: Path) -> None:
+    """Settings that are younger than they are count as the paper's."""
+    execute, scales, data = module("reproduction.execute"), module("reproduction.scales"), module("reproduction.data")
+    from hba.errors import SettingsError
+
+    runs, refused = every_run(), []
+    kept = sorted((BENCHMARKS / "results" / "small").glob("*.json"))
+    for path in kept:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        run = runs[record["run"]]
+        dataset = str((run.searches[0] if hasattr(run, "searches") else run).settings["data"])
+        place = data.Place(str(tmp_path / "images"), record["dataset"])
+        bench = execute.Bench(scales.find_scale("small"), {dataset: place}, BENCHMARKS / "results", tmp_path, "cpu")
+        assert bench.file_of(run, record["seed"]) == path
+        try:
+            assert bench.is_done(run, record["seed"])
+        except SettingsError:
+            refused.append(path.name)
+    assert kept
+    assert refused == []
+
+
+def test_the_reproduction_searches_as_in_the_paper(images: Path, tmp_path: Path) -> None:
+    execute, scales, data = module("reproduction.execute"), module("reproduction.scales"), module("reproduction.data")
+    runs = module("reproduction.runs")
+    from hba.config import IDLE_SETTINGS
+    from hba.presets import PAPER_SETTINGS
+
+    place = data.Place(str(images), "two classes")
+    bench = execute.Bench(scales.find_scale("full"), {"cifar10": place}, tmp_path, tmp_path, "cpu")
+    config = bench.search_config(runs.Search("reduced-cifar10"), 0)
+    expected = {name: value for name, value in PAPER_SETTINGS.items() if name not in IDLE_SETTINGS["hba"]}
+    assert {name: getattr(config, name) for name in expected} == expected

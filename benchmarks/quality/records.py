@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from reproduction.same_settings import same_settings
 
-from hba.config import IDLE_SETTINGS, SearchConfig
+from hba.config import SearchConfig
 from hba.files import write_text
 from hba.provenance import environment
 
@@ -95,13 +96,6 @@ def _as_text(suites: list[dict[str, Any]]) -> str:
 def settings_of(config: SearchConfig) -> dict[str, Any]:
     """What a search's settings are for all seeds and on any machine, as JSON values."""
     return config.model_dump(mode="json", exclude=OF_ONE_RUN_OR_MACHINE)
-
-
-def same_settings(kept: Fields, wanted: Fields) -> bool:
-    """Whether they say the same to the algorithm; a setting that came later than the record had the paper's value."""
-    known = {**settings_of(SearchConfig.from_preset({}, paper=True)), **kept}
-    idle = IDLE_SETTINGS[wanted["algorithm"]]
-    return all(known.get(name) == value for name, value in wanted.items() if name not in idle)
 
 
 def made_by(device: torch.device) -> dict[str, Any]:

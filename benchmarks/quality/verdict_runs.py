@@ -5,7 +5,7 @@ here test splits are opened, after the last epoch, and nothing is chosen by what
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from reproduction.timing import training_seconds_per_step
 
 from hba.config import EvaluationConfig, SearchConfig
+from hba.errors import SettingsError
 from hba.evaluation.contenders import RIVALS, Contender, contenders
 from hba.evaluation.trainings import Training, measured_error
 from hba.schedule import Schedule
@@ -20,7 +21,7 @@ from quality.beds import IMAGES
 from quality.candidates import DEFAULT, PAPER
 from quality.pool import Results
 from quality.suite import STEPS_MEASURED, n_steps
-from quality.whole_search import SearchTask, searched
+from quality.whole_search import SearchTask, found_schedule
 
 ROWS = (DEFAULT, PAPER, *RIVALS)
 """Of the table: the schedule of the default search first, the paper's, and all that hba.evaluate knows by name."""
@@ -58,11 +59,8 @@ class VerdictTask:
         return steps * training_seconds_per_step(config, data, STEPS_MEASURED)
 
     def schedule(self, name: str) -> Schedule:
-        """What the search of this seed found; it is done now where that is missing."""
-        config = self.paper if name == PAPER else self.config
-        schedule = searched(SearchTask(name, config, self.work)).schedule
-        assert schedule is not None
-        return schedule
+        """What the search of this seed found."""
+        return found_schedule(SearchTask(name, self.paper if name == PAPER else self.config, self.work))
 
     def contender(self) -> Contender:
         """The row, as hba.evaluate makes it."""
@@ -70,6 +68,14 @@ class VerdictTask:
         row = RIVALS.get(self.candidate) or self.schedule(self.candidate)
         (contender,) = contenders({self.candidate: row}, found, self.training_config)
         return contender
+
+
+def rows_of(names: Sequence[str], config: EvaluationConfig) -> tuple[str, ...]:
+    """The rows of these names, the default search first; none are all. The baseline's own Cutout is no other row."""
+    if unknown := set(names) - set(ROWS):
+        raise SettingsError(f"unknown row {min(unknown)!r}; known: {', '.join(ROWS)}")
+    rows = [row for row in ROWS if row in {*(names or ROWS), DEFAULT}]
+    return tuple(row for row in rows if row != "cutout" or not config.baseline().cutout_size)
 
 
 def train_for_verdict(task: VerdictTask) -> Results:

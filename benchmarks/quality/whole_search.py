@@ -109,6 +109,19 @@ def searched(task: SearchTask) -> hba.SearchResult:
     return hba.search(data, out=task.folder, resume=began, **without_data(task.config))
 
 
+def found_schedule(task: SearchTask) -> Schedule:
+    """Of a search; it is done now where that is missing. Of a finished one only the schedule is read, because several
+    processes may ask for it at a time.
+    """
+    if task.folder.joinpath("policy.json").exists():
+        schedule = hba.load_policy(task.folder)
+        if schedule.epochs == task.config.epochs:
+            return schedule
+    found = searched(task).schedule
+    assert found is not None
+    return found
+
+
 def training_data(config: SearchConfig) -> EvaluationData:
     """The search's training images to train on, and its validation images to measure on."""
     data = IMAGES.of_search(config, None)
@@ -133,9 +146,7 @@ def train_whole(task: TrainingTask) -> Results:
 
 def _augmentation_of(task: TrainingTask) -> Augmentation:
     if task.search is not None:
-        schedule = searched(task.search).schedule
-        assert schedule is not None
-        return ScheduleAugmentation(schedule)
+        return ScheduleAugmentation(found_schedule(task.search))
     if task.candidate == NONE:
         return Unchanged()
     space = task.config.search_space()

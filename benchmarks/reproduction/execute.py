@@ -23,6 +23,7 @@ from hba.seeding import derived_seed
 from hba.train import train
 from reproduction.data import Images, Place
 from reproduction.runs import Run, Search, Timing, Training
+from reproduction.same_settings import same_settings
 from reproduction.scales import Scale
 from reproduction.timing import floor_seconds_per_step, search_seconds_per_step, without_data
 
@@ -54,7 +55,15 @@ class Bench:
             return False
         kept = json.loads(path.read_text(encoding="utf-8"))
         expected = self.description(run, seed)
-        differing = [name for name in expected if kept.get(name) != expected[name]]
+        differing = [
+            name
+            for name in expected
+            if not (
+                same_settings(kept.get(name, {}), expected[name])
+                if name == "settings"
+                else kept.get(name) == expected[name]
+            )
+        ]
         if differing:
             raise SettingsError(
                 f"{path} is kept from a run with another value of {', '.join(differing)}: remove it, or choose another "

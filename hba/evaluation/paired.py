@@ -1,11 +1,11 @@
 """The difference between two rows of an evaluation, paired by seed, and its interval."""
 
-import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-CONFIDENCE = 0.95
+from hba.intervals import CONFIDENCE, interval_of_mean, t_quantile
+
 ROUNDING = 1e-9
 """Differences of test errors in percentage points that are closer than this are equal: the rest is rounding."""
 
@@ -33,12 +33,11 @@ class PairedDifference:
         mean = statistics.fmean(differences)
         if max(differences) - min(differences) <= ROUNDING:
             return PairedDifference(n, mean if abs(mean) > ROUNDING else 0.0, None, equal_pairs=n > 1)
-        half_width = _t_quantile(n - 1) * statistics.stdev(differences) / math.sqrt(n)
-        return PairedDifference(n, mean, (mean - half_width, mean + half_width), equal_pairs=False)
+        return PairedDifference(n, mean, interval_of_mean(differences), equal_pairs=False)
 
-
-def _t_quantile(degrees_of_freedom: int) -> float:
-    # Loading it takes a while, and an import of hba should not.
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees_of_freedom, (1 + CONFIDENCE) / 2))
+    def is_above_zero(self, n_choices: int) -> bool:
+        """Whether the mean is, at 95 % confidence, where the pair was picked as the highest of so many (Bonferroni)."""
+        if self.interval is None:
+            return False
+        standard_error = (self.interval[1] - self.mean) / t_quantile(self.n_pairs - 1, CONFIDENCE)
+        return self.mean > standard_error * t_quantile(self.n_pairs - 1, 1 - (1 - CONFIDENCE) / n_choices)

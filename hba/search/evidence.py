@@ -14,13 +14,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from hba.data.batches import as_floats
 from hba.data.images import Batch, Images
 from hba.data.load import SearchData
-from hba.measure import measure
-from hba.optimizer import sgd
+from hba.optimizer import MOMENTUM
 from hba.probes import PROBE_COLUMNS
 from hba.search.problem import Problem
 from hba.search.state import SearchState
@@ -28,7 +27,8 @@ from hba.seeding import derived_seed, generator_for
 
 PROBE_STEPS = 10
 LEAST_LEARNING_RATE = 0.1
-"""Of a probe, as a share of the first learning rate: late in a search, steps are too small to show anything."""
+"""Of a probe, as a share of the search's first: late in a search, steps are too small to show anything."""
+VALIDATION_BATCH_SIZE = 500
 SATURATED_LOGIT = 4.0
 """Beyond it, a hyperparameter is within 1.8 % of an end of its range."""
 PROBED = PROBE_COLUMNS[1:]
@@ -59,7 +59,10 @@ class Moves:
         self.count += 1
 
     def predicted_change(self, lam: Tensor) -> Tensor:
-        """Of the validation loss, to first order: the mean hypergradient times the whole move of lambda."""
+        """Of the validation loss, to first order: the mean hypergradient times the whole move of lambda.
+
+        Both come from the same hypergradients, noise and all, so that it promises too much.
+        """
         return (self.gradients / self.count) @ (lam.detach() - self.start)
 
     def signal_to_noise(self) -> Tensor:
@@ -108,12 +111,9 @@ def loss_after_training(problem: Problem, state: SearchState, data: SearchData, 
     """
     config = problem.config
     network = state.plain().train()
-    optimizer, _ = sgd(
-        network.parameters(),
-        learning_rate=max(state.learning_rate, LEAST_LEARNING_RATE * config.learning_rate),
-        schedule=config.learning_rate_schedule,
-        weight_decay=config.weight_decay,
-        total_steps=PROBE_STEPS,
+    learning_rate = probe_learning_rate(problem, state)
+    optimizer = torch.optim.SGD(
+        network.parameters(), learning_rate, momentum=MOMENTUM, nesterov=True, weight_decay=config.weight_decay
     )
     generator = generator_for(config.seed, f"probe after epoch {epoch}", state.device)
     with torch.random.fork_rng([] if state.device.type == "cpu" else [state.device]):
@@ -123,7 +123,32 @@ def loss_after_training(problem: Problem, state: SearchState, data: SearchData, 
             optimizer.zero_grad()
             F.cross_entropy(network(inputs), labels).backward()
             optimizer.step()
-    return measure(network, network, data.val, problem.preprocessing.measure).loss
+    return _validation_loss(problem, network.eval(), data.val)
+
+
+def probe_learning_rate(problem: Problem, state: SearchState) -> float:
+    """Of a probe: that of the search's next step, but not too little."""
+    return max(state.learning_rate, LEAST_LEARNING_RATE * problem.config.learning_rate)
+
+
+def probe_reach() -> float:
+    """How far the steps of a probe go along a gradient that stays the same, in units of its learning rate."""
+    velocity = reach = 0.0
+    for _ in range(PROBE_STEPS):
+        velocity = MOMENTUM * velocity + 1
+        reach += 1 + MOMENTUM * velocity
+    return reach
+
+
+@torch.no_grad()
+def _validation_loss(problem: Problem, network: nn.Module, val: Images) -> float:
+    """Mean over batches of the loss that lambda steps see, calibrated where they are."""
+    losses = []
+    with contextlib.closing(val.once(VALIDATION_BATCH_SIZE)) as batches:
+        for images, labels in batches:
+            logits = network(problem.preprocessing.measure(as_floats(images)))
+            losses.append(problem.loss(logits, labels) * len(labels))
+    return float(torch.stack(losses).sum()) / len(val)
 
 
 def _batches(data: Images, batch_size: int, generator: torch.Generator) -> Iterator[Batch]:

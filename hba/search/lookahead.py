@@ -30,8 +30,8 @@ from torch.optim.lr_scheduler import LRScheduler
 from hba.config import SearchConfig
 from hba.data.load import SearchData
 from hba.optimizer import sgd_of
-from hba.policy import Walk, apply_operations, draw_walk
-from hba.search.evidence import PROBE_STEPS
+from hba.policy import Walk
+from hba.search.evidence import probe_learning_rate, probe_reach
 from hba.search.gradient_state import GradientState, lambda_fields
 from hba.search.networks import Networks
 from hba.search.problem import Problem
@@ -83,7 +83,9 @@ def initial_state(config: SearchConfig, space: SearchSpace, networks: Networks, 
 
 
 def search_step(problem: Problem, state: LookaheadState) -> None:
-    """One training step; after each T_train of them, T_val lambda steps that judge the last batch."""
+    """One training step; after each T_train of them, T_val lambda steps, which judge the last batch by other validation
+    images each.
+    """
     trial = augmented(problem, state, *state.train_stream.next())
     update_weights(state, trial)
     state.step += 1
@@ -97,8 +99,7 @@ def augmented(problem: Problem, state: LookaheadState, images: Tensor, labels: T
     space, sigma = problem.space, sigma_now(problem, state)
     noise = torch.randn(len(images), space.n, generator=state.generator, device=state.device)
     values = space.decode(state.lam.detach() + sigma * noise)
-    draw, walk = draw_walk(space, values, len(images), state.generator)
-    inputs = problem.preprocessing.train(apply_operations(space, draw, images, problem.fill), state.generator)
+    inputs, walk = problem.augment_with(values, images, state.generator)
     return Trial(inputs, labels, walk, values[:, space.slot_columns(state.device).probability], noise, sigma)
 
 
@@ -127,8 +128,9 @@ def update_lambda(problem: Problem, state: LookaheadState, trial: Trial) -> None
     if (limit := problem.config.reward_limit) is not None:
         standardized = standardized.clamp(-limit, limit)
     gradient = -expected_score(problem.space, trial, standardized)
-    # In nats, one step changes the validation loss by the learning rate times the mean of the rewards.
-    state.moves.add(PROBE_STEPS * state.learning_rate * scale * gradient)
+    # In nats: a step of SGD changes the validation loss by the learning rate times the mean of the rewards, a probe
+    # by more.
+    state.moves.add(probe_reach() * probe_learning_rate(problem, state) * scale * gradient)
     move_lambda(problem, state, gradient)
     state.totals.add_lambda(loss.detach())
 

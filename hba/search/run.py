@@ -48,7 +48,7 @@ class SearchResult:
     schedule: one row per finished epoch, None before the first. metrics: one mapping per finished epoch.
     finished: False when the observer stopped the search. lam (n,): where it stands, as logits. network: the trained
     network that belongs to lam. hypernetwork: gives the network of any other by hypernetwork.plain(lam); None for the
-    algorithm `population`, which has none.
+    algorithms that have none, `lookahead` and `population`.
     """
 
     schedule: Schedule | None
@@ -81,6 +81,8 @@ def search(
     for what cannot work, DivergedError for a loss that is not finite; what was found until then is saved in
     `out`.
     """
+    if resume and paper:
+        raise SettingsError("a resumed run keeps its settings; leave paper away")
     observer = observer or SearchObserver()
     folder = RunFolder(Path(out)) if out is not None else None
     own_space = space if isinstance(space, SearchSpace) else None

@@ -9,16 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from hba.device_constants import device_constant
 from hba.search.gradient_state import GradientState, HyperGradientState
 from hba.search.problem import Problem
 from hba.search.responses import RESPONSES
 from hba.search.state import HyperState, SearchState
-
-
-@device_constant
-def _temperatures(device: torch.device) -> Tensor:
-    return torch.logspace(-1, 2, 121, device=device)
 
 
 def update_phi(problem: Problem, state: HyperState, images: Tensor, labels: Tensor, lam_rows: Tensor) -> None:
@@ -69,10 +63,7 @@ def validation_loss(problem: Problem, state: GradientState, predict: Callable[[T
     losses = []
     for _ in range(problem.config.val_batches):
         images, labels = state.val_stream.next()
-        logits = predict(problem.preprocessing.measure(images))
-        if problem.config.calibrate:
-            logits = logits / best_temperature(logits.detach(), labels)
-        losses.append(F.cross_entropy(logits, labels))
+        losses.append(problem.loss(predict(problem.preprocessing.measure(images)), labels))
     return torch.stack(losses).mean()
 
 
@@ -104,15 +95,3 @@ def validation_statistics(network: nn.Module, statistics: str) -> Iterator[None]
     finally:
         for layer in layers:
             layer.training, layer.track_running_stats = False, True
-
-
-def best_temperature(logits: Tensor, labels: Tensor) -> Tensor:
-    """The temperature in [0.1, 100] that minimises the cross entropy of logits / temperature; a scalar tensor.
-
-    Tries a fixed logarithmic scale, 6 % from one to the next, so that nothing has to leave the device.
-    """
-    temperatures = _temperatures(logits.device)
-    log_probabilities = (logits / temperatures[:, None, None]).log_softmax(dim=2)
-    losses = -log_probabilities[:, torch.arange(len(labels), device=labels.device), labels].mean(dim=1)
-    # Indexing by a scalar tensor would read it on the host.
-    return temperatures.gather(0, losses.argmin(keepdim=True))[0]

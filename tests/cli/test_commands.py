@@ -20,6 +20,8 @@ import hba
 from hba.config import IDLE_SETTINGS, EvaluationConfig, SearchConfig
 from hba.errors import DataError
 from hba.measure import Measured
+from hba.presets import PAPER_SETTINGS
+from hba.probes import PROBE_COLUMNS, moved_by
 from hba.train import Trained
 
 POLICIES = Path(__file__).parents[2] / "policies"
@@ -63,7 +65,8 @@ def test_a_search_prints_a_line_per_epoch_and_what_it_found(searched: tuple[Resu
         first_copy, second_copy = schedule.values[-1][columns[0]], schedule.values[-1][columns[len(columns) // 2]]
         assert float(probability) == pytest.approx((first_copy + second_copy) / 2, abs=0.0051)
     assert lines[8].startswith("Validation error of the search network: ")
-    assert len(lines) == 12
+    assert lines[9] == moved_by(schedule.provenance["probes"])
+    assert len(lines) == 13
 
 
 def test_a_search_leaves_four_files_with_its_settings_and_numbers(searched: tuple[Result, Path]) -> None:
@@ -74,13 +77,13 @@ def test_a_search_leaves_four_files_with_its_settings_and_numbers(searched: tupl
     assert [settings[name] for name in ("epochs", "batch_size", "model", "image_size", "seed")] == [
         2, 8, "wrn-10-1", 8, 3,
     ]  # fmt: skip
-    assert SearchConfig.make(settings).model_dump() == settings
+    assert SearchConfig.make(settings).model_dump(mode="json") == settings
     schedule = json.loads((out / "policy.json").read_text(encoding="utf-8"))
     origin = schedule["provenance"]
     assert (schedule["epochs"], len(schedule["values"])) == (2, 2)
     assert (origin["dataset"], origin["class_names"]) == (settings["data"], ["cats", "dogs"])
     assert (origin["train_images"], origin["val_images"], origin["image_size"]) == (15, 4, 8)
-    assert origin["settings"] == {**settings, **dict.fromkeys(IDLE_SETTINGS["hba"])}
+    assert origin["settings"] == {**settings, **dict.fromkeys(IDLE_SETTINGS["lookahead"])}
     with (out / "metrics.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["epoch"] for row in rows] == ["1", "2"]
@@ -88,6 +91,17 @@ def test_a_search_leaves_four_files_with_its_settings_and_numbers(searched: tupl
         losses = re.findall(r"loss (\d\.\d{3})", searched[0].stdout.splitlines()[number + 1])
         written = [row[name] for name in ("train_loss", "lambda_loss", "val_loss") if row[name]]
         assert losses == [f"{float(loss):.3f}" for loss in written]
+
+
+def test_a_search_as_in_the_paper_has_its_settings(searched: tuple[Result, Path]) -> None:
+    said(run("search", str(searched[1] / "images"), "--out", "run", "--paper", "--sigma", "0.5", *SMALL))
+    settings = json.loads(Path("run/config.json").read_text(encoding="utf-8"))
+    expected = {name: value for name, value in PAPER_SETTINGS.items() if name not in IDLE_SETTINGS["hba"]}
+    made = SearchConfig.make(settings)
+    assert {name: getattr(made, name) for name in expected} == {**expected, "sigma": 0.5}
+    origin = hba.load_policy("run").provenance
+    assert origin["algorithm"] == "hba"
+    assert origin["settings"] == {**settings, **dict.fromkeys(IDLE_SETTINGS["hba"])}
 
 
 def test_the_printed_next_command_evaluates_what_was_found(searched: tuple[Result, Path]) -> None:
@@ -312,6 +326,16 @@ def test_show_prints_each_operation_at_its_key_epochs() -> None:
     rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
     # Strengths in the last epoch: 0.75 24/30 of Rotate, 0.125 of Invert.
     assert rows == [["Rotate", "0.25", "0.75", "3", "24", "degrees"], ["Invert", "0.50", "0.12", "-", "-", "-"]]
+
+
+def test_show_prints_the_probes_of_the_search_and_what_they_say() -> None:
+    numbers = [(1, -0.02, -0.25, None, 1.5), (2, -0.04, -0.5, 0.125, 0.0)]
+    probes = [dict(zip(PROBE_COLUMNS, row, strict=True)) for row in numbers]
+    small_schedule(probes=probes).save("a.json")
+    lines = said(run("show", "a.json"))
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
+    assert rows[2:] == [["1", "-0.02", "-0.25", "-", "1.5"], ["2", "-0.04", "-0.5", "0.125", "0"]]
+    assert lines[-2] == moved_by(probes)
 
 
 def test_apply_writes_a_grid_that_the_seed_decides() -> None:

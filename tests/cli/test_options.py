@@ -92,7 +92,7 @@ def options_of(command: str) -> dict[str, click.Option]:
 
 
 OWN_OPTIONS = {
-    "search": {"--preset", "--out", "--resume", "--operations-file"},
+    "search": {"--preset", "--out", "--resume", "--paper", "--operations-file"},
     "evaluate": {"--against", "--preset", "--out", "--resume", "--jobs", "--operations-file"},
 }
 
@@ -121,11 +121,14 @@ SEARCH_VALUES: dict[str, Any] = {
     "image_size": 40, "train_size": 300, "val_size": 100, "split_seed": 7, "data_root": "else where", "download": True,
     "skip_broken": True, "model": "resnet-18", "epochs": 12, "batch_size": 33, "learning_rate": 0.125,
     "weight_decay": 0.0, "flip": False, "crop_padding": 0, "cutout_size": 6, "device": "cpu", "sharing": "conv+bn",
-    "lambda_learning_rate": 1e-3, "train_steps": 5, "val_steps": 0, "sigma": 0.5, "calibrate": True,
+    "lambda_learning_rate": 1e-3, "train_steps": 5, "val_steps": 0, "sigma": 0.5, "calibrate": False,
     "validate_every": 3, "seed": 4294967295, "space": "pba", "operations": "Rotate,Color", "interpolation": "bilinear",
     "fill": "0.25,0.5,1", "classes": "some.txt", "algorithm": "population", "population_size": 11,
     "weight_sigma": 0.25, "batched_members": False, "baseline_like": "svhn", "learning_rate_schedule": "step",
     "random_resized_crop": True, "color_jitter": 0.3, "pca_jitter": 0.05, "stream": True, "workers": 3,
+    "response": "centered", "response_weight_decay": 0.0, "initial_fraction": 0.75, "warm_up_epochs": 6,
+    "lambda_betas": "0.5,0.75", "trust_radius": 0.375, "logit_bound": 5.5, "val_batch_size": 44, "val_batches": 7,
+    "val_statistics": "batch", "sigma_end": 0.0, "reward_limit": 2.5, "probes": 0,
 }  # fmt: skip
 EVALUATION_FIELDS = set(EvaluationConfig.model_fields) - {"data", "val_size"}
 EVALUATION_VALUES = {name: value for name, value in SEARCH_VALUES.items() if name in EVALUATION_FIELDS}
@@ -156,7 +159,7 @@ def test_values_of_all_options_arrive_with_their_types(monkeypatch: pytest.Monke
     assert set(SEARCH_VALUES) == set(SearchConfig.model_fields) - {"data"}
     # Without a folder, the command itself looks at the settings, of which some do not go together.
     passed_on = settings_passed_on(monkeypatch, "search", "digits", "--out", "new", *as_options(SEARCH_VALUES))
-    expected = {**SEARCH_VALUES, "preset": None, "resume": False}
+    expected = {**SEARCH_VALUES, "preset": None, "resume": False, "paper": False}
     assert passed_on == expected
     assert {name: type(value) for name, value in passed_on.items()} == {n: type(v) for n, v in expected.items()}
     values = {**EVALUATION_VALUES, "seeds": 5}
@@ -166,7 +169,8 @@ def test_values_of_all_options_arrive_with_their_types(monkeypatch: pytest.Monke
 
 
 def test_what_is_not_given_is_left_to_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert settings_passed_on(monkeypatch, "search", "digits") == {"preset": None, "resume": False}
+    assert settings_passed_on(monkeypatch, "search", "digits") == {"preset": None, "resume": False, "paper": False}
+    assert settings_passed_on(monkeypatch, "search", "digits", "--paper")["paper"] is True
     assert settings_passed_on(monkeypatch, "evaluate", "digits") == {
         "against": ["none"], "preset": None, "resume": False, "jobs": None,
     }  # fmt: skip
@@ -195,6 +199,10 @@ def test_what_is_not_given_is_left_to_the_library(monkeypatch: pytest.MonkeyPatc
         (["--operations-file", "nowhere.py"], "no operations file nowhere.py"),
         (["--resume"], "--resume needs --out, the folder of the run to go on with"),
         (["--resume", "--out", "a", "--preset", "digits"], "--resume keeps the settings of the run; leave --preset"),
+        (
+            ["--resume", "--out", "a", "--paper"],
+            "--resume keeps the settings of the run; leave --preset and --paper away",
+        ),
         (["--resume", "--out", "nowhere"], "nowhere holds no run to resume: there is no config.json in it"),
     ],
 )

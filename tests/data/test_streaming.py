@@ -72,7 +72,7 @@ def test_colours_of_many_images_are_those_of_a_fixed_sample(tmp_path: Path, monk
     assert first.std_color() == pytest.approx(memory.std_color(), abs=0.03)
 
 
-@pytest.mark.parametrize("algorithm", ["hba", "population"])
+@pytest.mark.parametrize("algorithm", ["lookahead", "hba", "population"])
 def test_a_search_finds_the_same_schedule_from_memory_and_from_files(tmp_path: Path, algorithm: str) -> None:
     write_folder(tmp_path, 24)
     settings = {**SMALL, "algorithm": algorithm, "seed": 5}

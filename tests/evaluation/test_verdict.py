@@ -35,12 +35,12 @@ def verdict_on(**others: list[float]) -> str | None:
         ),
         (
             {"none": [1.5], "random": [1.9]},
-            "Verdict: none from one seed, because a spread needs two: 0.50 points lower test error than the best "
+            "Verdict: no verdict from one seed, because a spread needs two: 0.50 points lower test error than the best "
             "other, none.",
         ),
         (
             {"none": [1.0]},
-            "Verdict: none from one seed, because a spread needs two: the same test error as none.",
+            "Verdict: no verdict from one seed, because a spread needs two: the same test error as none.",
         ),
         (
             {"none": SCHEDULE, "random": [2.0, 3.0]},
@@ -48,8 +48,8 @@ def verdict_on(**others: list[float]) -> str | None:
         ),
         (
             {"none": [2.0, 2.2, 2.1, 1.9, 2.0]},
-            "Verdict: none, for want of a spread: all 5 seeds have 1.00 points lower test error than none, by the same "
-            "number.",
+            "Verdict: no verdict, for want of a spread: all 5 seeds have 1.00 points lower test error than none, by "
+            "the same number.",
         ),
     ],
     ids=["better", "no difference", "worse", "one seed", "one equal seed", "equal", "no spread"],

@@ -5,12 +5,18 @@ import torch
 import hba
 from hba.config import SearchConfig
 from hba.data import LabelledImages, SearchData
+from hba.presets import PAPER_SETTINGS
 
 SMALL_SETTINGS = {"model": "wrn-10-1", "epochs": 3, "batch_size": 8, "device": "cpu"}
 
 
 def small_config(**settings: object) -> SearchConfig:
     return SearchConfig.make({**SMALL_SETTINGS, "data": "small", "image_size": 8, **settings})
+
+
+def paper_config(**settings: object) -> SearchConfig:
+    """As in the paper, but for what is given."""
+    return small_config(**{**PAPER_SETTINGS, **settings})
 
 
 def small_images(n_images: int, seed: int) -> LabelledImages:

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from search_problems import small_config, small_data
+from search_problems import paper_config, small_data
 from torch import Tensor
 
 from hba.data.baseline import Baseline
@@ -17,12 +17,12 @@ from hba.search import updates
 from hba.search.gradient_state import HyperGradientState
 from hba.search.hba import initial_state, search_step
 from hba.search.problem import Problem
-from hba.search.updates import best_temperature
+from hba.search.temperature import best_temperature
 from hba.space import SearchSpace
 
 
 def make(**settings: object) -> tuple[Problem, HyperGradientState]:
-    config, data, space = small_config(**settings), small_data(), SearchSpace()
+    config, data, space = paper_config(**settings), small_data(), SearchSpace()
     preprocessing = Preprocessing(Standardize.of(data.train), Baseline(), config.side)
     problem = Problem(config, space, preprocessing, torch.full((3,), 0.5), data.val)
     return problem, initial_state(config, space, lambda _: build_model(config.model, 2, seed=0), data)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from search_problems import small_config, small_data
+from search_problems import paper_config, small_data
 from torch import Tensor, nn
 
 from hba.data import LabelledImages
@@ -28,7 +28,7 @@ from hba.space import SearchSpace
 def make(module: Any, **settings: Any) -> tuple[Problem, Any]:
     """A problem and the beginning of the module's algorithm on it."""
     algorithm = module.__name__.rpartition(".")[2].replace("_", "-")
-    config, data, space = small_config(algorithm=algorithm, **settings), small_data(), SearchSpace()
+    config, data, space = paper_config(algorithm=algorithm, **settings), small_data(), SearchSpace()
     preprocessing = Preprocessing(Standardize.of(data.train), Baseline(), 8)
     problem = Problem(config, space, preprocessing, torch.full((3,), 0.5), data.val)
     return problem, module.initial_state(config, space, named_networks(config.model, 2, seed=0), data)
@@ -305,7 +305,7 @@ def test_one_image_per_member_and_one_pixel_per_channel_is_one_line(batched: boo
         def forward(self, x: Tensor) -> Tensor:
             return torch.as_tensor(self.linear(self.bn(x.mean(dim=(2, 3), keepdim=True)).flatten(1)))
 
-    config = small_config(algorithm="population", batched_members=batched)
+    config = paper_config(algorithm="population", batched_members=batched)
     data, space = small_data(), SearchSpace()
     problem = Problem(config, space, Preprocessing(Standardize.of(data.train), Baseline(), 8), torch.ones(3), data.val)
     state = population.initial_state(config, space, equal_networks(OnePixel()), data)

@@ -4,22 +4,23 @@ import copy
 import csv
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from search_problems import SMALL_SETTINGS, StopAfter, small_data, small_images
 from search_steps import begun, respond_at_random, space_of, step
 from torch import Tensor, nn
+from torch.optim import SGD
 
 import hba
 from hba.data import LabelledImages, SearchData
-from hba.optimizer import sgd
-from hba.search import evidence
 from hba.search import run as search_run
-from hba.search.evidence import PROBE_STEPS, PROBED, Moves, is_probe_epoch, loss_after_training, probe
+from hba.search.evidence import PROBE_STEPS, PROBED, Moves, _validation_loss, is_probe_epoch, loss_after_training, probe
 from hba.search.problem import Problem
 
 ALGORITHMS = ["hba", "fixed-noise", "lookahead"]
@@ -35,7 +36,8 @@ def without_time(metrics: Mapping[str, float | None]) -> dict[str, float | None]
 
 
 def search_begun(algorithm: str = "hba", **settings: Any) -> tuple[Problem, Any]:
-    problem, state = begun(algorithm=algorithm, **settings)
+    """Not calibrated: the small images are told apart so well that the calibrated loss is zero."""
+    problem, state = begun(algorithm=algorithm, **{"calibrate": False, **settings})
     if algorithm != "lookahead":
         respond_at_random(state.hypernetwork, 0.1)
     return problem, state
@@ -190,14 +192,30 @@ def test_late_in_a_search_a_probe_still_learns(n_steps: int, share: float, monke
     rates: list[float] = []
 
     def record(*arguments: Any, **settings: Any) -> Any:
-        rates.append(settings["learning_rate"])
-        return sgd(*arguments, **settings)
+        rates.append(arguments[1])
+        return SGD(*arguments, **settings)
 
-    monkeypatch.setattr(evidence, "sgd", record)
+    monkeypatch.setattr(torch.optim, "SGD", record)
     lam = state.lam.detach()
     losses = [loss_after_training(problem, state, small_data(), at, epoch=4) for at in (lam, lam + 2)]
     assert rates == pytest.approx([share * 0.02] * 2)
     assert losses[0] != losses[1]
+
+
+def test_a_calibrated_search_is_probed_by_the_calibrated_loss() -> None:
+    problem, state = begun(algorithm="lookahead", calibrate=True)
+    step(problem, state, 2)
+    network, val = state.network.eval(), small_data().val
+    plain = replace(problem, config=problem.config.model_copy(update={"calibrate": False}))
+    calibrated, uncalibrated = (_validation_loss(one, network, val) for one in (problem, plain))
+    images, labels = next(val.once(len(val)))
+    with torch.no_grad():
+        logits = network(problem.preprocessing.measure(images / 255)).double()
+    scale = torch.logspace(-2, 1, 3001, dtype=torch.float64)
+    least = min(F.cross_entropy(logits * one, labels).item() for one in scale)
+    assert uncalibrated == pytest.approx(F.cross_entropy(logits, labels).item(), rel=1e-5)
+    assert calibrated == pytest.approx(least, rel=1e-2, abs=1e-6)
+    assert calibrated < uncalibrated
 
 
 def inverted_validation() -> SearchData:
@@ -212,7 +230,9 @@ def test_moves_towards_what_validation_images_are_like_lower_the_loss(
 ) -> None:
     """Lambda went from never inverting to always: right where validation images are inverted, and else wrong."""
     space = space_of("Invert", count_probabilities=(0.0, 1.0))
-    problem, state = begun(space, data, algorithm=algorithm, response="affine", learning_rate=0.05, sigma=0.0)
+    problem, state = begun(
+        space, data, algorithm=algorithm, response="affine", learning_rate=0.05, sigma=0.01, calibrate=False
+    )
     step(problem, state, 10)
     with torch.no_grad():
         state.moves.start.fill_(-20.0)

@@ -11,7 +11,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 from search_problems import small_data, small_images
-from search_steps import begun, next_validation, space_of, step
+from search_steps import (
+    WithAttention,
+    WithAttentionLayer,
+    WithFrozenLayer,
+    WithSkippedLayer,
+    WithUnusedLayers,
+    begun,
+    next_validation,
+    space_of,
+    step,
+)
 from torch import Tensor, nn
 
 import hba
@@ -112,6 +122,30 @@ def test_a_step_on_an_image_lowers_the_validation_loss_by_alpha_times_its_reward
     for image, reward in enumerate(rewards.tolist()):
         after = loss_at(network, image_gradient(network, trial, image), -alpha, validation)
         assert math.isclose(after - before, -alpha * reward, rel_tol=1e-3, abs_tol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "kind", [WithFrozenLayer, WithUnusedLayers, WithSkippedLayer, WithAttention, WithAttentionLayer]
+)
+def test_networks_of_every_build_are_judged_by_what_they_train(kind: type[nn.Module]) -> None:
+    torch.manual_seed(0)
+    problem, state = lookahead_begun(network=kind(), learning_rate=0.001)
+    step(problem, state, 4)
+    assert (state.lam != 0).any(), "it started at the middle of every range"
+    network, trial = state.network.double(), augmented(problem, state, *state.train_stream.next())
+    trained = {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
+    direction = {name: torch.randn_like(parameter) for name, parameter in trained.items()}
+    double = trial_of(trial.images.double(), trial.labels)
+    still = {name: torch.zeros_like(parameter) for name, parameter in network.named_parameters()}
+
+    def losses(moved: nn.Module) -> Tensor:
+        return F.cross_entropy(moved(double.images), double.labels, reduction="none")
+
+    small = 1e-6
+    plus, minus = (loss_at(network, still | direction, sign * small, losses) for sign in (1, -1))
+    torch.testing.assert_close(
+        rewards_of(network, double, direction), (plus - minus) / (2 * small), rtol=1e-5, atol=1e-7
+    )
 
 
 def random_trial(space: SearchSpace, sigma: float, size: int = 7) -> Trial:
@@ -307,8 +341,13 @@ def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_i
     uphill = expected_score(space, trial, standardized)
     update_lambda(problem, state, trial)
     torch.testing.assert_close(state.lam.grad, -uphill, rtol=5e-3, atol=5e-4)
-    # What a probe's short training would win, to first order and in nats: as many steps at the learning rate of now.
-    promised = -PROBE_STEPS * state.learning_rate * expected_score(space, trial, rewards - rewards.mean())
+    # What a probe's short training would win, to first order and in nats: its steps with Nesterov's momentum.
+    weight = torch.zeros(1, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], state.learning_rate, momentum=0.9, nesterov=True)
+    for _ in range(PROBE_STEPS):
+        weight.grad = torch.ones(1)
+        optimizer.step()
+    promised = weight.item() * expected_score(space, trial, rewards - rewards.mean())
     torch.testing.assert_close(state.moves.gradients, promised, rtol=5e-3, atol=1e-3 * promised.abs().max().item())
 
 

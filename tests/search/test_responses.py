@@ -10,7 +10,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 from search_problems import SMALL_SETTINGS, StopAfter, small_data
-from search_steps import begun, respond_at_random, step
+from search_steps import (
+    WithAttention,
+    WithAttentionLayer,
+    WithFrozenLayer,
+    WithSkippedLayer,
+    WithUnusedLayers,
+    begun,
+    begun_as_in_the_paper,
+    respond_at_random,
+    step,
+)
 from torch import Tensor, nn
 
 import hba
@@ -271,7 +281,7 @@ class TestInASearch:
         torch.set_default_dtype(torch.float32)
 
     def begun(self, **settings: Any) -> tuple[Any, Any]:
-        problem, state = begun(algorithm="hba", **settings)
+        problem, state = begun_as_in_the_paper(**settings)
         respond_at_random(state.hypernetwork, 0.05)
         return problem, state
 
@@ -348,6 +358,23 @@ class TestInASearch:
         slope = slope_of(own.hypernetwork.eval().double(), problem.preprocessing.measure(images), labels, own.lam)
         update_lambda(problem, state)
         torch.testing.assert_close(state.lam.grad @ torch.ones(len(state.lam)), slope.float(), rtol=1e-2, atol=1e-6)
+
+    @pytest.mark.parametrize("name", RESPONSES)
+    @pytest.mark.parametrize(
+        "kind", [WithFrozenLayer, WithUnusedLayers, WithSkippedLayer, WithAttention, WithAttentionLayer]
+    )
+    def test_networks_of_every_build_can_be_searched_with(
+        self, kind: type[nn.Module], name: str, request: pytest.FixtureRequest
+    ) -> None:
+        if name == "linearized" and issubclass(kind, WithAttention):
+            reason = "PyTorch's fast kernels of attention have no forward mode"
+            request.applymarker(pytest.mark.xfail(raises=NotImplementedError, strict=True, reason=reason))
+        problem, state = begun_as_in_the_paper(network=kind(), response=name, sharing="bn", learning_rate=0.001)
+        start = state.lam.detach().clone()
+        step(problem, state, 6)
+        assert all(parameter.isfinite().all() for parameter in state.hypernetwork.parameters())
+        assert state.lam.isfinite().all()
+        assert not torch.equal(state.lam, start)
 
     @pytest.mark.parametrize("name", RESPONSES)
     def test_a_stopped_search_goes_on_to_the_same_end(self, name: str, tmp_path: Path) -> None:

@@ -63,11 +63,13 @@ def test_the_same_seed_gives_the_same_schedule_and_another_seed_another() -> Non
     assert (values[0] != values[2]).any()
 
 
-def test_without_lambda_steps_the_policy_stays_as_it_began() -> None:
-    result = run(val_steps=0)
+@pytest.mark.parametrize(("paper", "fraction"), [(False, 0.5), (True, 0.05)])
+def test_without_lambda_steps_the_policy_stays_as_it_began(paper: bool, fraction: float) -> None:
+    result = run(val_steps=0, paper=paper)
     assert result.schedule is not None
     low, high = torch.tensor(result.schedule.space.ranges).T
-    assert torch.allclose(torch.tensor(result.schedule.values).float(), 0.95 * low + 0.05 * high, atol=1e-5)
+    start = (1 - fraction) * low + fraction * high
+    assert torch.allclose(torch.tensor(result.schedule.values).float(), start, atol=1e-5)
 
 
 def test_a_run_folder_holds_policy_config_metrics_and_checkpoint(tmp_path: Path) -> None:
@@ -141,7 +143,7 @@ def test_a_checkpoint_of_another_version_is_one_line(tmp_path: Path) -> None:
     run(tmp_path, observer=StopAfter(2))
     content = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
     torch.save({**content, "version": 1}, tmp_path / "checkpoint.pt")
-    with pytest.raises(RunError, match=r"checkpoint\.pt is not a checkpoint of version 3"):
+    with pytest.raises(RunError, match=r"checkpoint\.pt is not a checkpoint of version 4"):
         run(tmp_path, resume=True)
 
 

@@ -12,6 +12,7 @@ from search_problems import SMALL_SETTINGS, small_data
 from torch import Tensor
 
 import hba
+from hba.config import SearchConfig
 from hba.errors import RunError, ScheduleError, SettingsError
 from hba.operations import OPERATIONS, Operation, register_operation
 from hba.space import SearchSpace
@@ -30,21 +31,19 @@ def found(result: hba.SearchResult) -> hba.Schedule:
 
 
 def first_row(space: SearchSpace) -> np.ndarray:
-    return space.decode(space.initial().double()).numpy()
+    return space.decode(space.initial(SearchConfig().initial_fraction).double()).numpy()
 
 
-def test_the_digits_are_searched_in_pba_s_space() -> None:
-    schedule = found(
-        hba.search(
-            "digits", space="pba", epochs=1, train_size=20, val_size=20, batch_size=10, val_steps=0, device="cpu"
-        )
-    )
+@pytest.mark.parametrize(("paper", "solarize", "posterize"), [(False, 128.0, 2.0), (True, 243.2, 3.8)])
+def test_the_digits_are_searched_in_pba_s_space(paper: bool, solarize: float, posterize: float) -> None:
+    settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 1, "train_size": 20, "val_size": 20, "val_steps": 0}
+    schedule = found(hba.search("digits", space="pba", paper=paper, **settings))
     assert schedule.space == SPACES["pba"]
     assert schedule.provenance["settings"]["space"] == "pba"
-    # Without a step of lambda the row is the start: 5 % of the way from 256 to 0, and from 4 to 0.
+    # Without a step of lambda the row is the start: half of the way, or 5 %, from 256 to 0, and from 4 to 0.
     named = schedule.space.named(torch.tensor(schedule.values[0]))
-    assert named["Solarize.1.magnitude"] == pytest.approx(243.2, rel=1e-5)
-    assert named["Posterize.2.magnitude"] == pytest.approx(3.8, rel=1e-5)
+    assert named["Solarize.1.magnitude"] == pytest.approx(solarize, rel=1e-5)
+    assert named["Posterize.2.magnitude"] == pytest.approx(posterize, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -276,8 +275,10 @@ def test_rounding_keeps_values_at_the_ends_of_awkward_ranges(tmp_path: Path) -> 
         register_operation(Operation(f"Third{number}", unchanged, magnitude_range, "parts"))
         for number, magnitude_range in enumerate(THIRDS)
     ]
-    # One epoch of two steps, so that the only step of lambda is the last of all.
-    result = run(tmp_path, space=SearchSpace(tuple(operations)), epochs=1, batch_size=12, lambda_learning_rate=1e4)
+    # One epoch of two steps, so that the only step of lambda is the last of all. The paper's moves every value, drawn
+    # or not.
+    settings: dict[str, Any] = {"epochs": 1, "batch_size": 12, "lambda_learning_rate": 1e4, "paper": True}
+    result = run(tmp_path, space=SearchSpace(tuple(operations)), **settings)
     schedule = found(result)
     row = schedule.values[0]
     low, high = np.sort(np.array(schedule.space.ranges), axis=1).T
