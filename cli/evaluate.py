@@ -71,7 +71,7 @@ def evaluate(
       static    the mean of SCHEDULE over its epochs, throughout
       final     the last epoch of SCHEDULE, throughout
       randaugment, trivialaugment, autoaugment
-                torchvision's, with their defaults
+                torchvision's, with their defaults; trivialaugment shifts by up to 32 pixels whatever the images' size
 
     Ctrl-C keeps the trainings that have ended; the same command with --out and --resume does the others. It may then
     have more --seeds, and more names at the end of --against.

@@ -70,7 +70,8 @@ def _option(name: str, field: FieldInfo, default: Any) -> Callable[[Command], Co
     kind = _plain_type(field.annotation)
     help_text = (field.description or "").rstrip(".")
     if kind is bool:
-        return click.option(f"{flag}/--no-{flag[2:]}", default=None, help=f"{help_text}.")
+        shown = "" if default is None else f" [default: {'on' if default else 'off'}]"
+        return click.option(f"{flag}/--no-{flag[2:]}", default=None, help=f"{help_text}.{shown}")
     shown = f" [default: {default}]" if default is not None else ""
     return click.option(flag, type=kind, default=None, metavar=kind.__name__.upper(), help=f"{help_text}.{shown}")
 

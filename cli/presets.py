@@ -19,7 +19,7 @@ def presets() -> None:
     """Print what --preset stands for in `hba search` and in `hba evaluate`.
 
     Every option that follows overrides the preset's. On DATA of your own, the baseline augmentation stays that of the
-    preset's dataset.
+    preset's dataset. What a preset leaves open is the default of `hba search`; with --paper it is as in the paper.
     """
     for command, table in COMMANDS.items():
         say(TITLES[command])

@@ -15,15 +15,12 @@ it weighs training images.
 """
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, jvp
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import SGD
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -32,6 +29,7 @@ from hba.data.load import SearchData
 from hba.optimizer import sgd_of
 from hba.policy import Walk
 from hba.search.evidence import probe_learning_rate, probe_reach
+from hba.search.forward_mode import differentiable_attention, forward_mode
 from hba.search.gradient_state import GradientState, lambda_fields
 from hba.search.networks import Networks
 from hba.search.problem import Problem
@@ -145,21 +143,9 @@ def rewards_of(network: nn.Module, trial: Trial, direction: dict[str, Tensor]) -
         return F.cross_entropy(functional_call(network, parameters, trial.images), trial.labels, reduction="none")
 
     parameters = {name: network.get_parameter(name).detach() for name in direction}
-    with torch.no_grad(), differentiable_attention():
+    with torch.no_grad(), differentiable_attention(), forward_mode("look-ahead", "the algorithm hba"):
         rewards: Tensor = jvp(losses, (parameters,), (direction,))[1]
     return rewards
-
-
-@contextmanager
-def differentiable_attention() -> Iterator[None]:
-    """PyTorch's fast kernels of attention have no forward mode; this one has."""
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with sdpa_kernel(SDPBackend.MATH):
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 def expected_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:

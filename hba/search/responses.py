@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from hba.hypernet import HyperNetwork
+from hba.search.forward_mode import forward_mode
 
 Augment = Callable[[Tensor, Tensor], Tensor]
 """Images (B, C, H, W) and a lambda for each (B, n) to the network's input."""
@@ -63,7 +64,7 @@ def linearized(
     """
     current = _learn_current(hypernetwork, augment, loss_of, images, labels, lam_rows)
     center = hypernetwork.center.expand_as(lam_rows).clone()
-    with forward_ad.dual_level():
+    with forward_mode("the linearized response", "the response separate"), forward_ad.dual_level():
         lam = forward_ad.make_dual(center, lam_rows - center)
         logits, change = forward_ad.unpack_dual(hypernetwork(augment(images, lam_rows), lam))
     assert change is not None

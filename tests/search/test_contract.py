@@ -138,8 +138,8 @@ def test_validation_images_choose_and_do_not_train(algorithm: str) -> None:
         data, images = small_data(), small_images(16, seed=1)
         val = LabelledImages(images.images // darker, images.labels)
         changed = SearchData(data.name, data.class_names, data.train, val)
-        still: dict[str, Any] = {} if "population" in algorithm else {"lambda_learning_rate": 1e-30}
-        networks.append(run(algorithm, data=changed, sigma=0.0, **still).network)
+        still: dict[str, Any] = {} if "population" in algorithm else {"lambda_learning_rate": 1e-30, "sigma": 1.0}
+        networks.append(run(algorithm, data=changed, **{"sigma": 0.0, **still}).network)
     for first, second in zip(*(network.state_dict().values() for network in networks), strict=True):
         assert torch.equal(first, second)
 
