@@ -216,3 +216,77 @@ def test_the_page_is_the_one_made_from_the_records_in_the_repository(tmp_path: P
     module("quality.page").write_page(BENCHMARKS / "results" / "quality", tmp_path)
     committed = BENCHMARKS.parent / "docs" / "search-quality.md"
     assert (tmp_path / "search-quality.md").read_text(encoding="utf-8") == committed.read_text(encoding="utf-8")
+
+
+def test_the_candidate_called_the_default_is_what_hba_search_does() -> None:
+    candidates, beds = module("quality.candidates"), module("quality.beds")
+    config = beds.find_bed("digits").config(candidates.DEFAULT, 0)
+    default = SearchConfig.from_preset({}).resolved()
+    assert config == default.model_copy(update={"probes": 0})
+
+
+def test_the_rows_of_a_verdict_begin_with_the_default_and_leave_out_a_second_cutout() -> None:
+    from hba.config import EvaluationConfig
+    from hba.errors import SettingsError
+
+    runs = module("quality.verdict_runs")
+    with_cutout = EvaluationConfig(data="digits", cutout_size=4)
+    assert runs.rows_of([], EvaluationConfig(data="digits")) == runs.ROWS
+    assert runs.rows_of([], with_cutout) == tuple(row for row in runs.ROWS if row != "cutout")
+    assert runs.rows_of(["random", "none"], with_cutout) == (runs.ROWS[0], "none", "random")
+    with pytest.raises(SettingsError, match="unknown row 'randm'"):
+        runs.rows_of(["randm"], with_cutout)
+
+
+def test_a_verdict_is_paired_by_seed() -> None:
+    tables, records = module("quality.error_tables"), module("quality.records")
+    default = module("quality.candidates").DEFAULT
+
+    def runs(name: str, errors: list[float]) -> list[tuple[str, Any]]:
+        return [
+            (name, records.Kept({}, {"seed": seed}, {"test_error_percent": error})) for seed, error in enumerate(errors)
+        ]
+
+    kept = [*runs(default, [1.0, 2.0, 4.0]), *runs("random", [2.0, 3.5, 4.5]), *runs("none", [5.0])]
+    differences = tables.verdict_differences(kept)
+    assert differences["random"].mean == pytest.approx(-1.0)
+    assert differences["none"].mean == pytest.approx(-4.0)
+    # Student's t of 2 degrees of freedom is 4.303 at 97.5 %; the differences -1, -1.5, -0.5 have a spread of 0.5.
+    assert differences["random"].interval == pytest.approx(
+        (-1 - 4.303 * 0.5 / 3**0.5, -1 + 4.303 * 0.5 / 3**0.5), rel=1e-3
+    )
+    assert tables.verdict_rows(kept)[0] == [default, "3", "2.33 ± 1.53", "-"]
+
+
+def test_a_setting_that_the_algorithm_does_not_read_makes_no_other_run() -> None:
+    same_settings = module("reproduction.same_settings").same_settings
+    wanted = SearchConfig.from_preset({}, paper=True).model_dump(mode="json")
+    older = {name: value for name, value in wanted.items() if name not in ("initial_fraction", "reward_limit")}
+    assert same_settings(older, wanted)
+    assert same_settings({**older, "weight_sigma": 0.5}, wanted)
+    assert not same_settings({**older, "sigma": 0.5}, wanted)
+    assert not same_settings(older, {**wanted, "initial_fraction": 0.5})
+
+
+def test_aims_are_reached_only_where_the_interval_says_so() -> None:
+    aims, records = module("quality.aims"), module("quality.records")
+    paired = module("hba.evaluation.paired").PairedDifference
+
+    def minus(*differences: float) -> Any:
+        return paired.of(dict(enumerate(differences)), minus=dict.fromkeys(range(len(differences)), 0.0))
+
+    def planted(rank_of_it: int) -> Any:
+        end = {f"Other{number}": {"probability": 0.5} for number in range(rank_of_it - 1)}
+        results = {"end": {**end, "Low": {"probability": 0.1}, "It": {"probability": 0.4}}}
+        return aims.DEFAULT, records.Kept({}, {"planted": [{"operation": "It"}]}, results)
+
+    clearly, hardly = minus(-1.0, -1.1, -0.9), minus(-1.0, 0.5, -0.9)
+    verdicts = {"first": {"random": clearly, "shuffled": hardly}, "second": dict.fromkeys(aims.NOT_WORSE_THAN, clearly)}
+    rows = aims.aim_rows([planted(3)] * 9 + [planted(4)], verdicts)
+    assert [row[2] for row in rows] == [
+        *("reached", "reached", "not reached", "not measured"),
+        *("not measured", "not measured", "reached"),
+    ]
+    assert aims.aim_rows([planted(3)] * 8 + [planted(4)] * 2, {})[0][2] == "not reached"
+    worse = {"third": {**dict.fromkeys(aims.NOT_WORSE_THAN, clearly), "autoaugment": minus(1.0, 1.1, 0.9)}}
+    assert aims.aim_rows([], worse)[-1][2] == "not reached"

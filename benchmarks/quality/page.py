@@ -11,6 +11,7 @@ from reproduction.page import hardware_of
 
 from hba.evaluation.verdict import verdict
 from hba.magnitude_table import as_markdown
+from quality.aims import aim_rows
 from quality.beds import DIGITS
 from quality.candidates import CANDIDATES, DEFAULT, PAPER
 from quality.cost import COST_HEADINGS, cost_rows
@@ -28,6 +29,11 @@ instead. First the verdict, on test images: is what the default search found bet
 curves handed to other operations, than the policies that people use? Then how the default was chosen, by validation
 images and by problems with a known answer. `{DEFAULT}` is the default of `hba search`, `{PAPER}` is
 `hba search --paper`.
+"""
+
+AIM_HEADINGS = ("aim", "data", "is it?", "figures")
+
+EVIDENCE_TEXT = """\
 """
 
 VERDICT_TEXT = f"""## The verdict
@@ -101,7 +107,7 @@ class Section:
 
 def write_page(results: Path, docs: Path) -> None:
     """docs/search-quality.md; results: the folder of this page's records."""
-    parts = [HEAD, *_verdict_texts(results)]
+    parts = [HEAD, *_aims_texts(results), *_verdict_texts(results)]
     sections = (
         Section(PLANTED_TEXT, "planted.py", rate_rows, records_in(results / "planted")),
         Section(SEARCHES_TEXT, "search_quality.py candidates", _error_table, _of_all_data(results, "searches")),
@@ -114,11 +120,25 @@ def write_page(results: Path, docs: Path) -> None:
     (docs / "search-quality.md").write_text("\n".join(parts), encoding="utf-8")
 
 
+def _aims_texts(results: Path) -> list[str]:
+    verdicts = {records[0][1].shared["dataset"]: verdict_differences(records) for records in _verdict_records(results)}
+    rows = aim_rows(records_in(results / "planted"), verdicts)
+    return ["## What was aimed at\n", as_markdown(AIM_HEADINGS, rows) + "\n", EVIDENCE_TEXT]
+
+
+def _verdict_records(results: Path) -> list[list[tuple[str, Kept]]]:
+    """Of each dataset, all rows."""
+    found = []
+    for folder in sorted(results.glob("*/verdict")):
+        records = [(name, kept) for name in ROWS for kept in Book(folder / f"{name}.json").all()]
+        found += [records] if records else []
+    return found
+
+
 def _verdict_texts(results: Path) -> list[str]:
     """The table of each choice of images, and its sentence."""
     texts = [VERDICT_TEXT]
-    for folder in sorted(results.glob("*/verdict")):
-        records = [(name, kept) for name in ROWS for kept in Book(folder / f"{name}.json").all()]
+    for records in _verdict_records(results):
         shared, run = records[0][1].shared, records[0][1].run
         texts += [
             f"Data: {shared['dataset']}, {run['training_images']} training images, "
