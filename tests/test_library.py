@@ -47,7 +47,7 @@ def test_every_shipped_schedule_loads_as_its_file_says(name: str) -> None:
     assert [operation.name for operation in schedule.space.operations] == list(OPERATIONS)
     assert schedule.epochs == content["epochs"] == content["provenance"]["epochs_finished"]
     assert dict(schedule.provenance) == content["provenance"]
-    assert schedule.provenance["algorithm"] == "hba"
+    assert schedule.provenance["algorithm"] == "lookahead"
 
 
 def test_a_file_stands_before_the_shipped_schedule_of_that_name(
