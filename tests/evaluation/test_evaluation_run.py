@@ -94,7 +94,7 @@ def test_results_json_is_written_after_every_training(monkeypatch: pytest.Monkey
     ]
     assert [file["verdict"] for file in notes.files[:2]] == [
         None,
-        "Verdict: none from one seed, because a spread needs two: 10.00 points lower test error than none.",
+        "Verdict: no verdict from one seed, because a spread needs two: 10.00 points lower test error than none.",
     ]
     difference = notes.files[3]["rows"][1]["schedule_minus_row"]
     assert (difference["n_pairs"], difference["mean"], notes.files[3]["rows"][0]["schedule_minus_row"]) == (
