@@ -26,7 +26,7 @@ def aim_rows(planted: Records, verdicts: Mapping[str, Differences]) -> list[list
     for dataset, differences in verdicts.items():
         for other in BETTER_THAN:
             rows.append([f"better than `{other}`", dataset, *_better(differences.get(other))])
-        rows.append(["not worse than the best of " + ", ".join(NOT_WORSE_THAN), dataset, *_not_worse(differences)])
+        rows.append(["not shown to be worse than the best of " + ", ".join(NOT_WORSE_THAN), dataset, *_not_worse(differences)])
     return rows
 
 
