@@ -36,7 +36,7 @@ def _is_recovered(kept: Kept) -> bool:
 def _overall(records: Records) -> list[str]:
     runs = _planted(records)
     errors = statistics.mean(kept.results["val_error_percent"] for _, kept in records)
-    seconds = statistics.mean(kept.results["seconds"] for _, kept in records)
+    seconds = statistics.median(kept.results["seconds"] for _, kept in records)
     last = [f"{errors:.1f}", f"{seconds:.1f}"]
     if not runs:
         return ["-"] * (len(RATE_HEADINGS) - len(last)) + last
