@@ -1,11 +1,9 @@
 """Images that are read from their files again in every pass, ahead of the computation, by processes of their own."""
 
-import contextlib
 import hashlib
 import os
-import signal
 import weakref
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 from hba.data.folder import FilePool, broken_image, try_to_read
 from hba.data.images import CPU, Batch, Colors, mean_and_std
 from hba.errors import DataError
+from hba.interrupts import without_interrupts
 
 MOST_WORKERS = 8
 COLOR_SAMPLE = 2000
@@ -207,24 +206,9 @@ class StreamedImages:
             # Without one of its own, it would draw from the default generator.
             generator=torch.Generator(),
         )
-        with _without_interrupts():
+        with without_interrupts():
             results = iter(loader)
         yield from results
-
-
-@contextlib.contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Processes that start here never get a Ctrl-C, which reaches the whole group; this one gets it at the end, decides
-    what it means, and ends the others.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _as_it_is(part: Any) -> Any:

@@ -7,6 +7,7 @@ by the moves. Beside it stand the change that the hypergradients promised, and h
 """
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -131,6 +132,7 @@ def probe_learning_rate(problem: Problem, state: SearchState) -> float:
     return max(state.learning_rate, LEAST_LEARNING_RATE * problem.config.learning_rate)
 
 
+@functools.cache
 def probe_reach() -> float:
     """How far the steps of a probe go along a gradient that stays the same, in units of its learning rate."""
     velocity = reach = 0.0
