@@ -3,7 +3,7 @@
     python benchmarks/search_quality.py candidates [--data DIR] [--candidates paper,calibrate] [--seeds 5] [--jobs 2]
     python benchmarks/search_quality.py retrain [--data DIR] ...
     python benchmarks/search_quality.py verdict [--data DIR] ...
-    python benchmarks/search_quality.py cost [--data DIR] [--candidates lookahead-limit] [--rounds 5]
+    python benchmarks/search_quality.py cost [--data DIR] [--candidates lookahead-draws] [--rounds 5]
     python benchmarks/search_quality.py page
 
 `candidates` searches with each and keeps the search network's final validation error. `retrain` trains a fresh

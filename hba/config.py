@@ -149,7 +149,7 @@ class SearchConfig(_TrainingConfig):
     """Largest Euclidean length of a lambda step, in logits; no limit. For (5), (6) and lookahead."""
     logit_bound: Positive | None = None
     """Largest absolute logit of a hyperparameter; no limit. For (5), (6) and lookahead."""
-    train_steps: Size = 2
+    train_steps: Size = 4
     """Training steps between lambda steps, or between selections from a population (T_train)."""
     val_steps: Annotated[int, Field(ge=0)] = 1
     """Lambda steps in a row (T_val); 0 switches the search off. For (5), (6) and lookahead."""
@@ -163,11 +163,14 @@ class SearchConfig(_TrainingConfig):
     """Standard deviation of the noise on lambda, in logits."""
     sigma_end: NotNegative | None = None
     """The same at the end of the search, reached linearly; as sigma. For (5), (6) and lookahead."""
-    calibrate: bool = True
+    calibrate: bool = False
     """Divide the validation logits of a lambda step by the temperature that suits them best. For (5), (6) and
     lookahead."""
-    reward_limit: Positive | None = 1.0
-    """Largest absolute reward of an image, in standard deviations of its batch. For lookahead."""
+    reward_draws: Size = 4
+    """Draws for each image that a lambda step compares with each other; 1 compares images instead, by what was drawn
+    for each when it was trained on. For lookahead."""
+    reward_limit: Positive | None = None
+    """Largest absolute reward, in standard deviations of those of its lambda step; no limit. For lookahead."""
     probes: Annotated[int, Field(ge=0)] = 10
     """Times during the search when it tries out whether its last moves lowered the validation loss, by two short
     trainings; the schedule does not depend on it. For (5), (6) and lookahead."""
@@ -270,6 +273,7 @@ class EvaluationConfig(_TrainingConfig):
 
 _OF_POPULATIONS = ("population_size", "weight_sigma", "batched_members")
 _OF_HYPER_LAYERS = ("sharing", "response", "response_weight_decay")
+_OF_REWARDS = ("reward_draws", "reward_limit")
 _OF_LAMBDA_STEPS = (
     "lambda_learning_rate",
     "lambda_betas",
@@ -287,11 +291,11 @@ _OF_LAMBDA_STEPS = (
 
 IDLE_SETTINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "hba": (*_OF_POPULATIONS, "reward_limit"),
+        "hba": (*_OF_POPULATIONS, *_OF_REWARDS),
         "lookahead": (*_OF_POPULATIONS, *_OF_HYPER_LAYERS),
-        "fixed-noise": (*_OF_POPULATIONS, "reward_limit"),
-        "hyper-population": ("weight_sigma", "batched_members", "response", "reward_limit", *_OF_LAMBDA_STEPS),
-        "population": ("reward_limit", *_OF_HYPER_LAYERS, *_OF_LAMBDA_STEPS),
+        "fixed-noise": (*_OF_POPULATIONS, *_OF_REWARDS),
+        "hyper-population": ("weight_sigma", "batched_members", "response", *_OF_REWARDS, *_OF_LAMBDA_STEPS),
+        "population": (*_OF_REWARDS, *_OF_HYPER_LAYERS, *_OF_LAMBDA_STEPS),
     }
 )
 """By algorithm, the settings that it does not read."""

@@ -37,6 +37,7 @@ PAPER_SETTINGS: Settings = MappingProxyType(
         "sigma": 1.0,
         "sigma_end": None,
         "calibrate": False,
+        "reward_draws": 1,
         "reward_limit": None,
     }
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from benchmark_modules import BENCHMARKS
 
 from hba.operations import Operation
 
@@ -14,6 +15,11 @@ from hba.operations import Operation
 def one_thread() -> None:
     """Networks this small only wait for each other's threads; one is several times faster on busy cores."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def benchmarks_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """benchmarks/closed_forms.py: what is said to be exact is, and the tool's responses come to it where they should."""
 
-import importlib
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,26 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from benchmark_modules import module
 from click.testing import CliRunner, Result
 from torch import Tensor
 
 from hba.hypernet import HyperNetwork
 from hba.search.responses import RESPONSES, Response, separate
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 NAMES = ("noise", "decay", "decay-wide", "deep", "groups")
 
 
 @pytest.fixture(autouse=True)
-def _benchmarks_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(BENCHMARKS)
+def _as_many_threads_as_before(benchmarks_can_be_imported: None) -> Iterator[None]:
     n_threads = torch.get_num_threads()
     yield
     torch.set_num_threads(n_threads)
-
-
-def module(name: str) -> Any:
-    return importlib.import_module(name)
 
 
 def problem(name: str, **changes: Any) -> Any:

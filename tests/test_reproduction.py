@@ -1,25 +1,16 @@
 """benchmarks/reproduce.py: the paper's numbers in its tables, and whole tables at a scale of seconds."""
 
-import importlib
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmark_modules import BENCHMARKS, module
 from click.testing import CliRunner, Result
 from PIL import Image
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-
-
-@pytest.fixture(autouse=True)
-def _benchmarks_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(BENCHMARKS)
-
-
-def module(name: str) -> Any:
-    return importlib.import_module(name)
+pytestmark = pytest.mark.usefixtures("benchmarks_can_be_imported")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """benchmarks/planted.py and benchmarks/search_quality.py: what is planted, what counts as found, and what is kept."""
 
-import importlib
 import json
 import multiprocessing
 from pathlib import Path
@@ -8,21 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from benchmark_modules import BENCHMARKS, module
 from click.testing import CliRunner, Result
 
 from hba.config import SearchConfig
 from hba.data import LabelledImages, SearchData
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-
-
-@pytest.fixture(autouse=True)
-def _benchmarks_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(BENCHMARKS)
-
-
-def module(name: str) -> Any:
-    return importlib.import_module(name)
+pytestmark = pytest.mark.usefixtures("benchmarks_can_be_imported")
 
 
 def run(script: str, *arguments: str) -> Result:

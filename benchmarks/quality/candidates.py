@@ -20,7 +20,8 @@ PAPER = "paper"
 """What all others are compared with."""
 
 _MIDDLE = {"initial_fraction": 0.5}
-_LOOKAHEAD = {"algorithm": "lookahead", **_MIDDLE}
+_LOOKAHEAD = {"algorithm": "lookahead", **_MIDDLE, "reward_draws": 1}
+_DRAWS = {**_LOOKAHEAD, "reward_draws": 4, "train_steps": 4}
 
 CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
     {
@@ -49,11 +50,15 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
             "look-ahead, calibrated, within 1, after every step",
             {**_LOOKAHEAD, "calibrate": True, "reward_limit": 1.0, "train_steps": 1},
         ),
+        "lookahead-draws": Candidate("look-ahead, 4 draws for each image, after every 4th step", _DRAWS),
+        "lookahead-draws-calibrate": Candidate("4 draws, calibrated", {**_DRAWS, "calibrate": True}),
+        "lookahead-draws-val": Candidate("4 draws, and 4 validation batches", {**_DRAWS, "val_batches": 4}),
+        "lookahead-draws-often": Candidate("4 draws, after every 2nd step", {**_DRAWS, "train_steps": 2}),
     }
 )
 
 
-DEFAULT = "lookahead-limit"
+DEFAULT = "lookahead-draws"
 """What `hba search` does without settings."""
 
 

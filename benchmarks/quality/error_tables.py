@@ -26,7 +26,7 @@ def error_rows(records: Records) -> list[list[str]]:
     for name, runs in by_name.items():
         losses, seconds = ([run[quantity] for run in runs.values()] for quantity in ("val_loss", "seconds"))
         difference = None if name == PAPER else PairedDifference.of(errors[name], errors.get(PAPER, {}))
-        cells = [_spread_text(list(errors[name].values())), _difference_text(difference), _spread_text(losses, 3)]
+        cells = [_spread_text(list(errors[name].values())), difference_text(difference), _spread_text(losses, 3)]
         rows.append([name, str(len(runs)), *cells, f"{statistics.mean(seconds):.0f}"])
     return rows
 
@@ -38,7 +38,7 @@ def verdict_rows(records: Records) -> list[list[str]]:
     errors = _test_errors(records)
     differences = verdict_differences(records)
     return [
-        [name, str(len(runs)), _spread_text(list(runs.values())), _difference_text(differences.get(name))]
+        [name, str(len(runs)), _spread_text(list(runs.values())), difference_text(differences.get(name))]
         for name, runs in errors.items()
     ]
 
@@ -57,7 +57,7 @@ def _test_errors(records: Records) -> dict[str, dict[int, float]]:
     return errors
 
 
-def _difference_text(difference: PairedDifference | None) -> str:
+def difference_text(difference: PairedDifference | None) -> str:
     if difference is None:
         return "-"
     interval = difference.interval

@@ -8,6 +8,7 @@ from typing import Any
 
 from closed_form import record as closed_forms
 from reproduction.page import hardware_of
+from reproduction.same_settings import same_settings
 
 from hba.evaluation.verdict import verdict
 from hba.magnitude_table import as_markdown
@@ -16,10 +17,11 @@ from quality.beds import DIGITS
 from quality.candidates import CANDIDATES, DEFAULT, PAPER
 from quality.cost import COST_HEADINGS, cost_rows
 from quality.error_tables import ERROR_HEADINGS, VERDICT_HEADINGS, error_rows, verdict_differences, verdict_rows
+from quality.left_out import LEFT_OUT_HEADINGS, left_out_rows
 from quality.planted_search import RECOVERED_WITHIN
 from quality.planted_tables import Records, rate_rows
 from quality.records import Book, Kept
-from quality.verdict_runs import ROWS
+from quality.verdict_runs import OF_DEFAULT, ROWS
 from quality.whole_search import RIVALS
 
 HEAD = f"""# How good a search is
@@ -104,6 +106,13 @@ validation images, which the schedule was searched with.
 {_RIVALS_TEXT}
 """
 
+LEFT_OUT_TEXT = f"""## What operations are worth over a whole training
+
+A random policy with and without some operations, on validation images, beside the mean probability that these
+operations have at the end of `{DEFAULT}`, which starts at 0.5; mean ± standard deviation over searches. The difference
+is the one with the same seed, mean and 95 % t-interval: above zero, a training is better with the operations.
+"""
+
 NOT_RUN = "Not run.\n"
 
 Table = tuple[Sequence[str], list[list[str]]]
@@ -131,7 +140,7 @@ def write_page(results: Path, docs: Path) -> None:
     parts.append(_candidates_text())
     for section in sections:
         parts += [section.text, *(_suite_texts(section) or [NOT_RUN])]
-    parts += [*_cost_texts(results), *_closed_form_texts(results)]
+    parts += [*_left_out_texts(results), *_cost_texts(results), *_closed_form_texts(results)]
     (docs / "search-quality.md").write_text("\n".join(parts), encoding="utf-8")
 
 
@@ -145,7 +154,12 @@ def _verdict_records(results: Path) -> list[list[tuple[str, Kept]]]:
     """Of each dataset, all rows."""
     found = []
     for folder in sorted(results.glob("*/verdict")):
-        records = [(name, kept) for name in ROWS for kept in Book(folder / f"{name}.json").all()]
+        records = [
+            (name, kept)
+            for name in ROWS
+            for kept in Book(folder / f"{name}.json").all()
+            if name not in OF_DEFAULT or _is_of(DEFAULT, kept)
+        ]
         found += [records] if records else []
     return found
 
@@ -162,6 +176,23 @@ def _verdict_texts(results: Path) -> list[str]:
             as_markdown(VERDICT_HEADINGS, verdict_rows(records)) + "\n",
             f"{verdict(verdict_differences(records))}\n",
         ]
+    return texts if len(texts) > 1 else [*texts, NOT_RUN]
+
+
+def _left_out_texts(results: Path) -> list[str]:
+    """A table for each choice of images and epochs."""
+    texts = [LEFT_OUT_TEXT]
+    for folder in sorted(results.glob("*/trainings")):
+        trainings, searches = records_in(folder), records_in(folder.parent / "searches")
+        for epochs in sorted({kept.run["training_epochs"] for _, kept in trainings}):
+            trained = [(name, kept) for name, kept in trainings if kept.run["training_epochs"] == epochs]
+            found = [(name, kept) for name, kept in searches if kept.shared["settings"]["epochs"] == epochs]
+            shared = trained[0][1].shared
+            texts += [
+                f"Data: {shared['dataset']}, {epochs} epochs. {_origin(trained)} "
+                f"Command: `python benchmarks/search_quality.py retrain{_data_options(shared)} --epochs {epochs}`.\n",
+                as_markdown(LEFT_OUT_HEADINGS, left_out_rows(trained, found)) + "\n",
+            ]
     return texts if len(texts) > 1 else [*texts, NOT_RUN]
 
 
@@ -202,16 +233,17 @@ def records_in(folder: Path) -> list[tuple[str, Kept]]:
     for name in (*CANDIDATES, *RIVALS):
         latest: dict[str, Kept] = {}
         for kept in Book(folder / f"{name}.json").all():
-            if name in RIVALS or _has_settings(kept, CANDIDATES[name].settings):
+            if name in RIVALS or _is_of(name, kept):
                 key = json.dumps([kept.shared["dataset"], kept.shared["settings"]["epochs"], kept.run], sort_keys=True)
                 latest[key] = kept
         found += [(name, kept) for kept in latest.values()]
     return found
 
 
-def _has_settings(kept: Kept, settings: Mapping[str, Any]) -> bool:
+def _is_of(candidate: str, kept: Kept) -> bool:
+    """Whether the run had the settings that the candidate has now."""
     # Through JSON, which knows no tuples.
-    return all(kept.shared["settings"].get(name) == value for name, value in json.loads(json.dumps(settings)).items())
+    return same_settings(kept.shared["settings"], json.loads(json.dumps(dict(CANDIDATES[candidate].settings))))
 
 
 def _of_all_data(results: Path, kind: str) -> list[tuple[str, Kept]]:

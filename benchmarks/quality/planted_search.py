@@ -8,17 +8,15 @@ from reproduction.timing import without_data
 
 import hba
 from hba.config import SearchConfig
-from hba.schedule import Schedule
-from hba.summary import summarize
 from quality.beds import IMAGES
+from quality.ends import PROBABILITY, end_of
 from quality.pool import Results
 from quality.problems import Problem, find_problem, plant
+from quality.records import settings_of
 from quality.suite import seconds_of_search
 
 RECOVERED_WITHIN = 3
 """A planted operation is recovered where its rank is at most this."""
-
-PROBABILITY, STRENGTH = "probability", "strength"
 
 
 @dataclass(frozen=True)
@@ -28,6 +26,10 @@ class PlantedTask:
     candidate: str
     problem: str
     config: SearchConfig
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return settings_of(self.config)
 
     @property
     def run(self) -> dict[str, Any]:
@@ -54,18 +56,6 @@ def search_planted(task: PlantedTask) -> Results:
         "val_loss": last["val_loss"],
         "seconds": last["seconds"],
         "end": end_of(result.schedule),
-    }
-
-
-def end_of(schedule: Schedule) -> dict[str, dict[str, float | None]]:
-    """By operation: probability, magnitude in its unit, and strength in the last epoch, as means over its copies."""
-    return {
-        summary.operation.name: {
-            PROBABILITY: round(summary.probability[-1], 5),
-            "magnitude": None if summary.magnitude is None else round(summary.magnitude[-1], 5),
-            STRENGTH: round(summary.strength[-1], 5),
-        }
-        for summary in summarize(schedule, (schedule.epochs - 1,))
     }
 
 

@@ -3,7 +3,8 @@
 import statistics
 from collections.abc import Sequence
 
-from quality.planted_search import PROBABILITY, STRENGTH, others_probability, ranks, recovered
+from quality.ends import PROBABILITY, STRENGTH
+from quality.planted_search import others_probability, ranks, recovered
 from quality.rates import rate_text
 from quality.records import Kept
 

@@ -11,7 +11,7 @@ from reproduction.timing import search_seconds_per_step
 from hba.config import SearchConfig, find_device
 from quality.beds import IMAGES
 from quality.pool import Results, run_side_by_side
-from quality.records import Book, Kept, made_by, settings_of
+from quality.records import Book, Kept, made_by
 
 STEPS_MEASURED = 16
 
@@ -24,6 +24,11 @@ class Task(Protocol):
 
     @property
     def config(self) -> SearchConfig: ...
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What decides its results, as JSON values, for all seeds and on any machine."""
+        ...
 
     @property
     def run(self) -> Mapping[str, Any]:
@@ -52,7 +57,7 @@ class Suite(Generic[AnyTask]):
         return Book(self.results / f"{task.candidate}.json")
 
     def find(self, task: AnyTask) -> Kept | None:
-        return self.book(task).find(self.dataset, settings_of(task.config), task.run)
+        return self.book(task).find(self.dataset, task.settings, task.run)
 
     def missing(self) -> list[AnyTask]:
         return [task for task in self.tasks if self.find(task) is None]
@@ -103,7 +108,7 @@ def _run(suite: Suite[AnyTask], missing: list[AnyTask], jobs: int) -> None:
         if isinstance(outcome, str):
             click.echo(f"{name}: {outcome}", err=True)
             continue
-        suite.book(task).add(suite.dataset, settings_of(task.config), task.run, outcome, shared)
+        suite.book(task).add(suite.dataset, task.settings, task.run, outcome, shared)
         numbers = {key: round(value, 3) for key, value in outcome.items() if isinstance(value, float)}
         click.echo(f"{name}: {numbers}")
 

@@ -20,11 +20,18 @@ from hba.schedule import Schedule
 from quality.beds import IMAGES
 from quality.candidates import DEFAULT, PAPER
 from quality.pool import Results
+from quality.records import settings_of
 from quality.suite import STEPS_MEASURED, n_steps
 from quality.whole_search import SearchTask, found_schedule
 
 ROWS = (DEFAULT, PAPER, *RIVALS)
 """Of the table: the schedule of the default search first, the paper's, and all that hba.evaluate knows by name."""
+
+OF_DEFAULT = (DEFAULT, "shuffled", "static", "final")
+"""Rows that are made of what the default search found. The others stay as they are when the default is changed."""
+
+_OF_TRAINING = (*EvaluationConfig.model_fields, "space", "operations", "interpolation")
+"""Settings that decide what the other rows do."""
 
 TEST_ERROR = "test_error_percent"
 
@@ -40,6 +47,13 @@ class VerdictTask:
     config: SearchConfig
     paper: SearchConfig
     work: Path
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        settings = settings_of(self.paper if self.candidate == PAPER else self.config)
+        if self.candidate in (*OF_DEFAULT, PAPER):
+            return settings
+        return {name: value for name, value in settings.items() if name in _OF_TRAINING}
 
     @property
     def run(self) -> Mapping[str, Any]:

@@ -3,10 +3,11 @@
 No test split is opened: it must not decide between candidates.
 """
 
+import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -25,15 +26,26 @@ from hba.schedule import Schedule
 from hba.seeding import derived_seed
 from hba.train import train
 from quality.beds import IMAGES
+from quality.ends import end_of
 from quality.pool import Results
 from quality.records import settings_of
 from quality.suite import STEPS_MEASURED, n_steps, seconds_of_search
 
 NONE, RANDOM = "none", "random"
+LEFT_OUT: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "no-contrast": ("AutoContrast", "Equalize"),
+        "no-light": ("Brightness", "Sharpness"),
+        "no-translation": ("TranslateX", "TranslateY"),
+        "no-rotation": ("Rotate", "ShearX", "ShearY"),
+    }
+)
+"""Random policies without these operations: what an operation is worth over a whole training."""
 RIVALS: Mapping[str, str] = MappingProxyType(
     {
         NONE: "the baseline augmentation alone",
         RANDOM: "in every epoch all probabilities 0.5, all magnitudes in the middle of their range",
+        **{name: f"the same without {' and '.join(operations)}" for name, operations in LEFT_OUT.items()},
     }
 )
 """What a training can have instead of a found schedule."""
@@ -48,13 +60,17 @@ class SearchTask:
     work: Path
 
     @property
+    def settings(self) -> Mapping[str, Any]:
+        return settings_of(self.config)
+
+    @property
     def run(self) -> Mapping[str, Any]:
         return {"seed": self.config.seed}
 
     @property
     def folder(self) -> Path:
         """The run folder, another for each choice of settings."""
-        settings = json.dumps(settings_of(self.config), sort_keys=True)
+        settings = json.dumps(self.settings, sort_keys=True)
         digest = hashlib.sha256(settings.encode()).hexdigest()[:8]
         return self.work / f"{self.candidate}-seed{self.config.seed}-{digest}"
 
@@ -73,6 +89,10 @@ class TrainingTask:
     config: SearchConfig
     work: Path
     epochs: int
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return settings_of(self.config)
 
     @property
     def run(self) -> Mapping[str, Any]:
@@ -97,9 +117,18 @@ class TrainingTask:
 
 
 def search_whole(task: SearchTask) -> Results:
-    """The search network's validation error and loss after the last epoch, and the search's seconds."""
-    last = searched(task).metrics[-1]
-    return {name: last[name] for name in ("val_error_percent", "val_loss", "seconds")}
+    """The search network's validation error and loss after the last epoch, the search's seconds, and each operation as
+    the search left it.
+    """
+    result = searched(task)
+    assert result.schedule is not None
+    last = result.metrics[-1]
+    return {
+        "val_error_percent": last["val_error_percent"],
+        "val_loss": last["val_loss"],
+        "seconds": last["seconds"],
+        "end": end_of(result.schedule),
+    }
 
 
 def searched(task: SearchTask) -> hba.SearchResult:
@@ -151,7 +180,16 @@ def _augmentation_of(task: TrainingTask) -> Augmentation:
         return Unchanged()
     space = task.config.search_space()
     start = Schedule(space, space.decode(space.initial().double())[None].numpy(), _fill_of(task.config))
-    return ScheduleAugmentation(middle(start))
+    return ScheduleAugmentation(without(middle(start), LEFT_OUT.get(task.candidate, ())))
+
+
+def without(schedule: Schedule, operations: Sequence[str]) -> Schedule:
+    """The same where these operations never fire."""
+    values = schedule.values.copy()
+    for slot in schedule.space.slots:
+        if slot.operation.name in operations:
+            values[:, slot.probability] = 0.0
+    return dataclasses.replace(schedule, values=values)
 
 
 def _fill_of(config: SearchConfig) -> tuple[float, ...]:

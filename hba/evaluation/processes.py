@@ -136,8 +136,10 @@ class _Worker:
 
     def _died(self) -> RunError:
         self._process.join(SECONDS_TO_END)
-        start = f"a process that trains has died (exit code {self._process.exitcode})"
-        if self._has_answered:
+        code = self._process.exitcode
+        start = f"a process that trains has died (exit code {code})"
+        # A code below zero is a signal's, such as that of a system without memory; no script raises it.
+        if self._has_answered or (code is not None and code < 0):
             return RunError(f"{start}; what has ended is kept, and fewer jobs need less memory")
         return RunError(
             f'{start} before its first step; a script must call hba.evaluate under `if __name__ == "__main__":`, or '

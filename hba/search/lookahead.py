@@ -12,6 +12,10 @@ A step of SGD on image i moves w by -alpha times the gradient of its loss l_i, a
 (Williams 1992) times r, averaged over the batch, is the gradient of the expected reward with respect to lambda. The
 operations are never differentiated. The reward is the one of Differentiable Data Selection (Wang et al. 2020), where
 it weighs training images.
+
+Rewards differ far more between images than between the draws of one image. So each image is drawn for several times,
+and a reward counts by how far it is from the mean of the image's own: the leave-one-out baseline of REINFORCE (Kool,
+van Hoof and Welling 2019), which changes no expectation.
 """
 
 import copy
@@ -21,8 +25,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, jvp
-from torch.optim import SGD
-from torch.optim.lr_scheduler import LRScheduler
 
 from hba.config import SearchConfig
 from hba.data.load import SearchData
@@ -33,24 +35,18 @@ from hba.search.forward_mode import differentiable_attention, forward_mode
 from hba.search.gradient_state import GradientState, lambda_fields
 from hba.search.networks import Networks
 from hba.search.problem import Problem
-from hba.search.state import shared_fields
+from hba.search.state import OneModelState, shared_fields
 from hba.search.updates import is_lambda_time, move_lambda, sigma_now, validation_loss, validation_statistics
 from hba.space import SearchSpace
 
 
 @dataclass(kw_only=True)
-class LookaheadState(GradientState):
+class LookaheadState(OneModelState, GradientState):
     """network: trained as ever; its weights do not depend on lambda."""
 
-    WITH_STATE_DICT = (*GradientState.WITH_STATE_DICT, "network", "weight_optimizer", "weight_schedule")
+    WITH_STATE_DICT = (*OneModelState.WITH_STATE_DICT, *GradientState.OF_LAMBDA_STEPS, "network")
 
     network: nn.Module
-    weight_optimizer: SGD
-    weight_schedule: LRScheduler
-
-    @property
-    def learning_rate(self) -> float:
-        return float(self.weight_schedule.get_last_lr()[0])
 
     def plain(self) -> nn.Module:
         return copy.deepcopy(self.network)
@@ -58,9 +54,10 @@ class LookaheadState(GradientState):
 
 @dataclass(frozen=True)
 class Trial:
-    """A batch as the network saw it, (B, C, H, W) and labels (B,), and how lambda decided what was done to it.
+    """A batch as the network sees it, (B, C, H, W) and labels (B,), and how lambda decided what was done to it.
 
-    probabilities (B, number of slots): with which the slots would fire. noise (B, n): epsilon. sigma: its scale.
+    probabilities (B, number of slots): with which the slots would fire. noise (B, n): epsilon. sigma: its scale. draws:
+    how many there are for each image; first one for every image, then the next for every image.
     """
 
     images: Tensor
@@ -69,6 +66,7 @@ class Trial:
     probabilities: Tensor
     noise: Tensor
     sigma: float
+    draws: int = 1
 
 
 def initial_state(config: SearchConfig, space: SearchSpace, networks: Networks, data: SearchData) -> LookaheadState:
@@ -81,24 +79,29 @@ def initial_state(config: SearchConfig, space: SearchSpace, networks: Networks, 
 
 
 def search_step(problem: Problem, state: LookaheadState) -> None:
-    """One training step; after each T_train of them, T_val lambda steps, which judge the last batch by other validation
-    images each.
+    """One training step; after each T_train of them, T_val lambda steps, which judge draws for the images of the last
+    batch by other validation images each.
     """
-    trial = augmented(problem, state, *state.train_stream.next())
+    images, labels = state.train_stream.next()
+    trial = augmented(problem, state, images, labels)
     update_weights(state, trial)
     state.step += 1
     if is_lambda_time(problem, state):
+        if problem.config.reward_draws > 1:
+            trial = augmented(problem, state, images, labels, problem.config.reward_draws)
         for _ in range(problem.config.val_steps):
             update_lambda(problem, state, trial)
 
 
-def augmented(problem: Problem, state: LookaheadState, images: Tensor, labels: Tensor) -> Trial:
-    """Every image augmented at a lambda of its own, lambda + sigma epsilon."""
+def augmented(problem: Problem, state: LookaheadState, images: Tensor, labels: Tensor, draws: int = 1) -> Trial:
+    """Every image, as often as it is drawn for, augmented at a lambda of its own, lambda + sigma epsilon."""
     space, sigma = problem.space, sigma_now(problem, state)
+    images, labels = images.repeat(draws, 1, 1, 1), labels.repeat(draws)
     noise = torch.randn(len(images), space.n, generator=state.generator, device=state.device)
     values = space.decode(state.lam.detach() + sigma * noise)
     inputs, walk = problem.augment_with(values, images, state.generator)
-    return Trial(inputs, labels, walk, values[:, space.slot_columns(state.device).probability], noise, sigma)
+    probabilities = values[:, space.slot_columns(state.device).probability]
+    return Trial(inputs, labels, walk, probabilities, noise, sigma, draws)
 
 
 def update_weights(state: LookaheadState, trial: Trial) -> None:
@@ -114,15 +117,16 @@ def update_weights(state: LookaheadState, trial: Trial) -> None:
 
 
 def update_lambda(problem: Problem, state: LookaheadState, trial: Trial) -> None:
-    """One Adam step on lambda, by the rewards of the batch standardised."""
+    """One Adam step on lambda, by the standardised rewards of the trial."""
     state.network.eval()
     parameters = {name: parameter for name, parameter in state.network.named_parameters() if parameter.requires_grad}
     with validation_statistics(state.network, problem.config.val_statistics):
         loss = validation_loss(problem, state, state.network)
     direction = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
     rewards = rewards_of(state.network, trial, dict(zip(parameters, direction, strict=True)))
-    scale = rewards.std().clamp(min=torch.finfo(rewards.dtype).tiny)
-    standardized = (rewards - rewards.mean()) / scale
+    advantages = advantages_of(rewards, trial.draws)
+    scale = advantages.std().clamp(min=torch.finfo(rewards.dtype).tiny)
+    standardized = advantages / scale
     if (limit := problem.config.reward_limit) is not None:
         standardized = standardized.clamp(-limit, limit)
     gradient = -expected_score(problem.space, trial, standardized)
@@ -146,6 +150,14 @@ def rewards_of(network: nn.Module, trial: Trial, direction: dict[str, Tensor]) -
     with torch.no_grad(), differentiable_attention(), forward_mode("look-ahead", "the algorithm hba"):
         rewards: Tensor = jvp(losses, (parameters,), (direction,))[1]
     return rewards
+
+
+def advantages_of(rewards: Tensor, draws: int) -> Tensor:
+    """Rewards (B,) less the mean of the image's other draws; where it has but one draw, less the mean of the batch."""
+    if draws == 1:
+        return rewards - rewards.mean()
+    by_draw = rewards.view(draws, -1)
+    return ((by_draw - by_draw.mean(dim=0)) * (draws / (draws - 1))).flatten()
 
 
 def expected_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:

@@ -99,18 +99,26 @@ class SearchState:
 
 
 @dataclass(kw_only=True)
-class HyperState(SearchState):
-    """Of the algorithms whose models are one hypernetwork: phi, and what updates it."""
+class OneModelState(SearchState):
+    """Of the algorithms that train one model: what updates its weights."""
 
-    WITH_STATE_DICT = (*SearchState.WITH_STATE_DICT, "hypernetwork", "weight_optimizer", "weight_schedule")
+    WITH_STATE_DICT = (*SearchState.WITH_STATE_DICT, "weight_optimizer", "weight_schedule")
 
-    hypernetwork: HyperNetwork
     weight_optimizer: SGD
     weight_schedule: LRScheduler
 
     @property
     def learning_rate(self) -> float:
         return float(self.weight_schedule.get_last_lr()[0])
+
+
+@dataclass(kw_only=True)
+class HyperState(OneModelState):
+    """Of the algorithms whose model is a hypernetwork, with its phi."""
+
+    WITH_STATE_DICT = (*OneModelState.WITH_STATE_DICT, "hypernetwork")
+
+    hypernetwork: HyperNetwork
 
     def plain(self) -> nn.Module:
         return self.hypernetwork.plain(self.lam.detach())

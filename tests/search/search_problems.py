@@ -1,6 +1,9 @@
 """A search so small that it ends in a second: two classes of 8x8 images, bright on the left or on the right."""
 
+from typing import cast
+
 import torch
+from torch import Tensor, nn
 
 import hba
 from hba.config import SearchConfig
@@ -19,8 +22,12 @@ def paper_config(**settings: object) -> SearchConfig:
     return small_config(**{**PAPER_SETTINGS, **settings})
 
 
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
 def small_images(n_images: int, seed: int) -> LabelledImages:
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     images = torch.randint(0, 90, (n_images, 3, 8, 8), generator=generator)
     labels = torch.arange(n_images) % 2
     images[labels == 0, :, :, :4] += 150
@@ -30,6 +37,17 @@ def small_images(n_images: int, seed: int) -> LabelledImages:
 
 def small_data() -> SearchData:
     return SearchData("small", ("left", "right"), small_images(24, seed=0), small_images(16, seed=1))
+
+
+class WithDropout(nn.Module):
+    """Draws from torch's default generator, whose state a resumed run must find again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bn, self.dropout, self.linear = nn.BatchNorm2d(3), nn.Dropout(0.5), nn.Linear(3 * 64, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return cast(Tensor, self.linear(self.dropout(self.bn(x).flatten(1))))
 
 
 class StopAfter(hba.SearchObserver):

@@ -120,6 +120,11 @@ def respond_at_random(hypernetwork: HyperNetwork, scale: float = 0.3) -> None:
             parameter.copy_(scale * torch.randn(parameter.shape, generator=generator))
 
 
+def is_response(name: str) -> bool:
+    """Whether a hypernetwork's parameter of that name is of its response."""
+    return name.endswith(("_U", "_V"))
+
+
 def next_validation(problem: Problem, state: Any, n_batches: int = 1) -> Sequence[tuple[Tensor, Tensor]]:
     """Inputs and labels of the validation batches that come next, which stay the next."""
     stream = copy.copy(state.val_stream)

@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from search_problems import SMALL_SETTINGS, StopAfter, small_data, small_images
+from search_problems import SMALL_SETTINGS, StopAfter, WithDropout, small_data, small_images
 from search_steps import begun, respond_at_random, space_of, step
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import SGD
 
 import hba
@@ -249,17 +249,6 @@ def test_moves_towards_what_validation_images_are_like_lower_the_loss(
         state.lam.fill_(-20.0)
     back = probe(problem, state, state.moves, data, epoch=1)
     assert back["realized_change"] == pytest.approx(-found["realized_change"], rel=1e-4)
-
-
-class WithDropout(nn.Module):
-    """Draws from torch's default generator."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bn, self.dropout, self.linear = nn.BatchNorm2d(3), nn.Dropout(0.5), nn.Linear(3 * 64, 2)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return cast(Tensor, self.linear(self.dropout(self.bn(x).flatten(1))))
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

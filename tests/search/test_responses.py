@@ -1,38 +1,20 @@
 """How a hypernetwork learns to answer lambda: against closed forms, autograd on a copy and finite differences."""
 
 import copy
-import itertools
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from search_problems import SMALL_SETTINGS, StopAfter, small_data
-from search_steps import (
-    WithAttention,
-    WithAttentionLayer,
-    WithFrozenLayer,
-    WithSkippedLayer,
-    WithUnusedLayers,
-    begun,
-    begun_as_in_the_paper,
-    respond_at_random,
-    step,
-)
+from search_steps import is_response, respond_at_random
 from torch import Tensor, nn
 
-import hba
-from hba.errors import SettingsError
 from hba.hypernet import HyperNetwork
 from hba.hypernet.layers import HyperLayer
 from hba.search.responses import RESPONSES, Gradients, joint, linearized, separate
-from hba.search.updates import update_lambda
 
 N = 3
 BATCH = 6
-CENTERED = [name for name, response in RESPONSES.items() if response.centered]
 APART = [separate, linearized]
 """The two that learn the response from a loss of its own."""
 
@@ -102,10 +84,6 @@ def learnt(
         parameter.grad = torch.full_like(parameter, before)
     learn(own, brighter, F.cross_entropy, images, labels, rows)
     return gradients_of(own)
-
-
-def is_response(name: str) -> bool:
-    return name.endswith(("_U", "_V"))
 
 
 def test_at_its_center_a_hypernetwork_is_the_network_it_was_made_of() -> None:
@@ -274,132 +252,3 @@ def test_the_response_is_all_that_hyper_layers_have_beyond_the_weights() -> None
     # A convolution, a BatchNorm, and a linear layer with bias.
     assert (len(layers), len(found)) == (3, 2 * (1 + 1 + 2))
     assert found == {name for name in named if is_response(name)}
-
-
-class TestInASearch:
-    @pytest.fixture(autouse=True)
-    def _single(self, _double: None) -> None:
-        torch.set_default_dtype(torch.float32)
-
-    def begun(self, **settings: Any) -> tuple[Any, Any]:
-        problem, state = begun_as_in_the_paper(**settings)
-        respond_at_random(state.hypernetwork, 0.05)
-        return problem, state
-
-    @pytest.mark.parametrize("response", CENTERED)
-    @pytest.mark.parametrize("algorithm", ["hba", "fixed-noise"])
-    def test_the_center_goes_with_lambda(self, response: str, algorithm: str) -> None:
-        problem, state = begun(algorithm=algorithm, response=response)
-        respond_at_random(state.hypernetwork, 0.05)
-        start = state.lam.detach().clone()
-        assert torch.equal(state.hypernetwork.center, start)
-        step(problem, state, 4)
-        assert not torch.equal(state.lam, start)
-        assert torch.equal(state.hypernetwork.center, state.lam)
-        images = torch.randn(4, 3, 8, 8)
-        network = state.hypernetwork.eval()
-        before = network(images, state.lam), network(images, state.lam + 1)
-        respond_at_random(network, 0.1)
-        torch.testing.assert_close(network(images, state.lam), before[0])
-        assert not torch.allclose(network(images, state.lam + 1), before[1])
-
-    def test_the_papers_center_stays_at_zero(self) -> None:
-        problem, state = self.begun(response="affine")
-        step(problem, state, 4)
-        assert not state.hypernetwork.center.any()
-
-    @pytest.mark.parametrize("response", CENTERED)
-    def test_a_lambda_step_leaves_the_current_weights(self, response: str) -> None:
-        """With the paper's response they change, because lambda does."""
-        images, changes = torch.randn(4, 3, 8, 8), {}
-        for name in (response, "affine"):
-            problem, state = self.begun(response=name, val_steps=0)
-            step(problem, state, 3)
-            before = state.plain().eval()(images)
-            update_lambda(problem, state)
-            changes[name] = (state.plain().eval()(images) - before).abs().max().item()
-        assert changes[response] == 0 < changes["affine"]
-
-    @pytest.mark.parametrize("name", RESPONSES)
-    def test_a_training_step_is_one_of_sgd_along_those_gradients(self, name: str) -> None:
-        problem, state = self.begun(response=name, weight_decay=0.0, learning_rate=0.1)
-        own = copy.deepcopy(state)
-        images, labels = own.train_stream.next()
-        noise = torch.randn(len(images), len(state.lam), generator=own.generator)
-        rows = own.lam.detach() + noise
-
-        def augment(images: Tensor, rows: Tensor) -> Tensor:
-            return problem.augment(images, rows, own.generator)
-
-        RESPONSES[name].gradients(own.hypernetwork.train(), augment, F.cross_entropy, images, labels, rows)
-        step(problem, state)
-        for moved, still in zip(state.hypernetwork.parameters(), own.hypernetwork.parameters(), strict=True):
-            # The first step of Nesterov's momentum of 0.9 is 1.9 gradients long.
-            torch.testing.assert_close(moved, still - 0.1 * 1.9 * still.grad, rtol=1e-4, atol=1e-6)
-
-    @pytest.mark.parametrize("algorithm", ["hba", "fixed-noise", "hyper-population"])
-    def test_the_weight_decay_of_the_response_reaches_nothing_else(self, algorithm: str) -> None:
-        settings: dict[str, Any] = {"learning_rate": 0.1, "weight_decay": 0.0, "response_weight_decay": 0.2}
-        _, state = begun(algorithm=algorithm, **settings)
-        respond_at_random(state.hypernetwork)
-        before = {name: value.detach().clone() for name, value in state.hypernetwork.named_parameters()}
-        for parameter in state.hypernetwork.parameters():
-            parameter.grad = torch.zeros_like(parameter)
-        state.weight_optimizer.step()
-        for name, value in state.hypernetwork.named_parameters():
-            factor = 1 - 0.1 * 1.9 * 0.2 if is_response(name) else 1.0
-            torch.testing.assert_close(value.detach(), factor * before[name])
-
-    @pytest.mark.parametrize("name", RESPONSES)
-    def test_the_gradient_of_lambda_is_the_one_of_the_validation_loss(self, name: str) -> None:
-        """Whatever the response is, a lambda step differentiates the output at the center with respect to lambda."""
-        problem, state = self.begun(response=name)
-        own = copy.deepcopy(state)
-        images, labels = own.val_stream.next()
-        slope = slope_of(own.hypernetwork.eval().double(), problem.preprocessing.measure(images), labels, own.lam)
-        update_lambda(problem, state)
-        torch.testing.assert_close(state.lam.grad @ torch.ones(len(state.lam)), slope.float(), rtol=1e-2, atol=1e-6)
-
-    @pytest.mark.parametrize("name", RESPONSES)
-    @pytest.mark.parametrize(
-        "kind", [WithFrozenLayer, WithUnusedLayers, WithSkippedLayer, WithAttention, WithAttentionLayer]
-    )
-    def test_networks_of_every_build_work_or_are_refused(self, kind: type[nn.Module], name: str) -> None:
-        problem, state = begun_as_in_the_paper(network=kind(), response=name, sharing="bn", learning_rate=0.001)
-        if name == "linearized" and issubclass(kind, WithAttention):
-            with pytest.raises(SettingsError, match="choose the response separate or another network"):
-                step(problem, state, 6)
-            return
-        start = state.lam.detach().clone()
-        step(problem, state, 6)
-        assert all(parameter.isfinite().all() for parameter in state.hypernetwork.parameters())
-        assert state.lam.isfinite().all()
-        assert not torch.equal(state.lam, start)
-
-    @pytest.mark.parametrize("name", RESPONSES)
-    def test_a_stopped_search_goes_on_to_the_same_end(self, name: str, tmp_path: Path) -> None:
-        whole = searched(name)
-        assert not searched(name, out=tmp_path, observer=StopAfter(5)).finished
-        resumed = searched(name, out=tmp_path, resume=True)
-        assert torch.equal(resumed.lam, whole.lam)
-        expected = whole.network.state_dict()
-        for part, value in resumed.network.state_dict().items():
-            assert torch.equal(value, expected[part]), part
-
-    def test_every_response_leads_elsewhere(self) -> None:
-        ends = [searched(name).lam for name in RESPONSES]
-        for first, second in itertools.combinations(ends, 2):
-            assert not torch.equal(first, second)
-
-
-def searched(response: str, **settings: Any) -> hba.SearchResult:
-    always: dict[str, Any] = {**SMALL_SETTINGS, "algorithm": "hba", "response_weight_decay": 0.1}
-    return hba.search(small_data(), response=response, **always, **settings)
-
-
-def slope_of(hypernetwork: Callable[..., Tensor], images: Tensor, labels: Tensor, lam: Tensor) -> Tensor:
-    """Of the loss, along (1, ..., 1), by central differences."""
-    at, small = lam.detach().double(), 1e-5
-    with torch.no_grad():
-        plus, minus = (F.cross_entropy(hypernetwork(images.double(), at + s), labels) for s in (small, -small))
-    return (plus - minus) / (2 * small)

@@ -5,28 +5,17 @@ import json
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
-from search_problems import SMALL_SETTINGS, StopAfter, small_data, small_images
+from search_problems import SMALL_SETTINGS, StopAfter, WithDropout, small_data, small_images
 from torch import Tensor, nn
 
 import hba
 from hba.data import SearchData
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.search.folder import METRICS
-
-
-class WithDropout(nn.Module):
-    """Draws from torch's default generator, whose state a resumed run must find again."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bn, self.dropout, self.linear = nn.BatchNorm2d(3), nn.Dropout(0.5), nn.Linear(3 * 64, 2)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return cast(Tensor, self.linear(self.dropout(self.bn(x).flatten(1))))
 
 
 def run(out: Path | None = None, data: SearchData | None = None, **settings: Any) -> hba.SearchResult:
