@@ -16,7 +16,7 @@ docs/search-quality.md from all that is kept, planted problems (benchmarks/plant
 (benchmarks/closed_forms.py) too.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
@@ -128,14 +128,11 @@ def verdict_command(
     try:
         bed = find_bed(data, label)
         own_work, own_results, device = work / bed.place.label, results / bed.place.label, further["device"]
-        found = [SearchTask(name, config, own_work) for name, config in configs(bed, [DEFAULT, PAPER], **further)]
+        ((_, config),) = configs(bed, [DEFAULT], **{**further, "seeds": 1})
+        rows = rows_of([] if names == ALL else words(names), VerdictTask(DEFAULT, config, own_work).training_config)
+        tasks = [VerdictTask(row, config, own_work) for row, config in configs(bed, rows, **further)]
+        found = [SearchTask(task.candidate, task.config, own_work) for task in tasks if task.candidate in CANDIDATES]
         carry_out(Suite(bed.place.label, device, own_results / "searches", tuple(found), search_whole), jobs, estimate)
-        evaluation = VerdictTask(DEFAULT, found[0].config, found[1].config, own_work).training_config
-        tasks = [
-            VerdictTask(row, default.config, paper.config, own_work)
-            for default, paper in zip(found[::2], found[1::2], strict=True)
-            for row in rows_of([] if names == ALL else words(names), evaluation)
-        ]
         suite = Suite(bed.place.label, device, own_results / "verdict", tuple(tasks), train_for_verdict)
         carry_out(suite, jobs, only_estimate=estimate)
         if not estimate:
@@ -166,13 +163,16 @@ def cost(data: str, label: str | None, names: str, results: Path, rounds: int, d
 
 
 def configs(
-    bed: Bed, names: list[str], seeds: int, epochs: int | None, device: str
+    bed: Bed, names: Sequence[str], seeds: int, epochs: int | None, device: str
 ) -> Iterator[tuple[str, SearchConfig]]:
-    """Name and settings of each run, seed by seed, so that an interrupted suite has all names on the same ones."""
+    """Name and settings of each run, seed by seed, so that an interrupted suite has all names on the same ones.
+
+    What is no candidate takes the settings of the default one.
+    """
     length = {} if epochs is None else {"epochs": epochs}
     for seed in range(seeds):
         for name in names:
-            yield name, bed.config(PAPER if name in RIVALS else name, seed, **length, device=device)
+            yield name, bed.config(name if name in CANDIDATES else DEFAULT, seed, **length, device=device)
 
 
 def _do(suite: Suite[AnyTask], jobs: int, estimate: bool) -> None:

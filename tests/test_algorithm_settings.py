@@ -26,6 +26,7 @@ OTHER_THAN_THE_PAPER: dict[str, Any] = {
     "sigma": 0.3,
     "sigma_end": 0.1,
     "calibrate": True,
+    "reward_draws": 3,
     "reward_limit": 2.5,
 }
 
@@ -46,7 +47,7 @@ def assert_as_in_the_paper(config: SearchConfig, *but: str) -> None:
         **{"initial_fraction": 0.05, "lambda_betas": (0.9, 0.999), "train_steps": 2, "val_steps": 1, "sigma": 1.0},
         **{"algorithm": "hba", "response": "affine", "val_statistics": "running", "calibrate": False},
         **{"warm_up_epochs": 0, "val_batches": 1, "val_batch_size": None, "sigma_end": None, "reward_limit": None},
-        **{"response_weight_decay": None, "trust_radius": None, "logit_bound": None},
+        **{"response_weight_decay": None, "trust_radius": None, "logit_bound": None, "reward_draws": 1},
     }
     found = config.model_dump()
     for name in paper.keys() - set(but):
@@ -67,9 +68,9 @@ def test_a_search_as_in_the_paper_is_one_whatever_the_defaults_are(preset: str |
 def test_unless_the_papers_way_is_asked_for_a_search_looks_ahead_from_the_middle(preset: str | None) -> None:
     config = SearchConfig.from_preset({}, preset)
     assert (config.algorithm, config.initial_fraction) == ("lookahead", 0.5)
-    assert (config.calibrate, config.reward_limit) == (True, 1.0)
+    assert (config.train_steps, config.reward_draws) == (4, 4)
     # Nothing else is another than the paper's.
-    assert_as_in_the_paper(config, "algorithm", "initial_fraction", "calibrate", "reward_limit")
+    assert_as_in_the_paper(config, "algorithm", "initial_fraction", "train_steps", "reward_draws")
 
 
 @pytest.mark.parametrize("preset", [None, *SEARCH_PRESETS])
@@ -106,7 +107,14 @@ SET: dict[str, Any] = {
     **{"population_size": 4, "weight_sigma": 0.5, "batched_members": False, "sharing": "bn", "response": "separate"},
     **{"response_weight_decay": 0.1, "lambda_learning_rate": 0.5, "lambda_betas": (0.1, 0.2), "trust_radius": 0.3},
     **{"logit_bound": 4.0, "warm_up_epochs": 2, "val_steps": 3, "val_batch_size": 20, "val_batches": 2},
-    **{"val_statistics": "batch", "sigma_end": 0.1, "calibrate": False, "probes": 3, "reward_limit": 2.0},
+    **{
+        "val_statistics": "batch",
+        "sigma_end": 0.1,
+        "calibrate": True,
+        "probes": 3,
+        "reward_draws": 2,
+        "reward_limit": 2.0,
+    },
 }
 """Every setting that is for some algorithms only, at a value that is not its default."""
 
@@ -126,7 +134,13 @@ def test_every_setting_that_some_algorithm_does_not_read_is_known() -> None:
     assert set(SET) == {name for idle in IDLE_SETTINGS.values() for name in idle}
     assert not [name for name, value in SET.items() if value == SearchConfig.model_fields[name].default]
     for algorithm in ("hba", "fixed-noise"):
-        assert set(IDLE_SETTINGS[algorithm]) == {"population_size", "weight_sigma", "batched_members", "reward_limit"}
+        assert set(IDLE_SETTINGS[algorithm]) == {
+            "population_size",
+            "weight_sigma",
+            "batched_members",
+            "reward_draws",
+            "reward_limit",
+        }
 
 
 @pytest.mark.parametrize("algorithm", IDLE_SETTINGS)
@@ -137,13 +151,13 @@ def test_a_setting_at_its_default_is_never_refused(algorithm: str) -> None:
 
 @pytest.mark.parametrize("betas", ["0.9,0.999", " 0.9, 0.999 ", [0.9, 0.999], (0.9, 0.999)])
 def test_a_default_is_one_in_whatever_form_it_is_given(betas: Any) -> None:
-    config = SearchConfig.from_preset({"algorithm": "population", "lambda_betas": betas, "calibrate": "true"})
+    config = SearchConfig.from_preset({"algorithm": "population", "lambda_betas": betas, "calibrate": "false"})
     assert config.lambda_betas == (0.9, 0.999)
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("lambda_betas", "0.5,0.9"), ("lambda_betas", [0.5, 0.9]), ("calibrate", "false"), ("calibrate", False)],
+    [("lambda_betas", "0.5,0.9"), ("lambda_betas", [0.5, 0.9]), ("calibrate", "true"), ("calibrate", True)],
 )
 def test_another_value_than_the_default_is_one_in_whatever_form_it_is_given(name: str, value: Any) -> None:
     with pytest.raises(SettingsError, match=f"^{name} has no effect on the algorithm population; leave it away$"):

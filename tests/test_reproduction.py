@@ -117,7 +117,7 @@ def test_the_floor_trains_on_images_of_the_networks_size(images: Path, monkeypat
     from hba.models import WideResNet
 
     settings = {"data": str(images), "baseline_like": "imagenet", "image_size": 14, "model": "wrn-10-1"}
-    config = SearchConfig.make({**settings, "device": "cpu", "batch_size": 10})
+    config = SearchConfig.make({**settings, "device": "cpu", "batch_size": 10, "train_steps": 2})
     data = module("reproduction.data").Images().of_search(config, None)
     seen: list[int] = []
     forward = WideResNet.forward

@@ -173,7 +173,7 @@ def test_searches_and_trainings_by_candidate_without_a_look_at_the_test_split(
     assert searched.exit_code == 0, searched.output
     assert "| paper | 2 | " in searched.output
     trained = run("search_quality", "retrain", *kept)
-    assert "8 of 8 runs to do" in trained.output
+    assert "16 of 16 runs to do" in trained.output
     assert "| random | 2 | " in trained.output
     assert len(list((tmp_path / "work" / "digits").iterdir())) == 4
     module("quality.page").write_page(tmp_path / "results", tmp_path)
@@ -222,11 +222,62 @@ def test_the_rows_of_a_verdict_begin_with_the_default_and_leave_out_a_second_cut
 
     runs = module("quality.verdict_runs")
     with_cutout = EvaluationConfig(data="digits", cutout_size=4)
-    assert runs.rows_of([], EvaluationConfig(data="digits")) == runs.ROWS
-    assert runs.rows_of([], with_cutout) == tuple(row for row in runs.ROWS if row != "cutout")
+    assert runs.rows_of([], EvaluationConfig(data="digits")) == runs.STANDARD_ROWS
+    assert runs.rows_of([], with_cutout) == tuple(row for row in runs.STANDARD_ROWS if row != "cutout")
     assert runs.rows_of(["random", "none"], with_cutout) == (runs.ROWS[0], "none", "random")
     with pytest.raises(SettingsError, match="unknown row 'randm'"):
         runs.rows_of(["randm"], with_cutout)
+
+
+def test_rows_are_trained_again_only_where_what_they_need_has_changed(tmp_path: Path) -> None:
+    bed, default = module("quality.beds").find_bed("digits"), module("quality.candidates").DEFAULT
+    tasks, runs = module("quality.whole_search"), module("quality.verdict_runs")
+
+    def settings_of_rows(**changed: Any) -> dict[str, Any]:
+        config = bed.config(default, 0, **changed)
+        own = {row: runs.VerdictTask(row, config, tmp_path).settings for row in ("shuffled", "random", "none")}
+        return {**own, "retrained": tasks.TrainingTask("random", config, tmp_path, 10).settings}
+
+    def changed_rows(**changed: Any) -> set[str]:
+        before, after = settings_of_rows(), settings_of_rows(**changed)
+        return {row for row in before if before[row] != after[row]}
+
+    assert changed_rows(sigma=0.5) == {"shuffled"}
+    for changed in ({"batch_size": 50}, {"operations": ("Invert", "Rotate")}, {"train_size": 100}):
+        assert changed_rows(**changed) == {"shuffled", "random", "none", "retrained"}
+
+
+def test_what_is_left_out_never_fires_and_all_else_stays() -> None:
+    import hba
+    from hba.evaluation.rivals import middle
+
+    space = hba.SearchSpace()
+    random = middle(hba.Schedule(space, space.decode(space.initial().double())[None].numpy()))
+    without = module("quality.whole_search").without(random, ("Rotate", "Equalize"))
+    for name, before, after in zip(space.names, random.values[0], without.values[0], strict=True):
+        gone = name.startswith(("Rotate", "Equalize")) and name.endswith("probability")
+        assert after == (0 if gone else before), name
+
+
+def test_what_operations_are_worth_is_paired_by_seed() -> None:
+    records, left_out = module("quality.records"), module("quality.left_out")
+    default = module("quality.candidates").DEFAULT
+
+    def trained(name: str, errors: list[float]) -> list[tuple[str, Any]]:
+        return [
+            (name, records.Kept({}, {"seed": seed}, {"val_error_percent": error})) for seed, error in enumerate(errors)
+        ]
+
+    def searched(name: str, first: float, second: float) -> tuple[str, Any]:
+        end = {"AutoContrast": {"probability": first}, "Equalize": {"probability": second}}
+        return name, records.Kept({}, {"seed": 0}, {"end": end})
+
+    trainings = [*trained("no-contrast", [11.0, 14.0]), *trained("random", [10.0, 12.0]), *trained("none", [9.0, 9.0])]
+    searches = [searched(default, 0.1, 0.3), searched(default, 0.3, 0.5), searched("paper", 0.9, 0.9)]
+    # Student's t of 1 degree of freedom is 12.706 at 97.5 %; the differences 1 and 2.
+    assert left_out.left_out_rows(trainings, searches) == [
+        ["AutoContrast, Equalize", "0.30 ± 0.14", "+1.50 (-4.85 to +7.85)"]
+    ]
 
 
 def test_a_verdict_is_paired_by_seed() -> None:

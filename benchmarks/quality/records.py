@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from reproduction.same_settings import same_settings
 
-from hba.config import SearchConfig
+from hba.config import EvaluationConfig, SearchConfig
 from hba.files import write_text
 from hba.provenance import environment
 
@@ -25,6 +25,8 @@ PROGRAM = ("hba", "benchmarks/quality", "benchmarks/reproduction")
 """What decides a run's results. The records themselves change while runs are done."""
 
 OF_ONE_RUN_OR_MACHINE = {"data", "data_root", "device", "workers", "seed"}
+
+OF_TRAINING = {*EvaluationConfig.model_fields, "space", "operations", "interpolation"}
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,11 @@ def _as_text(suites: list[dict[str, Any]]) -> str:
 def settings_of(config: SearchConfig) -> dict[str, Any]:
     """What a search's settings are for all seeds and on any machine, as JSON values."""
     return config.model_dump(mode="json", exclude=OF_ONE_RUN_OR_MACHINE)
+
+
+def training_settings_of(config: SearchConfig) -> dict[str, Any]:
+    """Those of them that a training reads which needs no schedule."""
+    return {name: value for name, value in settings_of(config).items() if name in OF_TRAINING}
 
 
 def made_by(device: torch.device) -> dict[str, Any]:

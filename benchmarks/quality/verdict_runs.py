@@ -16,44 +16,40 @@ from hba.config import EvaluationConfig, SearchConfig
 from hba.errors import SettingsError
 from hba.evaluation.contenders import RIVALS, Contender, contenders
 from hba.evaluation.trainings import Training, measured_error
-from hba.schedule import Schedule
 from quality.beds import IMAGES
-from quality.candidates import DEFAULT, PAPER
+from quality.candidates import CANDIDATES, DEFAULT, PAPER
 from quality.pool import Results
-from quality.records import settings_of
+from quality.records import settings_of, training_settings_of
 from quality.suite import STEPS_MEASURED, n_steps
 from quality.whole_search import SearchTask, found_schedule
 
-ROWS = (DEFAULT, PAPER, *RIVALS)
-"""Of the table: the schedule of the default search first, the paper's, and all that hba.evaluate knows by name."""
+ROWS = (DEFAULT, *(name for name in CANDIDATES if name != DEFAULT), *RIVALS)
+"""Of the table: the default search's schedule first, other candidates', and all that hba.evaluate knows by name."""
 
-OF_DEFAULT = (DEFAULT, "shuffled", "static", "final")
-"""Rows that are made of what the default search found. The others stay as they are when the default is changed."""
+STANDARD_ROWS = (DEFAULT, PAPER, *RIVALS)
+"""Without a choice of rows."""
 
-_OF_TRAINING = (*EvaluationConfig.model_fields, "space", "operations", "interpolation")
-"""Settings that decide what the other rows do."""
+OF_DEFAULT = ("shuffled", "static", "final")
+"""Rivals that are made of what the default search found. The others stay as they are when the default is changed."""
 
 TEST_ERROR = "test_error_percent"
 
 
 @dataclass(frozen=True)
 class VerdictTask:
-    """A training by one row, which is its candidate. config: of the default's search, paper: of the paper's.
+    """A training by one row, which is its candidate. config: of the candidate's search; for a rival, of the default's.
 
     Training settings are the search's, on as many training images; work: the folder of run folders.
     """
 
     candidate: str
     config: SearchConfig
-    paper: SearchConfig
     work: Path
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        settings = settings_of(self.paper if self.candidate == PAPER else self.config)
-        if self.candidate in (*OF_DEFAULT, PAPER):
-            return settings
-        return {name: value for name, value in settings.items() if name in _OF_TRAINING}
+        needs_search = self.candidate in CANDIDATES or self.candidate in OF_DEFAULT
+        return settings_of(self.config) if needs_search else training_settings_of(self.config)
 
     @property
     def run(self) -> Mapping[str, Any]:
@@ -72,23 +68,23 @@ class VerdictTask:
         steps = n_steps(config.epochs, config.batch_size, len(data.train))
         return steps * training_seconds_per_step(config, data, STEPS_MEASURED)
 
-    def schedule(self, name: str) -> Schedule:
-        """What the search of this seed found."""
-        return found_schedule(SearchTask(name, self.paper if name == PAPER else self.config, self.work))
-
     def contender(self) -> Contender:
-        """The row, as hba.evaluate makes it."""
-        found = self.schedule(DEFAULT)
-        row = RIVALS.get(self.candidate) or self.schedule(self.candidate)
-        (contender,) = contenders({self.candidate: row}, found, self.training_config)
+        """The row, as hba.evaluate makes it of what the search of this seed found."""
+        found = found_schedule(SearchTask(self.search, self.config, self.work))
+        (contender,) = contenders({self.candidate: RIVALS.get(self.candidate, found)}, found, self.training_config)
         return contender
+
+    @property
+    def search(self) -> str:
+        """Name of the candidate whose search config has."""
+        return self.candidate if self.candidate in CANDIDATES else DEFAULT
 
 
 def rows_of(names: Sequence[str], config: EvaluationConfig) -> tuple[str, ...]:
     """The rows of these names, the default search first; none are all. The baseline's own Cutout is no other row."""
     if unknown := set(names) - set(ROWS):
         raise SettingsError(f"unknown row {min(unknown)!r}; known: {', '.join(ROWS)}")
-    rows = [row for row in ROWS if row in {*(names or ROWS), DEFAULT}]
+    rows = [row for row in ROWS if row in {*(names or STANDARD_ROWS), DEFAULT}]
     return tuple(row for row in rows if row != "cutout" or not config.baseline().cutout_size)
 
 

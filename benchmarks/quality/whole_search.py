@@ -28,7 +28,7 @@ from hba.train import train
 from quality.beds import IMAGES
 from quality.ends import end_of
 from quality.pool import Results
-from quality.records import settings_of
+from quality.records import settings_of, training_settings_of
 from quality.suite import STEPS_MEASURED, n_steps, seconds_of_search
 
 NONE, RANDOM = "none", "random"
@@ -92,7 +92,7 @@ class TrainingTask:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        return settings_of(self.config)
+        return training_settings_of(self.config) if self.candidate in RIVALS else settings_of(self.config)
 
     @property
     def run(self) -> Mapping[str, Any]:

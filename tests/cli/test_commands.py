@@ -41,7 +41,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
     folder = tmp_path_factory.mktemp("searched")
     make_images(folder / "images")
     arguments = ["search", str(folder / "images"), "--out", str(folder / "run"), "--seed", "3", *SMALL]
-    return CliRunner().invoke(main, arguments), folder
+    return CliRunner().invoke(main, [*arguments, "--train-steps", "2"]), folder
 
 
 def said(result: Result) -> list[str]:

@@ -10,7 +10,7 @@ from hba.config import SearchConfig
 from hba.data import LabelledImages, SearchData
 from hba.presets import PAPER_SETTINGS
 
-SMALL_SETTINGS = {"model": "wrn-10-1", "epochs": 3, "batch_size": 8, "device": "cpu"}
+SMALL_SETTINGS = {"model": "wrn-10-1", "epochs": 3, "batch_size": 8, "train_steps": 2, "device": "cpu"}
 
 
 def small_config(**settings: object) -> SearchConfig:

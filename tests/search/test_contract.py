@@ -111,7 +111,7 @@ def test_files_of_the_test_split_are_never_opened(
 def test_settings_that_it_does_not_read_are_refused_and_not_noted_as_used(algorithm: str) -> None:
     others: dict[str, Any] = {
         **{"weight_sigma": 0.5, "batched_members": False, "population_size": 4, "sharing": "bn"},
-        **{"val_steps": 2, "calibrate": False, "lambda_learning_rate": 0.5},
+        **{"val_steps": 2, "calibrate": True, "lambda_learning_rate": 0.5},
     }
     idle = [name for name in others if name in IDLE_SETTINGS[algorithm]]
     assert idle
