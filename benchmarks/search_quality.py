@@ -6,14 +6,14 @@
     python benchmarks/search_quality.py cost [--data DIR] [--candidates lookahead-draws] [--rounds 5]
     python benchmarks/search_quality.py page
 
-`candidates` searches with each and keeps the search network's final validation error. `retrain` trains a fresh
-network on the search's training images with each schedule that was found (searching it first where that is missing),
-with none and with a random policy, and keeps its error on the validation images. Only `verdict` opens the test split:
-it trains with what the default search found, with what the paper's found, and with all that `hba evaluate --against`
-knows by name. `cost` times steps. Runs of the same seed have the same weights and batches. Each run's results are kept
-as soon as it ended, in benchmarks/results/quality, and what is kept is not run again. `page` writes
-docs/search-quality.md from all that is kept, planted problems (benchmarks/planted.py) and closed forms
-(benchmarks/closed_forms.py) too.
+`candidates` searches with each and keeps the search network's final validation error. `retrain` trains a fresh network
+on the search's training images with each schedule that was found (searching it first where that is missing), with none
+and with a random policy, whole and without some operations, and keeps its error on the validation images. Only
+`verdict` opens the test split: it trains with what the default search found, with what the paper's found, and with all
+that `hba evaluate --against` knows by name. `cost` times steps. Runs of the same seed have the same weights and
+batches. Each run's results are kept as soon as it ended, in benchmarks/results/quality, and what is kept is not run
+again. `page` writes docs/search-quality.md from all that is kept, planted problems (benchmarks/planted.py) and closed
+forms (benchmarks/closed_forms.py) too.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -44,18 +44,22 @@ DOCS = ROOT.parent / "docs"
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
-ALL = ",".join(CANDIDATES)
-
 _DATA = click.option("--data", default=DIGITS, show_default=True, help="digits, or a folder of images like CIFAR-10.")
 _LABEL = click.option("--label", help="What records call the folder. [default: its name]")
-_CANDIDATES = click.option("--candidates", "names", default=ALL, help="Names, by commas. [default: all]")
+_CANDIDATES = click.option(
+    "--candidates", "names", default=",".join(CANDIDATES), help="Names, by commas. [default: all]"
+)
+_ROWS = click.option(
+    "--rows",
+    default="",
+    help="Names, by commas. [default: the default search, the paper's, and all that hba evaluate knows]",
+)
 _RESULTS = click.option(
     "--results", type=click.Path(path_type=Path), default=RESULTS, help="[default: benchmarks/results/...]"
 )
 _OPTIONS = (
     _DATA,
     _LABEL,
-    _CANDIDATES,
     click.option("--seeds", type=click.IntRange(1), default=5, show_default=True, help="Runs of each, seeds from 0."),
     click.option("--epochs", type=click.IntRange(1), help="Of a search. [default: by data]"),
     click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="At a time, a thread each."),
@@ -77,6 +81,7 @@ def main() -> None:
 
 @main.command()
 @_with_options
+@_CANDIDATES
 def candidates(
     data: str, label: str | None, names: str, work: Path, results: Path, jobs: int, estimate: bool, **further: Any
 ) -> None:
@@ -93,6 +98,7 @@ def candidates(
 
 @main.command()
 @_with_options
+@_CANDIDATES
 @click.option("--training-epochs", type=click.IntRange(1), help="Of a training. [default: as the search]")
 def retrain(
     data: str,
@@ -105,7 +111,7 @@ def retrain(
     training_epochs: int | None,
     **further: Any,
 ) -> None:
-    """Train with what each candidate found, with none, and with a random policy."""
+    """Train with what each candidate found, with none, and with a random policy, whole and without some operations."""
     try:
         bed = find_bed(data, label)
         own_work = work / bed.place.label
@@ -121,16 +127,17 @@ def retrain(
 
 @main.command(name="verdict")
 @_with_options
+@_ROWS
 def verdict_command(
-    data: str, label: str | None, names: str, work: Path, results: Path, jobs: int, estimate: bool, **further: Any
+    data: str, label: str | None, rows: str, work: Path, results: Path, jobs: int, estimate: bool, **further: Any
 ) -> None:
     """Train with what the default search found and with all it must beat, and measure the test split."""
     try:
         bed = find_bed(data, label)
         own_work, own_results, device = work / bed.place.label, results / bed.place.label, further["device"]
         ((_, config),) = configs(bed, [DEFAULT], **{**further, "seeds": 1})
-        rows = rows_of([] if names == ALL else words(names), VerdictTask(DEFAULT, config, own_work).training_config)
-        tasks = [VerdictTask(row, config, own_work) for row, config in configs(bed, rows, **further)]
+        names = rows_of(words(rows), VerdictTask(DEFAULT, config, own_work).training_config)
+        tasks = [VerdictTask(row, config, own_work) for row, config in configs(bed, names, **further)]
         found = [SearchTask(task.candidate, task.config, own_work) for task in tasks if task.candidate in CANDIDATES]
         carry_out(Suite(bed.place.label, device, own_results / "searches", tuple(found), search_whole), jobs, estimate)
         suite = Suite(bed.place.label, device, own_results / "verdict", tuple(tasks), train_for_verdict)

@@ -243,7 +243,7 @@ def test_rows_are_trained_again_only_where_what_they_need_has_changed(tmp_path: 
         return {row for row in before if before[row] != after[row]}
 
     assert changed_rows(sigma=0.5) == {"shuffled"}
-    for changed in ({"batch_size": 50}, {"operations": ("Invert", "Rotate")}, {"train_size": 100}):
+    for changed in ({"batch_size": 50}, {"fill": (0.5,)}, {"operations": ("Invert", "Rotate")}, {"train_size": 100}):
         assert changed_rows(**changed) == {"shuffled", "random", "none", "retrained"}
 
 
@@ -280,6 +280,36 @@ def test_what_operations_are_worth_is_paired_by_seed() -> None:
     ]
 
 
+def test_without_the_default_there_is_no_verdict_and_of_others_only_what_it_stands_for(tmp_path: Path) -> None:
+    page, records = module("quality.page"), module("quality.records")
+    made_by = records.made_by(torch.device("cpu"))
+    bed, default = module("quality.beds").find_bed("digits"), module("quality.candidates").DEFAULT
+
+    def keep(row: str, candidate: str, error: float, **changed: Any) -> None:
+        settings = records.settings_of(bed.config(candidate, 0, **changed))
+        book = records.Book(tmp_path / "digits" / "verdict" / f"{row}.json")
+        for seed in range(3):
+            run = {"training_images": 200, "seed": seed}
+            book.add(
+                "digits", settings, run, {"test_error_percent": error + (seed % 2 if row != default else 0)}, made_by
+            )
+
+    def text() -> str:
+        page.write_page(tmp_path, tmp_path)
+        return str((tmp_path / "search-quality.md").read_text(encoding="utf-8"))
+
+    keep("none", default, 9.0)
+    assert f"No verdict: `{default}` has not been run." in text()
+    keep(default, default, 2.0)
+    keep("lookahead", "lookahead", 1.0)
+    keep("shuffled", "lookahead", 7.25)
+    assert "Verdict: better than none: 7.33 points" in text(), "other candidates are no rivals"
+    assert "| lookahead | 3 | 1.33" in text()
+    assert "7.58" not in text(), "shuffled was another search's"
+    keep("shuffled", default, 6.25)
+    assert "| shuffled | 3 | 6.58" in text()
+
+
 def test_a_verdict_is_paired_by_seed() -> None:
     tables, records = module("quality.error_tables"), module("quality.records")
     default = module("quality.candidates").DEFAULT
@@ -308,6 +338,10 @@ def test_a_setting_that_the_algorithm_does_not_read_makes_no_other_run() -> None
     assert same_settings({**older, "weight_sigma": 0.5}, wanted)
     assert not same_settings({**older, "sigma": 0.5}, wanted)
     assert not same_settings(older, {**wanted, "initial_fraction": 0.5})
+    lookahead = SearchConfig.from_preset({"algorithm": "lookahead"}, paper=True).model_dump(mode="json")
+    of_one_draw = {name: value for name, value in lookahead.items() if name != "reward_draws"}
+    assert same_settings(of_one_draw, {**lookahead, "reward_draws": 1})
+    assert not same_settings(of_one_draw, {**lookahead, "reward_draws": 4})
 
 
 def test_aims_are_reached_only_where_the_interval_says_so() -> None:

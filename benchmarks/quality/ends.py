@@ -1,9 +1,18 @@
-"""What a search left of each operation at its end."""
+"""What is kept of a search: its last numbers, and what it left of each operation at its end."""
 
+import hba
 from hba.schedule import Schedule
 from hba.summary import summarize
+from quality.pool import Results
 
 PROBABILITY, STRENGTH = "probability", "strength"
+
+
+def results_of(search: hba.SearchResult) -> Results:
+    """The search network's last validation error and loss, its seconds, and each operation as the search left it."""
+    assert search.schedule is not None
+    last = {name: search.metrics[-1][name] for name in ("val_error_percent", "val_loss", "seconds")}
+    return {**last, "end": end_of(search.schedule)}
 
 
 def end_of(schedule: Schedule) -> dict[str, dict[str, float | None]]:

@@ -26,7 +26,7 @@ def error_rows(records: Records) -> list[list[str]]:
     for name, runs in by_name.items():
         losses, seconds = ([run[quantity] for run in runs.values()] for quantity in ("val_loss", "seconds"))
         difference = None if name == PAPER else PairedDifference.of(errors[name], errors.get(PAPER, {}))
-        cells = [_spread_text(list(errors[name].values())), difference_text(difference), _spread_text(losses, 3)]
+        cells = [spread_text(list(errors[name].values())), difference_text(difference), spread_text(losses, 3)]
         rows.append([name, str(len(runs)), *cells, f"{statistics.mean(seconds):.0f}"])
     return rows
 
@@ -38,7 +38,7 @@ def verdict_rows(records: Records) -> list[list[str]]:
     errors = _test_errors(records)
     differences = verdict_differences(records)
     return [
-        [name, str(len(runs)), _spread_text(list(runs.values())), difference_text(differences.get(name))]
+        [name, str(len(runs)), spread_text(list(runs.values())), difference_text(differences.get(name))]
         for name, runs in errors.items()
     ]
 
@@ -64,6 +64,6 @@ def difference_text(difference: PairedDifference | None) -> str:
     return f"{difference.mean:+.2f}" + ("" if interval is None else " ({:+.2f} to {:+.2f})".format(*interval))
 
 
-def _spread_text(values: Sequence[float], digits: int = 2) -> str:
+def spread_text(values: Sequence[float], digits: int = 2) -> str:
     spread = "" if len(values) < 2 else f" ± {statistics.stdev(values):.{digits}f}"
     return f"{statistics.mean(values):.{digits}f}{spread}"

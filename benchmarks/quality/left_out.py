@@ -5,7 +5,7 @@ import statistics
 from hba.evaluation.paired import PairedDifference
 from quality.candidates import DEFAULT
 from quality.ends import PROBABILITY
-from quality.error_tables import ERROR, difference_text
+from quality.error_tables import ERROR, difference_text, spread_text
 from quality.planted_tables import Records
 from quality.whole_search import LEFT_OUT, RANDOM
 
@@ -27,11 +27,5 @@ def left_out_rows(trainings: Records, searches: Records) -> list[list[str]]:
         if name in errors:
             difference = PairedDifference.of(errors[name], minus=errors.get(RANDOM, {}))
             found = [statistics.mean(end[operation][PROBABILITY] for operation in operations) for end in ends]
-            rows.append([", ".join(operations), _in_words(found), difference_text(difference)])
+            rows.append([", ".join(operations), spread_text(found) if found else "-", difference_text(difference)])
     return rows
-
-
-def _in_words(probabilities: list[float]) -> str:
-    if len(probabilities) < 2:
-        return "-"
-    return f"{statistics.mean(probabilities):.2f} ± {statistics.stdev(probabilities):.2f}"

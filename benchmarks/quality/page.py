@@ -12,6 +12,7 @@ from reproduction.same_settings import same_settings
 
 from hba.evaluation.verdict import verdict
 from hba.magnitude_table import as_markdown
+from hba.presets import PAPER_SETTINGS
 from quality.aims import aim_rows
 from quality.beds import DIGITS
 from quality.candidates import CANDIDATES, DEFAULT, PAPER
@@ -21,8 +22,8 @@ from quality.left_out import LEFT_OUT_HEADINGS, left_out_rows
 from quality.planted_search import RECOVERED_WITHIN
 from quality.planted_tables import Records, rate_rows
 from quality.records import Book, Kept
-from quality.verdict_runs import OF_DEFAULT, ROWS
-from quality.whole_search import RIVALS
+from quality.verdict_runs import OF_DEFAULT, ROWS, STANDARD_ROWS
+from quality.whole_search import LEFT_OUT, RANDOM, RIVALS
 
 HEAD = f"""# How good a search is
 
@@ -57,10 +58,11 @@ VERDICT_TEXT = f"""## The verdict
 
 Fresh networks, trained on as many images as the search trained on, for as many epochs, and measured on the test split
 after the last one: mean ± standard deviation over seeds. Row `{DEFAULT}` trains with the schedule that the default
-search found, `{PAPER}` with what the paper's found, each seed with the schedule of the search of the same seed; the
-others are those of `hba evaluate --against`. The difference is the one with the same seed, mean and 95 % t-interval:
-where it lies below zero, the default search is better than the row. Intervals are over seeds of search and training,
-not over other test images. `trivialaugment` shifts by up to 32 pixels whatever the images' size, too far for these.
+search found, `{PAPER}` with what the paper's found, each seed with the schedule of the search of the same seed, and so
+do other candidates (`--rows`); the others are those of `hba evaluate --against`. The difference is the one with the
+same seed, mean and 95 % t-interval: where it lies below zero, the default search is better than the row. Intervals are
+over seeds of search and training, not over other test images. `trivialaugment` shifts by up to 32 pixels whatever the
+images' size, too far for these.
 """
 
 CLOSED_FORMS_TEXT = """## Closed forms
@@ -158,7 +160,7 @@ def _verdict_records(results: Path) -> list[list[tuple[str, Kept]]]:
             (name, kept)
             for name in ROWS
             for kept in Book(folder / f"{name}.json").all()
-            if name not in OF_DEFAULT or _is_of(DEFAULT, kept)
+            if _is_of(DEFAULT if name in OF_DEFAULT else name, kept)
         ]
         found += [records] if records else []
     return found
@@ -174,24 +176,31 @@ def _verdict_texts(results: Path) -> list[str]:
             f"{shared['settings']['epochs']} epochs, {shared['settings']['model']}. {_origin(records)} "
             f"Command: `python benchmarks/search_quality.py verdict{_data_options(shared)}`.\n",
             as_markdown(VERDICT_HEADINGS, verdict_rows(records)) + "\n",
-            f"{verdict(verdict_differences(records))}\n",
+            f"{_verdict_of(records)}\n",
         ]
     return texts if len(texts) > 1 else [*texts, NOT_RUN]
 
 
+def _verdict_of(records: Records) -> str:
+    """The sentence that the command prints."""
+    standard = [(name, kept) for name, kept in records if name in STANDARD_ROWS]
+    return verdict(verdict_differences(standard)) or f"No verdict: `{DEFAULT}` has not been run."
+
+
 def _left_out_texts(results: Path) -> list[str]:
-    """A table for each choice of images and epochs."""
+    """A table for each choice of images, and epochs of search and training."""
     texts = [LEFT_OUT_TEXT]
-    for folder in sorted(results.glob("*/trainings")):
-        trainings, searches = records_in(folder), records_in(folder.parent / "searches")
-        for epochs in sorted({kept.run["training_epochs"] for _, kept in trainings}):
-            trained = [(name, kept) for name, kept in trainings if kept.run["training_epochs"] == epochs]
-            found = [(name, kept) for name, kept in searches if kept.shared["settings"]["epochs"] == epochs]
-            shared = trained[0][1].shared
+    of_interest = (DEFAULT, RANDOM, *LEFT_OUT)
+    trainings = [(name, kept) for name, kept in _of_all_data(results, "trainings") if name in of_interest]
+    searches = [(name, kept) for name, kept in _of_all_data(results, "searches") if name == DEFAULT]
+    for key, trained in sorted(_grouped(trainings).items()):
+        dataset, epochs, training_epochs = key
+        found = _grouped(searches).get((dataset, epochs, 0), [])
+        if rows := left_out_rows(trained, found):
+            command = f"`python benchmarks/search_quality.py retrain{_length_options(*key)}`"
             texts += [
-                f"Data: {shared['dataset']}, {epochs} epochs. {_origin(trained)} "
-                f"Command: `python benchmarks/search_quality.py retrain{_data_options(shared)} --epochs {epochs}`.\n",
-                as_markdown(LEFT_OUT_HEADINGS, left_out_rows(trained, found)) + "\n",
+                f"Data: {dataset}, {training_epochs} epochs. {_origin([*trained, *found])} Command: {command}.\n",
+                as_markdown(LEFT_OUT_HEADINGS, rows) + "\n",
             ]
     return texts if len(texts) > 1 else [*texts, NOT_RUN]
 
@@ -233,17 +242,20 @@ def records_in(folder: Path) -> list[tuple[str, Kept]]:
     for name in (*CANDIDATES, *RIVALS):
         latest: dict[str, Kept] = {}
         for kept in Book(folder / f"{name}.json").all():
-            if name in RIVALS or _is_of(name, kept):
+            if _is_of(name, kept):
                 key = json.dumps([kept.shared["dataset"], kept.shared["settings"]["epochs"], kept.run], sort_keys=True)
                 latest[key] = kept
         found += [(name, kept) for kept in latest.values()]
     return found
 
 
-def _is_of(candidate: str, kept: Kept) -> bool:
-    """Whether the run had the settings that the candidate has now."""
+def _is_of(name: str, kept: Kept) -> bool:
+    """Whether the run had the settings that the candidate has now; what is no candidate has none of its own."""
+    if name not in CANDIDATES:
+        return True
     # Through JSON, which knows no tuples.
-    return same_settings(kept.shared["settings"], json.loads(json.dumps(dict(CANDIDATES[candidate].settings))))
+    settings = json.loads(json.dumps({**PAPER_SETTINGS, **CANDIDATES[name].settings}))
+    return same_settings(kept.shared["settings"], settings)
 
 
 def _of_all_data(results: Path, kind: str) -> list[tuple[str, Kept]]:
@@ -252,17 +264,26 @@ def _of_all_data(results: Path, kind: str) -> list[tuple[str, Kept]]:
 
 def _suite_texts(section: Section) -> list[str]:
     """A text and a table for each choice of images and epochs."""
-    groups: dict[tuple[str, int, int], list[tuple[str, Kept]]] = {}
-    for name, kept in section.records:
-        key = (kept.shared["dataset"], kept.shared["settings"]["epochs"], kept.run.get("training_epochs", 0))
-        groups.setdefault(key, []).append((name, kept))
     texts = []
-    for (dataset, epochs, training_epochs), records in sorted(groups.items()):
-        options = _data_options({"dataset": dataset})
-        options += f" --epochs {epochs}" + (f" --training-epochs {training_epochs}" if training_epochs else "")
-        texts.append(f"Data: {dataset}. {_origin(records)} Command: `python benchmarks/{section.command}{options}`.\n")
+    for key, records in sorted(_grouped(section.records).items()):
+        command = f"`python benchmarks/{section.command}{_length_options(*key)}`"
+        texts.append(f"Data: {key[0]}. {_origin(records)} Command: {command}.\n")
         texts.append(as_markdown(*section.table(records)) + "\n")
     return texts
+
+
+def _grouped(records: Records) -> dict[tuple[str, int, int], list[tuple[str, Kept]]]:
+    """By dataset, epochs of the search and epochs of the training, 0 without one."""
+    groups: dict[tuple[str, int, int], list[tuple[str, Kept]]] = {}
+    for name, kept in records:
+        key = (kept.shared["dataset"], kept.shared["settings"]["epochs"], kept.run.get("training_epochs", 0))
+        groups.setdefault(key, []).append((name, kept))
+    return groups
+
+
+def _length_options(dataset: str, epochs: int, training_epochs: int) -> str:
+    options = f"{_data_options({'dataset': dataset})} --epochs {epochs}"
+    return options + (f" --training-epochs {training_epochs}" if training_epochs else "")
 
 
 def _error_table(records: Records) -> Table:

@@ -9,7 +9,7 @@ from reproduction.timing import without_data
 import hba
 from hba.config import SearchConfig
 from quality.beds import IMAGES
-from quality.ends import PROBABILITY, end_of
+from quality.ends import PROBABILITY, results_of
 from quality.pool import Results
 from quality.problems import Problem, find_problem, plant
 from quality.records import settings_of
@@ -46,17 +46,9 @@ class PlantedTask:
 
 
 def search_planted(task: PlantedTask) -> Results:
-    """The search network's last validation error and loss, its seconds, and each operation as the search left it."""
+    """What a search on the planted problem ended with."""
     data = plant(IMAGES.of_search(task.config, None), task.operations, task.config.seed)
-    result = hba.search(data, **without_data(task.config))
-    assert result.schedule is not None
-    last = result.metrics[-1]
-    return {
-        "val_error_percent": last["val_error_percent"],
-        "val_loss": last["val_loss"],
-        "seconds": last["seconds"],
-        "end": end_of(result.schedule),
-    }
+    return results_of(hba.search(data, **without_data(task.config)))
 
 
 def ranks(results: Results, planted: list[Mapping[str, Any]], measure: str = PROBABILITY) -> list[int]:

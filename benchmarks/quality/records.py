@@ -26,7 +26,7 @@ PROGRAM = ("hba", "benchmarks/quality", "benchmarks/reproduction")
 
 OF_ONE_RUN_OR_MACHINE = {"data", "data_root", "device", "workers", "seed"}
 
-OF_TRAINING = {*EvaluationConfig.model_fields, "space", "operations", "interpolation"}
+OF_TRAINING = {*EvaluationConfig.model_fields, "space", "operations", "interpolation", "fill"}
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,9 @@ class VerdictTask:
 
 
 def rows_of(names: Sequence[str], config: EvaluationConfig) -> tuple[str, ...]:
-    """The rows of these names, the default search first; none are all. The baseline's own Cutout is no other row."""
+    """The rows of these names, the default search first; without names the standard ones. Cutout is no other row where
+    the baseline has it.
+    """
     if unknown := set(names) - set(ROWS):
         raise SettingsError(f"unknown row {min(unknown)!r}; known: {', '.join(ROWS)}")
     rows = [row for row in ROWS if row in {*(names or STANDARD_ROWS), DEFAULT}]

@@ -26,7 +26,7 @@ from hba.schedule import Schedule
 from hba.seeding import derived_seed
 from hba.train import train
 from quality.beds import IMAGES
-from quality.ends import end_of
+from quality.ends import results_of
 from quality.pool import Results
 from quality.records import settings_of, training_settings_of
 from quality.suite import STEPS_MEASURED, n_steps, seconds_of_search
@@ -117,18 +117,8 @@ class TrainingTask:
 
 
 def search_whole(task: SearchTask) -> Results:
-    """The search network's validation error and loss after the last epoch, the search's seconds, and each operation as
-    the search left it.
-    """
-    result = searched(task)
-    assert result.schedule is not None
-    last = result.metrics[-1]
-    return {
-        "val_error_percent": last["val_error_percent"],
-        "val_loss": last["val_loss"],
-        "seconds": last["seconds"],
-        "end": end_of(result.schedule),
-    }
+    """What a search ended with."""
+    return results_of(searched(task))
 
 
 def searched(task: SearchTask) -> hba.SearchResult:

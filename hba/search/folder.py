@@ -14,7 +14,7 @@ from hba.errors import RunError, SettingsError
 from hba.files import write_atomically, write_text
 from hba.search.evidence import PROBED
 
-CHECKPOINT_VERSION = 4
+CHECKPOINT_VERSION = 5
 METRICS = (
     "epoch",
     "train_loss",

@@ -3,7 +3,7 @@
 symbol      in the code                     meaning
 w           state.network                   weights of an ordinary network
 lambda      state.lam                       hyperparameters as logits, shape (n,)
-epsilon     noise                           one row for each image of a batch, standard normal, shape (B, n)
+epsilon     noise                           one row for each draw of a batch, standard normal, shape (B, n)
 v           direction                       gradient of the validation loss with respect to w
 r_i         rewards                         derivative of the training loss of image i along v, shape (B,)
 
@@ -13,9 +13,9 @@ A step of SGD on image i moves w by -alpha times the gradient of its loss l_i, a
 operations are never differentiated. The reward is the one of Differentiable Data Selection (Wang et al. 2020), where
 it weighs training images.
 
-Rewards differ far more between images than between the draws of one image. So each image is drawn for several times,
-and a reward counts by how far it is from the mean of the image's own: the leave-one-out baseline of REINFORCE (Kool,
-van Hoof and Welling 2019), which changes no expectation.
+Rewards differ far more between images than between the draws for one image. So each image is drawn for several times,
+and a reward counts by how far it is from the mean of the image's other draws: the leave-one-out baseline of REINFORCE
+(Kool, van Hoof and Welling 2019), which changes no expectation.
 """
 
 import copy
@@ -87,10 +87,9 @@ def search_step(problem: Problem, state: LookaheadState) -> None:
     update_weights(state, trial)
     state.step += 1
     if is_lambda_time(problem, state):
-        if problem.config.reward_draws > 1:
-            trial = augmented(problem, state, images, labels, problem.config.reward_draws)
         for _ in range(problem.config.val_steps):
-            update_lambda(problem, state, trial)
+            draws = problem.config.reward_draws
+            update_lambda(problem, state, trial if draws == 1 else augmented(problem, state, images, labels, draws))
 
 
 def augmented(problem: Problem, state: LookaheadState, images: Tensor, labels: Tensor, draws: int = 1) -> Trial:

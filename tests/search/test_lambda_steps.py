@@ -252,7 +252,7 @@ def test_the_noise_shrinks_linearly() -> None:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_the_noise_that_is_used_is_that_of_the_step(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half way, lambdas are spread by the mean of both sigmas; val_steps of 0 keep lambda where it is."""
-    problem, state = begun(algorithm=algorithm, sigma=1.0, sigma_end=0.01, epochs=4, val_steps=0, train_steps=99)
+    problem, state = begun(algorithm=algorithm, sigma=1.0, sigma_end=0.01, epochs=4, val_steps=0)
     seen: list[Tensor] = []
     decode = type(problem.space).decode
 
