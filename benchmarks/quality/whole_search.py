@@ -18,7 +18,7 @@ from reproduction.timing import training_seconds_per_step, without_data
 
 import hba
 from hba.augmentation import Augmentation, ScheduleAugmentation, Unchanged
-from hba.config import EvaluationConfig, SearchConfig, find_device
+from hba.config import IDLE_SETTINGS, EvaluationConfig, SearchConfig, find_device
 from hba.data import EvaluationData
 from hba.errors import explained_memory_errors
 from hba.evaluation.rivals import middle
@@ -69,9 +69,10 @@ class SearchTask:
 
     @property
     def folder(self) -> Path:
-        """The run folder, another for each choice of settings."""
-        settings = json.dumps(self.settings, sort_keys=True)
-        digest = hashlib.sha256(settings.encode()).hexdigest()[:8]
+        """The run folder, another for each choice of settings that the algorithm reads."""
+        idle = IDLE_SETTINGS[self.config.algorithm]
+        read = {name: value for name, value in self.settings.items() if name not in idle}
+        digest = hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()[:8]
         return self.work / f"{self.candidate}-seed{self.config.seed}-{digest}"
 
     def estimated_seconds(self) -> float:
