@@ -51,7 +51,8 @@ EVIDENCE_TEXT = """What the tables below point to:
 - No response of the hypernetwork is best in all closed forms. A centered one starts slowly, because it begins at zero
   and is learnt from the noise alone; an affine one depends on where lambda is.
 
-Not measured: the candidates on CIFAR-10 for want of time, and for want of a GPU the full CIFAR-10 copy, and Reduced CIFAR-10 with WRN-40-2.
+Not measured: the candidates on CIFAR-10 for want of time, and for want of a GPU the full CIFAR-10 copy and Reduced
+CIFAR-10 with WRN-40-2.
 """
 
 VERDICT_TEXT = f"""## The verdict
