@@ -222,7 +222,7 @@ def test_ctrl_c_ends_a_search_after_its_step_and_the_printed_command_goes_on(
     handler = signal.getsignal(signal.SIGINT)
     with monkeypatch.context() as patch:
         patch.setattr("hba.cli.search._Terminal.step_done", lambda *_: signal.raise_signal(signal.SIGINT))
-        result = run("search", images, "--out", "run", "--seed", "3", *SMALL)
+        result = run("search", images, "--out", "run", "--seed", "3", *SMALL, "--train-steps", "2")
     assert (result.exit_code, result.stderr) == (130, "")
     says, command = result.stdout.splitlines()[-2:]
     assert says == "Stopped after 1 epochs; go on with:"
