@@ -19,16 +19,24 @@ Differences = Mapping[str, PairedDifference | None]
 
 def aim_rows(planted: Records, verdicts: Mapping[str, Differences]) -> list[list[str]]:
     """One row for each aim and dataset. verdicts: by dataset."""
-    found = [recovered(kept.results, kept.run["planted"]) for name, kept in planted if name == DEFAULT]
-    share = f"{sum(found)} of {len(found)} searches" if found else "-"
-    reached = _in_words(sum(found) >= RECOVERY * len(found) if found else None)
-    rows = [[f"planted operations among the first three in {RECOVERY:.0%} of searches", "digits", reached, share]]
+    rows = [
+        _recovery(f"a planted operation among the first three in {RECOVERY:.0%} of searches", planted, 1),
+        _recovery(f"both operations of a planted pair there in {RECOVERY:.0%} of searches", planted, 2),
+    ]
     for dataset, differences in verdicts.items():
         for other in BETTER_THAN:
             rows.append([f"better than `{other}`", dataset, *_better(differences.get(other))])
         aim = f"not shown to be worse than the best of {', '.join(NOT_WORSE_THAN)}"
         rows.append([aim, dataset, *_not_worse(differences)])
     return rows
+
+
+def _recovery(aim: str, planted: Records, n_operations: int) -> list[str]:
+    """The row of the default search on problems with as many planted operations."""
+    of_default = [kept for name, kept in planted if name == DEFAULT and len(kept.run["planted"]) == n_operations]
+    found = [recovered(kept.results, kept.run["planted"]) for kept in of_default]
+    share = f"{sum(found)} of {len(found)} searches" if found else "-"
+    return [aim, "digits", _in_words(sum(found) >= RECOVERY * len(found) if found else None), share]
 
 
 def _better(difference: PairedDifference | None) -> tuple[str, str]:
