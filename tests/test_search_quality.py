@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -259,14 +260,16 @@ def test_what_is_left_out_never_fires_and_all_else_stays() -> None:
         assert after == (0 if gone else before), name
 
 
+def runs_of(measure: str, name: str, errors: list[float]) -> list[tuple[str, Any]]:
+    """Kept runs of a candidate or row, one for each seed."""
+    kept = module("quality.records").Kept
+    return [(name, kept({}, {"seed": seed}, {measure: error})) for seed, error in enumerate(errors)]
+
+
 def test_what_operations_are_worth_is_paired_by_seed() -> None:
     records, left_out = module("quality.records"), module("quality.left_out")
     default = module("quality.candidates").DEFAULT
-
-    def trained(name: str, errors: list[float]) -> list[tuple[str, Any]]:
-        return [
-            (name, records.Kept({}, {"seed": seed}, {"val_error_percent": error})) for seed, error in enumerate(errors)
-        ]
+    trained = partial(runs_of, "val_error_percent")
 
     def searched(name: str, first: float, second: float) -> tuple[str, Any]:
         end = {"AutoContrast": {"probability": first}, "Equalize": {"probability": second}}
@@ -311,13 +314,8 @@ def test_without_the_default_there_is_no_verdict_and_of_others_only_what_it_stan
 
 
 def test_a_verdict_is_paired_by_seed() -> None:
-    tables, records = module("quality.error_tables"), module("quality.records")
-    default = module("quality.candidates").DEFAULT
-
-    def runs(name: str, errors: list[float]) -> list[tuple[str, Any]]:
-        return [
-            (name, records.Kept({}, {"seed": seed}, {"test_error_percent": error})) for seed, error in enumerate(errors)
-        ]
+    tables, default = module("quality.error_tables"), module("quality.candidates").DEFAULT
+    runs = partial(runs_of, "test_error_percent")
 
     kept = [*runs(default, [1.0, 2.0, 4.0]), *runs("random", [2.0, 3.5, 4.5]), *runs("none", [5.0])]
     differences = tables.verdict_differences(kept)
