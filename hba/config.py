@@ -109,9 +109,12 @@ class _TrainingConfig(DataConfig):
 class SearchConfig(_TrainingConfig):
     """A policy search; symbols as in the paper's Algorithm 2."""
 
-    algorithm: Literal["lookahead", "hba", "fixed-noise", "hyper-population", "population"] = "lookahead"
-    """lookahead, which needs no hypernetwork, hba (the paper's method, its Algorithm 6), or what that is derived from:
-    fixed-noise (5), hyper-population (4), population (3). Some of the settings below are for some of them only."""
+    algorithm: Literal["lookahead", "hba", "hba-lookahead", "fixed-noise", "hyper-population", "population"] = (
+        "lookahead"
+    )
+    """lookahead, which needs no hypernetwork, hba (the paper's method, its Algorithm 6), both at once (hba-lookahead),
+    or what hba is derived from: fixed-noise (5), hyper-population (4), population (3). Some of the settings below are
+    for some of them only; what is for (6) or for lookahead is for hba-lookahead."""
     population_size: Annotated[int, Field(ge=2)] | None = None
     """Members of a population, each on its part of a batch; the batch size, as in the paper. For (3) and (4)."""
     weight_sigma: NotNegative = 0.001
@@ -207,9 +210,9 @@ class SearchConfig(_TrainingConfig):
             raise SettingsError(
                 f"warm_up_epochs must leave epochs for lambda steps, got {self.warm_up_epochs} of {self.epochs} epochs"
             )
-        if self.algorithm == "lookahead" and (self.sigma == 0 or self.sigma_end == 0):
+        if "lookahead" in self.algorithm and (self.sigma == 0 or self.sigma_end == 0):
             raise SettingsError(
-                "lookahead learns magnitudes from the noise on them: sigma and sigma_end must be above 0"
+                f"{self.algorithm} learns magnitudes from the noise on them: sigma and sigma_end must be above 0"
             )
         return self
 
@@ -293,6 +296,7 @@ IDLE_SETTINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "hba": (*_OF_POPULATIONS, *_OF_REWARDS),
         "lookahead": (*_OF_POPULATIONS, *_OF_HYPER_LAYERS),
+        "hba-lookahead": _OF_POPULATIONS,
         "fixed-noise": (*_OF_POPULATIONS, *_OF_REWARDS),
         "hyper-population": ("weight_sigma", "batched_members", "response", *_OF_REWARDS, *_OF_LAMBDA_STEPS),
         "population": (*_OF_REWARDS, *_OF_HYPER_LAYERS, *_OF_LAMBDA_STEPS),

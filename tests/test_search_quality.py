@@ -362,5 +362,6 @@ def test_aims_are_reached_only_where_the_interval_says_so() -> None:
         *("not measured", "not measured", "reached"),
     ]
     assert aims.aim_rows([planted(3)] * 8 + [planted(4)] * 2, {})[0][2] == "not reached"
-    worse = {"third": {**dict.fromkeys(aims.NOT_WORSE_THAN, clearly), "autoaugment": minus(1.0, 1.1, 0.9)}}
-    assert aims.aim_rows([], worse)[-1][2] == "not reached"
+    for above_zero in (minus(1.0, 1.1, 0.9), minus(1.0, 1.5, 2.0)):
+        worse = {"third": {**dict.fromkeys(aims.NOT_WORSE_THAN, clearly), "autoaugment": above_zero}}
+        assert aims.aim_rows([], worse)[-1][2] == "not reached"

@@ -54,6 +54,10 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         "lookahead-draws-calibrate": Candidate("4 draws, calibrated", {**_DRAWS, "calibrate": True}),
         "lookahead-draws-val": Candidate("4 draws, and 4 validation batches", {**_DRAWS, "val_batches": 4}),
         "lookahead-draws-often": Candidate("4 draws, after every 2nd step", {**_DRAWS, "train_steps": 2}),
+        "lookahead-draws-warm-up": Candidate(
+            "4 draws, first lambda step after 20 epochs", {**_DRAWS, "warm_up_epochs": 20}
+        ),
+        "hba-lookahead": Candidate("4 draws, and the hypergradient of HBA", {**_DRAWS, "algorithm": "hba-lookahead"}),
     }
 )
 

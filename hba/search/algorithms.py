@@ -7,7 +7,7 @@ from typing import Any
 
 from hba.config import SearchConfig
 from hba.data.load import SearchData
-from hba.search import fixed_noise, hba, hyper_population, lookahead, population
+from hba.search import fixed_noise, hba, hba_lookahead, hyper_population, lookahead, population
 from hba.search.networks import Networks
 from hba.search.problem import Problem
 from hba.search.state import SearchState
@@ -29,6 +29,7 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
     {
         "hba": Algorithm(hba.initial_state, hba.search_step),
         "lookahead": Algorithm(lookahead.initial_state, lookahead.search_step),
+        "hba-lookahead": Algorithm(hba.initial_state, hba_lookahead.search_step),
         "fixed-noise": Algorithm(fixed_noise.initial_state, fixed_noise.search_step),
         "hyper-population": Algorithm(hyper_population.initial_state, hyper_population.search_step),
         "population": Algorithm(population.initial_state, population.search_step),

@@ -19,6 +19,7 @@ and a reward counts by how far it is from the mean of the image's other draws: t
 """
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -35,7 +36,7 @@ from hba.search.forward_mode import differentiable_attention, forward_mode
 from hba.search.gradient_state import GradientState, lambda_fields
 from hba.search.networks import Networks
 from hba.search.problem import Problem
-from hba.search.state import OneModelState, shared_fields
+from hba.search.state import OneModelState, SearchState, shared_fields
 from hba.search.updates import is_lambda_time, move_lambda, sigma_now, validation_loss, validation_statistics
 from hba.space import SearchSpace
 
@@ -92,7 +93,7 @@ def search_step(problem: Problem, state: LookaheadState) -> None:
             update_lambda(problem, state, trial if draws == 1 else augmented(problem, state, images, labels, draws))
 
 
-def augmented(problem: Problem, state: LookaheadState, images: Tensor, labels: Tensor, draws: int = 1) -> Trial:
+def augmented(problem: Problem, state: SearchState, images: Tensor, labels: Tensor, draws: int = 1) -> Trial:
     """Every image, as often as it is drawn for, augmented at a lambda of its own, lambda + sigma epsilon."""
     space, sigma = problem.space, sigma_now(problem, state)
     images, labels = images.repeat(draws, 1, 1, 1), labels.repeat(draws)
@@ -118,37 +119,49 @@ def update_weights(state: LookaheadState, trial: Trial) -> None:
 def update_lambda(problem: Problem, state: LookaheadState, trial: Trial) -> None:
     """One Adam step on lambda, by the standardised rewards of the trial."""
     state.network.eval()
-    parameters = {name: parameter for name, parameter in state.network.named_parameters() if parameter.requires_grad}
     with validation_statistics(state.network, problem.config.val_statistics):
         loss = validation_loss(problem, state, state.network)
+    parameters = trained_parameters(state.network)
     direction = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
     rewards = rewards_of(state.network, trial, dict(zip(parameters, direction, strict=True)))
+    gradient, nats = reward_gradient(problem, state, trial, rewards)
+    state.moves.add(nats * gradient)
+    move_lambda(problem, state, gradient)
+    state.totals.add_lambda(loss.detach())
+
+
+def trained_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
+    """By name, those that are not frozen."""
+    return {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
+
+
+def rewards_of(network: nn.Module, trial: Trial, direction: Mapping[str, Tensor], *further: Tensor) -> Tensor:
+    """r (B,): the derivative of each image's loss along the direction, by one forward pass in forward mode.
+
+    direction: by name, of the parameters that are trained. further: what the network takes after the images.
+    """
+
+    def losses(parameters: dict[str, Tensor]) -> Tensor:
+        logits = functional_call(network, parameters, (trial.images, *further))
+        return F.cross_entropy(logits, trial.labels, reduction="none")
+
+    parameters = {name: network.get_parameter(name).detach() for name in direction}
+    with torch.no_grad(), differentiable_attention(), forward_mode("look-ahead", "the algorithm hba"):
+        rewards: Tensor = jvp(losses, (parameters,), (dict(direction),))[1]
+    return rewards
+
+
+def reward_gradient(problem: Problem, state: GradientState, trial: Trial, rewards: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradient (n,) of lambda by the standardised rewards (B,), downhill for the validation loss; and the nats () that
+    a short training, as of a probe, wins for one of its units: a step of SGD wins the learning rate times a reward.
+    """
     advantages = advantages_of(rewards, trial.draws)
     scale = advantages.std().clamp(min=torch.finfo(rewards.dtype).tiny)
     standardized = advantages / scale
     if (limit := problem.config.reward_limit) is not None:
         standardized = standardized.clamp(-limit, limit)
-    gradient = -expected_score(problem.space, trial, standardized)
-    # In nats: a step of SGD changes the validation loss by the learning rate times the mean of the rewards, a probe
-    # by more.
-    state.moves.add(probe_reach() * probe_learning_rate(problem, state) * scale * gradient)
-    move_lambda(problem, state, gradient)
-    state.totals.add_lambda(loss.detach())
-
-
-def rewards_of(network: nn.Module, trial: Trial, direction: dict[str, Tensor]) -> Tensor:
-    """r (B,): the derivative of each image's loss along the direction, by one forward pass in forward mode.
-
-    direction: by name, of the parameters that are trained.
-    """
-
-    def losses(parameters: dict[str, Tensor]) -> Tensor:
-        return F.cross_entropy(functional_call(network, parameters, trial.images), trial.labels, reduction="none")
-
-    parameters = {name: network.get_parameter(name).detach() for name in direction}
-    with torch.no_grad(), differentiable_attention(), forward_mode("look-ahead", "the algorithm hba"):
-        rewards: Tensor = jvp(losses, (parameters,), (direction,))[1]
-    return rewards
+    nats = probe_reach() * probe_learning_rate(problem, state) * scale
+    return -expected_score(problem.space, trial, standardized), nats
 
 
 def advantages_of(rewards: Tensor, draws: int) -> Tensor:

@@ -38,8 +38,7 @@ def update_lambda(problem: Problem, state: HyperGradientState) -> None:
     (gradient,) = torch.autograd.grad(loss, state.lam)
     state.moves.add(gradient)
     move_lambda(problem, state, gradient)
-    if RESPONSES[problem.config.response].centered:
-        state.hypernetwork.center.copy_(state.lam.detach())
+    move_center(problem, state)
     state.totals.add_lambda(loss.detach())
 
 
@@ -79,6 +78,12 @@ def move_lambda(problem: Problem, state: GradientState, gradient: Tensor) -> Non
             state.lam.copy_(before + move * (config.trust_radius / move.norm().clamp(min=config.trust_radius)))
         if config.logit_bound is not None:
             state.lam.clamp_(-config.logit_bound, config.logit_bound)
+
+
+def move_center(problem: Problem, state: HyperGradientState) -> None:
+    """A centered response goes with lambda."""
+    if RESPONSES[problem.config.response].centered:
+        state.hypernetwork.center.copy_(state.lam.detach())
 
 
 @contextmanager

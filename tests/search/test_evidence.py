@@ -23,7 +23,7 @@ from hba.search import run as search_run
 from hba.search.evidence import PROBE_STEPS, PROBED, Moves, _validation_loss, is_probe_epoch, loss_after_training, probe
 from hba.search.problem import Problem
 
-ALGORITHMS = ["hba", "fixed-noise", "lookahead"]
+ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]
 """Those that can be probed."""
 
 

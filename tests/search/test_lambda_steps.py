@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from search_steps import begun, begun_as_in_the_paper, next_validation, respond_at_random, step
 from torch import Tensor, nn
 
-from hba.search import lookahead, updates
+from hba.search import hba_lookahead, lookahead, updates
 from hba.search.temperature import best_temperature
 from hba.search.updates import move_lambda, sigma_now, validation_statistics
 
-ALGORITHMS = ["hba", "fixed-noise", "lookahead"]
+ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]
 """Those with lambda steps."""
 STEPS_PER_EPOCH = 3
 
@@ -27,11 +27,17 @@ def hba_begun(**settings: Any) -> tuple[Any, Any]:
     return problem, state
 
 
+JUDGES: Mapping[str, Callable[..., None]] = {
+    "lookahead": lookahead.update_lambda,
+    "hba-lookahead": hba_lookahead.update_lambda,
+}
+"""Lambda steps that need a trial."""
+
+
 def lambda_step(problem: Any, state: Any) -> None:
     """Without the training step before it."""
-    if problem.config.algorithm == "lookahead":
-        trial = lookahead.augmented(problem, state, *state.train_stream.next())
-        lookahead.update_lambda(problem, state, trial)
+    if judge := JUDGES.get(problem.config.algorithm):
+        judge(problem, state, lookahead.augmented(problem, state, *state.train_stream.next()))
     else:
         updates.update_lambda(problem, state)
 
