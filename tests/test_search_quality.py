@@ -179,7 +179,7 @@ def test_searches_and_trainings_by_candidate_without_a_look_at_the_test_split(
     assert len(list((tmp_path / "work" / "digits").iterdir())) == 4
     module("quality.page").write_page(tmp_path / "results", tmp_path)
     text = (tmp_path / "search-quality.md").read_text(encoding="utf-8")
-    assert "search_quality.py retrain --epochs 1 --training-epochs 1`" in text
+    assert "search_quality.py retrain --candidates paper,calibrate --epochs 1 --training-epochs 1 --seeds 2`" in text
     assert text.count("| calibrate | 2 | ") == 2
     missing = [part.splitlines()[0] for part in text.split("\n## ") if part.rstrip().endswith("Not run.")]
     assert missing == ["The verdict", "Planted answers", "What a step costs", "Closed forms"]
@@ -188,6 +188,30 @@ def test_searches_and_trainings_by_candidate_without_a_look_at_the_test_split(
     data = module("quality.whole_search").training_data(config)
     assert data.train.fingerprint() == digits.train.fingerprint()
     assert data.test.fingerprint() == digits.val.fingerprint()
+
+
+def test_a_table_names_the_command_that_makes_just_it() -> None:
+    commands, records = module("quality.commands"), module("quality.records")
+    problems, candidates = module("quality.problems").DEFAULT_PROBLEMS, module("quality.candidates").CANDIDATES
+    rows = module("quality.verdict_runs").STANDARD_ROWS
+
+    def kept(name: str, seed: int, dataset: str = "digits", **run: Any) -> tuple[str, Any]:
+        return name, records.Kept({"dataset": dataset, "settings": {"epochs": 7}}, {"seed": seed, **run}, {})
+
+    whole = [kept(name, 4, problem=problem) for name in candidates for problem in problems]
+    assert commands.command_of_suite("planted.py", whole) == "`python benchmarks/planted.py --epochs 7`"
+    part = [kept(name, seed, problem="rotated") for seed in range(3) for name in ("paper", "lookahead")]
+    assert commands.command_of_suite("planted.py", part) == (
+        "`python benchmarks/planted.py --candidates paper,lookahead --problems rotated --epochs 7 --seeds 3`"
+    )
+    elsewhere = [kept(name, 9, "mine") for name in rows if name != "cutout"]
+    assert commands.command_of_verdict(elsewhere) == (
+        "`python benchmarks/search_quality.py verdict --data DIR --label mine --seeds 10`"
+    )
+    assert commands.command_of_verdict([kept(name, 4) for name in rows]) == (
+        "`python benchmarks/search_quality.py verdict`"
+    )
+    assert "--rows paper,none`" in commands.command_of_verdict([kept("paper", 4), kept("none", 4)])
 
 
 def test_differences_are_paired_by_seed() -> None:

@@ -14,8 +14,8 @@ from hba.evaluation.verdict import verdict
 from hba.magnitude_table import as_markdown
 from hba.presets import PAPER_SETTINGS
 from quality.aims import aim_rows
-from quality.beds import DIGITS
 from quality.candidates import CANDIDATES, DEFAULT, PAPER
+from quality.commands import command_of_cost, command_of_suite, command_of_verdict
 from quality.cost import COST_HEADINGS, cost_rows
 from quality.error_tables import ERROR_HEADINGS, VERDICT_HEADINGS, error_rows, verdict_differences, verdict_rows
 from quality.left_out import LEFT_OUT_HEADINGS, left_out_rows
@@ -186,7 +186,7 @@ def _verdict_texts(results: Path) -> list[str]:
         texts += [
             f"Data: {shared['dataset']}, {run['training_images']} training images, "
             f"{shared['settings']['epochs']} epochs, {shared['settings']['model']}. {_origin(records)} "
-            f"Command: `python benchmarks/search_quality.py verdict{_data_options(shared)}`.\n",
+            f"Command: {command_of_verdict(records)}.\n",
             as_markdown(VERDICT_HEADINGS, verdict_rows(records)) + "\n",
             f"{_verdict_of(records)}\n",
         ]
@@ -209,7 +209,7 @@ def _left_out_texts(results: Path) -> list[str]:
         dataset, epochs, training_epochs = key
         found = _grouped(searches).get((dataset, epochs, 0), [])
         if rows := left_out_rows(trained, found):
-            command = f"`python benchmarks/search_quality.py retrain{_length_options(*key)}`"
+            command = command_of_suite("search_quality.py retrain", [*trained, *found])
             texts += [
                 f"Data: {dataset}, {training_epochs} epochs. {_origin([*trained, *found])} Command: {command}.\n",
                 as_markdown(LEFT_OUT_HEADINGS, rows) + "\n",
@@ -222,11 +222,15 @@ def _cost_texts(results: Path) -> list[str]:
     for path in sorted(results.glob("*/cost.json")):
         measured = json.loads(path.read_text(encoding="utf-8"))
         texts += [
-            f"Data: {measured['dataset']}. Hardware: {hardware_of(measured)}. "
-            f"Command: `python benchmarks/search_quality.py cost{_data_options(measured)}`.\n",
+            f"Data: {measured['dataset']}. Hardware: {hardware_of(measured)}. Command: {_cost_command(measured)}.\n",
             as_markdown(COST_HEADINGS, cost_rows(measured)) + "\n",
         ]
     return texts if len(texts) > 1 else [*texts, NOT_RUN]
+
+
+def _cost_command(measured: Mapping[str, Any]) -> str:
+    seconds = measured["seconds_per_step"]
+    return command_of_cost(measured["dataset"], [name for name in seconds if name in CANDIDATES], len(seconds[PAPER]))
 
 
 def _closed_form_texts(results: Path) -> list[str]:
@@ -242,10 +246,6 @@ def _origin(records: Records) -> str:
     hardware = "; ".join(sorted({hardware_of(kept.shared) for _, kept in records}))
     commits = ", ".join(sorted({f"`{kept.shared['commit']}`" for _, kept in records}))
     return f"Hardware: {hardware}. Commit: {commits}."
-
-
-def _data_options(shared: Mapping[str, Any]) -> str:
-    return "" if shared["dataset"] == DIGITS else f" --data DIR --label {shared['dataset']}"
 
 
 def records_in(folder: Path) -> list[tuple[str, Kept]]:
@@ -278,7 +278,7 @@ def _suite_texts(section: Section) -> list[str]:
     """A text and a table for each choice of images and epochs."""
     texts = []
     for key, records in sorted(_grouped(section.records).items()):
-        command = f"`python benchmarks/{section.command}{_length_options(*key)}`"
+        command = command_of_suite(section.command, records)
         texts.append(f"Data: {key[0]}. {_origin(records)} Command: {command}.\n")
         texts.append(as_markdown(*section.table(records)) + "\n")
     return texts
@@ -291,11 +291,6 @@ def _grouped(records: Records) -> dict[tuple[str, int, int], list[tuple[str, Kep
         key = (kept.shared["dataset"], kept.shared["settings"]["epochs"], kept.run.get("training_epochs", 0))
         groups.setdefault(key, []).append((name, kept))
     return groups
-
-
-def _length_options(dataset: str, epochs: int, training_epochs: int) -> str:
-    options = f"{_data_options({'dataset': dataset})} --epochs {epochs}"
-    return options + (f" --training-epochs {training_epochs}" if training_epochs else "")
 
 
 def _error_table(records: Records) -> Table:
