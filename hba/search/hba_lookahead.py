@@ -1,14 +1,15 @@
 """HBA and look-ahead together: lambda goes by the hypergradient and by the rewards of a step on augmented images.
 
 The hypernetwork knows what many steps made of the weights, as far as it has learnt the response; look-ahead knows what
-the next one does. Both are read off the same hypernetwork, whose phi is what look-ahead calls w: v is the gradient of
-the validation loss with respect to phi, and r_i the derivative of the loss of image i, at the lambda_i that it was
-augmented with, along v. Symbols as in hba.py and lookahead.py.
+the next ones do. Symbols as in hba.py and lookahead.py. w of look-ahead are the current weights: phi without the
+response. Rewards are taken at lambda for all images: at the lambda that each was augmented with, and through the
+response, they would depend on epsilon by more than what epsilon did to the image.
 """
 
 import torch
-import torch.nn.functional as F
+from torch import nn
 
+from hba.hypernet import HyperNetwork
 from hba.search.gradient_state import HyperGradientState
 from hba.search.lookahead import Trial, augmented, reward_gradient, rewards_of, trained_parameters
 from hba.search.problem import Problem
@@ -37,17 +38,23 @@ def search_step(problem: Problem, state: HyperGradientState) -> None:
 
 
 def update_lambda(problem: Problem, state: HyperGradientState, trial: Trial) -> None:
-    """One Adam step on lambda, by the sum of both gradients, each of length 1: their units differ."""
+    """One Adam step on lambda, by the sum of both gradients in nats: of what was learnt, and of some steps to come."""
     network, lam = state.hypernetwork.eval(), state.lam
     with validation_statistics(network, problem.config.val_statistics):
         loss = validation_loss(problem, state, lambda images: network(images, lam))
-    parameters = trained_parameters(network)
-    wanted = [lam, *parameters.values()]
+    weights = current_weights(network)
+    wanted = [lam, *weights.values()]
     through_response, *direction = torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)
-    own_lam = lam.detach() + trial.sigma * trial.noise
-    rewards = rewards_of(network, trial, dict(zip(parameters, direction, strict=True)), own_lam)
-    of_step, nats = reward_gradient(problem, state, trial, rewards)
-    state.moves.add(through_response + nats * of_step)
-    move_lambda(problem, state, F.normalize(through_response, dim=0) + F.normalize(of_step, dim=0))
+    rewards = rewards_of(network, trial, dict(zip(weights, direction, strict=True)), lam.detach())
+    of_steps, nats = reward_gradient(problem, state, trial, rewards)
+    gradient = through_response + nats * of_steps
+    state.moves.add(gradient)
+    move_lambda(problem, state, gradient)
     move_center(problem, state)
     state.totals.add_lambda(loss.detach())
+
+
+def current_weights(hypernetwork: HyperNetwork) -> dict[str, nn.Parameter]:
+    """By name, all of phi that is trained but the response."""
+    response = {id(parameter) for parameter in hypernetwork.response_parameters()}
+    return {name: one for name, one in trained_parameters(hypernetwork).items() if id(one) not in response}

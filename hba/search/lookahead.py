@@ -88,9 +88,11 @@ def search_step(problem: Problem, state: LookaheadState) -> None:
     update_weights(state, trial)
     state.step += 1
     if is_lambda_time(problem, state):
-        for _ in range(problem.config.val_steps):
-            draws = problem.config.reward_draws
-            update_lambda(problem, state, trial if draws == 1 else augmented(problem, state, images, labels, draws))
+        draws = problem.config.reward_draws
+        for number in range(problem.config.val_steps):
+            is_told_by_training = draws == 1 and number == 0
+            judged = trial if is_told_by_training else augmented(problem, state, images, labels, draws)
+            update_lambda(problem, state, judged)
 
 
 def augmented(problem: Problem, state: SearchState, images: Tensor, labels: Tensor, draws: int = 1) -> Trial:

@@ -1,21 +1,23 @@
-"""Both gradients at once: what a lambda step is made of, and which of the two finds what."""
+"""Both gradients at once: what a lambda step is made of, and what it must not depend on."""
 
 import copy
 
 import pytest
 import torch
 import torch.nn.functional as F
-from search_steps import begun, next_validation, respond_at_random, space_of, step
+from search_steps import begun, is_response, next_validation, respond_at_random, space_of, step
+from torch import Tensor
 
 from hba.search import hba_lookahead, lookahead
+from hba.search.evidence import Moves, probe_learning_rate, probe_reach
 from hba.search.hba_lookahead import update_lambda
 from hba.search.lookahead import Trial, augmented, expected_score
 
 
 @pytest.mark.parametrize("response", ["affine", "centered"])
 @pytest.mark.parametrize("draws", [1, 3])
-def test_a_lambda_step_goes_by_both_gradients_at_length_one(draws: int, response: str) -> None:
-    """Again, slowly: the gradient of every image apart, and the hypergradient by itself."""
+def test_a_lambda_step_goes_by_both_gradients_in_nats(draws: int, response: str) -> None:
+    """Again, slowly: an ordinary network at lambda, the gradient of every image apart, and the hypergradient."""
     space = space_of("Rotate", "Invert", "Color", count_probabilities=(0.0, 0.3, 0.7))
     problem, state = begun(algorithm="hba-lookahead", space=space, initial_fraction=0.4, response=response)
     respond_at_random(state.hypernetwork, 0.1)
@@ -25,24 +27,27 @@ def test_a_lambda_step_goes_by_both_gradients_at_length_one(draws: int, response
     ((images, labels),) = next_validation(problem, state)
     hypernetwork = copy.deepcopy(state.hypernetwork).eval()
     at = state.lam.detach().clone().requires_grad_()
-    loss = F.cross_entropy(hypernetwork(images, at), labels)
-    through_response, *direction = torch.autograd.grad(loss, [at, *hypernetwork.parameters()])
+    (through_response,) = torch.autograd.grad(F.cross_entropy(hypernetwork(images, at), labels), at)
 
-    def reward(image: int) -> torch.Tensor:
-        own_lam = state.lam.detach() + trial.sigma * trial.noise[image]
-        logits = hypernetwork(trial.images[image : image + 1], own_lam[None])
-        of_image = torch.autograd.grad(
-            F.cross_entropy(logits, trial.labels[image : image + 1]), list(hypernetwork.parameters())
-        )
+    weights = [one for name, one in hypernetwork.named_parameters() if not is_response(name)]
+    direction = torch.autograd.grad(F.cross_entropy(hypernetwork(images, at.detach()), labels), weights)
+
+    def reward(image: int) -> Tensor:
+        logits = hypernetwork(trial.images[image : image + 1], at.detach())
+        of_image = torch.autograd.grad(F.cross_entropy(logits, trial.labels[image : image + 1]), weights)
         return torch.stack([(mine * v).sum() for mine, v in zip(of_image, direction, strict=True)]).sum()
 
     rewards = torch.stack([reward(image) for image in range(len(trial.labels))])
-    by_draw = rewards.view(draws, -1)
-    compared = rewards - rewards.mean() if draws == 1 else (by_draw - by_draw.mean(0)).flatten()
-    of_step = -expected_score(space, trial, compared)
-    expected = through_response / through_response.norm() + of_step / of_step.norm()
+    compared = rewards - rewards.mean()
+    if draws == 3:
+        first, second, third = rewards.chunk(3)
+        compared = rewards - torch.cat([second + third, first + third, first + second]) / 2
+    a_short_training = probe_reach() * probe_learning_rate(problem, state)
+    expected = through_response - a_short_training * expected_score(space, trial, compared)
+    state.moves = Moves.since(state.lam)
     update_lambda(problem, state, trial)
-    torch.testing.assert_close(state.lam.grad, expected, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(state.lam.grad, expected, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(state.moves.gradients, expected, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize(("given", "judged"), [(1, 8), (3, 24)])
@@ -58,17 +63,35 @@ def test_as_many_draws_are_judged_as_set(given: int, judged: int, monkeypatch: p
     assert [(len(trial.labels), trial.draws) for trial in seen] == [(judged, given)] * 2
 
 
-def test_before_anything_is_learnt_of_the_response_look_ahead_alone_moves_lambda() -> None:
-    """With phi_V at zero the weights do not answer; the rewards are those of look-ahead where phi_V is not trained."""
-    together, state = begun(algorithm="hba-lookahead", initial_fraction=0.4, sharing="first-bn")
-    alone, plain_state = begun(algorithm="lookahead", initial_fraction=0.4)
-    for parameter in state.hypernetwork.response_parameters():
-        parameter.requires_grad_(False)
+def test_where_the_weights_do_not_answer_look_ahead_alone_moves_lambda() -> None:
+    """phi_V begins at zero: the rewards are those of an ordinary network with the same weights."""
+    together, state = begun(algorithm="hba-lookahead", initial_fraction=0.1)
+    alone, plain_state = begun(algorithm="lookahead", initial_fraction=0.1)
     images, labels = plain_state.train_stream.next()
     trial = augmented(alone, plain_state, images, labels, draws=3)
     update_lambda(together, state, trial)
     lookahead.update_lambda(alone, plain_state, trial)
-    torch.testing.assert_close(state.lam.grad, F.normalize(plain_state.lam.grad, dim=0), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(state.lam.grad, plain_state.moves.gradients, rtol=1e-4, atol=1e-6)
+
+
+def test_draws_that_did_the_same_to_an_image_are_worth_the_same_whatever_their_noise() -> None:
+    """Else magnitudes drift away from the middle of their range, though nothing is done to the images."""
+    problem, state = begun(algorithm="hba-lookahead", initial_fraction=0.05)
+    respond_at_random(state.hypernetwork, 0.3)
+    images, labels = state.train_stream.next()
+    drawn = augmented(problem, state, images, labels, draws=4)
+    plain = problem.preprocessing.measure(images).repeat(4, 1, 1, 1)
+    same = Trial(plain, drawn.labels, *(getattr(drawn, name) for name in OF_DRAWS), draws=4)
+    assert same.noise.std() > 0.9
+    ((val_images, val_labels),) = next_validation(problem, state)
+    at = state.lam.detach().clone().requires_grad_()
+    network = copy.deepcopy(state.hypernetwork).eval()
+    (through_response,) = torch.autograd.grad(F.cross_entropy(network(val_images, at), val_labels), at)
+    update_lambda(problem, state, same)
+    torch.testing.assert_close(state.lam.grad, through_response, rtol=1e-3, atol=1e-4)
+
+
+OF_DRAWS = ("walk", "probabilities", "noise", "sigma")
 
 
 def test_a_centered_response_goes_with_lambda() -> None:
