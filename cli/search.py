@@ -118,6 +118,12 @@ class _Terminal(hba.SearchObserver):
             say(text)
 
 
+_NEVER_MOVED = (
+    "The policy is where it began, because no step of it came in so few training steps: search for more --epochs, with "
+    "a smaller --batch-size or --train-steps, or a shorter --warm-up-epochs"
+)
+
+
 def _report(result: hba.SearchResult, out: Path) -> None:
     """What was found, where it is, and what to do next."""
     printer = console()
@@ -138,6 +144,10 @@ def _report(result: hba.SearchResult, out: Path) -> None:
         f"Validation error of the search network: {percent(first['val_error_percent'])} after epoch {first['epoch']}, "
         f"{percent(last['val_error_percent'])} after epoch {last['epoch']}"
     )
+    if schedule.provenance["settings"]["val_steps"] and all(
+        metrics["lambda_loss"] is None for metrics in result.metrics
+    ):
+        printer.print(_NEVER_MOVED)
     if probes := probes_in(schedule.provenance):
         printer.print(moved_by(probes))
     policy = out / "policy.json"

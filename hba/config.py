@@ -170,8 +170,8 @@ class SearchConfig(_TrainingConfig):
     """Divide the validation logits of a lambda step by the temperature that suits them best. For (5), (6) and
     lookahead."""
     reward_draws: Size = 4
-    """Draws for each image that a lambda step compares with each other; 1 compares images instead, by what was drawn
-    for each when it was trained on. For lookahead."""
+    """Draws for each image that a lambda step compares with each other; 1 compares images instead, and look-ahead's
+    first lambda step then by what was drawn for each when it was trained on. For lookahead."""
     reward_limit: Positive | None = None
     """Largest absolute reward, in standard deviations of those of its lambda step; no limit. For lookahead."""
     probes: Annotated[int, Field(ge=0)] = 10
@@ -210,7 +210,7 @@ class SearchConfig(_TrainingConfig):
             raise SettingsError(
                 f"warm_up_epochs must leave epochs for lambda steps, got {self.warm_up_epochs} of {self.epochs} epochs"
             )
-        if "lookahead" in self.algorithm and (self.sigma == 0 or self.sigma_end == 0):
+        if "reward_draws" not in IDLE_SETTINGS[self.algorithm] and (self.sigma == 0 or self.sigma_end == 0):
             raise SettingsError(
                 f"{self.algorithm} learns magnitudes from the noise on them: sigma and sigma_end must be above 0"
             )

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 
 from hba.evaluation.paired import PairedDifference
+from quality.beds import DIGITS
 from quality.candidates import DEFAULT
 from quality.planted_search import recovered
 from quality.planted_tables import Records
+from quality.rates import rate_text
 
 RECOVERY = 0.9
 BETTER_THAN = ("random", "shuffled")
@@ -33,10 +35,13 @@ def aim_rows(planted: Records, verdicts: Mapping[str, Differences]) -> list[list
 
 def _recovery(aim: str, planted: Records, n_operations: int) -> list[str]:
     """The row of the default search on problems with as many planted operations."""
-    of_default = [kept for name, kept in planted if name == DEFAULT and len(kept.run["planted"]) == n_operations]
+    of_default = [
+        kept
+        for name, kept in planted
+        if name == DEFAULT and kept.shared["dataset"] == DIGITS and len(kept.run["planted"]) == n_operations
+    ]
     found = [recovered(kept.results, kept.run["planted"]) for kept in of_default]
-    share = f"{sum(found)} of {len(found)} searches" if found else "-"
-    return [aim, "digits", _in_words(sum(found) >= RECOVERY * len(found) if found else None), share]
+    return [aim, DIGITS, _in_words(sum(found) >= RECOVERY * len(found) if found else None), rate_text(found)]
 
 
 def _better(difference: PairedDifference | None) -> tuple[str, str]:
@@ -46,12 +51,12 @@ def _better(difference: PairedDifference | None) -> tuple[str, str]:
 
 
 def _not_worse(differences: Differences) -> tuple[str, str]:
-    """Not shown to be worse than the one with the lowest mean, which is picked by the same numbers: hard on us."""
-    present = [one for name in NOT_WORSE_THAN if (one := differences.get(name)) is not None]
+    """Not shown to be worse than any of them; figures of the one with the lowest mean."""
+    present = [one for name in NOT_WORSE_THAN if (one := differences.get(name)) is not None and one.interval]
     if len(present) < len(NOT_WORSE_THAN):
         return NOT_MEASURED, "-"
     best = max(present, key=lambda one: one.mean)
-    return _in_words(not best.is_above_zero(n_choices=1)), _shown(best)
+    return _in_words(not any(one.is_above_zero(n_choices=1) for one in present)), _shown(best)
 
 
 def _in_words(is_reached: bool | None) -> str:

@@ -29,8 +29,10 @@ def command_of_verdict(records: Records) -> str:
     rows = [name for name, _ in records]
     # The command leaves cutout away where the baseline has it.
     standard = [name for name in STANDARD_ROWS if name != "cutout" or name in rows]
-    options = {"rows": _choice(rows, standard), "seeds": _seeds(records)}
-    return _command("search_quality.py verdict", records[0][1].shared["dataset"], options)
+    kept = records[0][1]
+    epochs = str(kept.shared["settings"]["epochs"])
+    options = {"rows": _choice(rows, standard), "epochs": epochs, "seeds": _seeds(records)}
+    return _command("search_quality.py verdict", kept.shared["dataset"], options)
 
 
 def command_of_cost(dataset: str, names: Iterable[str], rounds: int) -> str:

@@ -21,6 +21,7 @@ from quality.error_tables import ERROR_HEADINGS, VERDICT_HEADINGS, error_rows, v
 from quality.left_out import LEFT_OUT_HEADINGS, left_out_rows
 from quality.planted_search import RECOVERED_WITHIN
 from quality.planted_tables import Records, rate_rows
+from quality.problems import HELD_OUT
 from quality.records import Book, Kept
 from quality.verdict_runs import OF_DEFAULT, ROWS, STANDARD_ROWS
 from quality.whole_search import LEFT_OUT, RANDOM, RIVALS
@@ -89,12 +90,18 @@ Seconds per training step with its share of the lambda steps, measured in turns,
 
 PLANTED_TEXT = f"""## Planted answers
 
-Validation images went through one operation, or a pair, and training images did not; on `none` nothing was planted.
-By problem: searches that have every planted operation among the first {RECOVERED_WITHIN} of all by probability at the
-end, of all searches, with the 95 % Wilson interval. A ranking at random has one given operation of 15 there in 20 %.
-Mean rank and `by strength` (probability times how far the magnitude is from doing nothing) are those of the planted
-operations, 1 being the largest; `planted p` and `others p` are mean end probabilities; the validation error is that of
-the search network, mean over all runs; `s` are seconds, the median.
+Validation images went through one operation, or a pair, and training images did not. By problem: searches that have
+every planted operation among the first {RECOVERED_WITHIN} of all by probability at the end, of all searches, with the
+95 % Wilson interval. `elsewhere`: how often an operation is there in a search where not it, but that of another problem
+of the table was planted; a ranking at random has one given operation of 15 there in 20 %. Mean rank and `by strength`
+(probability times how far the magnitude is from doing nothing) are those of the planted operations, 1 being the
+largest; `planted p` and `others p` are mean end probabilities; the validation error is that of the search network, mean
+over all runs; `s` are seconds, the median, with whatever else the machine did.
+"""
+
+HELD_OUT_TEXT = """### Problems that the default was not chosen by
+
+The same, for problems that were first run when the default stood.
 """
 
 PAIRS_TEXT = """### Pairs
@@ -106,7 +113,7 @@ SEARCHES_TEXT = f"""## The search's own network
 
 Validation error of the search network after the last epoch: mean ± standard deviation over seeds, and the mean
 difference to `{PAPER}` with the same seed, with its 95 % t-interval. A search also fits its policy to these
-images, so that the next section counts for more.
+images, so that the next section counts for more. Seconds are with whatever else the machine did.
 """
 
 _RIVALS_TEXT = " ".join(f"`{name}`: {what}." for name, what in RIVALS.items())
@@ -122,7 +129,9 @@ LEFT_OUT_TEXT = f"""## What operations are worth over a whole training
 
 A random policy with and without some operations, on validation images, beside the mean probability that these
 operations have at the end of `{DEFAULT}`, which starts at 0.5; mean ± standard deviation over searches. The difference
-is the one with the same seed, mean and 95 % t-interval: above zero, a training is better with the operations.
+is the one with the same seed, mean and 95 % t-interval: above zero, a training is better with the operations than with
+more of all others in their place. Brightness, Color, Contrast and Sharpness do nothing at the middle of their range,
+and are part of such a policy in name only.
 """
 
 NOT_RUN = "Not run.\n"
@@ -146,8 +155,9 @@ def write_page(results: Path, docs: Path) -> None:
     parts = [HEAD, *_aims_texts(results), *_verdict_texts(results)]
     planted = records_in(results / "planted")
     sections = (
-        Section(PLANTED_TEXT, "planted.py", rate_rows, [one for one in planted if len(one[1].run["planted"]) < 2]),
-        Section(PAIRS_TEXT, "planted.py", rate_rows, [one for one in planted if len(one[1].run["planted"]) > 1]),
+        Section(PLANTED_TEXT, "planted.py", rate_rows, [one for one in planted if _kind(one) == "single"]),
+        Section(HELD_OUT_TEXT, "planted.py", rate_rows, [one for one in planted if _kind(one) == "held out"]),
+        Section(PAIRS_TEXT, "planted.py", rate_rows, [one for one in planted if _kind(one) == "pair"]),
         Section(SEARCHES_TEXT, "search_quality.py candidates", _error_table, _of_all_data(results, "searches")),
         Section(TRAININGS_TEXT, "search_quality.py retrain", _error_table, _of_all_data(results, "trainings")),
     )
@@ -158,34 +168,42 @@ def write_page(results: Path, docs: Path) -> None:
     (docs / "search-quality.md").write_text("\n".join(parts), encoding="utf-8")
 
 
+def _kind(record: tuple[str, Kept]) -> str:
+    """Of a planted problem."""
+    run = record[1].run
+    return "pair" if len(run["planted"]) > 1 else "held out" if run["problem"] in HELD_OUT else "single"
+
+
 def _aims_texts(results: Path) -> list[str]:
-    verdicts = {records[0][1].shared["dataset"]: verdict_differences(records) for records in _verdict_records(results)}
+    verdicts = {_images_text(records): verdict_differences(records) for records in _verdict_records(results)}
     rows = aim_rows(records_in(results / "planted"), verdicts)
     return ["## What was aimed at\n", as_markdown(AIM_HEADINGS, rows) + "\n", EVIDENCE_TEXT]
 
 
 def _verdict_records(results: Path) -> list[list[tuple[str, Kept]]]:
-    """Of each dataset, all rows."""
-    found = []
+    """All rows, by dataset, epochs and number of training images."""
+    groups: dict[tuple[str, int, int], list[tuple[str, Kept]]] = {}
     for folder in sorted(results.glob("*/verdict")):
-        records = [
-            (name, kept)
-            for name in ROWS
-            for kept in Book(folder / f"{name}.json").all()
-            if _is_of(DEFAULT if name in OF_DEFAULT else name, kept)
-        ]
-        found += [records] if records else []
-    return found
+        for name in ROWS:
+            for kept in Book(folder / f"{name}.json").all():
+                if _is_of(DEFAULT if name in OF_DEFAULT else name, kept):
+                    key = (folder.parent.name, kept.shared["settings"]["epochs"], kept.run["training_images"])
+                    groups.setdefault(key, []).append((name, kept))
+    return [records for _, records in sorted(groups.items())]
+
+
+def _images_text(records: Records) -> str:
+    kept = records[0][1]
+    epochs = kept.shared["settings"]["epochs"]
+    return f"{kept.shared['dataset']}, {kept.run['training_images']} training images, {epochs} epochs"
 
 
 def _verdict_texts(results: Path) -> list[str]:
     """The table of each choice of images, and its sentence."""
     texts = [VERDICT_TEXT]
     for records in _verdict_records(results):
-        shared, run = records[0][1].shared, records[0][1].run
         texts += [
-            f"Data: {shared['dataset']}, {run['training_images']} training images, "
-            f"{shared['settings']['epochs']} epochs, {shared['settings']['model']}. {_origin(records)} "
+            f"Data: {_images_text(records)}, {records[0][1].shared['settings']['model']}. {_origin(records)} "
             f"Command: {command_of_verdict(records)}.\n",
             as_markdown(VERDICT_HEADINGS, verdict_rows(records)) + "\n",
             f"{_verdict_of(records)}\n",
@@ -222,7 +240,8 @@ def _cost_texts(results: Path) -> list[str]:
     for path in sorted(results.glob("*/cost.json")):
         measured = json.loads(path.read_text(encoding="utf-8"))
         texts += [
-            f"Data: {measured['dataset']}. Hardware: {hardware_of(measured)}. Command: {_cost_command(measured)}.\n",
+            f"Data: {measured['dataset']}. Hardware: {hardware_of(measured)}. Commit: `{measured['commit']}`. "
+            f"Command: {_cost_command(measured)}.\n",
             as_markdown(COST_HEADINGS, cost_rows(measured)) + "\n",
         ]
     return texts if len(texts) > 1 else [*texts, NOT_RUN]

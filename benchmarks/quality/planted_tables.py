@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from quality.ends import PROBABILITY, STRENGTH
 from quality.planted_search import others_probability, ranks, recovered
@@ -11,7 +12,7 @@ from quality.records import Kept
 Records = Sequence[tuple[str, Kept]]
 """Candidate and one of its runs."""
 
-RATE_HEADINGS = ("all", "mean rank", "by strength", "planted p", "others p", "val error %", "s")
+RATE_HEADINGS = ("all", "elsewhere", "mean rank", "by strength", "planted p", "others p", "val error %", "s")
 
 
 def _planted(records: Records) -> list[Kept]:
@@ -22,11 +23,12 @@ def rate_rows(records: Records) -> tuple[list[str], list[list[str]]]:
     """Headings, and for each candidate its recovery by problem and over all problems, then means over all runs."""
     problems = list(dict.fromkeys(kept.run["problem"] for kept in _planted(records)))
     rows = []
+    operations = {one["operation"] for kept in _planted(records) for one in kept.run["planted"]}
     for candidate in dict.fromkeys(name for name, _ in records):
         own = [(name, kept) for name, kept in records if name == candidate]
         by_problem = [[kept for kept in _planted(own) if kept.run["problem"] == problem] for problem in problems]
         rates = [rate_text([_is_recovered(kept) for kept in runs]) for runs in by_problem]
-        rows.append([candidate, *rates, *_overall(own)])
+        rows.append([candidate, *rates, *_overall(own, operations)])
     return ["candidate", *problems, *RATE_HEADINGS], rows
 
 
@@ -34,7 +36,13 @@ def _is_recovered(kept: Kept) -> bool:
     return recovered(kept.results, kept.run["planted"])
 
 
-def _overall(records: Records) -> list[str]:
+def _first_elsewhere(kept: Kept, operations: AbstractSet[str]) -> list[bool]:
+    """Of the operations that are planted in other problems than the run's, whether each is among the first."""
+    others = operations - {one["operation"] for one in kept.run["planted"]}
+    return [recovered(kept.results, [{"operation": name}]) for name in sorted(others)]
+
+
+def _overall(records: Records, operations: AbstractSet[str]) -> list[str]:
     runs = _planted(records)
     errors = statistics.mean(kept.results["val_error_percent"] for _, kept in records)
     seconds = statistics.median(kept.results["seconds"] for _, kept in records)
@@ -50,7 +58,9 @@ def _overall(records: Records) -> list[str]:
         others.append(others_probability(kept.results, planted))
     means = [f"{statistics.mean(values):.1f}" for values in (own_ranks, by_strength)]
     probabilities = [f"{statistics.mean(values):.3f}" for values in (own, others)]
-    return [rate_text([_is_recovered(kept) for kept in runs]), *means, *probabilities, *last]
+    elsewhere = [is_first for _, kept in records for is_first in _first_elsewhere(kept, operations)]
+    share = f"{100 * statistics.mean(elsewhere):.0f} %" if elsewhere else "-"
+    return [rate_text([_is_recovered(kept) for kept in runs]), share, *means, *probabilities, *last]
 
 
 def run_rows(records: Records) -> list[list[str]]:

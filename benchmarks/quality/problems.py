@@ -54,6 +54,9 @@ PROBLEMS: Mapping[str, Problem] = MappingProxyType(
     }
 )
 
+HELD_OUT = ("sheared", "low-contrast")
+"""Problems of one operation that no default was chosen by."""
+
 # Left out: what searches do not reach within their ranges (Cutout), or what changes no grey image (Color).
 DEFAULT_PROBLEMS = (
     CONTROL,

@@ -35,12 +35,13 @@ NONE, RANDOM = "none", "random"
 LEFT_OUT: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "no-contrast": ("AutoContrast", "Equalize"),
-        "no-light": ("Brightness", "Sharpness"),
         "no-translation": ("TranslateX", "TranslateY"),
         "no-rotation": ("Rotate", "ShearX", "ShearY"),
     }
 )
-"""Random policies without these operations: what an operation is worth over a whole training."""
+"""Random policies without these operations, in whose place the others fire more often: what an operation is worth over
+a whole training. None of those that do nothing at the middle of their range is among them.
+"""
 RIVALS: Mapping[str, str] = MappingProxyType(
     {
         NONE: "the baseline augmentation alone",

@@ -106,6 +106,8 @@ RIVALS: Mapping[str, Make] = MappingProxyType(
 
 def named_rows(schedule: Schedule | str | Path, against: Sequence[str]) -> dict[str, Schedule | Make]:
     """Row names and what stands for each, the schedule first. Raises SettingsError for two rows of one name."""
+    if isinstance(against, str):
+        raise SettingsError(f"against must be a list of names, got the text {against!r}; write [{against!r}]")
     rows: dict[str, Schedule | Make] = {}
     if isinstance(schedule, Schedule):
         rows["schedule"] = schedule

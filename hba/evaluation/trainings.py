@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 
 from hba.data.load import EvaluationData
-from hba.errors import explained_memory_errors
+from hba.errors import DivergedError, explained_memory_errors
 from hba.evaluation.contenders import Contender
 from hba.seeding import derived_seed
 from hba.train import train
@@ -24,12 +24,18 @@ Finished = Generator[tuple[Training, float]]
 
 
 def measured_error(training: Training, data: EvaluationData, on_step: Callable[[], None]) -> float:
-    """Train and measure, in per cent. data is on its device. The caller's random numbers are left alone."""
+    """Train and measure, in per cent. data is on its device. The caller's random numbers are left alone.
+
+    Raises DivergedError, which names the training, for a loss that is not finite.
+    """
     contender, seed = training
     device = data.train.device
     with torch.random.fork_rng([] if device.type == "cpu" else [device]), explained_memory_errors():
         torch.manual_seed(derived_seed(seed, "default generators"))
-        return train(contender.config, data, contender.augmentation(seed), seed, on_step).test.error_percent
+        try:
+            return train(contender.config, data, contender.augmentation(seed), seed, on_step).test.error_percent
+        except DivergedError as error:
+            raise DivergedError(f"{contender.name}, seed {seed}: {error}") from None
 
 
 def one_by_one(trainings: Sequence[Training], data: EvaluationData, on_step: Callable[[], None]) -> Finished:

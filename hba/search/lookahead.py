@@ -140,7 +140,8 @@ def trained_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
 def rewards_of(network: nn.Module, trial: Trial, direction: Mapping[str, Tensor], *further: Tensor) -> Tensor:
     """r (B,): the derivative of each image's loss along the direction, by one forward pass in forward mode.
 
-    direction: by name, of the parameters that are trained. further: what the network takes after the images.
+    direction: by name, of the parameters that are trained. further: what the network takes after the images. The
+    network is in eval mode, so that no image's reward depends on the others of its batch.
     """
 
     def losses(parameters: dict[str, Tensor]) -> Tensor:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from torch import nn
 
+from hba.errors import SettingsError
 from hba.models import build_model
 from hba.seeding import derived_seed
 
@@ -20,5 +21,10 @@ def named_networks(model: str, n_classes: int, seed: int, image_size: int | None
 
 
 def equal_networks(network: nn.Module) -> Networks:
-    """Copies of a network that the user made, because nobody else knows how it is initialised."""
+    """Copies of a network that the user made, because nobody else knows how it is initialised.
+
+    Raises SettingsError for one that has nothing to train.
+    """
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise SettingsError("the network must have parameters to train, and has none or all are frozen; unfreeze some")
     return lambda member: copy.deepcopy(network)

@@ -83,6 +83,8 @@ def search(
     """
     if resume and paper:
         raise SettingsError("a resumed run keeps its settings; leave paper away")
+    if resume and out is None:
+        raise SettingsError("resume needs out, the folder of the search to go on with")
     observer = observer or SearchObserver()
     folder = RunFolder(Path(out)) if out is not None else None
     own_space = space if isinstance(space, SearchSpace) else None

@@ -69,6 +69,17 @@ def test_a_search_prints_a_line_per_epoch_and_what_it_found(searched: tuple[Resu
     assert len(lines) == 13
 
 
+@pytest.mark.parametrize(("train_steps", "n_lines"), [(3, 1), (2, 0)])
+def test_a_policy_that_had_no_step_is_said_to_be_where_it_began(train_steps: int, n_lines: int) -> None:
+    make_images(Path("images"))
+    lines = said(run("search", "images", "--out", "run", *SMALL, "--train-steps", str(train_steps)))
+    assert sum(
+        line.startswith("The policy is where it began, because no step of it came in so few") for line in lines
+    ) == (n_lines)
+    values = hba.load_policy("run").values
+    assert np.array_equal(values[0], values[-1]) == bool(n_lines)
+
+
 def test_a_search_leaves_four_files_with_its_settings_and_numbers(searched: tuple[Result, Path]) -> None:
     out = searched[1] / "run"
     assert {path.name for path in out.iterdir()} == RUN_FILES
@@ -260,7 +271,7 @@ def test_a_training_that_diverges_is_one_line(searched: tuple[Result, Path]) -> 
     assert message == f"the loss of epoch 2 is not finite; the 1 epochs before it are in run/policy.json; {remedy}"
     assert hba.load_policy("run").epochs == 1
     message = refusal_in(run("evaluate", "digits", images, "--out", "results", *options))
-    assert message == f"the loss of epoch 1 is not finite; {remedy}"
+    assert message == f"digits, seed 0: the loss of epoch 1 is not finite; {remedy}"
 
 
 @pytest.mark.parametrize("kind", ["empty", "text", "cut off"])

@@ -259,12 +259,16 @@ def empty_class(folder: Path) -> None:
         (only("."), "{folder} has no classes: it must hold one sub-folder of images for each class"),
         (only(".git"), "{folder} has no classes: "),
         (lambda folder: make_images(folder.parent, 3, ("images",)), "{folder} has no classes: "),
+        (
+            lambda folder: make_images(folder, 9, ("cats",)),
+            "{folder} has one class only, 'cats': add a sub-folder of images for another",
+        ),
         (only("cats", "dogs"), "{folder} holds no images; known endings: .apng"),
         (lambda folder: folder.write_text("a file"), "no such folder: "),
         (too_few_dogs, "the class 'dogs' of {folder} has 2 image(s), but needs at least 3, one each for training, val"),
         (empty_class, "the class 'birds' of {folder} has 0 image(s), but needs at least 3, one each for training, val"),
     ],
-    ids=["no folder", "empty", "hidden", "images only", "no images", "a file", "too few", "empty class"],
+    ids=["no folder", "empty", "hidden", "images only", "one class", "no images", "a file", "too few", "empty class"],
 )
 def test_images_that_cannot_be_used_are_refused(
     make: Callable[[Path], object], message: str, command: list[str], tmp_path: Path

@@ -32,6 +32,13 @@ def schedule_of(row: Contender, seed: int = 0) -> Schedule:
     return augmentation.schedule
 
 
+def test_names_in_one_text_are_refused() -> None:
+    with pytest.raises(
+        SettingsError, match=r"^against must be a list of names, got the text 'none'; write \['none'\]$"
+    ):
+        hba.evaluate(SCHEDULE, tiny_data(), against="none", **SETTINGS)
+
+
 def test_each_name_has_its_augmentation() -> None:
     rows = rows_for(*RIVALS)
     assert list(rows) == ["schedule", *RIVALS]

@@ -139,6 +139,18 @@ def test_a_checkpoint_of_another_version_is_one_line(tmp_path: Path) -> None:
 def test_nothing_to_resume_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="holds no run to resume"):
         run(tmp_path, resume=True)
+    with pytest.raises(SettingsError, match=r"^resume needs out, the folder of the search to go on with$"):
+        run(resume=True)
+
+
+@pytest.mark.parametrize("algorithm", ["lookahead", "hba"])
+def test_a_network_with_nothing_to_train_is_refused(algorithm: str, tmp_path: Path) -> None:
+    frozen = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(3 * 64, 2)).requires_grad_(False)
+    with pytest.raises(
+        SettingsError, match=r"^the network must have parameters to train, and has none or all are frozen"
+    ):
+        run(tmp_path / "new", network=frozen, algorithm=algorithm)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_loss_that_is_not_finite_stops_with_the_epochs_before_it_saved(tmp_path: Path) -> None:
