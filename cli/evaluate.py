@@ -66,7 +66,8 @@ def evaluate(
     \b
       none      the baseline augmentation alone
       cutout    the baseline augmentation and Cutout, of half the image's side or as the dataset has it
-      random    the operations of SCHEDULE, all probabilities 0.5, all magnitudes in the middle of their range
+      random    the operations of SCHEDULE, all probabilities 0.5, all magnitudes in the middle of their range, where
+                Brightness, Color, Contrast and Sharpness leave an image as it is
       shuffled  SCHEDULE with its curves handed to other operations, in ten ways that take turns over the seeds
       static    the mean of SCHEDULE over its epochs, throughout
       final     the last epoch of SCHEDULE, throughout

@@ -16,7 +16,9 @@ from quality.records import made_by
 
 STEPS = 60
 FLOOR = "floor"
-"""Plain training with the forward passes on validation batches, no augmentation: nothing that validates is cheaper."""
+"""Plain training without augmentation, and a forward pass on a validation batch after every second step, as often as the
+paper's search validates.
+"""
 
 COST_HEADINGS = ("candidate", "seconds per step", f"times `{PAPER}`", f"times the {FLOOR}")
 

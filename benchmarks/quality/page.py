@@ -85,7 +85,8 @@ Command: `python benchmarks/closed_forms.py`.
 
 COST_TEXT = """## What a step costs
 
-Seconds per training step with its share of the lambda steps, measured in turns, one thread; ratios within a round.
+Seconds per training step with its share of the lambda steps, measured in turns, one thread; ratios within a round. The
+floor is plain training without augmentation, with a forward pass on a validation batch after every second step.
 """
 
 PLANTED_TEXT = f"""## Planted answers

@@ -18,7 +18,7 @@ Values = NDArray[np.float64]
 
 def middle(schedule: Schedule) -> Schedule:
     """The same search space with nothing found in it: in every epoch all probabilities 0.5, all magnitudes in the
-    middle of their range.
+    middle of their range. Brightness, Color, Contrast and Sharpness do nothing there.
     """
     values = schedule.space.decode(torch.zeros(1, schedule.space.n, dtype=torch.float64))
     return Schedule(schedule.space, values.numpy(), schedule.fill)
