@@ -16,8 +16,8 @@ from quality.records import made_by
 
 STEPS = 60
 FLOOR = "floor"
-"""Plain training without augmentation, and a forward pass on a validation batch after every second step, as often as the
-paper's search validates.
+"""Plain training without augmentation, and a forward pass on a validation batch as often as the paper's search has one:
+after every second step.
 """
 
 COST_HEADINGS = ("candidate", "seconds per step", f"times `{PAPER}`", f"times the {FLOOR}")
