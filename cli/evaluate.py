@@ -10,7 +10,7 @@ from rich.text import Text
 
 import hba
 from hba.config import INHERITED, EvaluationConfig
-from hba.errors import HbaError, SettingsError
+from hba.errors import DivergedError, HbaError, SettingsError
 from hba.evaluation import RESULTS_NAME, RIVALS
 from hba.evaluation.paired import PairedDifference
 
@@ -94,18 +94,21 @@ def evaluate(
                 observer=observer,
                 **given(options),
             )
-        except (KeyboardInterrupt, HbaError):
+        except (KeyboardInterrupt, HbaError) as error:
             if observer.n_done:
-                click.echo(
-                    f"trainings that ended: {observer.n_done}, in {folder / RESULTS_NAME}; the same command with "
-                    f"--out {shlex.quote(str(folder))} --resume does the others",
-                    err=True,
-                )
+                click.echo(_kept_line(observer.n_done, folder, isinstance(error, DivergedError)), err=True)
             raise
     _print_table(result)
     if result.verdict:
         console().print(result.verdict)
     console().print(f"Results: {folder / RESULTS_NAME}")
+
+
+def _kept_line(n_done: int, folder: Path, has_diverged: bool) -> str:
+    kept = f"trainings that ended: {n_done}, in {folder / RESULTS_NAME}"
+    if has_diverged:
+        return f"{kept}; the one that did not end would not when resumed either: start anew with another --out"
+    return f"{kept}; the same command with --out {shlex.quote(str(folder))} --resume does the others"
 
 
 class _Terminal(hba.EvaluationObserver):
@@ -160,7 +163,8 @@ def _print_table(result: hba.EvaluationResult) -> None:
     for row in result.rows:
         each = "  ".join(f"{error:.2f}" for error in row.test_error_percent)
         cells = [row.name, percent(row.mean), percent(row.std), str(len(row.seeds)), each]
-        table.add_row(*map(Text, (*cells, _points(differences.get(row.name)))))
+        last = [_points(differences.get(row.name))] if differences else []
+        table.add_row(*map(Text, (*cells, *last)))
     console().print(table)
 
 

@@ -16,9 +16,9 @@ from .options import operations_file_option
 from .terminal import console
 
 PROBE_LEGEND = (
-    "predicted: what gradients promised of the moves since the probe before, always too much; realized: what the moves "
-    "did in two trainings of ten steps; signal to noise: of one gradient; saturated: hyperparameters at an end of "
-    "their range"
+    "predicted: what gradients promised of the moves since the probe before, as a rule too much; realized: what the "
+    "moves did in two trainings of ten steps; signal to noise: of one gradient; saturated: hyperparameters at an end "
+    "of their range"
 )
 
 

@@ -39,6 +39,11 @@ def moved_by(probes: Sequence[Probe]) -> str:
     which are of one search, and measured on the images that it validates with).
     """
     realized = [change for probe in probes if (change := probe["realized_change"]) is not None]
+    if n_diverged := len(probes) - len(realized):
+        return (
+            "Whether the policy moved by signal or by drift is not known: the validation loss of "
+            f"{n_diverged} of {len(probes)} short trainings is not finite."
+        )
     if len(realized) < 2:
         return "Whether the policy moved by signal or by drift is not known: that takes two probes or more."
     mean, (low, high) = statistics.fmean(realized), interval_of_mean(realized)

@@ -68,7 +68,8 @@ search found, `{PAPER}` with what the paper's found, each seed with the schedule
 do other candidates (`--rows`); the others are those of `hba evaluate --against`. The difference is the one with the
 same seed, mean and 95 % t-interval: where it lies below zero, the default search is better than the row. Intervals are
 over seeds of search and training, not over other test images. `trivialaugment` shifts by up to 32 pixels whatever the
-images' size, too far for these.
+images' size, too far for these. All seeds share one split. The sentence allows for picking the best of all rows by the
+same numbers (Bonferroni), the aims above do not.
 """
 
 CLOSED_FORMS_TEXT = """## Closed forms

@@ -50,7 +50,7 @@ def side_by_side(
     n_threads: int,
     on_step: Callable[[], None],
 ) -> Finished:
-    """n_jobs processes with n_threads threads each; all have ended when this generator has, or is closed.
+    """n_jobs processes, or none, with n_threads threads each; all have ended when this generator has, or is closed.
 
     The images are in memory once, shared by all processes; the test split is opened when the first training has done
     its last step. Raises what a training raised, and RunError for a process that died.
@@ -87,20 +87,27 @@ def _hand_out(
     for worker in workers:
         give_next(worker)
     while busy:
+        failures: list[Failed] = []
         for connection in wait(list(busy)):
             worker, training = busy[connection]
-            message = worker.receive()
-            match message:
+            match message := worker.receive():
                 case StepsDone(n_steps):
                     _repeat(on_step, n_steps)
                 case TestWanted():
                     worker.send(_shared(test))
                 case Ended(test_error_percent):
                     del busy[connection]
-                    give_next(worker)
                     yield training, test_error_percent
-                case Failed(error, traceback):
-                    raise error or RuntimeError(f"a training failed in its process:\n{traceback}")
+                    give_next(worker)
+                case Failed():
+                    failures.append(message)
+        # Only now, so that what ended at the same time is kept.
+        _raise_first(failures)
+
+
+def _raise_first(failures: Sequence[Failed]) -> None:
+    for failure in failures:
+        raise failure.error or RuntimeError(f"a training failed in its process:\n{failure.traceback}")
 
 
 def _repeat(function: Callable[[], None], count: int) -> None:
@@ -127,10 +134,11 @@ class _Worker:
             raise self._died() from None
 
     def receive(self) -> Message:
+        """Its next message; of a process that has died, that it has failed by this."""
         try:
             message: Message = self.connection.recv()
         except (EOFError, ConnectionError):
-            raise self._died() from None
+            return Failed(self._died(), "")
         self._has_answered = True
         return message
 

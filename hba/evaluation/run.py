@@ -16,7 +16,7 @@ from hba.evaluation.observer import EvaluationObserver
 from hba.evaluation.processes import number_of_jobs, side_by_side
 from hba.evaluation.record import Record
 from hba.evaluation.result import RESULTS_NAME, EvaluationResult
-from hba.evaluation.stored import StoredResults, check_rows, check_settings, read_results
+from hba.evaluation.stored import StoredResults, check_device, check_rows, check_settings, read_results
 from hba.evaluation.trainings import Training, one_by_one
 from hba.provenance import environment
 from hba.schedule import Schedule
@@ -113,8 +113,10 @@ def _train_all(
     observer: EvaluationObserver,
 ) -> EvaluationResult:
     device = find_device(config.device)
-    n_left = len(everyone) * config.seeds - (stored.n_trainings if stored else 0)
-    n_jobs = number_of_jobs(jobs, n_left, data, device)
+    if stored:
+        check_device(stored, device, folder)
+    # What is left of a resumed evaluation trains on as many threads as if it had never been interrupted.
+    n_jobs = number_of_jobs(jobs, len(everyone) * config.seeds, data, device)
     n_threads = max(1, torch.get_num_threads() // n_jobs)
     # Each process moves the images to the device by itself.
     data = data.to(device) if n_jobs == 1 else data
@@ -128,7 +130,7 @@ def _train_all(
     finished = (
         one_by_one(trainings, data, observer.step_done)
         if n_jobs == 1
-        else side_by_side(trainings, data, device, n_jobs, n_threads, observer.step_done)
+        else side_by_side(trainings, data, device, min(n_jobs, len(trainings)), n_threads, observer.step_done)
     )
     with contextlib.closing(finished):
         for training, test_error_percent in finished:

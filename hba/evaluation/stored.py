@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pydantic
+import torch
 
 from hba.config import EvaluationConfig
 from hba.errors import HbaError, RunError, SettingsError
@@ -37,6 +38,7 @@ class StoredResults(pydantic.BaseModel):
     test_images: int
     skipped_images: int
     fingerprints: dict[str, str]
+    device: str
 
     @property
     def n_trainings(self) -> int:
@@ -86,6 +88,16 @@ def check_rows(stored: StoredResults, contenders: Sequence[Contender], folder: P
                 f"the row {row.name} trains with something else than when {folder} was begun; go on with the old "
                 "schedule, or start anew with another --out"
             )
+
+
+def check_device(stored: StoredResults, device: torch.device, folder: Path | None) -> None:
+    """SettingsError for another kind of device: rows would differ by it."""
+    before = torch.device(stored.device).type
+    if before != device.type:
+        raise SettingsError(
+            f"a resumed evaluation keeps its kind of device; {folder} has {before} (now {device.type}); go on there, "
+            "or start anew with another --out"
+        )
 
 
 def check_images(stored: StoredResults, split: str, fingerprint: str, folder: Path) -> None:

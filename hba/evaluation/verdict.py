@@ -8,13 +8,15 @@ from hba.evaluation.paired import PairedDifference
 def verdict(differences: Mapping[str, PairedDifference | None]) -> str | None:
     """The schedule against the best of the other rows. differences: by row, the schedule's error minus the row's.
 
-    The best is the one with the lowest mean over the seeds that it shares with the schedule. It is picked by the same
-    numbers, which is hard on the schedule: `worse` takes a difference that this does not explain (Bonferroni). None
-    where there is nothing to compare yet.
+    The best is the one with the lowest mean over the seeds that it shares with the schedule, of those that share most.
+    It is picked by the same numbers, which is hard on the schedule: `worse` takes a difference that this does not
+    explain (Bonferroni). None where there is nothing to compare yet.
     """
-    paired = {name: difference for name, difference in differences.items() if difference is not None}
-    if not paired:
+    present = {name: difference for name, difference in differences.items() if difference is not None}
+    if not present:
         return None
+    most = max(difference.n_pairs for difference in present.values())
+    paired = {name: difference for name, difference in present.items() if difference.n_pairs == most}
     best = max(paired, key=lambda name: paired[name].mean)
     other = best if len(differences) == 1 else f"the best other, {best}"
     return f"Verdict: {_sentence(paired[best], other, len(paired))}."

@@ -145,12 +145,13 @@ def probe_reach() -> float:
 @torch.no_grad()
 def _validation_loss(problem: Problem, network: nn.Module, val: Images) -> float:
     """Mean over batches of the loss that lambda steps see, calibrated where they are."""
-    losses = []
+    losses, n_images = [], 0
     with contextlib.closing(val.once(VALIDATION_BATCH_SIZE)) as batches:
         for images, labels in batches:
             logits = network(problem.preprocessing.measure(as_floats(images)))
             losses.append(problem.loss(logits, labels) * len(labels))
-    return float(torch.stack(losses).sum()) / len(val)
+            n_images += len(labels)
+    return float(torch.stack(losses).sum()) / n_images
 
 
 def _batches(data: Images, batch_size: int, generator: torch.Generator) -> Iterator[Batch]:

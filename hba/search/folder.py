@@ -42,6 +42,8 @@ class RunFolder:
         """RunError where the folder already holds a run that has found something."""
         if self.checkpoint.exists():
             raise RunError(f"{self.path} already holds a run: add --resume to go on with it, or choose another --out")
+        if self.policy.exists():
+            raise RunError(f"{self.path} already holds a schedule, {self.policy.name}: choose another --out")
 
     def start(self, config: SearchConfig) -> None:
         """Write the settings."""

@@ -81,8 +81,8 @@ def search(
     for what cannot work, DivergedError for a loss that is not finite; what was found until then is saved in
     `out`.
     """
-    if resume and paper:
-        raise SettingsError("a resumed run keeps its settings; leave paper away")
+    if resume and (paper or preset):
+        raise SettingsError(f"a resumed run keeps its settings; leave {'paper' if paper else 'preset'} away")
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the search to go on with")
     observer = observer or SearchObserver()

@@ -13,15 +13,14 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 from hba.cli import main
-from PIL import Image
-from test_options import SMALL, make_images, refusal_of, run, small_schedule
+from test_options import SMALL, make_images, refusal_of, run
 
 import hba
 from hba.config import IDLE_SETTINGS, EvaluationConfig, SearchConfig
-from hba.errors import DataError
+from hba.errors import DataError, DivergedError
 from hba.measure import Measured
 from hba.presets import PAPER_SETTINGS
-from hba.probes import PROBE_COLUMNS, moved_by
+from hba.probes import moved_by
 from hba.train import Trained
 
 POLICIES = Path(__file__).parents[2] / "policies"
@@ -263,6 +262,24 @@ def test_ctrl_c_in_an_evaluation_keeps_the_trainings_that_ended(monkeypatch: pyt
     assert (result.exit_code, result.stdout, result.stderr.strip()) == (130, counted, "stopped")
 
 
+def test_a_training_that_diverged_is_not_promised_to_end_when_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = iter([12.5])
+
+    def trained(*_: object) -> Trained:
+        for error in errors:
+            return Trained(torch.nn.Identity(), Measured(0.0, error))
+        raise DivergedError("the loss is not finite")
+
+    monkeypatch.setattr("hba.evaluation.trainings.train", trained)
+    result = run("evaluate", "digits", "--out", "out", "--epochs", "1")
+    kept, message, _ = result.stderr.split("\n")
+    assert kept == (
+        "trainings that ended: 1, in out/results.json; the one that did not end would not when resumed either: start "
+        "anew with another --out"
+    )
+    assert message == "hba: error: none, seed 0: the loss is not finite"
+
+
 def test_a_training_that_diverges_is_one_line(searched: tuple[Result, Path]) -> None:
     images, options = str(searched[1] / "images"), ["--learning-rate", "1e30", *SMALL]
     remedy = "try a learning rate below 1e+30"
@@ -270,6 +287,10 @@ def test_a_training_that_diverges_is_one_line(searched: tuple[Result, Path]) -> 
     message = refusal_in(run("search", images, "--out", "run", *options))
     assert message == f"the loss of epoch 2 is not finite; the 1 epochs before it are in run/policy.json; {remedy}"
     assert hba.load_policy("run").epochs == 1
+    kept = Path("run/policy.json").read_text()
+    message = refusal_in(run("search", images, "--out", "run", *SMALL))
+    assert message == "run already holds a schedule, policy.json: choose another --out"
+    assert Path("run/policy.json").read_text() == kept
     message = refusal_in(run("evaluate", "digits", images, "--out", "results", *options))
     assert message == f"digits, seed 0: the loss of epoch 1 is not finite; {remedy}"
 
@@ -301,91 +322,3 @@ def test_a_broken_image_leaves_no_reader_threads_behind(tmp_path: Path) -> None:
         hba.search(tmp_path / "images", image_size=8)
     # The error holds on to the reading; were it ended by the garbage collector, that could wait for itself for ever.
     assert set(threading.enumerate()) <= before, str(raised.value)
-
-
-def png_size(path: Path) -> tuple[int, int]:
-    with Image.open(path) as image:
-        image.load()
-        assert image.format == "PNG"
-        return image.size
-
-
-@pytest.mark.parametrize(
-    ("argument", "options", "picture"),
-    [
-        ("a.json", [], "a.png"),
-        ("run", [], "run/policy.png"),
-        ("run/policy.json", [], "run/policy.png"),
-        ("digits", [], "digits.png"),
-        ("a.json", ["--out", "new/b.png"], "new/b.png"),
-    ],
-)
-def test_show_draws_a_picture_beside_the_schedule(argument: str, options: list[str], picture: str) -> None:
-    small_schedule().save("a.json")
-    small_schedule().save("run/policy.json")
-    lines = said(run("show", argument, *options))
-    assert lines[-1] == f"Picture: {picture}"
-    assert [path.as_posix() for path in Path().rglob("*.png")] == [picture]
-    width, height = png_size(Path(picture))
-    assert width > height > 200
-
-
-def test_show_prints_each_operation_at_its_key_epochs() -> None:
-    small_schedule().save("a.json")
-    lines = said(run("show", "a.json"))
-    assert lines[0].strip().startswith("a.json: 2 epochs; means over 1 copies")
-    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
-    # Strengths in the last epoch: 0.75 24/30 of Rotate, 0.125 of Invert.
-    assert rows == [["Rotate", "0.25", "0.75", "3", "24", "degrees"], ["Invert", "0.50", "0.12", "-", "-", "-"]]
-
-
-def test_show_prints_the_probes_of_the_search_and_what_they_say() -> None:
-    numbers = [(1, -0.02, -0.25, None, 1.5), (2, -0.04, -0.5, 0.125, 0.0)]
-    probes = [dict(zip(PROBE_COLUMNS, row, strict=True)) for row in numbers]
-    small_schedule(probes=probes).save("a.json")
-    lines = said(run("show", "a.json"))
-    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
-    assert rows[2:] == [["1", "-0.02", "-0.25", "-", "1.5"], ["2", "-0.04", "-0.5", "0.125", "0"]]
-    assert lines[-2] == moved_by(probes)
-
-
-def test_apply_writes_a_grid_that_the_seed_decides() -> None:
-    small_schedule().save("a.json")
-    make_images(Path("images"), 1)
-    sizes, files = [], []
-    for number, options in enumerate((["--seed", "1"], ["--seed", "1"], ["--seed", "2"], ["--copies", "2"])):
-        picture = f"{number}.png"
-        result = run("apply", "a.json", "images/cats/0.png", "images/dogs/0.png", "--out", picture, *options)
-        assert said(result) == [f"Picture: {picture}"]
-        sizes.append(png_size(Path(picture)))
-        files.append(Path(picture).read_bytes())
-    assert files[0] == files[1] != files[2]
-    # Nine cells in a row, or three.
-    assert sizes[0][0] == pytest.approx(3 * sizes[3][0], rel=0.05)
-    assert sizes[0][1] == sizes[3][1]
-
-
-def test_apply_takes_the_last_epoch_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    small_schedule(image_size=24).save("a.json")
-    make_images(Path("images"), 1)
-    drawn: list[tuple[int, int, tuple[int, ...]]] = []
-    monkeypatch.setattr(
-        "hba.cli.apply.draw_augmented",
-        lambda schedule, images, path, *, epoch, n_copies, seed: drawn.append((epoch, n_copies, images[0].shape)),
-    )
-    said(run("apply", "a.json", "images/cats/0.png", "--out", "b.png"))
-    said(run("apply", "a.json", "images/cats/0.png", "--out", "b.png", "--epoch", "1", "--image-size", "40"))
-    assert drawn == [(1, 8, (3, 24, 24)), (0, 8, (3, 40, 40))]
-
-
-def test_policies_lists_the_shipped_schedules_with_their_origin() -> None:
-    lines = said(run("policies"))
-    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
-    expected = []
-    for path in sorted(POLICIES.glob("*.json")):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        origin = content["provenance"]
-        error, seconds = f"{origin['val_error_percent']:.2f} %", str(origin["wall_seconds"])
-        expected.append([path.stem, origin["dataset"], origin["model"], str(content["epochs"]), error, seconds])
-    assert rows == expected
-    assert rows

@@ -22,7 +22,7 @@ from hba.errors import DivergedError, RunError, SettingsError
 from hba.evaluation import processes
 from hba.evaluation.contenders import contenders, named_rows
 from hba.evaluation.processes import number_of_jobs, own_modules
-from hba.evaluation.worker import Work
+from hba.evaluation.worker import Ended, Failed, Work
 from hba.operations_file import load_operations_file
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -122,6 +122,30 @@ def test_an_early_end_keeps_what_has_ended_and_ends_all_processes(
     assert multiprocessing.active_children() == []
     rows = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["rows"]
     assert 1 <= sum(len(row["seeds"]) for row in rows) <= 2
+
+
+class WithMessages:
+    """Stands for a process that has sent these."""
+
+    def __init__(self, *messages: Any) -> None:
+        self.connection, its_own = multiprocessing.Pipe()
+        for message in messages:
+            its_own.send(message)
+
+    def send(self, content: Any) -> None:
+        pass
+
+    def receive(self) -> Any:
+        return self.connection.recv()
+
+
+def test_a_training_that_ended_while_another_failed_is_kept() -> None:
+    workers: Any = [WithMessages(Failed(SettingsError("it failed"), "")), WithMessages(Ended(12.5))]
+    trainings: Any = iter(["one", "other"])
+    finished: Any = processes._hand_out(trainings, workers, tiny_data().test, lambda: None)
+    assert next(finished) == ("other", 12.5)
+    with pytest.raises(SettingsError, match="it failed"):
+        next(finished)
 
 
 @pytest.mark.usefixtures("registered")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from test_train import one_operation, tiny_data, two_sides
 
 import hba
@@ -167,3 +168,29 @@ def test_what_is_no_evaluation_is_refused(tmp_path: Path, text: str | None, mess
 def test_resume_needs_a_folder() -> None:
     with pytest.raises(SettingsError, match="resume needs out"):
         evaluate(None, resume=True)
+
+
+def test_another_kind_of_device_is_refused(out: Path) -> None:
+    results = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    (out / "results.json").write_text(json.dumps({**results, "device": "cuda:0"}), encoding="utf-8")
+    with pytest.raises(
+        SettingsError, match=r"keeps its kind of device; .*run has cuda \(now cpu\); go on there, or start"
+    ):
+        evaluate(out, resume=True)
+
+
+def test_what_is_left_is_trained_on_as_many_threads_as_before(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of six trainings are left: two processes at most, with the threads that each of three would have had."""
+    seen: list[tuple[int, int]] = []
+
+    def side_by_side(trainings: Any, data: Any, device: Any, n_jobs: int, n_threads: int, on_step: Any) -> Any:
+        seen.append((n_jobs, n_threads))
+        yield from ((training, 50.0) for training in trainings)
+
+    monkeypatch.setattr("hba.evaluation.run.side_by_side", side_by_side)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 6)
+    result = evaluate(out, resume=True, jobs=3)
+    assert seen == [(2, 2)]
+    assert (result.environment["jobs"], result.environment["n_threads"]) == (3, 2)
+    evaluate(out, resume=True, jobs=3)
+    assert seen == [(2, 2), (0, 2)]

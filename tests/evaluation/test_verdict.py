@@ -47,12 +47,17 @@ def verdict_on(**others: list[float]) -> str | None:
             "Verdict: no difference to the best other, none: the same test error with each of 5 seeds.",
         ),
         (
+            {"none": [1.2, 1.0, 1.2, 1.0, 1.1], "random": [0.2]},
+            "Verdict: no difference shown to the best other, none: 0.06 points lower test error (95 % interval 0.25 "
+            "lower to 0.13 higher, 5 paired seeds).",
+        ),
+        (
             {"none": [2.0, 2.2, 2.1, 1.9, 2.0]},
             "Verdict: no verdict, for want of a spread: all 5 seeds have 1.00 points lower test error than none, by "
             "the same number.",
         ),
     ],
-    ids=["better", "no difference", "worse", "one seed", "one equal seed", "equal", "no spread"],
+    ids=["better", "no difference", "worse", "one seed", "one equal seed", "equal", "fewer seeds", "no spread"],
 )
 def test_the_verdict_is_on_the_best_other_row(others: dict[str, list[float]], expected: str) -> None:
     assert verdict_on(**others) == expected
