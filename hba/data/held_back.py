@@ -13,12 +13,14 @@ class HeldBack:
     """Images that are read when they are first asked for, and kept from then on.
 
     n_known: how many there are, where that is known without opening their file. image_size: side in pixels.
+    is_streamed: whether they will be left in their files.
     """
 
     read: Callable[[], Images]
     n_known: int | None
     image_size: int
     device: torch.device = CPU
+    is_streamed: bool = False
     _kept: list[Images] = field(default_factory=list)
 
     def opened(self) -> Images:

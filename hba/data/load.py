@@ -51,6 +51,12 @@ class EvaluationData:
         """Number of test images; None where only reading them would tell."""
         return self.test.n_known if isinstance(self.test, HeldBack) else len(self.test)
 
+    @property
+    def is_streamed(self) -> bool:
+        """Whether images of a split stay in their files, as far as that is known before they are read."""
+        test = self.test.is_streamed if isinstance(self.test, HeldBack) else isinstance(self.test, StreamedImages)
+        return isinstance(self.train, StreamedImages) or test
+
     def to(self, device: torch.device) -> "EvaluationData":
         return replace(self, train=self.train.to(device), test=self.test.to(device))
 
@@ -100,10 +106,9 @@ def _held_back(config: DataConfig, source: Source, indices: np.ndarray | None) -
         return part_of(pool, np.arange(len(pool.labels)))
 
     def part_of(pool: Pool, chosen: np.ndarray) -> HeldBack:
-        return HeldBack(lambda: read(pool, chosen), len(chosen), config.stored_size)
-
-    def read(pool: Pool, chosen: np.ndarray) -> Images:
-        return _Reader(config, None, total=len(chosen))(pool, chosen)
+        reader = _Reader(config, None, total=len(chosen))
+        is_streamed = reader.streams(pool, len(chosen))
+        return HeldBack(lambda: reader(pool, chosen), len(chosen), config.stored_size, is_streamed=is_streamed)
 
     if source.test is None:
         assert indices is not None
@@ -130,15 +135,19 @@ class _Reader:
         return images
 
     def _read(self, pool: Pool, indices: np.ndarray) -> Images:
-        size, stream = self.config.stored_size, self.config.stream
-        if stream and not isinstance(pool, FilePool):
+        size = self.config.stored_size
+        if self.config.stream and not isinstance(pool, FilePool):
             raise DataError(f"only folders of images can be streamed, {self.config.data} is none; leave stream away")
-        if stream is None:
-            stream = len(indices) * 3 * size**2 > STREAM_ABOVE_BYTES
-        if stream and isinstance(pool, FilePool):
+        if isinstance(pool, FilePool) and self.streams(pool, len(indices)):
             self._count(len(indices), len(indices))
             return StreamedImages.of(pool, indices, size, self.config.workers)
         return pool.read(indices, size, self._count)
+
+    def streams(self, pool: Pool, n_images: int) -> bool:
+        """Whether as many images of the pool are left in their files."""
+        if self.config.stream is not None:
+            return self.config.stream
+        return isinstance(pool, FilePool) and n_images * 3 * self.config.stored_size**2 > STREAM_ABOVE_BYTES
 
     def _count(self, done: int, _: int) -> None:
         if self.on_read is not None:

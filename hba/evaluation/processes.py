@@ -15,7 +15,6 @@ from hba.augmentation import ScheduleAugmentation
 from hba.data.held_back import HeldBack
 from hba.data.images import CPU, Images, LabelledImages
 from hba.data.load import EvaluationData
-from hba.data.streaming import StreamedImages
 from hba.errors import RunError, SettingsError
 from hba.evaluation.contenders import Contender
 from hba.evaluation.trainings import Finished, Training
@@ -32,7 +31,7 @@ def number_of_jobs(asked: int | None, n_trainings: int, data: EvaluationData, de
     asked: None is as many as PyTorch has threads on a CPU, 1 on a GPU and for images that are streamed. Raises
     SettingsError for what cannot be.
     """
-    streamed = isinstance(data.train, StreamedImages)
+    streamed = data.is_streamed
     if asked is not None and asked < 1:
         raise SettingsError(f"jobs must be at least 1, got {asked}")
     if asked is not None and asked > 1 and streamed:

@@ -194,3 +194,18 @@ def test_jobs_that_cannot_be_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
         number_of_jobs(2, 9, streamed, CPU)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     assert number_of_jobs(None, 9, streamed, CPU) == 1
+
+
+def test_a_test_split_that_stays_in_its_files_is_known_before_a_training_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = EvaluationConfig.make({"data": str(write_folder(tmp_path)), **SETTINGS, "train_size": 4, "workers": 0})
+    pixels = 3 * config.stored_size**2
+    for n_in_memory, expected in ((12, 3), (11, 1)):
+        monkeypatch.setattr("hba.data.load.STREAM_ABOVE_BYTES", n_in_memory * pixels)
+        data = load_evaluation_data(config)
+        assert data.n_test == 12
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+        assert number_of_jobs(None, 9, data, CPU) == expected
+    with pytest.raises(SettingsError, match="jobs 1, got 2"):
+        number_of_jobs(2, 9, data, CPU)
