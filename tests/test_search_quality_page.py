@@ -199,3 +199,12 @@ def test_elsewhere_counts_the_other_problems_operations_where_they_were_not_plan
     # Two others for each of the three runs; Rotate in b's is the only one there.
     assert found["elsewhere"] == "17 %"
     assert found["all"].startswith("2/3 ")
+
+
+def test_confirming_seeds_are_a_table_of_their_own() -> None:
+    tables, default = module("quality.error_tables"), module("quality.candidates").DEFAULT
+    runs = partial(runs_of, "test_error_percent")
+    kept = [*runs(default, [1.0] * 10 + [2.0, 4.0]), *runs("random", [9.0] * 10 + [3.0, 4.0]), *runs("none", [5.0])]
+    # Student's t of 1 degree of freedom is 12.706 at 97.5 %; the differences -1 and 0.
+    assert tables.confirming_rows(kept) == [["random", "2", "-0.50 (-6.85 to +5.85)"]]
+    assert tables.confirming_rows([*runs(default, [1.0]), *runs("random", [2.0])]) == []

@@ -11,6 +11,9 @@ from quality.verdict_runs import TEST_ERROR
 
 ERROR = "val_error_percent"
 VERDICT_HEADINGS = ("trained with", "runs", "test error (%)", f"{DEFAULT} minus this")
+CONFIRMING_FROM = 10
+"""The first seed of those that were run when their number, and what they should show, had been fixed."""
+CONFIRMING_HEADINGS = ("trained with", "runs", f"{DEFAULT} minus this")
 ERROR_HEADINGS = ("candidate", "runs", "validation error (%)", f"minus {PAPER}", "validation loss", "seconds")
 
 
@@ -40,6 +43,16 @@ def verdict_rows(records: Records) -> list[list[str]]:
     return [
         [name, str(len(runs)), spread_text(list(runs.values())), difference_text(differences.get(name))]
         for name, runs in errors.items()
+    ]
+
+
+def confirming_rows(records: Records) -> list[list[str]]:
+    """One row for each augmentation that has seeds from CONFIRMING_FROM on: how many, and the difference over these."""
+    differences = verdict_differences([(name, kept) for name, kept in records if kept.run["seed"] >= CONFIRMING_FROM])
+    return [
+        [name, str(difference.n_pairs), difference_text(difference)]
+        for name, difference in differences.items()
+        if difference is not None
     ]
 
 

@@ -17,7 +17,16 @@ from quality.aims import aim_rows
 from quality.candidates import CANDIDATES, DEFAULT, PAPER
 from quality.commands import command_of_cost, command_of_suite, command_of_verdict
 from quality.cost import COST_HEADINGS, cost_rows
-from quality.error_tables import ERROR_HEADINGS, VERDICT_HEADINGS, error_rows, verdict_differences, verdict_rows
+from quality.error_tables import (
+    CONFIRMING_FROM,
+    CONFIRMING_HEADINGS,
+    ERROR_HEADINGS,
+    VERDICT_HEADINGS,
+    confirming_rows,
+    error_rows,
+    verdict_differences,
+    verdict_rows,
+)
 from quality.left_out import LEFT_OUT_HEADINGS, left_out_rows
 from quality.planted_search import RECOVERED_WITHIN
 from quality.planted_tables import Records, rate_rows
@@ -70,6 +79,11 @@ same seed, mean and 95 % t-interval: where it lies below zero, the default searc
 over seeds of search and training, not over other test images. `trivialaugment` shifts by up to 32 pixels whatever the
 images' size, too far for these. All seeds share one split. The sentence allows for picking the best of all rows by the
 same numbers (Bonferroni), the aims above do not.
+"""
+
+CONFIRMING_TEXT = f"""The seeds from {CONFIRMING_FROM} on by themselves. The first five had been looked at before the next
+five were run, and these before the rest; so the number of the rest was fixed beforehand, and that they should show a
+difference to `random` and `shuffled`.
 """
 
 CLOSED_FORMS_TEXT = """## Closed forms
@@ -210,6 +224,8 @@ def _verdict_texts(results: Path) -> list[str]:
             as_markdown(VERDICT_HEADINGS, verdict_rows(records)) + "\n",
             f"{_verdict_of(records)}\n",
         ]
+        if confirming := confirming_rows(records):
+            texts += [CONFIRMING_TEXT, as_markdown(CONFIRMING_HEADINGS, confirming) + "\n"]
     return texts if len(texts) > 1 else [*texts, NOT_RUN]
 
 

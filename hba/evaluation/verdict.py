@@ -8,9 +8,9 @@ from hba.evaluation.paired import PairedDifference
 def verdict(differences: Mapping[str, PairedDifference | None]) -> str | None:
     """The schedule against the best of the other rows. differences: by row, the schedule's error minus the row's.
 
-    The best is the one with the lowest mean over the seeds that it shares with the schedule, of those that share most.
-    It is picked by the same numbers, which is hard on the schedule: `worse` takes a difference that this does not
-    explain (Bonferroni). None where there is nothing to compare yet.
+    The best is the one with the lowest mean over the seeds that it shares with the schedule, of those that share most;
+    a second sentence names the others. It is picked by the same numbers, which is hard on the schedule: `worse` takes a
+    difference that this does not explain (Bonferroni). None where there is nothing to compare yet.
     """
     present = {name: difference for name, difference in differences.items() if difference is not None}
     if not present:
@@ -19,7 +19,9 @@ def verdict(differences: Mapping[str, PairedDifference | None]) -> str | None:
     paired = {name: difference for name, difference in present.items() if difference.n_pairs == most}
     best = max(paired, key=lambda name: paired[name].mean)
     other = best if len(differences) == 1 else f"the best other, {best}"
-    return f"Verdict: {_sentence(paired[best], other, len(paired))}."
+    left_out = [name for name in differences if name not in paired]
+    and_not = f" Not compared, because they have fewer seeds: {', '.join(left_out)}." if left_out else ""
+    return f"Verdict: {_sentence(paired[best], other, len(paired))}.{and_not}"
 
 
 def _sentence(difference: PairedDifference, other: str, n_others: int) -> str:

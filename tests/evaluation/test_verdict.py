@@ -44,12 +44,13 @@ def verdict_on(**others: list[float]) -> str | None:
         ),
         (
             {"none": SCHEDULE, "random": [2.0, 3.0]},
-            "Verdict: no difference to the best other, none: the same test error with each of 5 seeds.",
+            "Verdict: no difference to the best other, none: the same test error with each of 5 seeds. Not compared, "
+            "because they have fewer seeds: random.",
         ),
         (
             {"none": [1.2, 1.0, 1.2, 1.0, 1.1], "random": [0.2]},
             "Verdict: no difference shown to the best other, none: 0.06 points lower test error (95 % interval 0.25 "
-            "lower to 0.13 higher, 5 paired seeds).",
+            "lower to 0.13 higher, 5 paired seeds). Not compared, because they have fewer seeds: random.",
         ),
         (
             {"none": [2.0, 2.2, 2.1, 1.9, 2.0]},
