@@ -81,8 +81,8 @@ images' size, too far for these. All seeds share one split. The sentence allows 
 same numbers (Bonferroni), the aims above do not.
 """
 
-CONFIRMING_TEXT = f"""The seeds from {CONFIRMING_FROM} on by themselves. The first five had been looked at before the next
-five were run, and these before the rest; so the number of the rest was fixed beforehand, and that they should show a
+CONFIRMING_TEXT = f"""The seeds from {CONFIRMING_FROM} on by themselves. The first five had been looked at before the
+next five were run, and these before the rest; the number of the rest was fixed beforehand, and that they should show a
 difference to `random` and `shuffled`.
 """
 

@@ -70,4 +70,6 @@ def test_without_another_row_or_a_pair_there_is_none() -> None:
 
 
 def test_a_row_without_a_pair_is_still_another_row() -> None:
-    assert (verdict_on(none=[2.0], random=[]) or "").endswith("than the best other, none.")
+    assert (verdict_on(none=[2.0], random=[]) or "").endswith(
+        "than the best other, none. Not compared, because they have fewer seeds: random."
+    )
