@@ -76,10 +76,6 @@ def folder_source(folder: Path, skip_broken: bool = False) -> Source:
     split_layout = (folder / "train").is_dir() and bool(_subfolders(folder / "train"))
     train_folder = folder / "train" if split_layout else folder
     class_names = _class_names(train_folder)
-    if len(class_names) < 2:
-        raise DataError(
-            f"{train_folder} has one class only, {class_names[0]!r}: add a sub-folder of images for another"
-        )
     if split_layout:
         _check_siblings(folder, class_names)
     pool = partial(_pool, class_names=class_names, skip_broken=skip_broken)

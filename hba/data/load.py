@@ -73,7 +73,11 @@ def _whole_source(config: DataConfig) -> Source:
     folder = Path(config.data)
     if not folder.exists():
         raise DataError(f"no such folder or dataset: {config.data}; datasets: {', '.join(DATASET_NAMES)}")
-    return folder_source(folder, config.skip_broken)
+    source = folder_source(folder, config.skip_broken)
+    if len(source.class_names) < 2:
+        (name,) = source.class_names
+        raise DataError(f"{folder} has one class only, {name!r}: add a sub-folder of images for another")
+    return source
 
 
 def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> SearchData:
