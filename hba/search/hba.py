@@ -15,6 +15,7 @@ sigma               sigma_now(), config.sigma from first to last unless sigma_en
 import torch
 
 from hba.config import SearchConfig
+from hba.data.images import Batch
 from hba.data.load import SearchData
 from hba.search.gradient_state import HyperGradientState, hyper_gradient_fields
 from hba.search.networks import Networks
@@ -30,10 +31,16 @@ def initial_state(config: SearchConfig, space: SearchSpace, networks: Networks, 
 
 def search_step(problem: Problem, state: HyperGradientState) -> None:
     """One training step; after each T_train of them, T_val lambda steps (lines 4 to 12)."""
+    train_step(problem, state)
+    if is_lambda_time(problem, state):
+        for _ in range(problem.config.val_steps):
+            update_lambda(problem, state)
+
+
+def train_step(problem: Problem, state: HyperGradientState) -> Batch:
+    """One update of phi on the next batch, every image at a lambda of its own; gives back the batch."""
     images, labels = state.train_stream.next()
     noise = torch.randn(len(images), len(state.lam), generator=state.generator, device=state.device)
     update_phi(problem, state, images, labels, state.lam.detach() + sigma_now(problem, state) * noise)
     state.step += 1
-    if is_lambda_time(problem, state):
-        for _ in range(problem.config.val_steps):
-            update_lambda(problem, state)
+    return images, labels

@@ -11,14 +11,13 @@ from torch import nn
 
 from hba.hypernet import HyperNetwork
 from hba.search.gradient_state import HyperGradientState
+from hba.search.hba import train_step
 from hba.search.lookahead import Trial, augmented, reward_gradient, rewards_of, trained_parameters
 from hba.search.problem import Problem
 from hba.search.updates import (
     is_lambda_time,
     move_center,
     move_lambda,
-    sigma_now,
-    update_phi,
     validation_loss,
     validation_statistics,
 )
@@ -28,10 +27,7 @@ def search_step(problem: Problem, state: HyperGradientState) -> None:
     """One training step as HBA's; after each T_train of them, T_val lambda steps, which judge draws for the images of
     the last batch by other validation images each.
     """
-    images, labels = state.train_stream.next()
-    noise = torch.randn(len(images), len(state.lam), generator=state.generator, device=state.device)
-    update_phi(problem, state, images, labels, state.lam.detach() + sigma_now(problem, state) * noise)
-    state.step += 1
+    images, labels = train_step(problem, state)
     if is_lambda_time(problem, state):
         for _ in range(problem.config.val_steps):
             update_lambda(problem, state, augmented(problem, state, images, labels, problem.config.reward_draws))
