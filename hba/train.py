@@ -40,11 +40,12 @@ def train(
 
     data is on its device. Each training image goes through the augmentation, standardisation, the baseline
     augmentation and Cutout, in this order (paper, 4.2). The seed decides weights, batches and draws, but those from
-    torch's default generators. Raises DivergedError for a loss that is not finite.
+    torch's default generators; a search of the same seed has others, so that no network starts from the weights that
+    its schedule was searched on. Raises DivergedError for a loss that is not finite.
     """
     device = data.train.device
     preprocessing = Preprocessing.of(data.train, config.baseline())
-    weights_seed = derived_seed(seed, "weights")
+    weights_seed = derived_seed(seed, "weights of an evaluation")
     network = build_model(config.model, len(data.class_names), weights_seed, preprocessing.image_size).to(device)
     with contextlib.closing(data.train):
         _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step)
@@ -65,11 +66,11 @@ def _train_all_epochs(
 ) -> None:
     """Everything but the test split."""
     device = data.train.device
-    stream = BatchStream(data.train, config.batch_size, derived_seed(seed, "training batches"))
-    generator = generator_for(seed, "augmentation", device)
+    stream = BatchStream(data.train, config.batch_size, derived_seed(seed, "batches of an evaluation"))
+    generator = generator_for(seed, "augmentation of an evaluation", device)
     optimizer, lr_schedule = sgd_of(config, network.parameters(), stream.batches_per_pass)
     network.train()
-    for epoch, augment in enumerate(augmentation.by_epoch(config.epochs, data.train.mean_color(), device)):
+    for epoch, augment in enumerate(augmentation.by_epoch(config.epochs, data.train)):
         losses = torch.zeros((), device=device)
         for _ in range(stream.batches_per_pass):
             images, labels = stream.next()

@@ -10,10 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+import hba
 from hba.augmentation import Unchanged, augmentation_of
 from hba.config import EvaluationConfig
-from hba.data import EvaluationData, LabelledImages
+from hba.data import EvaluationData, LabelledImages, SearchData
 from hba.data.batches import BatchStream
+from hba.data.images import Images
 from hba.errors import DivergedError
 from hba.operations import OPERATIONS
 from hba.schedule import Schedule
@@ -197,6 +199,32 @@ def test_the_seed_decides_the_first_weights() -> None:
     first, again, other = first_kernels(0), first_kernels(0), first_kernels(1)
     assert all(torch.equal(kernel, same) for kernel, same in zip(first, again, strict=True))
     assert not any(torch.equal(kernel, another) for kernel, another in zip(first, other, strict=True))
+
+
+def test_no_evaluation_has_the_first_weights_or_the_batches_of_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = []
+    begin = BatchStream.__init__
+
+    def noted(stream: BatchStream, data: Images, batch_size: int, seed: int) -> None:
+        seeds.append(seed)
+        begin(stream, data, batch_size, seed)
+
+    monkeypatch.setattr(BatchStream, "__init__", noted)
+    standing_still: dict[str, Any] = {"learning_rate": 1e-30, "weight_decay": 0.0, "epochs": 1}
+    settings: dict[str, Any] = {name: value for name, value in (SETTINGS | standing_still).items() if name != "data"}
+    data = tiny_data()
+    searched = hba.search(
+        SearchData("tiny", data.class_names, data.train, two_sides(N_TEST, seed=1)),
+        seed=3,
+        val_steps=0,
+        **settings,
+    )
+    trained = train(config_with(**standing_still), data, Unchanged(), 3).network
+    kernels = [
+        [weight for weight in network.parameters() if weight.ndim == 4] for network in (searched.network, trained)
+    ]
+    assert not any(torch.equal(kernel, other) for kernel, other in zip(*kernels, strict=True))
+    assert len(set(seeds)) == len(seeds) == 3, "of training and validation batches of the search, and of the training"
 
 
 def test_the_same_seed_gives_the_same_network_and_another_seed_another() -> None:

@@ -156,7 +156,7 @@ def train_whole(task: TrainingTask) -> Results:
     device = find_device(config.device)
     began = time.monotonic()
     with torch.random.fork_rng([] if device.type == "cpu" else [device]), explained_memory_errors():
-        torch.manual_seed(derived_seed(task.config.seed, "default generators"))
+        torch.manual_seed(derived_seed(task.config.seed, "default generators of an evaluation"))
         measured = train(config, data, augmentation, task.config.seed).test
     return {
         "val_error_percent": measured.error_percent,

@@ -169,7 +169,7 @@ def _train(bench: Bench, run: Training, seed: int) -> Results:
     data = bench.images.of_training(config, bench.ablation_sizes(run))
     began = time.monotonic()
     with torch.random.fork_rng([] if device.type == "cpu" else [device]):
-        torch.manual_seed(derived_seed(seed, "default generators"))
+        torch.manual_seed(derived_seed(seed, "default generators of an evaluation"))
         measured = train(config, data, augmentation_of(schedule), seed).test
     return {
         "test_error_percent": measured.error_percent,

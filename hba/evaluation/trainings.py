@@ -31,7 +31,7 @@ def measured_error(training: Training, data: EvaluationData, on_step: Callable[[
     contender, seed = training
     device = data.train.device
     with torch.random.fork_rng([] if device.type == "cpu" else [device]), explained_memory_errors():
-        torch.manual_seed(derived_seed(seed, "default generators"))
+        torch.manual_seed(derived_seed(seed, "default generators of an evaluation"))
         try:
             return train(contender.config, data, contender.augmentation(seed), seed, on_step).test.error_percent
         except DivergedError as error:
