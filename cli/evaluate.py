@@ -66,9 +66,11 @@ def evaluate(
     \b
       none      the baseline augmentation alone
       cutout    the baseline augmentation and Cutout, of half the image's side or as the dataset has it
-      random    the operations of SCHEDULE, all probabilities 0.5, all magnitudes in the middle of their range, where
+      random    where the search of SCHEDULE began, throughout: by default `middle`, with --paper almost nothing
+      middle    the operations of SCHEDULE, all probabilities 0.5, all magnitudes in the middle of their range, where
                 Brightness, Color, Contrast and Sharpness leave an image as it is
-      shuffled  SCHEDULE with its curves handed to other operations, in ten ways that take turns over the seeds
+      shuffled  SCHEDULE with its curves handed to other operations, in ten ways that take turns over the seeds, and its
+                magnitudes made equally strong: on average they move images by as many grey levels as SCHEDULE does
       static    the mean of SCHEDULE over its epochs, throughout
       final     the last epoch of SCHEDULE, throughout
       randaugment, trivialaugment, autoaugment

@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from hba.data.images import Colors
+from hba.data.images import Images
 from hba.operations import fill_for
 from hba.policy import apply_operations, draw_operations
 from hba.schedule import Schedule
@@ -28,8 +28,8 @@ class Augmentation(Protocol):
         """A text that is equal for augmentations that do the same."""
         ...
 
-    def by_epoch(self, epochs: int, mean_color: Colors, device: torch.device) -> Sequence[Augment]:
-        """What each epoch does to images on the device. mean_color: of the training images, (C,) in [0, 1]."""
+    def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
+        """What each epoch does to images on the device of the training images `train`, which may be looked at."""
         ...
 
 
@@ -41,7 +41,7 @@ class Unchanged:
     def definition(self) -> str:
         return "unchanged"
 
-    def by_epoch(self, epochs: int, mean_color: Colors, device: torch.device) -> Sequence[Augment]:
+    def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
         return [_unchanged] * epochs
 
 
@@ -68,7 +68,11 @@ class ScheduleAugmentation:
         }
         return "schedule " + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
-    def by_epoch(self, epochs: int, mean_color: Colors, device: torch.device) -> Sequence[Augment]:
+    def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
+        return self.augments(epochs, train.device)
+
+    def augments(self, epochs: int, device: torch.device) -> Sequence[Augment]:
+        """by_epoch without training images, which a schedule does not look at."""
         stretched = self.schedule.stretched(epochs)
         rows = torch.tensor(stretched.values, dtype=torch.float32, device=device)
         return [partial(_augment, stretched.space, row, stretched.fill) for row in rows]

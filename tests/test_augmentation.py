@@ -5,11 +5,12 @@ import pytest
 import torch
 
 from hba.augmentation import ScheduleAugmentation, Unchanged, augmentation_of
+from hba.data import LabelledImages
 from hba.operations import OPERATIONS
 from hba.schedule import Schedule
 from hba.space import SearchSpace
 
-CPU = torch.device("cpu")
+TRAIN = LabelledImages(torch.zeros(1, 3, 8, 8, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64))
 DIM = Schedule(
     SearchSpace((OPERATIONS["Brightness"],), copies=1, count_probabilities=(0.0, 1.0)), np.array([[1.0, 0.25], [1, 1]])
 )
@@ -20,7 +21,7 @@ def test_no_schedule_leaves_images_and_the_generator_alone() -> None:
     assert augmentation == Unchanged()
     images, generator = torch.rand(4, 1, 8, 8), torch.Generator().manual_seed(0)
     before = generator.get_state()
-    epochs = augmentation.by_epoch(3, (0.5,), CPU)
+    epochs = augmentation.by_epoch(3, TRAIN)
     assert len(epochs) == 3
     assert epochs[2](images, generator) is images
     assert torch.equal(generator.get_state(), before)
@@ -32,6 +33,6 @@ def test_each_epoch_has_its_row_of_the_stretched_schedule(channels: int) -> None
     assert isinstance(augmentation, ScheduleAugmentation)
     assert augmentation.schedule is DIM
     images = torch.full((4, channels, 8, 8), 0.8)
-    epochs = augmentation.by_epoch(4, (0.5,) * channels, CPU)
+    epochs = augmentation.by_epoch(4, TRAIN)
     for augment, factor in zip(epochs, (0.25, 0.5, 0.75, 1.0), strict=True):
         torch.testing.assert_close(augment(images, torch.Generator()), images * factor, atol=0.003, rtol=0)

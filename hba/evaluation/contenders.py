@@ -13,7 +13,8 @@ from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment, 
 from hba.augmentation import Augmentation, ScheduleAugmentation, Unchanged
 from hba.config import EvaluationConfig
 from hba.errors import SettingsError
-from hba.evaluation.rivals import final, middle, shuffled, static
+from hba.evaluation.rivals import final, middle, shuffled, start, static
+from hba.evaluation.strength import AsStrong
 from hba.evaluation.torchvision_policies import TorchvisionPolicy
 from hba.library import load_policy
 from hba.schedule import Schedule
@@ -65,7 +66,8 @@ def _of_schedule(make: Callable[[Schedule], Schedule], schedule: Schedule, confi
 
 
 def _shuffled(schedule: Schedule, config: EvaluationConfig) -> Made:
-    return config, tuple(ScheduleAugmentation(permuted) for permuted in shuffled(schedule))
+    """Which operation has which curve is then all that differs: how strong the schedule is stays."""
+    return config, tuple(AsStrong(permuted, schedule) for permuted in shuffled(schedule))
 
 
 def _rand_augment(schedule: Schedule, config: EvaluationConfig) -> Made:
@@ -92,7 +94,8 @@ RIVALS: Mapping[str, Make] = MappingProxyType(
     {
         NONE: _none,
         "cutout": _cutout,
-        "random": partial(_of_schedule, middle),
+        "random": partial(_of_schedule, start),
+        "middle": partial(_of_schedule, middle),
         "shuffled": _shuffled,
         "static": partial(_of_schedule, static),
         "final": partial(_of_schedule, final),

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.schedule import Schedule
@@ -16,12 +17,27 @@ N_PERMUTATIONS = 10
 Values = NDArray[np.float64]
 
 
-def middle(schedule: Schedule) -> Schedule:
-    """The same search space with nothing found in it: in every epoch all probabilities 0.5, all magnitudes in the
-    middle of their range. Brightness, Color, Contrast and Sharpness do nothing there.
+def start(schedule: Schedule) -> Schedule:
+    """Where the search of this schedule began, throughout: the same space with nothing found in it.
+
+    It is deployed like any schedule. A schedule that does not tell where its search began gets the middle.
     """
-    values = schedule.space.decode(torch.zeros(1, schedule.space.n, dtype=torch.float64))
-    return Schedule(schedule.space, values.numpy(), schedule.fill)
+    settings = schedule.provenance.get("settings")
+    fraction = settings.get("initial_fraction") if isinstance(settings, dict) else None
+    if not isinstance(fraction, float) or not 0 < fraction < 1:
+        return middle(schedule)
+    return _of_logits(schedule, schedule.space.initial(fraction))
+
+
+def middle(schedule: Schedule) -> Schedule:
+    """In every epoch all probabilities 0.5, all magnitudes in the middle of their range, where Brightness, Color,
+    Contrast and Sharpness do nothing. The default search begins there.
+    """
+    return _of_logits(schedule, torch.zeros(schedule.space.n))
+
+
+def _of_logits(schedule: Schedule, logits: Tensor) -> Schedule:
+    return Schedule(schedule.space, schedule.space.decode(logits.double())[None].numpy(), schedule.fill)
 
 
 def static(schedule: Schedule) -> Schedule:

@@ -42,8 +42,10 @@ def evaluate(
 
         none            the baseline augmentation alone
         cutout          the baseline augmentation and Cutout
-        random          the schedule's search space, all probabilities 0.5, all magnitudes in the middle
-        shuffled        the schedule with its curves handed to other operations; seed s uses permutation s mod 10 of ten
+        random          where the search of the schedule began, throughout; the middle where that is not known
+        middle          the schedule's search space, all probabilities 0.5, all magnitudes in the middle
+        shuffled        the schedule with its curves handed to other operations, made as strong as the schedule; seed s
+                        uses permutation s mod 10 of ten
         static, final   the schedule's mean over its epochs, its last epoch; throughout
         randaugment, trivialaugment, autoaugment   torchvision's, with their defaults
 

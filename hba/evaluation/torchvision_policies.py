@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hba.augmentation import Augment
 from hba.data.batches import as_floats
-from hba.data.images import Colors
+from hba.data.images import Images
 
 
 class MakeTransform(Protocol):
@@ -32,8 +32,8 @@ class TorchvisionPolicy:
     definition: str
     make: MakeTransform
 
-    def by_epoch(self, epochs: int, mean_color: Colors, device: torch.device) -> Sequence[Augment]:
-        transform = self.make(fill=[round(255 * channel) for channel in mean_color])
+    def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
+        transform = self.make(fill=[round(255 * channel) for channel in train.mean_color()])
         return [partial(_augment, transform)] * epochs
 
 

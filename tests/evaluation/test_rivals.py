@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hba.errors import SettingsError
-from hba.evaluation.rivals import final, middle, shuffled, static
+from hba.evaluation.rivals import final, middle, shuffled, start, static
 from hba.operations import OPERATIONS
 from hba.schedule import Schedule
 from hba.space import SearchSpace
@@ -34,7 +34,7 @@ def fractions(schedule: Schedule, kind: str) -> dict[str, Values]:
     return {name: curve for name, curve in zip(schedule.space.names, columns, strict=True) if name.endswith(kind)}
 
 
-def test_random_is_the_middle_of_every_range_throughout() -> None:
+def test_the_middle_is_the_middle_of_every_range_throughout() -> None:
     schedule = middle(random_schedule())
     named = dict(zip(schedule.space.names, schedule.values[0], strict=True))
     assert {value for name, value in named.items() if name.endswith("probability")} == {0.5}
@@ -42,6 +42,22 @@ def test_random_is_the_middle_of_every_range_throughout() -> None:
     assert magnitudes == pytest.approx([15, 127.5, 5, 1])
     assert (schedule.epochs, schedule.fill) == (1, FILL)
     assert (schedule.stretched(5).values == schedule.values[0]).all()
+
+
+@pytest.mark.parametrize("fraction", [0.05, 0.25])
+def test_random_is_where_the_search_began(fraction: float) -> None:
+    found = random_schedule()
+    schedule = start(Schedule(found.space, found.values, FILL, {"settings": {"initial_fraction": fraction}}))
+    low, high = np.array(found.space.ranges).T
+    np.testing.assert_allclose(schedule.values[0], low + fraction * (high - low), rtol=1e-5)
+    assert (schedule.epochs, schedule.fill) == (1, FILL)
+
+
+@pytest.mark.parametrize("provenance", [{}, {"settings": None}, {"settings": {"initial_fraction": 2}}])
+def test_random_is_the_middle_where_the_start_is_not_known(provenance: dict[str, object]) -> None:
+    found = random_schedule()
+    schedule = start(Schedule(found.space, found.values, FILL, provenance))
+    assert schedule.values.tolist() == middle(found).values.tolist()
 
 
 def test_static_is_the_mean_over_the_epochs_throughout() -> None:

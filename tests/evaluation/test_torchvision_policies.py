@@ -10,13 +10,13 @@ from torch import Tensor
 from torchvision.transforms import AutoAugmentPolicy
 
 from hba.config import EvaluationConfig
+from hba.data import LabelledImages
 from hba.evaluation.contenders import RIVALS
 from hba.evaluation.torchvision_policies import TorchvisionPolicy
 from hba.operations import OPERATIONS
 from hba.schedule import Schedule
 from hba.space import SearchSpace
 
-CPU = torch.device("cpu")
 NAMES = ("randaugment", "trivialaugment", "autoaugment")
 SCHEDULE = Schedule(SearchSpace((OPERATIONS["Rotate"],), copies=1, count_probabilities=(0.0, 1.0)), [[0.5, 10.0]])  # type: ignore[arg-type]
 
@@ -30,7 +30,8 @@ def policy_of(name: str, **settings: Any) -> TorchvisionPolicy:
 
 
 def augmented(name: str, images: Tensor, seed: int = 0, mean: float = 0.4) -> Tensor:
-    epochs = policy_of(name).by_epoch(3, (mean,) * images.shape[1], CPU)
+    level = torch.full((1, images.shape[1], 1, 1), round(255 * mean), dtype=torch.uint8)
+    epochs = policy_of(name).by_epoch(3, LabelledImages(level, torch.zeros(1, dtype=torch.int64)))
     assert len(epochs) == 3
     torch.manual_seed(seed)
     return epochs[0](images, torch.Generator())
