@@ -14,6 +14,9 @@ one of phi_0 plus (phi_V[j] . lambda_i) times the one of phi_U. No weights are e
 
 phi_V starts at zero, so that a hyper-layer begins as the layer it replaces (as in Delta-STN); phi_U starts as PyTorch
 starts weights of that shape, and at one for biases and BatchNorm, where zero would be a saddle point.
+
+A weight or bias that is frozen in the layer (requires_grad False) stays frozen here and in the plain layer, and does
+not depend on lambda: its phi_V stays at zero.
 """
 
 import copy
@@ -51,9 +54,9 @@ class HyperLayer(nn.Module):
         raise NotImplementedError
 
     def response_parameters(self) -> list[nn.Parameter]:
-        """phi_U and phi_V."""
+        """phi_U and phi_V, as far as they are trained."""
         named = self.named_parameters(recurse=False)
-        return [parameter for name, parameter in named if name.endswith(("_U", "_V"))]
+        return [one for name, one in named if name.endswith(("_U", "_V")) and one.requires_grad]
 
 
 def modulated(phi_0: Tensor, phi_U: Tensor, phi_V: Tensor, lam: Tensor) -> Tensor:
@@ -68,16 +71,17 @@ class _HyperLinearMap(HyperLayer):
     def __init__(self, layer: nn.Linear | nn.Conv2d, n: int, door: Door, generator: torch.Generator) -> None:
         super().__init__(door)
         self.template = _without_parameters(layer)
-        weight = layer.weight.detach()
+        weight, trained = layer.weight.detach(), layer.weight.requires_grad
         bound = 1 / math.sqrt(weight[0].numel())
         direction = torch.empty(weight.shape).uniform_(-bound, bound, generator=generator)
-        self.weight_0 = nn.Parameter(weight.clone())
-        self.weight_U = nn.Parameter(direction.to(weight))
-        self.weight_V = nn.Parameter(weight.new_zeros(len(weight), n))
+        self.weight_0 = _parameter(weight, trained)
+        self.weight_U = nn.Parameter(direction.to(weight), trained)
+        self.weight_V = nn.Parameter(weight.new_zeros(len(weight), n), trained)
         bias = layer.bias
-        self.bias_0 = None if bias is None else nn.Parameter(bias.detach().clone())
-        self.bias_U = None if bias is None else nn.Parameter(torch.ones_like(bias))
-        self.bias_V = None if bias is None else nn.Parameter(weight.new_zeros(len(weight), n))
+        trained = bias is not None and bias.requires_grad
+        self.bias_0 = None if bias is None else _parameter(bias, trained)
+        self.bias_U = None if bias is None else nn.Parameter(torch.ones_like(bias), trained)
+        self.bias_V = None if bias is None else nn.Parameter(weight.new_zeros(len(weight), n), trained)
 
     def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The layer's own function with these weights."""
@@ -107,8 +111,9 @@ class _HyperLinearMap(HyperLayer):
     def plain(self, lam: Tensor) -> nn.Module:
         layer = copy.deepcopy(self.template)
         weight, bias = self.weights_at(lam)
-        layer.register_parameter("weight", nn.Parameter(weight.detach().clone()))
-        layer.register_parameter("bias", None if bias is None else nn.Parameter(bias.detach().clone()))
+        layer.register_parameter("weight", _parameter(weight, self.weight_0.requires_grad))
+        trains_bias = self.bias_0 is not None and self.bias_0.requires_grad
+        layer.register_parameter("bias", None if bias is None else _parameter(bias, trains_bias))
         return layer
 
 
@@ -136,23 +141,28 @@ class HyperBatchNorm2d(HyperLayer):
     """A batch normalization with scale and offset affine in lambda (eq. 14).
 
     The statistics are the batch's, over all images, whatever their lambdas are. What timm's BatchNormAct2d does after
-    the normalization, drop and act, comes after scale and offset.
+    the normalization, drop and act, comes after scale and offset. Where one of scale and offset is frozen, `frozen`
+    holds it (c,), and the hyper-layer's own rows are the other's.
     """
 
     def __init__(self, layer: nn.BatchNorm2d, n: int, door: Door) -> None:
         super().__init__(door)
         if not layer.affine:
             raise SettingsError("a BatchNorm without scale and offset (affine=False) cannot get a hyper-layer")
-        weight, bias = layer.weight.detach(), layer.bias.detach()
+        self.trains_scale, self.trains_offset = layer.weight.requires_grad, layer.bias.requires_grad
+        trained = [one for one in (layer.weight, layer.bias) if one.requires_grad]
+        frozen = [one for one in (layer.weight, layer.bias) if not one.requires_grad]
         self.acts = is_batch_norm_act(layer)
         self.normalize: Any = copy.deepcopy(layer)
         self.normalize.affine = False
         self.normalize.register_parameter("weight", None)
         self.normalize.register_parameter("bias", None)
         # Scale and offset are one vector of 2c rows, as in the paper.
-        self.affine_0 = nn.Parameter(torch.cat([weight, bias]))
-        self.affine_U = nn.Parameter(torch.ones_like(self.affine_0))
-        self.affine_V = nn.Parameter(weight.new_zeros(2 * layer.num_features, n))
+        affine = torch.cat([one.detach() for one in trained or frozen])
+        self.affine_0 = nn.Parameter(affine, bool(trained))
+        self.affine_U = nn.Parameter(torch.ones_like(affine), bool(trained))
+        self.affine_V = nn.Parameter(affine.new_zeros(len(affine), n), bool(trained))
+        self.frozen = _parameter(frozen[0], trained=False) if trained and frozen else None
 
     def forward(self, x: Tensor) -> Tensor:
         lam = self.door.read()
@@ -162,16 +172,30 @@ class HyperBatchNorm2d(HyperLayer):
             affine = modulated(self.affine_0, self.affine_U, self.affine_V, lam).expand(len(x), -1)
         else:
             affine = self.affine_0 + (lam @ self.affine_V.T) * self.affine_U
-        scale, offset = affine.chunk(2, dim=1)
+        scale, offset = self._scale_and_offset(affine)
         y = y * _per_channel(scale) + _per_channel(offset)
         return self.normalize.act(self.normalize.drop(y)) if self.acts else y
 
     def plain(self, lam: Tensor) -> nn.Module:
         layer = copy.deepcopy(self.normalize)
         layer.affine = True
-        scale, offset = modulated(self.affine_0, self.affine_U, self.affine_V, lam).detach().chunk(2)
-        layer.weight, layer.bias = nn.Parameter(scale.clone()), nn.Parameter(offset.clone())
+        affine = modulated(self.affine_0, self.affine_U, self.affine_V, lam)
+        scale, offset = self._scale_and_offset(affine[None])
+        layer.weight, layer.bias = _parameter(scale[0], self.trains_scale), _parameter(offset[0], self.trains_offset)
         return layer
+
+    def _scale_and_offset(self, affine: Tensor) -> tuple[Tensor, Tensor]:
+        """Each (B, c), of rows (B, 2c), or (B, c) where one of both is frozen."""
+        if self.frozen is None:
+            scale, offset = affine.chunk(2, dim=1)
+            return scale, offset
+        frozen = self.frozen.expand_as(affine)
+        return (affine, frozen) if self.trains_scale else (frozen, affine)
+
+
+def _parameter(value: Tensor, trained: bool) -> nn.Parameter:
+    """A copy of the value, frozen unless it is trained."""
+    return nn.Parameter(value.detach().clone(), trained)
 
 
 def _per_channel(rows: Tensor) -> Tensor:

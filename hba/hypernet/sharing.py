@@ -3,6 +3,8 @@
 Layers count in the order in which the network defines them. Two kinds never get a hyper-layer, so that their weights
 are shared whatever the strategy: the last linear layer (a network that ends in a convolution has none, so that
 `conv` takes the last one too), and the output projection of nn.MultiheadAttention, which reads its weights directly.
+
+A frozen layer, all of whose parameters have requires_grad False, does not count: it stays the layer that it is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,14 +48,20 @@ SHARING: Mapping[str, Strategy] = MappingProxyType(
 def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:
     """Names of the modules that get a hyper-layer; never the last linear layer (paper, 4.1).
 
-    Raises SettingsError for an unknown strategy, for one that finds no layer in this network, and for one that finds
-    a layer for which there is no hyper-layer.
+    Raises SettingsError for an unknown strategy, for one that finds no layer in this network, or frozen ones only, and
+    for one that finds a layer for which there is no hyper-layer.
     """
     if sharing not in SHARING:
         raise SettingsError(f"unknown sharing {sharing!r}; known: {', '.join(SHARING)}")
-    chosen = SHARING[sharing].select(_candidates(model))
+    layers = _candidates(model)
+    chosen = SHARING[sharing].select(_trained(layers))
     if not chosen:
         kinds = _either(["hidden Linear" if kind is nn.Linear else kind.__name__ for kind in SHARING[sharing].kinds])
+        if frozen := SHARING[sharing].select(layers):
+            raise SettingsError(
+                f"sharing {sharing!r} needs a {kinds} layer that is not frozen, in {_name(model)} all are frozen "
+                f"({frozen[0][0]!r} first); {_advice(model)}; the algorithms lookahead and population need none"
+            )
         raise SettingsError(f"sharing {sharing!r} needs a {kinds} layer, {_name(model)} has none; {_advice(model)}")
     for name, layer in chosen:
         if reason := reason_against(layer):
@@ -63,7 +71,7 @@ def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:
 
 def working_strategies(model: nn.Module) -> tuple[str, ...]:
     """The strategies that find layers in this network, all of which can get a hyper-layer."""
-    layers = _candidates(model)
+    layers = _trained(_candidates(model))
     selected = {sharing: strategy.select(layers) for sharing, strategy in SHARING.items()}
     return tuple(
         sharing
@@ -80,6 +88,12 @@ def _candidates(model: nn.Module) -> Named:
     ]
     linear = [name for name, layer in layers if isinstance(layer, nn.Linear)]
     return [(name, layer) for name, layer in layers if name not in linear[-1:]]
+
+
+def _trained(layers: Named) -> Named:
+    """Without frozen layers. A layer without parameters has nothing to freeze."""
+    flags = [[parameter.requires_grad for parameter in layer.parameters()] for _, layer in layers]
+    return [named for named, trained in zip(layers, flags, strict=True) if any(trained) or not trained]
 
 
 def _advice(model: nn.Module) -> str:

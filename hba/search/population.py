@@ -195,8 +195,11 @@ def exploit(state: PopulationState, k: Tensor) -> None:
 
 @torch.no_grad()
 def explore(problem: Problem, state: PopulationState) -> None:
-    """theta_i + epsilon'_i and lambda_i + epsilon_i (lines 12 and 13), for every member, the selected one too."""
+    """theta_i + epsilon'_i and lambda_i + epsilon_i (lines 12 and 13), for every member, the selected one too.
+
+    Frozen weights stay as they are.
+    """
     state.lam_rows = explored(state.lam, len(state.lam_rows), problem.config.sigma, state.generator)
-    for tensor in state.weights.values():
+    for tensor in [weight for weight in state.weights.values() if weight.requires_grad]:
         noise = torch.randn(tensor.shape, generator=state.generator, device=tensor.device)
         tensor += problem.config.weight_sigma * noise

@@ -76,10 +76,10 @@ def search(
 
     data: a dataset's name, a folder of images, or images in memory; None is the preset's, or digits. settings: fields
     of SearchConfig. paper: search as in the paper, where the defaults differ from it. network: a network of your own
-    instead of the setting `model`. space: a search space, or the name of one; operations of your own must be
-    registered. out: a folder to keep the run in; resume goes on with the run there, with its settings. Raises HbaError
-    for what cannot work, DivergedError for a loss that is not finite; what was found until then is saved in
-    `out`.
+    instead of the setting `model`; frozen parameters stay as they are, BatchNorm's running statistics follow its
+    train(). space: a search space, or the name of one; operations of your own must be registered. out: a folder to
+    keep the run in; resume goes on with the run there, with its settings. Raises HbaError for what cannot work,
+    DivergedError for a loss that is not finite; what was found until then is saved in `out`.
     """
     if resume and (paper or preset):
         raise SettingsError(f"a resumed run keeps its settings; leave {'paper' if paper else 'preset'} away")

@@ -13,7 +13,6 @@ from search_problems import SMALL_SETTINGS, StopAfter, small_data
 from search_steps import (
     WithAttention,
     WithAttentionLayer,
-    WithFrozenLayer,
     WithSkippedLayer,
     WithUnusedLayers,
     begun,
@@ -132,9 +131,7 @@ def test_the_gradient_of_lambda_is_the_one_of_the_validation_loss(name: str) -> 
 
 
 @pytest.mark.parametrize("name", RESPONSES)
-@pytest.mark.parametrize(
-    "kind", [WithFrozenLayer, WithUnusedLayers, WithSkippedLayer, WithAttention, WithAttentionLayer]
-)
+@pytest.mark.parametrize("kind", [WithUnusedLayers, WithSkippedLayer, WithAttention, WithAttentionLayer])
 def test_networks_of_every_build_work_or_are_refused(kind: type[nn.Module], name: str) -> None:
     problem, state = begun_as_in_the_paper(network=kind(), response=name, sharing="bn", learning_rate=0.001)
     if name == "linearized" and issubclass(kind, WithAttention):
