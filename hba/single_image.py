@@ -49,8 +49,10 @@ def draw_for_one(space: SearchSpace, values: Sequence[float], generator: torch.G
 def apply_to_pil(drawn: Sequence[Drawn], image: Image.Image, fill: tuple[float, ...]) -> Image.Image:
     """Do what was drawn to an image of mode L or RGB; a new image. fill in [0, 1], one number per channel.
 
-    An operation that knows nothing of PIL images gets a batch of one.
+    An operation that knows nothing of PIL images gets a batch of one. An image without a pixel is copied.
     """
+    if 0 in image.size:
+        return image.copy()
     levels = tuple(round(255 * channel) for channel in fill)
     result = image
     for operation, magnitude, position in drawn:

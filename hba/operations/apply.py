@@ -26,7 +26,10 @@ def apply_steps(
     chosen (B, S) are indices into the operations, -1 for none; magnitudes (B, S), positions (B, S, 2) and fill (C,)
     are what operations take. On a CPU an operation computes its own images only, which is least work. Elsewhere, and
     in a compiled program, nothing may depend on what was drawn, so that the host never waits for the device.
+    Images without a pixel are copied.
     """
+    if not images.numel():
+        return images.clone()
     maps = _maps(operations, chosen, magnitudes, *images.shape[2:])
     unbound = (values.unbind(1) for values in (chosen, magnitudes, positions, *maps))
     steps = [Step(*values) for values in zip(*unbound, strict=True)]

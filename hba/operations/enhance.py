@@ -2,7 +2,8 @@
 
 Convention:
     images (B, C, H, W) float in [0, 1], C 1 or 3; factor (B,) as in PIL.ImageEnhance: 1 is the identity, 0 the
-    poorer version, above 1 goes beyond the image. Results are clamped to [0, 1] and not rounded to 8 bits.
+    poorer version, above 1 goes beyond the image. Results are clamped to [0, 1] and not rounded to 8 bits. Rounded,
+    they are within one grey level of PIL's; as they are, Color may be up to 1.5 off, because PIL rounds the luma.
 """
 
 from collections.abc import Callable

@@ -72,8 +72,8 @@ class Operation:
     ) -> Tensor:
         """Apply to images (B, C, H, W) float in [0, 1] with one magnitude (B,) per image.
 
-        The input is never changed. fill (C,) defaults to black, position (B, 2) to the middle of the image.
-        Raises SettingsError for images or magnitudes of a shape or type that cannot be used.
+        The input is never changed; images without a pixel are copied. fill (C,) defaults to black, position (B, 2) to
+        the middle of the image. Raises SettingsError for images or magnitudes of a shape or type that cannot be used.
         """
         check_images(images)
         batch, channels = images.shape[:2]
@@ -86,7 +86,7 @@ class Operation:
         if self.uses_position:
             position = images.new_full((batch, 2), 0.5) if position is None else position
             arguments.append(self._checked("a position per image", position, (batch, 2)))
-        return self.function(images, *arguments)
+        return self.function(images, *arguments) if images.numel() else images.clone()
 
     def _checked(self, what: str, given: Tensor | None, shape: tuple[int, ...]) -> Tensor:
         if isinstance(given, Tensor) and given.shape == shape:

@@ -17,10 +17,8 @@ LARGE_IMAGE_VALUES = 1 << 17
 
 
 def apply_to_own_images(operations: Sequence[Operation], steps: list[Step], images: Tensor, fill: Tensor) -> Tensor:
-    """New images (B, C, H, W), computed in parts of the batch."""
+    """New images (B, C, H, W), at least one pixel, computed in parts of the batch."""
     result = torch.empty_like(images)
-    if not images.numel():
-        return result
     groups = _groups(operations)
     group_of_operation = torch.tensor(_group_numbers(groups, len(operations)))
     steps = [step._replace(chosen=group_of_operation[step.chosen]) for step in steps]

@@ -195,3 +195,10 @@ def test_magnitudes_of_another_shape_are_refused(operation: Operation, magnitude
     message = rf"{operation.name} needs one magnitude per image, shape \(2,\), got {got}"
     with pytest.raises(SettingsError, match=message):
         operation(torch.zeros(2, 3, 8, 8), magnitude)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 0, 5), (2, 1, 4, 0), (0, 3, 4, 4), (0, 3, 0, 0)])
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=operation_id)
+def test_images_without_a_pixel_are_copied(operation: Operation, shape: tuple[int, ...]) -> None:
+    magnitude = None if operation.magnitude_range is None else torch.full(shape[:1], operation.magnitude_range[1])
+    assert operation(torch.zeros(shape), magnitude).shape == shape
