@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
+from hba.image_range import RangeCheck
 from hba.operations import apply_steps, check_images, fill_for
 from hba.space import SearchSpace
 
@@ -101,7 +102,8 @@ class Policy(nn.Module):
     """A(x; values) as a module on batches (B, C, H, W) float in [0, 1], C 1 or 3.
 
     values: (n,) for all images, or (B, n) with one row per image, in natural units as SearchSpace.decode gives them.
-    fill: the colour, in [0, 1], of what geometric operations and Cutout uncover.
+    fill: the colour, in [0, 1], of what geometric operations and Cutout uncover. Raises SettingsError for images that
+    have been normalised, seen in every batch on a CPU and in the first on another device.
     """
 
     values: Tensor
@@ -113,6 +115,7 @@ class Policy(nn.Module):
         self.space = space
         self.fill = fill
         self.register_buffer("values", values)
+        self._check_range = RangeCheck()
 
     def draw(self, batch_size: int, generator: torch.Generator | None = None) -> Draw:
         """What to do to each image of a batch; None draws from torch's default generator."""
@@ -122,7 +125,12 @@ class Policy(nn.Module):
 
     def replay(self, images: Tensor, draw: Draw) -> Tensor:
         """Do what was drawn; the same draw gives the same pixels."""
+        check_images(images)
+        self._check_range(images)
         return apply_operations(self.space, draw, images, fill_for(images, self.fill))
 
     def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return self.replay(images, self.draw(len(images), generator))
+
+    def extra_repr(self) -> str:
+        return f"operations={len(self.space.operations)}, copies={self.space.copies}, values={tuple(self.values.shape)}"
