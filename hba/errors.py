@@ -28,6 +28,10 @@ class DivergedError(HbaError, ArithmeticError):
     """A loss is no longer finite."""
 
 
+class ScheduleLengthWarning(UserWarning):
+    """A schedule is read row by row, which suits a training of its own length only."""
+
+
 @contextlib.contextmanager
 def explained_memory_errors() -> Iterator[None]:
     """Turn PyTorch's reports of a full GPU, and of a reading process that died, into RunErrors that say what to do."""

@@ -12,6 +12,7 @@ import torch
 from hba.errors import ScheduleError
 from hba.policy import GRAY, Policy
 from hba.space import SearchSpace
+from hba.validation import whole_number
 
 if TYPE_CHECKING:
     from hba.transform import PolicyTransform
@@ -23,6 +24,7 @@ class Schedule:
 
     fill: the colour in [0, 1], one number per channel, of what geometric operations and Cutout uncover: the mean
     colour of the images that were searched on. provenance: JSON values that say how the schedule was made.
+    is_stretched: whether its length was chosen by `stretched`; not kept in files.
     Raises ScheduleError for values of a wrong shape, outside their range or not finite.
     """
 
@@ -30,6 +32,7 @@ class Schedule:
     values: np.ndarray
     fill: tuple[float, ...] = GRAY
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    is_stretched: bool = False
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.float64)
@@ -42,7 +45,7 @@ class Schedule:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A MappingProxyType cannot be pickled, and DataLoader workers may get the schedule by pickle.
-        return Schedule, (self.space, self.values, self.fill, dict(self.provenance))
+        return Schedule, (self.space, self.values, self.fill, dict(self.provenance), self.is_stretched)
 
     @property
     def epochs(self) -> int:
@@ -70,14 +73,16 @@ class Schedule:
 
         One epoch gets the middle of the schedule.
         """
+        epochs = whole_number("epochs", epochs)
         if epochs < 1:
             raise ScheduleError(f"epochs must be at least 1, got {epochs}")
         fractions = np.linspace(0, 1, epochs) if epochs > 1 else np.array([0.5])
         rows = np.stack([self.values_at(self.position(fraction)) for fraction in fractions])
-        return Schedule(self.space, rows, self.fill, self.provenance)
+        return Schedule(self.space, rows, self.fill, self.provenance, is_stretched=True)
 
     def policy(self, epoch: int) -> Policy:
         """The policy of an epoch, counted from 0."""
+        epoch = whole_number("epoch", epoch)
         if not 0 <= epoch < self.epochs:
             raise ScheduleError(f"epoch must lie in [0, {self.epochs - 1}], got {epoch}")
         return Policy(self.space, torch.tensor(self.values[epoch], dtype=torch.float32), self.fill)

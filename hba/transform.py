@@ -1,6 +1,7 @@
 """A schedule as a torchvision v2 transform."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,12 +12,13 @@ from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
-from hba.errors import SettingsError
+from hba.errors import ScheduleLengthWarning, SettingsError
 from hba.image_range import RangeCheck
 from hba.operations import color_for, fill_for
 from hba.policy import apply_operations, draw_operations
 from hba.schedule import Schedule
 from hba.single_image import Drawn, apply_to_pil, draw_for_one
+from hba.validation import whole_number
 
 PIL_MODES = ("L", "RGB")
 DEEP_PIL_MODES = ("I", "F")
@@ -77,13 +79,33 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         self._last_values: tuple[float, list[float]] | None = None
         self._last_tensors: dict[torch.device, Tensor] = {}
         self._check_range = RangeCheck()
+        self._has_warned = False
 
-    def set_epoch(self, epoch: int) -> None:
-        """Use the schedule's row for an epoch, counted from 0; stretch the schedule first if it is shorter."""
-        if not 0 <= epoch < self.schedule.epochs:
-            raise SettingsError(
-                f"epoch must lie in [0, {self.schedule.epochs - 1}], got {epoch}; "
-                "stretch the schedule to your epochs with schedule.stretched(epochs), or use set_progress"
+    def set_epoch(self, epoch: int, epochs: int | None = None) -> None:
+        """Use the schedule's row for an epoch of a training, counted from 0.
+
+        epochs: of the training; the schedule is stretched to them (see Schedule.stretched). None takes the schedule's
+        rows as they are, for a training of exactly as many epochs, and warns once (ScheduleLengthWarning), because a
+        shorter training would end before the schedule does; not if the schedule was stretched. Raises SettingsError
+        for an epoch outside of the training, and for what is no whole number.
+        """
+        length = self.schedule.epochs if epochs is None else whole_number("epochs", epochs)
+        epoch = whole_number("epoch", epoch)
+        if length < 1:
+            raise SettingsError(f"epochs must be at least 1, got {length}")
+        if not 0 <= epoch < length:
+            advice = "" if epochs is not None else "; for a training of another length, say set_epoch(epoch, epochs)"
+            raise SettingsError(f"epoch must lie in [0, {length - 1}], got {epoch}{advice}")
+        if epochs is not None:
+            self.set_progress(epoch / (length - 1) if length > 1 else 0.5)
+            return
+        if length > 1 and not (self.schedule.is_stretched or self._has_warned):
+            self._has_warned = True
+            warnings.warn(
+                f"set_epoch({epoch}) takes row {epoch} of the schedule's {length}, which is right for a training of "
+                f"{length} epochs only; say set_epoch(epoch, epochs), with the epochs of your training",
+                ScheduleLengthWarning,
+                stacklevel=2,
             )
         self._position.fill_(float(epoch))
 

@@ -1,5 +1,6 @@
 """Checks of settings and files, and turning a failed one into one line."""
 
+import operator
 from typing import Any
 
 import pydantic
@@ -25,6 +26,17 @@ def first_problem(error: pydantic.ValidationError) -> str:
 def words(given: Any) -> Any:
     """Words separated by commas, as on the command line, as a list; anything else stays."""
     return [word.strip() for word in given.split(",") if word.strip()] if isinstance(given, str) else given
+
+
+def whole_number(name: str, given: Any) -> int:
+    """A Python, NumPy or torch integer as int; SettingsError for anything else, also for True and 2.0."""
+    is_truth = isinstance(given, bool) or "bool" in str(getattr(given, "dtype", ""))
+    try:
+        if not is_truth:
+            return operator.index(given)
+    except TypeError:
+        pass
+    raise SettingsError(f"{name} must be a whole number, got {given!r}")
 
 
 def checked_color(color: tuple[float, ...]) -> tuple[float, ...]:

@@ -26,6 +26,8 @@ ALWAYS_ONE = (0.0, 1.0)
 
 HEIGHT, WIDTH = 6, 9
 
+pytestmark = pytest.mark.filterwarnings("ignore::hba.errors.ScheduleLengthWarning")
+
 
 def inverting(*probabilities: float) -> Schedule:
     """One row per probability of inverting an image, which is all that can happen to it."""
@@ -288,7 +290,7 @@ def test_places_outside_the_schedule_are_refused_and_the_place_stays() -> None:
     transform = PolicyTransform(dimming(0.2, 0.9, 0.4))
     transform.set_epoch(1)
     for epoch in (-1, 3):
-        with pytest.raises(SettingsError, match=rf"epoch must lie in \[0, 2\], got {epoch}; stretch"):
+        with pytest.raises(SettingsError, match=rf"epoch must lie in \[0, 2\], got {epoch}; for a training of another"):
             transform.set_epoch(epoch)
     for fraction in (-0.01, 1.01, float("nan")):
         with pytest.raises(ScheduleError, match=r"must lie in \[0, 1\]"):
