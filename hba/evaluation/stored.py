@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import pydantic
 import torch
@@ -15,18 +16,23 @@ FREE_SETTINGS = ("seeds", "data_root", "download", "workers")
 """Settings that may differ when an evaluation goes on: they do not change what a training finds."""
 
 
+Percent = Annotated[float, pydantic.Field(ge=0, le=100, allow_inf_nan=False)]
+
+
 class StoredRow(pydantic.BaseModel):
     """A row as far as its trainings have ended."""
 
     name: str
     definition: str
     seeds: list[int]
-    test_error_percent: list[float]
+    test_error_percent: list[Percent]
 
     @pydantic.model_validator(mode="after")
     def _one_error_per_seed(self) -> "StoredRow":
         if len(self.seeds) != len(self.test_error_percent):
             raise ValueError(f"row {self.name} must have one test error for each seed")
+        if len(set(self.seeds)) != len(self.seeds):
+            raise ValueError(f"row {self.name} must have each seed once")
         return self
 
 

@@ -165,6 +165,26 @@ def test_what_is_no_evaluation_is_refused(tmp_path: Path, text: str | None, mess
         evaluate(tmp_path, resume=True)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 100.5, None, "x"])
+def test_a_test_error_that_no_training_can_have_is_refused_with_its_place(out: Path, value: Any) -> None:
+    content = content_of(out)
+    content["rows"][1]["test_error_percent"][0] = value
+    (out / "results.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(
+        RunError, match=r"cannot be gone on with: rows\[1\]\.test_error_percent\[0\]: .*other --out"
+    ) as raised:
+        evaluate(out, resume=True)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_a_row_with_a_seed_twice_is_refused(out: Path) -> None:
+    content = content_of(out)
+    content["rows"][0]["seeds"] = [0, 0]
+    (out / "results.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(RunError, match="row schedule must have each seed once"):
+        evaluate(out, resume=True)
+
+
 def test_resume_needs_a_folder() -> None:
     with pytest.raises(SettingsError, match="resume needs out"):
         evaluate(None, resume=True)
