@@ -1,5 +1,6 @@
 """The schedule: one policy per epoch, in natural units, with where it came from. Its file is hba/schedule_file.py's."""
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +47,12 @@ class Schedule:
     def __reduce__(self) -> tuple[Any, ...]:
         # A MappingProxyType cannot be pickled, and DataLoader workers may get the schedule by pickle.
         return Schedule, (self.space, self.values, self.fill, dict(self.provenance), self.is_stretched)
+
+    def __repr__(self) -> str:
+        """One line, with where it is from as far as the provenance says so."""
+        known = {name: self.provenance.get(name) for name in ("dataset", "algorithm")}
+        origin = "".join(f", {name}={reprlib.repr(word)}" for name, word in known.items() if isinstance(word, str))
+        return f"Schedule(epochs={self.epochs}, operations={len(self.space.operations)}, n={self.space.n}{origin})"
 
     @property
     def epochs(self) -> int:

@@ -19,6 +19,7 @@ from torch import Tensor
 from hba.device_constants import device_constant
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
+from hba.validation import first_of
 
 INITIAL_FRACTION = 0.05
 """The paper starts every hyperparameter at 0.95 low + 0.05 high (Appendix A)."""
@@ -73,6 +74,11 @@ class SearchSpace:
             )
         # Computed now, because a compiler of PyTorch programs cannot enter the lock of a cached_property.
         _ = self.names, self.ranges, self.slots, self.count_limits
+
+    def __repr__(self) -> str:
+        """One line: the first operations, and the numbers that count."""
+        names = first_of([operation.name for operation in self.operations])
+        return f"SearchSpace({names}; copies={self.copies}, max_count={self.max_count}, n={self.n})"
 
     @property
     def n_slots(self) -> int:

@@ -18,7 +18,7 @@ from hba.operations import color_for, fill_for
 from hba.policy import apply_operations, draw_operations
 from hba.schedule import Schedule
 from hba.single_image import Drawn, apply_to_pil, draw_for_one
-from hba.validation import whole_number
+from hba.validation import first_of, whole_number
 
 PIL_MODES = ("L", "RGB")
 DEEP_PIL_MODES = ("I", "F")
@@ -233,8 +233,7 @@ def _to_uint8(images: Tensor) -> Tensor:
 
 def _listed(items: Sequence[Any]) -> str:
     """What kinds of things these are, the first of them."""
-    shown = ", ".join(_kind(item) for item in items[:SHOWN_ITEMS])
-    return f"{shown} and {len(items) - SHOWN_ITEMS} more" if len(items) > SHOWN_ITEMS else shown or "nothing"
+    return first_of([_kind(item) for item in items], SHOWN_ITEMS) or "nothing"
 
 
 def _kind(item: Any) -> str:

@@ -1,6 +1,7 @@
-"""Checks of settings and files, and turning a failed one into one line."""
+"""Checks of settings and files, and putting what failed, or what there is, into one line."""
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import pydantic
@@ -37,6 +38,12 @@ def whole_number(name: str, given: Any) -> int:
     except TypeError:
         pass
     raise SettingsError(f"{name} must be a whole number, got {given!r}")
+
+
+def first_of(things: Sequence[str], most: int = 3) -> str:
+    """The first of them, and how many more there are."""
+    shown = ", ".join(things[:most])
+    return f"{shown} and {len(things) - most} more" if len(things) > most else shown
 
 
 def checked_color(color: tuple[float, ...]) -> tuple[float, ...]:

@@ -11,6 +11,7 @@ from hba.config import EvaluationConfig
 from hba.evaluation.paired import PairedDifference
 from hba.evaluation.verdict import verdict
 from hba.files import write_text
+from hba.validation import first_of
 
 RESULTS_NAME = "results.json"
 
@@ -27,6 +28,9 @@ class EvaluationRow:
     test_error_percent: tuple[float, ...]
     seeds: tuple[int, ...]
     definition: str
+
+    def __repr__(self) -> str:
+        return f"EvaluationRow({self.name!r}, test_error_percent={_rounded(self)}, seeds={len(self.seeds)})"
 
     @property
     def mean(self) -> float | None:
@@ -54,6 +58,11 @@ class EvaluationResult:
     skipped_images: int
     fingerprints: Mapping[str, str]
     environment: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        """One line: the first rows with their test errors in per cent."""
+        rows = first_of([f"{row.name} {_rounded(row)}" for row in self.rows])
+        return f"EvaluationResult({rows}; model={self.config.model!r}, test_images={self.test_images})"
 
     @property
     def differences(self) -> Mapping[str, PairedDifference | None]:
@@ -86,6 +95,13 @@ class EvaluationResult:
             **self.environment,
         }
         write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def _rounded(row: EvaluationRow) -> str:
+    """Mean and standard deviation, as far as there are any."""
+    if row.mean is None:
+        return "None"
+    return f"{row.mean:.2f}" if row.std is None else f"{row.mean:.2f} +- {row.std:.2f}"
 
 
 def _as_json(difference: PairedDifference | None) -> dict[str, Any] | None:

@@ -59,6 +59,15 @@ class SearchResult:
     lam: Tensor
     folder: Path | None
 
+    def __repr__(self) -> str:
+        """One line, without the numbers that it holds."""
+        error = self.metrics[-1]["val_error_percent"] if self.metrics else None
+        return (
+            f"SearchResult(epochs={len(self.metrics)}, finished={self.finished}, "
+            f"val_error_percent={None if error is None else round(error, 2)}, "
+            f"network={type(self.network).__name__}, folder={None if self.folder is None else str(self.folder)!r})"
+        )
+
 
 def search(
     data: str | Path | SearchData | None = None,

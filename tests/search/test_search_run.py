@@ -180,3 +180,15 @@ def test_the_default_generator_of_torch_is_left_alone() -> None:
     torch.manual_seed(7)
     run()
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_a_result_shows_itself_in_one_short_line(tmp_path: Path) -> None:
+    result = run(tmp_path / "out", observer=StopAfter(4))
+    error = result.metrics[-1]["val_error_percent"]
+    assert repr(result) == (
+        f"SearchResult(epochs=1, finished=False, val_error_percent={error}, network=WideResNet, "
+        f"folder='{tmp_path / 'out'}')"
+    )
+    assert repr(run(observer=StopAfter(1))) == (
+        "SearchResult(epochs=0, finished=False, val_error_percent=None, network=WideResNet, folder=None)"
+    )
