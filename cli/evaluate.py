@@ -127,6 +127,9 @@ class _Terminal(hba.EvaluationObserver):
         counts = {"training": train_images} | ({} if test_images is None else {"test": test_images})
         say(data_line(counts, n_classes, skipped_images))
 
+    def noted(self, sentence: str) -> None:
+        say(sentence)
+
     def resumed(self, n_kept: int) -> None:
         say(f"trainings that are kept: {n_kept}")
 

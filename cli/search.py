@@ -83,6 +83,9 @@ class _Terminal(hba.SearchObserver):
     def data_ready(self, train_images: int, val_images: int, n_classes: int, skipped_images: int) -> None:
         say(data_line({"training": train_images, "validation": val_images}, n_classes, skipped_images))
 
+    def noted(self, sentence: str) -> None:
+        say(sentence)
+
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
         self.n_epochs = n_epochs
         self.bar.begin("first epoch", step, total_steps, "images", per_step=batch_size)

@@ -1,10 +1,8 @@
 """Image folders: DIR/<class>/*, or DIR/train/<class>/* with optional DIR/val and DIR/test."""
 
 import contextlib
-import functools
-import os
 import struct
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,10 +15,13 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data.images import LabelledImages, OnRead, Source, of_classes
+from hba.data.layout import differs_in_case_only, find_layout
+from hba.data.left_out import LeftOut
+from hba.data.listing import endings_of, files_in, images_directly_in, subfolders
 from hba.errors import DataError
 
 N_READERS = 8
-SPLITS = ("train", "val", "test")
+NO_CLASS = -1
 DECODE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
 """What PIL raises for files that are broken, truncated, of an unknown format, or of an absurd size."""
 
@@ -29,23 +30,30 @@ DECODE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image
 class FilePool:
     """A pool of image files. skip_broken: leave unreadable files out and report them, instead of DataError.
 
-    folder: where all of them are.
+    folder: where all of them are. unused: files that are no images, each with the label of its class or NO_CLASS.
     """
 
     folder: Path
     paths: tuple[Path, ...]
     labels: np.ndarray
     skip_broken: bool
+    unused: tuple[tuple[int, LeftOut], ...] = ()
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        return tuple(item for _, item in self.unused)
 
     def restricted(self, keep: Sequence[int]) -> "FilePool":
         chosen, labels = of_classes(self.labels, keep)
-        return replace(self, paths=tuple(self.paths[index] for index in chosen), labels=labels)
+        number = {NO_CLASS: NO_CLASS, **{label: place for place, label in enumerate(keep)}}
+        unused = tuple((number[label], item) for label, item in self.unused if label in number)
+        return replace(self, paths=tuple(self.paths[index] for index in chosen), labels=labels, unused=unused)
 
     def read(self, indices: np.ndarray, image_size: int, on_read: OnRead | None = None) -> LabelledImages:
         paths = [self.paths[index] for index in indices]
         images: list[Tensor] = []
         labels: list[int] = []
-        skipped: list[str] = []
+        broken: list[LeftOut] = []
         # Closing ends the reader threads when a broken image, or Ctrl-C, ends the loop.
         with contextlib.closing(_read_in_order(paths, image_size)) as results:
             for number, (path, index, result) in enumerate(zip(paths, indices, results, strict=True), start=1):
@@ -53,42 +61,37 @@ class FilePool:
                     images.append(result)
                     labels.append(int(self.labels[index]))
                 elif self.skip_broken:
-                    skipped.append(str(path))
+                    broken.append(LeftOut(str(path), result))
                 else:
                     raise broken_image(path, result)
                 if on_read is not None:
                     on_read(number, len(paths))
         if not images:
             raise DataError(f"none of {len(paths)} images could be read, {paths[0]} first")
-        return LabelledImages(torch.stack(images), torch.tensor(labels), tuple(skipped))
-
-
-@functools.cache
-def image_endings() -> frozenset[str]:
-    """File endings of every format that PIL can open, such as .png; lower case."""
-    return frozenset(ending for ending, kind in Image.registered_extensions().items() if kind in Image.OPEN)
+        return LabelledImages(torch.stack(images), torch.tensor(labels), tuple(broken))
 
 
 def folder_source(folder: Path, skip_broken: bool = False) -> Source:
     """The folder as a source of images. Reads names only; raises DataError for a folder that cannot be used."""
+    if folder.is_file():
+        raise DataError(
+            f"{folder} is a file; give a folder with one sub-folder of images for each class (unpack an archive, sort "
+            "the images of a list)"
+        )
     if not folder.is_dir():
         raise DataError(f"no such folder: {folder}")
-    split_layout = (folder / "train").is_dir() and bool(_subfolders(folder / "train"))
-    train_folder = folder / "train" if split_layout else folder
-    class_names = _class_names(train_folder)
-    if split_layout:
-        _check_siblings(folder, class_names)
+    layout = find_layout(folder)
+    class_names = _class_names(layout.train)
     pool = partial(_pool, class_names=class_names, skip_broken=skip_broken)
-
-    def has(part: str) -> bool:
-        return split_layout and (folder / part).is_dir()
-
+    train = pool(layout.train)
     return Source(
         name=str(folder),
         class_names=class_names,
-        train=pool(train_folder),
-        val=pool(folder / "val") if has("val") else None,
-        test=partial(pool, folder / "test") if has("test") else None,
+        train=train,
+        val=None if layout.val is None else pool(layout.val, misses_classes=True),
+        test=None if layout.test is None else partial(pool, layout.test, misses_classes=True),
+        left_out=layout.left_out,
+        facts=(layout.fact,) if layout.fact else (),
     )
 
 
@@ -145,61 +148,43 @@ def _to_8_bits(image: Image.Image) -> Image.Image:
 
 
 def _class_names(folder: Path) -> tuple[str, ...]:
-    names = tuple(path.name for path in _subfolders(folder))
+    names = tuple(path.name for path in subfolders(folder))
     if not names:
         raise DataError(f"{folder} has no classes: it must hold one sub-folder of images for each class")
     return names
 
 
-def _subfolders(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-
-
-def _pool(folder: Path, class_names: tuple[str, ...], skip_broken: bool) -> FilePool:
-    unknown = [path.name for path in _subfolders(folder) if path.name not in class_names]
-    if unknown:
-        raise DataError(f"{folder} has the class {unknown[0]!r}, which the training images do not have")
+def _pool(folder: Path, class_names: tuple[str, ...], skip_broken: bool, misses_classes: bool = False) -> FilePool:
+    """misses_classes: a class without images is noted; otherwise splitting will refuse it."""
+    loose = images_directly_in(folder)
+    _check_known(folder, class_names)
     paths: list[Path] = []
     labels: list[int] = []
+    unused = [(NO_CLASS, LeftOut(str(path), "not in the folder of a class")) for path in loose]
     for label, name in enumerate(class_names):
-        files = _image_files(folder / name)
+        files, others = files_in(folder / name)
         paths += files
         labels += [label] * len(files)
+        unused += [(label, item) for item in others]
+        if misses_classes and not files:
+            unused.append((label, LeftOut(str(folder / name), "no image of this class")))
     if not paths:
-        raise DataError(f"{folder} holds no images; known endings: {' '.join(sorted(image_endings()))}")
-    return FilePool(folder, tuple(paths), np.array(labels), skip_broken)
+        found = endings_of(item for _, item in unused)
+        raise DataError(
+            f"{folder} holds no images that can be read"
+            + (f", but {found}" if found else "")
+            + "; use .png, .jpg, .tif or another ending of an image"
+        )
+    return FilePool(folder, tuple(paths), np.array(labels), skip_broken, tuple(unused))
 
 
-def _image_files(folder: Path) -> list[Path]:
-    """Sorted, from sub-folders too; none where there is no folder."""
-    if not folder.is_dir():
-        return []
-    try:
-        return [folder.joinpath(*parts) for parts in sorted(_image_names(folder))]
-    except OSError as error:
-        raise DataError(f"cannot list the images in {error.filename} ({error.strerror}); make it readable") from None
-
-
-def _image_names(folder: Path | str) -> Iterator[tuple[str, ...]]:
-    """Of each image its path below the folder, in parts. Hidden files and files in hidden folders, such as a notebook's
-    checkpoints, are nobody's data.
-    """
-    # Unlike Path.rglob, it knows what is a file without asking for each; ImageNet has a million.
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                yield from ((entry.name, *parts) for parts in _image_names(entry.path))
-            elif Path(entry.name).suffix.lower() in image_endings() and entry.is_file():
-                yield (entry.name,)
-
-
-def _check_siblings(folder: Path, class_names: tuple[str, ...]) -> None:
-    """A split under another name than val or test would be ignored without a word."""
-    for path in _subfolders(folder):
-        if path.name not in SPLITS and {child.name for child in _subfolders(path)} & set(class_names):
-            raise DataError(f"{path} holds classes, but a split must be called {', '.join(SPLITS)}; rename or move it")
+def _check_known(folder: Path, class_names: tuple[str, ...]) -> None:
+    """DataError for a split that has a class that the training images do not have."""
+    unknown = [path.name for path in subfolders(folder) if path.name not in class_names]
+    if unknown:
+        like = differs_in_case_only(unknown[0], class_names)
+        hint = "" if like is None else f"; they have {like!r}, written otherwise (case, accents): rename one of the two"
+        raise DataError(f"{folder} has the class {unknown[0]!r}, which the training images do not have{hint}")
 
 
 def try_to_read(path: Path, image_size: int) -> Tensor | str:

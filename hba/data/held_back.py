@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from hba.data.images import CPU, Batch, Images
+from hba.data.left_out import LeftOut
 
 
 @dataclass(frozen=True, eq=False)
@@ -13,7 +14,7 @@ class HeldBack:
     """Images that are read when they are first asked for, and kept from then on.
 
     n_known: how many there are, where that is known without opening their file. image_size: side in pixels.
-    is_streamed: whether they will be left in their files.
+    is_streamed: whether they will be left in their files. not_images: other files that were found among theirs.
     """
 
     read: Callable[[], Images]
@@ -21,6 +22,7 @@ class HeldBack:
     image_size: int
     device: torch.device = CPU
     is_streamed: bool = False
+    not_images: tuple[LeftOut, ...] = ()
     _kept: list[Images] = field(default_factory=list)
 
     def opened(self) -> Images:
@@ -32,6 +34,11 @@ class HeldBack:
     @property
     def skipped(self) -> tuple[str, ...]:
         return self._kept[0].skipped if self._kept else ()
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What was found among the images, and once they are read, those that could not be."""
+        return (*self.not_images, *(item for images in self._kept for item in images.left_out))
 
     def __len__(self) -> int:
         return len(self.opened())

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
+from hba.data.left_out import LeftOut
+
 OnRead = Callable[[int, int], None]
 """Called with (images read, images to read)."""
 
@@ -37,6 +39,11 @@ class Measurable(Protocol):
     @property
     def skipped(self) -> tuple[str, ...]:
         """Files that could not be read and were left out, as far as they were tried."""
+        ...
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """The same, each with the reason."""
         ...
 
     def __len__(self) -> int: ...
@@ -80,11 +87,15 @@ class Images(Measurable, Protocol):
 
 @dataclass(frozen=True)
 class LabelledImages:
-    """Images in memory, uint8 (N, 3, H, W); labels int64 (N,). skipped: files that could not be read."""
+    """Images in memory, uint8 (N, 3, H, W); labels int64 (N,). left_out: files that could not be read."""
 
     images: Tensor
     labels: Tensor
-    skipped: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        return tuple(item.path for item in self.left_out)
 
     @property
     def device(self) -> torch.device:
@@ -102,7 +113,7 @@ class LabelledImages:
         return len(self.labels)
 
     def to(self, device: torch.device) -> "LabelledImages":
-        return LabelledImages(self.images.to(device), self.labels.to(device), self.skipped)
+        return LabelledImages(self.images.to(device), self.labels.to(device), self.left_out)
 
     def once(self, batch_size: int) -> Generator[Batch]:
         yield from zip(self.images.split(batch_size), self.labels.split(batch_size), strict=True)
@@ -153,6 +164,11 @@ class Pool(Protocol):
     @property
     def labels(self) -> np.ndarray: ...
 
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """Files that are no images, and classes without any."""
+        ...
+
     def restricted(self, keep: Sequence[int]) -> "Pool":
         """Only the images with these labels, which are renumbered in the given order."""
         ...
@@ -178,6 +194,10 @@ class ArrayPool:
     images: Tensor
     labels: np.ndarray
 
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        return ()
+
     def restricted(self, keep: Sequence[int]) -> "ArrayPool":
         chosen, labels = of_classes(self.labels, keep)
         return ArrayPool(self.images[torch.from_numpy(chosen)], labels)
@@ -197,7 +217,8 @@ class Source:
 
     The test pool is a function, so that a search, which never calls it, cannot even open its files. check_test: where
     calling it would read the images, says without it whether they are there, by a DataError where they are not.
-    test_size: how many images of the training pool become the test split where there is no test pool.
+    test_size: how many images of the training pool become the test split where there is no test pool. left_out: files
+    beside the pools. facts: what a person should be told of how the folder was read, each a short sentence.
     """
 
     name: str
@@ -207,3 +228,5 @@ class Source:
     test: Callable[[], Pool] | None = None
     test_size: int | None = None
     check_test: Callable[[], None] | None = None
+    left_out: tuple[LeftOut, ...] = ()
+    facts: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from hba.data.config import DataConfig
 from hba.data.folder import FilePool, folder_source
 from hba.data.held_back import HeldBack
 from hba.data.images import Images, OnRead, Pool, Source
+from hba.data.left_out import LeftOut, without_doubles
 from hba.data.named import DATASET_NAMES, named_source
 from hba.data.splits import split, take_training
 from hba.data.streaming import StreamedImages
@@ -21,12 +22,23 @@ STREAM_ABOVE_BYTES = 8 * 10**9
 
 @dataclass(frozen=True)
 class SearchData:
-    """What a policy search may see. There is no test split in it."""
+    """What a policy search may see. There is no test split in it.
+
+    not_images: files that were found among the images. facts: what a person should be told of how the data were read,
+    each a short sentence.
+    """
 
     name: str
     class_names: tuple[str, ...]
     train: Images
     val: Images
+    not_images: tuple[LeftOut, ...] = ()
+    facts: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """Every file that is not used, as far as it was tried, with the reason."""
+        return without_doubles(self.not_images, self.train.left_out, self.val.left_out)
 
     def to(self, device: torch.device) -> "SearchData":
         return replace(self, train=self.train.to(device), val=self.val.to(device))
@@ -39,12 +51,22 @@ class SearchData:
 
 @dataclass(frozen=True)
 class EvaluationData:
-    """What a policy evaluation sees: all images for training, and the test split, for the end only."""
+    """What a policy evaluation sees: all images for training, and the test split, for the end only.
+
+    not_images and facts: as in SearchData.
+    """
 
     name: str
     class_names: tuple[str, ...]
     train: Images
     test: Images | HeldBack
+    not_images: tuple[LeftOut, ...] = ()
+    facts: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """Every file that is not used, with the reason; broken test images once they are read."""
+        return without_doubles(self.not_images, self.train.left_out, self.test.left_out)
 
     @property
     def n_test(self) -> int | None:
@@ -73,10 +95,15 @@ def _whole_source(config: DataConfig) -> Source:
     folder = Path(config.data)
     if not folder.exists():
         raise DataError(f"no such folder or dataset: {config.data}; datasets: {', '.join(DATASET_NAMES)}")
+    if config.download:
+        raise DataError(f"download has no effect on the folder {folder}; remove it")
     source = folder_source(folder, config.skip_broken)
     if len(source.class_names) < 2:
         (name,) = source.class_names
-        raise DataError(f"{folder} has one class only, {name!r}: add a sub-folder of images for another")
+        raise DataError(
+            f"{folder} has one class only, {name!r}: add a sub-folder of images for another, or where the classes are "
+            f"further down, give the folder that holds them"
+        )
     return source
 
 
@@ -87,7 +114,8 @@ def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> Searc
     read = _Reader(config, on_read, total=len(splits.train) + len(splits.val))
     train = read(source.train, splits.train)
     val = read(source.val or source.train, splits.val)
-    return SearchData(source.name, source.class_names, train, val)
+    not_images = without_doubles(source.left_out, source.train.left_out, source.val.left_out if source.val else ())
+    return SearchData(source.name, source.class_names, train, val, not_images, source.facts)
 
 
 def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> EvaluationData:
@@ -100,7 +128,8 @@ def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> E
     train_indices = take_training(source, splits.available, config.train_size, config.split_seed)
     test = _held_back(config, source, splits.test)
     train = _Reader(config, on_read, total=len(train_indices))(source.train, train_indices)
-    return EvaluationData(source.name, source.class_names, train, test)
+    not_images = without_doubles(source.left_out, source.train.left_out)
+    return EvaluationData(source.name, source.class_names, train, test, not_images, source.facts)
 
 
 def _held_back(config: DataConfig, source: Source, indices: np.ndarray | None) -> HeldBack:
@@ -112,7 +141,13 @@ def _held_back(config: DataConfig, source: Source, indices: np.ndarray | None) -
     def part_of(pool: Pool, chosen: np.ndarray) -> HeldBack:
         reader = _Reader(config, None, total=len(chosen))
         is_streamed = reader.streams(pool, len(chosen))
-        return HeldBack(lambda: reader(pool, chosen), len(chosen), config.stored_size, is_streamed=is_streamed)
+        return HeldBack(
+            lambda: reader(pool, chosen),
+            len(chosen),
+            config.stored_size,
+            is_streamed=is_streamed,
+            not_images=pool.left_out,
+        )
 
     if source.test is None:
         assert indices is not None

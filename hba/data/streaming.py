@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from hba.data.folder import FilePool, broken_image, try_to_read
 from hba.data.images import CPU, Batch, Colors, mean_and_std
+from hba.data.left_out import LeftOut
 from hba.errors import DataError
 from hba.interrupts import without_interrupts
 
@@ -92,7 +93,11 @@ class StreamedImages:
 
     @property
     def skipped(self) -> tuple[str, ...]:
-        return tuple(str(self.files.path(index)) for index in sorted(self._broken))
+        return tuple(item.path for item in self.left_out)
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        return tuple(LeftOut(str(self.files.path(index)), reason) for index, reason in sorted(self._broken.items()))
 
     def __len__(self) -> int:
         return len(self.labels)

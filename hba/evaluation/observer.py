@@ -15,6 +15,9 @@ class EvaluationObserver:
         test_images: None where only opening their file, after the training, will tell.
         """
 
+    def noted(self, sentence: str) -> None:
+        """What a person should know of how the images were read, such as which folders were taken as which splits."""
+
     def resumed(self, n_kept: int) -> None:
         """An earlier evaluation goes on; so many of its trainings are kept."""
 

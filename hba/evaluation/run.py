@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from hba.config import EvaluationConfig, find_device
+from hba.data.left_out import save_left_out
 from hba.data.load import EvaluationData, load_evaluation_data
 from hba.data.preprocessing import network_input_size
 from hba.errors import RunError, SettingsError
@@ -66,6 +67,8 @@ def evaluate(
     if not isinstance(data, EvaluationData):
         data = load_evaluation_data(config, observer.images_read)
     observer.data_ready(len(data.train), data.n_test, len(data.class_names), len(data.train.skipped))
+    for fact in data.facts:
+        observer.noted(fact)
     return _train_all(config, data, everyone, folder, stored, jobs, observer)
 
 
@@ -137,5 +140,7 @@ def _train_all(
     with contextlib.closing(finished):
         for training, test_error_percent in finished:
             record.add(training, test_error_percent)
+            if folder is not None:
+                save_left_out(folder, data.left_out)
             observer.training_done(training.contender.name, training.seed, test_error_percent)
     return record.result()

@@ -1,4 +1,6 @@
-"""The run folder of a search: policy.json, config.json, metrics.csv, checkpoint.pt. Every file is written whole."""
+"""The run folder of a search: policy.json, config.json, metrics.csv, checkpoint.pt, and left_out.csv where files were
+left out. Every file is written whole.
+"""
 
 import csv
 import io

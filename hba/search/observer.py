@@ -12,6 +12,9 @@ class SearchObserver:
     def data_ready(self, train_images: int, val_images: int, n_classes: int, skipped_images: int) -> None:
         """All images are read; so many files could not be, and were left out."""
 
+    def noted(self, sentence: str) -> None:
+        """What a person should know of how the images were read, such as which folders were taken as which splits."""
+
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
         """The first step follows; step is above 0 for a resumed search. batch_size: images per training step."""
 

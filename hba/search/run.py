@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from hba.config import IDLE_SETTINGS, SearchConfig, find_device
 from hba.data.config import DataConfig, resolved_data
+from hba.data.left_out import save_left_out
 from hba.data.load import SearchData, load_search_data
 from hba.data.preprocessing import Preprocessing, network_input_size
 from hba.errors import DivergedError, SettingsError, explained_memory_errors
@@ -111,6 +112,8 @@ def search(
         data = load_search_data(config, observer.images_read)
     skipped = len(data.train.skipped) + len(data.val.skipped)
     observer.data_ready(len(data.train), len(data.val), len(data.class_names), skipped)
+    for fact in data.facts:
+        observer.noted(fact)
     device = find_device(config.device)
     with (
         torch.random.fork_rng([] if device.type == "cpu" else [device]),
@@ -121,6 +124,7 @@ def search(
         running = _Search(config, placed, network, own_space, folder, observer)
         if folder is not None and not resume:
             folder.start(config)
+            save_left_out(folder.path, data.left_out)
         return running.run()
 
 
@@ -271,6 +275,7 @@ class _Search:
             self._count_seconds()
             self.folder.save_checkpoint(self.state.state_dict(), self.identity)
             self._save_found()
+            save_left_out(self.folder.path, self.data.left_out)
             self.last_save = time.monotonic()
 
     def _save_found(self) -> None:

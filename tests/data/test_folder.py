@@ -13,6 +13,7 @@ from torch import Tensor
 
 from hba.data.folder import FilePool, folder_source, read_image
 from hba.data.images import LabelledImages
+from hba.data.left_out import LeftOut
 from hba.errors import DataError
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
@@ -219,13 +220,6 @@ def test_train_val_and_test_folders_are_three_pools(tmp_path: Path) -> None:
     assert (files_of(source.test()), source.test().labels.tolist()) == (["4.png", "5.png"], [0, 1])
 
 
-def test_val_and_test_beside_other_classes_are_classes(tmp_path: Path) -> None:
-    folder_with(tmp_path, "exam/1.png", "test/2.png", "val/3.png", "train/4.png")
-    source = folder_source(tmp_path)
-    assert source.class_names == ("exam", "test", "train", "val")
-    assert (source.val, source.test) == (None, None)
-
-
 def test_all_known_endings_count_in_upper_case_too(tmp_path: Path) -> None:
     names = ["a.PNG", "b.JPG", "c.Jpeg", "d.BMP", "e.ppm", "f.TIF", "g.tiff", "h.webp", "i.png"]
     folder_with(tmp_path, *(f"cat/{name}" for name in names))
@@ -241,6 +235,12 @@ def test_hidden_and_other_files_and_hidden_folders_are_ignored(tmp_path: Path) -
     source = folder_source(tmp_path)
     assert source.class_names == ("cat",)
     assert files_of(source.train) == ["a.png", "e.png"]
+    left_out = {Path(item.path).name: item.reason for item in source.train.left_out}
+    assert left_out == {
+        "labels.csv": ".csv is not the ending of an image",
+        "png": "no ending that tells an image",
+        "loose.png": "not in the folder of a class",
+    }
 
 
 def test_copies_in_a_hidden_folder_of_a_class_are_ignored(tmp_path: Path) -> None:
@@ -255,7 +255,12 @@ def test_links_to_files_count_and_broken_links_and_links_to_folders_do_not(tmp_p
     (cat / "c.png").symlink_to(tmp_path / "elsewhere" / "b.png")
     (cat / "d.png").symlink_to(tmp_path / "nowhere.png")
     (cat / "more").symlink_to(tmp_path / "elsewhere")
-    assert files_of(folder_source(tmp_path / "images").train) == ["a.png", "c.png"]
+    train = folder_source(tmp_path / "images").train
+    assert files_of(train) == ["a.png", "c.png"]
+    assert [(Path(item.path).name, item.reason) for item in train.left_out] == [
+        ("d.png", "a link to a file that is not there"),
+        ("more", "links to folders are not followed"),
+    ]
 
 
 def test_files_of_sub_folders_are_sorted_folder_by_folder(tmp_path: Path) -> None:
@@ -272,8 +277,8 @@ def test_a_folder_that_cannot_be_listed_is_one_line(tmp_path: Path, monkeypatch:
     def refuse(folder: Path) -> Any:
         raise PermissionError(13, "Permission denied", str(folder))
 
-    monkeypatch.setattr("hba.data.folder.os.scandir", refuse)
-    with pytest.raises(DataError, match=r"cannot list the images in .*cat \(Permission denied\); make it readable"):
+    monkeypatch.setattr("hba.data.listing.os.scandir", refuse)
+    with pytest.raises(DataError, match=r"cannot list the images in .* \(Permission denied\); make it readable"):
         folder_source(tmp_path)
 
 
@@ -375,10 +380,55 @@ def test_a_class_that_training_does_not_have_is_named(tmp_path: Path) -> None:
 def test_folders_that_cannot_be_used_are_named_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no such folder: .*missing"):
         folder_source(tmp_path / "missing")
-    with pytest.raises(DataError, match="no such folder"):
-        folder_source(save(tmp_path / "file.png", plain_image()))
     with pytest.raises(DataError, match="has no classes"):
         folder_source(tmp_path)
     (tmp_path / "cat").mkdir()
-    with pytest.raises(DataError, match=r"holds no images.*\.png"):
+    with pytest.raises(DataError, match=r"holds no images that can be read; use \.png"):
         folder_source(tmp_path)
+
+
+def test_a_file_in_the_place_of_a_folder_is_called_a_file(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("a.png,cat\n")
+    with pytest.raises(DataError, match=r"labels\.csv is a file; give a folder with one sub-folder of images"):
+        folder_source(tmp_path / "labels.csv")
+
+
+def test_of_a_folder_without_images_the_ending_that_was_found_is_named(tmp_path: Path) -> None:
+    for name in ("cat/1.npy", "cat/2.npy", "dog/3.npy", "dog/read me"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(DataError) as raised:
+        folder_source(tmp_path)
+    assert str(raised.value) == (
+        f"{tmp_path} holds no images that can be read, but 3 file(s) ending in .npy; use .png, .jpg, .tif or another "
+        "ending of an image"
+    )
+
+
+@pytest.mark.parametrize(("train", "val"), [("cat", "Cat"), ("caf\u00e9", "cafe\u0301")])
+def test_a_class_that_is_written_otherwise_in_another_split_is_named_with_the_one_it_is_like(
+    tmp_path: Path, train: str, val: str
+) -> None:
+    folder_with(tmp_path, f"train/{train}/a.png", "train/dog/a.png", f"val/{val}/a.png")
+    with pytest.raises(DataError, match=f"has the class '{val}'.*they have '{train}', written otherwise"):
+        folder_source(tmp_path)
+
+
+def test_a_class_without_images_in_a_split_is_among_what_is_left_out(tmp_path: Path) -> None:
+    folder_with(tmp_path, "train/cat/1.png", "train/dog/2.png", "val/cat/3.png", "test/dog/4.png")
+    (tmp_path / "val" / "dog").mkdir()
+    source = folder_source(tmp_path)
+    assert source.val is not None
+    assert source.test is not None
+    assert source.val.left_out == (LeftOut(str(tmp_path / "val" / "dog"), "no image of this class"),)
+    assert source.test().left_out == (LeftOut(str(tmp_path / "test" / "cat"), "no image of this class"),)
+    assert source.train.left_out == ()
+
+
+def test_of_classes_that_are_not_kept_nothing_is_left_out(tmp_path: Path) -> None:
+    folder_with(tmp_path, *(f"{name}/1.png" for name in ("ant", "bee", "cow")))
+    for name in ("ant", "bee", "cow"):
+        (tmp_path / name / "notes.txt").write_text("")
+    kept = folder_source(tmp_path).train.restricted([2, 0])
+    assert [Path(item.path).parent.name for item in kept.left_out] == ["ant", "cow"]
+    assert [Path(item.path).parent.name for item in kept.restricted([0]).left_out] == ["cow"]

@@ -15,6 +15,7 @@ import hba
 import hba.data.folder
 from hba.data import LabelledImages
 from hba.data.held_back import HeldBack
+from hba.data.left_out import LeftOut
 from hba.errors import DataError
 from hba.operations import OPERATIONS
 from hba.schedule import Schedule
@@ -173,7 +174,9 @@ def test_what_is_held_back_is_read_once_and_moved_with_what_was_read() -> None:
 
     def read() -> LabelledImages:
         reads.append(1)
-        return LabelledImages(torch.zeros(3, 3, 8, 8, dtype=torch.uint8), torch.zeros(3).long(), ("lost.png",))
+        return LabelledImages(
+            torch.zeros(3, 3, 8, 8, dtype=torch.uint8), torch.zeros(3).long(), (LeftOut("lost.png", "cut off"),)
+        )
 
     split = HeldBack(read, 4, 8)
     moved = split.to(torch.device("cpu"))

@@ -106,7 +106,8 @@ def test_the_size_for_the_network_is_found_again_from_the_size_that_is_stored() 
 def test_a_search_in_memory_takes_images_as_stored_ones() -> None:
     generator = torch.Generator().manual_seed(0)
     images = [torch.randint(0, 256, (12, 3, 16, 16), generator=generator).to(torch.uint8) for _ in range(2)]
-    data = SearchData("small", ("a", "b"), *(LabelledImages(part, torch.arange(12) % 2) for part in images))
+    train, val = (LabelledImages(part, torch.arange(12) % 2) for part in images)
+    data = SearchData("small", ("a", "b"), train, val)
     sizes: set[tuple[int, ...]] = set()
 
     class Network(nn.Module):

@@ -1,0 +1,112 @@
+"""What lies in a folder: which files are images, and which are left out and why."""
+
+import functools
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from PIL import Image
+
+from hba.data.left_out import LeftOut
+from hba.errors import DataError
+
+CLUTTER = frozenset({"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"})
+"""What systems put into folders; lower case."""
+
+Parts = tuple[str, ...]
+"""A path below a folder."""
+
+
+@functools.cache
+def image_endings() -> frozenset[str]:
+    """File endings of every format that PIL can open, such as .png; lower case."""
+    return frozenset(ending for ending, kind in Image.registered_extensions().items() if kind in Image.OPEN)
+
+
+def is_clutter(name: str) -> bool:
+    """Whether a file or folder of that name is nobody's data: hidden, or put there by a system."""
+    return name.startswith(".") or name.lower() in CLUTTER
+
+
+def subfolders(folder: Path) -> list[Path]:
+    """Sorted by name, without clutter."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(folder / entry.name for entry in entries if not is_clutter(entry.name) and entry.is_dir())
+    except OSError as error:
+        raise cannot_list(error) from None
+
+
+def files_in(folder: Path) -> tuple[list[Path], list[LeftOut]]:
+    """The images in the folder and its sub-folders, sorted, and all other files; none where there is no folder.
+
+    Clutter, and what lies in hidden folders such as a notebook's checkpoints, is neither.
+    """
+    if not folder.is_dir():
+        return [], []
+    try:
+        found = sorted(_files(folder))
+    except OSError as error:
+        raise cannot_list(error) from None
+    images = [folder.joinpath(*parts) for parts, reason in found if not reason]
+    return images, [LeftOut(str(folder.joinpath(*parts)), reason) for parts, reason in found if reason]
+
+
+def images_directly_in(folder: Path) -> list[Path]:
+    """Images that lie beside the folder's sub-folders."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(folder / entry.name for entry in entries if _is_image(entry))
+    except OSError as error:
+        raise cannot_list(error) from None
+
+
+def holds_images(folder: Path) -> bool:
+    """Whether there is an image in it or in one of its sub-folders; no more than the first is looked for."""
+    try:
+        return folder.is_dir() and any(not reason for _, reason in _files(folder))
+    except OSError as error:
+        raise cannot_list(error) from None
+
+
+def endings_of(left_out: Iterable[LeftOut]) -> str:
+    """`12 files ending in .npy`, for the ending that occurs most; empty for no files."""
+    counts = Counter(Path(item.path).suffix.lower() for item in left_out)
+    if not counts:
+        return ""
+    ((ending, count),) = counts.most_common(1)
+    return f"{count} file(s) " + (f"ending in {ending}" if ending else "without an ending")
+
+
+def cannot_list(error: OSError) -> DataError:
+    return DataError(f"cannot list the images in {error.filename} ({error.strerror}); make it readable")
+
+
+def _files(folder: Path | str) -> Iterator[tuple[Parts, str]]:
+    """Of each file its path below the folder, in parts, and the reason why it is no image; empty for an image."""
+    # Unlike Path.rglob, it knows what is a file without asking for each; ImageNet has a million.
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if is_clutter(entry.name):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from (((entry.name, *parts), reason) for parts, reason in _files(entry.path))
+            elif _is_image(entry):
+                yield (entry.name,), ""
+            else:
+                yield (entry.name,), _why_no_image(entry)
+
+
+def _is_image(entry: "os.DirEntry[str]") -> bool:
+    known = Path(entry.name).suffix.lower() in image_endings()
+    return known and not is_clutter(entry.name) and entry.is_file()
+
+
+def _why_no_image(entry: "os.DirEntry[str]") -> str:
+    if entry.is_dir():
+        return "links to folders are not followed"
+    if not Path(entry.path).exists():
+        return "a link to a file that is not there"
+    ending = Path(entry.name).suffix
+    return f"{ending} is not the ending of an image" if ending else "no ending that tells an image"

@@ -1,0 +1,97 @@
+"""Files that a run does not use are named in a file beside its results."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamed_folders import SMALL, write_folder
+
+import hba
+from hba.data.left_out import LeftOut, save_left_out, without_doubles
+from hba.errors import RunError
+
+
+def listed(folder: Path) -> dict[str, str]:
+    """Reasons by file name, as left_out.csv has them."""
+    with (folder / "left_out.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {"/".join(Path(row["path"]).parts[-3:]): row["reason"] for row in rows}
+
+
+def messy_folder(folder: Path) -> Path:
+    """Splits with two broken images, one of them for testing, files that are no images, and a class without any."""
+    write_folder(folder / "train", 12)
+    write_folder(folder / "val", 4)
+    write_folder(folder / "test", 4)
+    for broken in ("train/cat/000.png", "test/dog/003.png"):
+        (folder / broken).write_bytes(b"no image")
+    (folder / "train" / "dog" / "notes, old.txt").write_text("")
+    (folder / "train" / "dog" / "Thumbs.db").write_text("")
+    for path in (folder / "val" / "dog").iterdir():
+        path.unlink()
+    return folder
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["memory", "streamed"])
+def test_what_a_search_and_an_evaluation_do_not_use_is_in_left_out_csv(tmp_path: Path, stream: bool) -> None:
+    folder = messy_folder(tmp_path / "images")
+    settings: dict[str, Any] = {**SMALL, "skip_broken": True, "stream": stream, "workers": 0}
+    found = hba.search(folder, out=tmp_path / "run", **settings).schedule
+    assert found is not None
+    of_search = listed(tmp_path / "run")
+    assert of_search.pop("train/cat/000.png").startswith("cannot identify image file")
+    assert of_search == {
+        "train/dog/notes, old.txt": ".txt is not the ending of an image",
+        "images/val/dog": "no image of this class",
+    }
+    result = hba.evaluate(found, out=tmp_path / "results", **{**settings, "seeds": 1})
+    assert set(listed(tmp_path / "results")) == {"train/cat/000.png", "test/dog/003.png", "train/dog/notes, old.txt"}
+    assert result.skipped_images == 2
+
+
+def test_a_run_that_uses_all_files_has_no_such_file(tmp_path: Path) -> None:
+    hba.search(write_folder(tmp_path / "images", 12), out=tmp_path / "run", **SMALL)
+    assert (tmp_path / "run" / "policy.json").exists()
+    assert not (tmp_path / "run" / "left_out.csv").exists()
+
+
+def test_a_list_is_written_over_an_older_one_and_an_empty_one_removes_it(tmp_path: Path) -> None:
+    save_left_out(tmp_path, [LeftOut("a/1.txt", "old")])
+    save_left_out(tmp_path, [LeftOut('a/"2", \u00e4.txt', "new"), LeftOut("b/\udcff.txt", "bytes")])
+    assert (tmp_path / "left_out.csv").read_text(encoding="utf-8") == (
+        'path,reason\n"a/""2"", \u00e4.txt",new\nb/\\udcff.txt,bytes\n'
+    )
+    save_left_out(tmp_path, [])
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "left_out.csv").mkdir()
+    with pytest.raises(RunError, match="left_out"):
+        save_left_out(tmp_path, [])
+
+
+def test_of_two_parts_with_the_same_file_the_first_counts() -> None:
+    first, second, other = LeftOut("a", "one"), LeftOut("a", "two"), LeftOut("b", "one")
+    assert without_doubles([first], [second, other]) == (first, other)
+
+
+@pytest.mark.parametrize("kind", ["search", "evaluation"])
+def test_which_folders_are_which_splits_is_told(tmp_path: Path, kind: str) -> None:
+    write_folder(tmp_path / "Training", 12)
+    write_folder(tmp_path / "Testing", 4)
+    told: list[str] = []
+
+    if kind == "search":
+
+        class Searching(hba.SearchObserver):
+            def noted(self, sentence: str) -> None:
+                told.append(sentence)
+
+        hba.search(tmp_path, observer=Searching(), **SMALL)
+    else:
+
+        class Evaluating(hba.EvaluationObserver):
+            def noted(self, sentence: str) -> None:
+                told.append(sentence)
+
+        hba.evaluate("digits", tmp_path, observer=Evaluating(), **{**SMALL, "seeds": 1})
+    assert told == ["training images from Training, test images from Testing"]
