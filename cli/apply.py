@@ -1,12 +1,14 @@
 """hba apply: look at what a policy does to images."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 import hba
-from hba.data.config import FOLDER_IMAGE_SIZE
-from hba.data.folder import DECODE_ERRORS, read_image
+from hba.data.config import FOLDER_IMAGE_SIZE, DataConfig
+from hba.data.folder import read_image
+from hba.data.levels import DECODE_ERRORS, Levels, levels_of_data
 from hba.errors import DataError, SettingsError
 from hba.pictures import draw_augmented
 
@@ -38,11 +40,19 @@ def apply(
         raise SettingsError(f"--epoch must lie in [1, {loaded.epochs}], got {epoch}")
     searched_size = loaded.provenance.get("image_size")
     size = image_size or (searched_size if isinstance(searched_size, int) else FOLDER_IMAGE_SIZE)
+    levels = _levels(loaded, images)
     pixels = []
     for path in images:
         try:
-            pixels.append(read_image(path, size))
+            pixels.append(read_image(path, size, levels))
         except DECODE_ERRORS as error:
             raise DataError(f"cannot read the image {path}: {error}") from None
     draw_augmented(loaded, pixels, out, epoch=epoch - 1, n_copies=copies, seed=seed)
     click.echo(f"Picture: {out}")
+
+
+def _levels(schedule: hba.Schedule, images: Sequence[Path]) -> Levels | None:
+    """What is black and white in images of more than 8 bits: as in the search, else one scale for all these images."""
+    searched = schedule.provenance.get("settings")
+    levels = DataConfig.make({"levels": searched.get("levels")}).levels if isinstance(searched, dict) else None
+    return levels or levels_of_data(images, None)[0]

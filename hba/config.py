@@ -323,7 +323,7 @@ def _values_of(preset: str, presets: Mapping[str, Mapping[str, Any]], data: Any)
 
 
 _OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate", "learning_rate_schedule", "weight_decay")
-_OF_IMAGES = ("image_size", "classes", "split_seed", "data_root", "skip_broken")
+_OF_IMAGES = ("image_size", "classes", "split_seed", "data_root", "skip_broken", "levels")
 _OF_BASELINE = ("baseline_like", *(field.name for field in dataclasses.fields(Baseline)))
 _IN_PIXELS = ("crop_padding", "cutout_size")
 INHERITED = (*_OF_TRAINING, *_OF_IMAGES, *_OF_BASELINE)

@@ -1,21 +1,29 @@
 """Settings that say which images are used and how they are split."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 import pydantic
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from hba.data.classes import shipped_class_lists
+from hba.data.levels import Levels
 from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.errors import SettingsError
-from hba.validation import first_problem
+from hba.validation import first_problem, words
 
 Size = Annotated[int, Field(ge=1)]
 FOLDER_IMAGE_SIZE = 32
 """The images of a folder may have any size."""
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+def _checked_levels(levels: Levels) -> Levels:
+    if not (math.isfinite(levels[0]) and math.isfinite(levels[1]) and levels[0] < levels[1]):
+        raise SettingsError("must be two numbers, the level that becomes black and a higher one that becomes white")
+    return levels
 
 
 class DataConfig(pydantic.BaseModel):
@@ -26,7 +34,8 @@ class DataConfig(pydantic.BaseModel):
     data: str = "digits"
     """A dataset's name, or a folder of images."""
     image_size: Annotated[int, Field(ge=8, le=1024)] | None = None
-    """Side in pixels that images are resized to; the dataset's own, 32 for a folder."""
+    """Side in pixels of the images that are used: their shorter side is resized to it, and the centre cut out; the
+    dataset's own, 32 for a folder."""
     classes: str | None = None
     """Text file of the classes to keep, a name or number in each line, or imagenet-120; all."""
     train_size: Size | None = None
@@ -46,6 +55,9 @@ class DataConfig(pydantic.BaseModel):
     """Processes that read images while streaming; one per core but at most 8."""
     skip_broken: bool = False
     """Leave out images that cannot be read, and count them, instead of stopping."""
+    levels: Annotated[tuple[float, float], BeforeValidator(words), AfterValidator(_checked_levels)] | None = None
+    """In images of more than 8 bits, the level that becomes black and the one that becomes white, separated by commas;
+    one pair for all images, found from those for training and validation: 0 to 4095 for 12 bits."""
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Self:

@@ -1,7 +1,6 @@
 """Image folders: DIR/<class>/*, or DIR/train/<class>/* with optional DIR/val and DIR/test."""
 
 import contextlib
-import struct
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,13 +16,11 @@ from torchvision.transforms.v2 import functional as TF
 from hba.data.images import LabelledImages, OnRead, Source, of_classes
 from hba.data.layout import differs_in_case_only, find_layout
 from hba.data.left_out import LeftOut
+from hba.data.levels import DECODE_ERRORS, N_READERS, Levels, is_deep, to_8_bits
 from hba.data.listing import endings_of, files_in, images_directly_in, subfolders
 from hba.errors import DataError
 
-N_READERS = 8
 NO_CLASS = -1
-DECODE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
-"""What PIL raises for files that are broken, truncated, of an unknown format, or of an absurd size."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +28,7 @@ class FilePool:
     """A pool of image files. skip_broken: leave unreadable files out and report them, instead of DataError.
 
     folder: where all of them are. unused: files that are no images, each with the label of its class or NO_CLASS.
+    levels: what becomes black and white in images of more than 8 bits.
     """
 
     folder: Path
@@ -38,6 +36,7 @@ class FilePool:
     labels: np.ndarray
     skip_broken: bool
     unused: tuple[tuple[int, LeftOut], ...] = ()
+    levels: Levels | None = None
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
@@ -55,7 +54,7 @@ class FilePool:
         labels: list[int] = []
         broken: list[LeftOut] = []
         # Closing ends the reader threads when a broken image, or Ctrl-C, ends the loop.
-        with contextlib.closing(_read_in_order(paths, image_size)) as results:
+        with contextlib.closing(_read_in_order(paths, image_size, self.levels)) as results:
             for number, (path, index, result) in enumerate(zip(paths, indices, results, strict=True), start=1):
                 if isinstance(result, Tensor):
                     images.append(result)
@@ -113,15 +112,21 @@ def imagenet_source(root: Path, skip_broken: bool = False) -> Source:
     return Source("imagenet", class_names, train=pool(folder / "train"), test=partial(pool, folder / "val"))
 
 
-def read_image(path: Path, image_size: int) -> Tensor:
+def read_image(path: Path, image_size: int, levels: Levels | None = None) -> Tensor:
     """One file as uint8 (3, image_size, image_size): upright, RGB, shorter side resized, centre cut out.
 
-    16-bit images are scaled to 8 bits, transparent pixels lie on white, grey and palette images become RGB.
+    Transparent pixels lie on white, grey and palette images become RGB. levels: those that become 0 and 255 in images
+    of more than 8 bits; ValueError for such an image without them.
     """
     with Image.open(path) as file:
         # Lets a JPEG decoder skip what the small result does not need.
         file.draft("RGB", (2 * image_size, 2 * image_size))
-        image = _to_rgb(ImageOps.exif_transpose(file))
+        return fitted(ImageOps.exif_transpose(file), image_size, levels)
+
+
+def fitted(image: Image.Image, image_size: int, levels: Levels | None = None) -> Tensor:
+    """read_image for an image that stands upright."""
+    image = _to_rgb(image, levels)
     width, height = image.size
     scale = image_size / min(width, height)
     size = [max(image_size, round(height * scale)), max(image_size, round(width * scale))]
@@ -129,22 +134,13 @@ def read_image(path: Path, image_size: int) -> Tensor:
     return TF.center_crop(pixels, [image_size, image_size])
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I") or image.mode == "F":
-        image = _to_8_bits(image)
+def _to_rgb(image: Image.Image, levels: Levels | None) -> Image.Image:
+    if is_deep(image):
+        image = to_8_bits(image, levels)
     if image.has_transparency_data:
         over = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
     return image.convert("RGB")
-
-
-def _to_8_bits(image: Image.Image) -> Image.Image:
-    """Modes I;16, I and F to L. Levels run to 65535 in the modes I; in F to 1, 255 or 65535, whichever holds them."""
-    levels = np.asarray(image, dtype=np.float64)
-    highest = 65535.0
-    if image.mode == "F":
-        highest = next((limit for limit in (1.0, 255.0) if levels.max() <= limit), 65535.0)
-    return Image.fromarray((levels * (255 / highest)).round().clip(0, 255).astype(np.uint8))
 
 
 def _class_names(folder: Path) -> tuple[str, ...]:
@@ -187,10 +183,10 @@ def _check_known(folder: Path, class_names: tuple[str, ...]) -> None:
         raise DataError(f"{folder} has the class {unknown[0]!r}, which the training images do not have{hint}")
 
 
-def try_to_read(path: Path, image_size: int) -> Tensor | str:
+def try_to_read(path: Path, image_size: int, levels: Levels | None) -> Tensor | str:
     """read_image, or the reason why it cannot."""
     try:
-        return read_image(path, image_size)
+        return read_image(path, image_size, levels)
     except DECODE_ERRORS as error:
         return str(error).splitlines()[0] if str(error) else type(error).__name__
 
@@ -199,10 +195,12 @@ def broken_image(path: Path, reason: str) -> DataError:
     return DataError(f"cannot read the image {path} ({reason}); mend or remove it, or use --skip-broken")
 
 
-def _read_in_order(paths: list[Path], image_size: int) -> Generator[Tensor | str]:
+def _read_in_order(paths: list[Path], image_size: int, levels: Levels | None) -> Generator[Tensor | str]:
     """The images in the order of the paths, decoded by several threads; a file that fails gives its reason."""
     # Chunks keep a Ctrl-C or a broken image from waiting for all files.
     chunk = 64 * N_READERS
     with ThreadPoolExecutor(N_READERS) as readers:
         for start in range(0, len(paths), chunk):
-            yield from readers.map(partial(try_to_read, image_size=image_size), paths[start : start + chunk])
+            yield from readers.map(
+                partial(try_to_read, image_size=image_size, levels=levels), paths[start : start + chunk]
+            )

@@ -12,8 +12,9 @@ from hba.data.folder import FilePool, folder_source
 from hba.data.held_back import HeldBack
 from hba.data.images import Images, OnRead, Pool, Source
 from hba.data.left_out import LeftOut, without_doubles
+from hba.data.levels import Levels, levels_of_data
 from hba.data.named import DATASET_NAMES, named_source
-from hba.data.splits import split, take_training
+from hba.data.splits import Splits, split, take_training
 from hba.data.streaming import StreamedImages
 from hba.errors import DataError
 
@@ -25,7 +26,7 @@ class SearchData:
     """What a policy search may see. There is no test split in it.
 
     not_images: files that were found among the images. facts: what a person should be told of how the data were read,
-    each a short sentence.
+    each a short sentence. levels: those that are black and white in images of more than 8 bits, None without such.
     """
 
     name: str
@@ -34,6 +35,7 @@ class SearchData:
     val: Images
     not_images: tuple[LeftOut, ...] = ()
     facts: tuple[str, ...] = ()
+    levels: Levels | None = None
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
@@ -53,7 +55,7 @@ class SearchData:
 class EvaluationData:
     """What a policy evaluation sees: all images for training, and the test split, for the end only.
 
-    not_images and facts: as in SearchData.
+    not_images, facts and levels: as in SearchData.
     """
 
     name: str
@@ -62,6 +64,7 @@ class EvaluationData:
     test: Images | HeldBack
     not_images: tuple[LeftOut, ...] = ()
     facts: tuple[str, ...] = ()
+    levels: Levels | None = None
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
@@ -111,11 +114,12 @@ def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> Searc
     """Training and validation images. The test split's files are not opened."""
     source = find_source(config)
     splits = split(source, config.train_size, config.val_size, config.split_seed)
+    source, levels = _with_levels(source, splits, config.levels)
     read = _Reader(config, on_read, total=len(splits.train) + len(splits.val))
     train = read(source.train, splits.train)
     val = read(source.val or source.train, splits.val)
     not_images = without_doubles(source.left_out, source.train.left_out, source.val.left_out if source.val else ())
-    return SearchData(source.name, source.class_names, train, val, not_images, source.facts)
+    return SearchData(source.name, source.class_names, train, val, not_images, source.facts, levels)
 
 
 def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> EvaluationData:
@@ -125,11 +129,38 @@ def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> E
     """
     source = find_source(config)
     splits = split(source, None, None, config.split_seed)
+    source, levels = _with_levels(source, splits, config.levels)
     train_indices = take_training(source, splits.available, config.train_size, config.split_seed)
     test = _held_back(config, source, splits.test)
     train = _Reader(config, on_read, total=len(train_indices))(source.train, train_indices)
     not_images = without_doubles(source.left_out, source.train.left_out)
-    return EvaluationData(source.name, source.class_names, train, test, not_images, source.facts)
+    return EvaluationData(source.name, source.class_names, train, test, not_images, source.facts, levels)
+
+
+def _with_levels(source: Source, splits: Splits, given: Levels | None) -> tuple[Source, Levels | None]:
+    """The source with one scale for all its images of more than 8 bits, and a fact that tells it.
+
+    The scale is that of all images for training and validation, whatever their number is limited to, so that a search
+    and an evaluation find the same. No test image is opened.
+    """
+    train, val, test = source.train, source.val, source.test
+    if not isinstance(train, FilePool):
+        return source, None
+    paths = [train.paths[index] for index in splits.available]
+    paths += val.paths if isinstance(val, FilePool) else ()
+    levels, facts = levels_of_data(paths, given)
+
+    def scaled(pool: Pool) -> Pool:
+        return replace(pool, levels=levels) if isinstance(pool, FilePool) else pool
+
+    scaled_source = replace(
+        source,
+        train=scaled(train),
+        val=None if val is None else scaled(val),
+        test=None if test is None else lambda: scaled(test()),
+        facts=(*source.facts, *facts),
+    )
+    return scaled_source, levels
 
 
 def _held_back(config: DataConfig, source: Source, indices: np.ndarray | None) -> HeldBack:

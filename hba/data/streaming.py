@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 from hba.data.folder import FilePool, broken_image, try_to_read
 from hba.data.images import CPU, Batch, Colors, mean_and_std
 from hba.data.left_out import LeftOut
+from hba.data.levels import Levels
 from hba.errors import DataError
 from hba.interrupts import without_interrupts
 
@@ -41,6 +42,7 @@ class Files(Dataset[ReadPart]):
     folder: Path
     names: np.ndarray
     image_size: int
+    levels: Levels | None = None
 
     def path(self, index: int) -> Path:
         return self.folder / os.fsdecode(self.names[index])
@@ -49,7 +51,7 @@ class Files(Dataset[ReadPart]):
         images = torch.zeros(len(indices), 3, self.image_size, self.image_size, dtype=torch.uint8)
         broken = []
         for place, index in enumerate(indices):
-            result = try_to_read(self.path(index), self.image_size)
+            result = try_to_read(self.path(index), self.image_size, self.levels)
             if isinstance(result, Tensor):
                 images[place] = result
             else:
@@ -81,7 +83,7 @@ class StreamedImages:
         """The images of the pool at these indices. No file is opened."""
         names = np.array([os.fsencode(pool.paths[index].relative_to(pool.folder)) for index in indices])
         return StreamedImages(
-            Files(pool.folder, names, image_size),
+            Files(pool.folder, names, image_size, pool.levels),
             torch.from_numpy(pool.labels[indices]).long(),
             default_workers() if workers is None else workers,
             pool.skip_broken,
@@ -122,7 +124,9 @@ class StreamedImages:
         return self._mean_and_std()[1]
 
     def fingerprint(self) -> str:
-        """A hash of names, sizes in bytes, labels and the image size; not of pixels, which would take a whole pass."""
+        """A hash of names, sizes in bytes, labels, the image size and the levels that are black and white; not of
+        pixels, which would take a whole pass.
+        """
         try:
             sizes = [self.files.path(index).stat().st_size for index in range(len(self))]
         except OSError as error:
@@ -131,6 +135,8 @@ class StreamedImages:
         digest.update(b"\0".join(self.files.names.tolist()))
         digest.update(np.array(sizes, dtype=np.int64).tobytes())
         digest.update(self.labels.cpu().numpy().tobytes())
+        if self.files.levels is not None:
+            digest.update(str(self.files.levels).encode())
         return digest.hexdigest()[:16]
 
     def _mean_and_std(self) -> tuple[Colors, Colors]:
@@ -184,7 +190,7 @@ class StreamedImages:
         """
         for index in np.roll(order, -position - 1):
             if index not in self._broken:
-                result = try_to_read(self.files.path(index), self.image_size)
+                result = try_to_read(self.files.path(index), self.image_size, self.files.levels)
                 if isinstance(result, Tensor):
                     return index, result
                 self._note_broken(index, result)

@@ -125,7 +125,7 @@ def _train_all(
     n_threads = max(1, torch.get_num_threads() // n_jobs)
     # Each process moves the images to the device by itself.
     data = data.to(device) if n_jobs == 1 else data
-    made_by = {**environment(device), "n_threads": n_threads, "jobs": n_jobs}
+    made_by = {**environment(device), "n_threads": n_threads, "jobs": n_jobs, "levels": data.levels}
     record = Record(everyone, config, data, made_by, folder, stored)
     if stored:
         observer.resumed(stored.n_trainings)

@@ -110,6 +110,8 @@ def search(
             folder.check_free()
     if not isinstance(data, SearchData):
         data = load_search_data(config, observer.images_read)
+    # So that the run goes on, and is evaluated, with the scale that was found.
+    config = config.model_copy(update={"levels": data.levels})
     skipped = len(data.train.skipped) + len(data.val.skipped)
     observer.data_ready(len(data.train), len(data.val), len(data.class_names), skipped)
     for fact in data.facts:

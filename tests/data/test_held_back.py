@@ -16,6 +16,7 @@ import hba.data.folder
 from hba.data import LabelledImages
 from hba.data.held_back import HeldBack
 from hba.data.left_out import LeftOut
+from hba.data.levels import Levels
 from hba.errors import DataError
 from hba.operations import OPERATIONS
 from hba.schedule import Schedule
@@ -46,9 +47,9 @@ class Events(hba.EvaluationObserver):
         self.n_test: int | None = -1
         read_image = hba.data.folder.read_image
 
-        def recording(path: Path, image_size: int) -> Tensor:
+        def recording(path: Path, image_size: int, levels: Levels | None) -> Tensor:
             self.seen.append("test" if "test" in path.parts else "train")
-            return read_image(path, image_size)
+            return read_image(path, image_size, levels)
 
         monkeypatch.setattr("hba.data.folder.read_image", recording)
 

@@ -14,6 +14,7 @@ from hba.data import load_evaluation_data, load_search_data
 from hba.data.config import DataConfig
 from hba.data.held_back import HeldBack
 from hba.data.images import Images
+from hba.data.levels import Levels
 from hba.errors import DataError
 
 CLASSES = ("ant", "bee", "cow")
@@ -36,9 +37,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     paths: list[Path] = []
     read_image = hba.data.folder.read_image
 
-    def recording(path: Path, image_size: int) -> Tensor:
+    def recording(path: Path, image_size: int, levels: Levels | None) -> Tensor:
         paths.append(path)
-        return read_image(path, image_size)
+        return read_image(path, image_size, levels)
 
     monkeypatch.setattr(hba.data.folder, "read_image", recording)
     return paths

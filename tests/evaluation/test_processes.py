@@ -17,6 +17,7 @@ from torch import Tensor
 import hba
 import hba.data.folder
 from hba.config import EvaluationConfig
+from hba.data.levels import Levels
 from hba.data.load import load_evaluation_data
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.evaluation import processes
@@ -52,9 +53,9 @@ class Events(hba.EvaluationObserver):
     def record_files(self, monkeypatch: pytest.MonkeyPatch) -> None:
         read_image = hba.data.folder.read_image
 
-        def recording(path: Path, image_size: int) -> Tensor:
+        def recording(path: Path, image_size: int, levels: Levels | None) -> Tensor:
             self.seen.append("test" if "test" in path.parts else "train")
-            return read_image(path, image_size)
+            return read_image(path, image_size, levels)
 
         monkeypatch.setattr("hba.data.folder.read_image", recording)
 
