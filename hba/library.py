@@ -18,9 +18,11 @@ def load_policy(path_or_name: str | Path) -> Schedule:
     Raises ScheduleError where there is none, or where it breaks the format.
     """
     path = Path(path_or_name)
-    if path.is_dir():
+    is_shipped = str(path_or_name) in policy_names()
+    # A folder of images may be called as a shipped schedule is.
+    if path.is_dir() and not (is_shipped and not (path / "policy.json").exists()):
         return Schedule.load(path / "policy.json")
-    if not path.exists() and str(path_or_name) in policy_names():
+    if is_shipped and not path.is_file():
         with as_file(files("hba.policies") / f"{path_or_name}.json") as shipped:
             return Schedule.load(shipped)
     if not path.exists():

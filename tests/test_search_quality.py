@@ -29,7 +29,9 @@ def digits() -> SearchData:
 def test_only_validation_images_change_and_each_by_its_own_magnitude(digits: SearchData) -> None:
     problems = module("quality.problems")
     same = torch.full((40, 3, 16, 16), 200, dtype=torch.uint8)
-    data = SearchData("same", ("a",), digits.train, LabelledImages(same, torch.zeros(40, dtype=torch.int64)))
+    data = SearchData(
+        "same", digits.class_names, digits.train, LabelledImages(same, torch.zeros(40, dtype=torch.int64))
+    )
     planted = problems.plant(data, problems.PROBLEMS["darkened"], seed=0)
     assert planted.train is data.train
     levels = planted.val.images[:, 0, 0, 0]
@@ -43,7 +45,9 @@ def test_a_signed_operation_goes_both_ways(digits: SearchData) -> None:
     problems = module("quality.problems")
     half = torch.zeros(40, 3, 16, 16, dtype=torch.uint8)
     half[..., 7:9] = 255
-    data = SearchData("bars", ("a",), digits.train, LabelledImages(half, torch.zeros(40, dtype=torch.int64)))
+    data = SearchData(
+        "bars", digits.class_names, digits.train, LabelledImages(half, torch.zeros(40, dtype=torch.int64))
+    )
     moved = problems.plant(data, (problems.Planted("TranslateX", (0.3, 0.3)),), seed=0).val.images[:, 0, 0]
     columns = (moved == 255).float().argmax(1)
     left, right = int((columns < 7).sum()), int((columns > 8).sum())

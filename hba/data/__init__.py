@@ -1,5 +1,6 @@
 """Datasets, image folders, splits, and batches on the device."""
 
+from hba.data.dataset import from_dataset
 from hba.data.images import LabelledImages
 from hba.data.load import EvaluationData, SearchData, load_evaluation_data, load_search_data
 from hba.data.named import DATASET_NAMES
@@ -9,6 +10,7 @@ __all__ = [
     "EvaluationData",
     "LabelledImages",
     "SearchData",
+    "from_dataset",
     "load_evaluation_data",
     "load_search_data",
 ]

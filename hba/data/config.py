@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from hba.data.classes import shipped_class_lists
 from hba.data.levels import Levels
+from hba.data.listing import holds_images
 from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.errors import SettingsError
 from hba.validation import first_problem, words
@@ -17,6 +18,8 @@ from hba.validation import first_problem, words
 Size = Annotated[int, Field(ge=1)]
 FOLDER_IMAGE_SIZE = 32
 """The images of a folder may have any size."""
+DATASET = "dataset:"
+"""Written before the name of a dataset by which a folder is called too."""
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
@@ -32,7 +35,7 @@ class DataConfig(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     data: str = "digits"
-    """A dataset's name, or a folder of images."""
+    """A dataset's name, or a folder of images. A name is the dataset, ./NAME a folder that is called so."""
     image_size: Annotated[int, Field(ge=8, le=1024)] | None = None
     """Side in pixels of the images that are used: their shorter side is resized to it, and the centre cut out; the
     dataset's own, 32 for a folder."""
@@ -78,12 +81,31 @@ class DataConfig(pydantic.BaseModel):
         return self.side
 
 
+def check_clash(data: object, data_root: object = None) -> None:
+    """SettingsError for a dataset's name by which a folder of images here is called too: it could mean either."""
+    if not isinstance(data, str) or data not in DATASET_NAMES:
+        return
+    folder = Path(data)
+    if folder.resolve() == Path(str(data_root or "data"), data).resolve():
+        # Where ImageNet itself lies.
+        return
+    if holds_images(folder):
+        raise SettingsError(
+            f"{data} is the name of a dataset, and of a folder of images here: write ./{data} for the folder, "
+            f"{DATASET}{data} for the dataset"
+        )
+
+
 def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with a data folder and a file of classes by absolute path, so that they are found from anywhere;
-    a name stays.
+    a name stays, without `dataset:` before it.
     """
     resolved = dict(settings)
     data, classes = settings.get("data"), settings.get("classes")
+    if isinstance(data, str) and data.startswith(DATASET):
+        data = resolved["data"] = data.removeprefix(DATASET)
+        if data not in DATASET_NAMES:
+            raise SettingsError(f"unknown dataset {data!r}; known: {', '.join(DATASET_NAMES)}")
     if isinstance(data, Path) or (isinstance(data, str) and data not in DATASET_NAMES and Path(data).is_dir()):
         resolved["data"] = str(Path(data).resolve())
     if isinstance(classes, Path) or (isinstance(classes, str) and classes not in shipped_class_lists()):

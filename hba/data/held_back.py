@@ -9,7 +9,7 @@ from hba.data.images import CPU, Batch, Images
 from hba.data.left_out import LeftOut
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HeldBack:
     """Images that are read when they are first asked for, and kept from then on.
 
@@ -24,6 +24,10 @@ class HeldBack:
     is_streamed: bool = False
     not_images: tuple[LeftOut, ...] = ()
     _kept: list[Images] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        count = "images" if self.n_known is None else f"{self.n_known} images"
+        return f"HeldBack({count} of {self.image_size} pixels, {'read' if self._kept else 'not read yet'})"
 
     def opened(self) -> Images:
         """The images, read now if they were not before."""

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
+from hba.data.checks import checked_images, checked_labels
 from hba.data.left_out import LeftOut
 
 OnRead = Callable[[int, int], None]
@@ -85,13 +86,26 @@ class Images(Measurable, Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LabelledImages:
-    """Images in memory, uint8 (N, 3, H, W); labels int64 (N,). left_out: files that could not be read."""
+    """Images in memory, uint8 (N, C, H, W) with C 1 or 3; labels int64 (N,). left_out: files that could not be read.
+
+    Images may be given as floating point in [0, 1], channels last, or as an array, and labels of any integer type:
+    they are converted. DataError for what can be nothing of the kind.
+    """
 
     images: Tensor
     labels: Tensor
     left_out: tuple[LeftOut, ...] = ()
+
+    def __post_init__(self) -> None:
+        images = checked_images(self.images)
+        object.__setattr__(self, "images", images)
+        object.__setattr__(self, "labels", checked_labels(self.labels, len(images)))
+
+    def __repr__(self) -> str:
+        size = "x".join(str(length) for length in self.images.shape[1:])
+        return f"LabelledImages({len(self)} images of {size}, {self.device})"
 
     @property
     def skipped(self) -> tuple[str, ...]:
@@ -111,6 +125,10 @@ class LabelledImages:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def in_color(self) -> "LabelledImages":
+        """With three channels, as networks by name take them; one becomes three equal ones."""
+        return self if self.n_channels == 3 else replace(self, images=self.images.repeat(1, 3, 1, 1))
 
     def to(self, device: torch.device) -> "LabelledImages":
         return LabelledImages(self.images.to(device), self.labels.to(device), self.left_out)

@@ -1,29 +1,34 @@
 """From a dataset's name or folder to the splits that a search or an evaluation may see."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from hba.data.checks import check_class_names
 from hba.data.classes import keep_classes
 from hba.data.config import DataConfig
 from hba.data.folder import FilePool, folder_source
 from hba.data.held_back import HeldBack
-from hba.data.images import Images, OnRead, Pool, Source
+from hba.data.images import Images, LabelledImages, OnRead, Pool, Source
 from hba.data.left_out import LeftOut, without_doubles
 from hba.data.levels import Levels, levels_of_data
 from hba.data.named import DATASET_NAMES, named_source
 from hba.data.splits import Splits, split, take_training
 from hba.data.streaming import StreamedImages
-from hba.errors import DataError
+from hba.errors import DataError, SettingsError
 
 STREAM_ABOVE_BYTES = 8 * 10**9
+SHOWN_CLASSES = 5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SearchData:
     """What a policy search may see. There is no test split in it.
+
+    class_names: by label. DataError for images and labels that do not fit together.
 
     not_images: files that were found among the images. facts: what a person should be told of how the data were read,
     each a short sentence. levels: those that are black and white in images of more than 8 bits, None without such.
@@ -37,10 +42,20 @@ class SearchData:
     facts: tuple[str, ...] = ()
     levels: Levels | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "class_names", check_parts(self.class_names, training=self.train, validation=self.val))
+
+    def __repr__(self) -> str:
+        return f"SearchData({self.name!r}, {_classes(self.class_names)}, train={self.train!r}, val={self.val!r})"
+
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
         """Every file that is not used, as far as it was tried, with the reason."""
         return without_doubles(self.not_images, self.train.left_out, self.val.left_out)
+
+    def in_color(self) -> "SearchData":
+        """Images in memory with three channels."""
+        return replace(self, train=_in_color(self.train), val=_in_color(self.val))
 
     def to(self, device: torch.device) -> "SearchData":
         return replace(self, train=self.train.to(device), val=self.val.to(device))
@@ -51,11 +66,11 @@ class SearchData:
         self.val.close()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EvaluationData:
     """What a policy evaluation sees: all images for training, and the test split, for the end only.
 
-    not_images, facts and levels: as in SearchData.
+    class_names, not_images, facts and levels: as in SearchData.
     """
 
     name: str
@@ -65,6 +80,12 @@ class EvaluationData:
     not_images: tuple[LeftOut, ...] = ()
     facts: tuple[str, ...] = ()
     levels: Levels | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "class_names", check_parts(self.class_names, training=self.train, test=self.test))
+
+    def __repr__(self) -> str:
+        return f"EvaluationData({self.name!r}, {_classes(self.class_names)}, train={self.train!r}, test={self.test!r})"
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
@@ -82,8 +103,57 @@ class EvaluationData:
         test = self.test.is_streamed if isinstance(self.test, HeldBack) else isinstance(self.test, StreamedImages)
         return isinstance(self.train, StreamedImages) or test
 
+    def in_color(self) -> "EvaluationData":
+        """Images in memory with three channels."""
+        test = self.test if isinstance(self.test, HeldBack) else _in_color(self.test)
+        return replace(self, train=_in_color(self.train), test=test)
+
     def to(self, device: torch.device) -> "EvaluationData":
         return replace(self, train=self.train.to(device), test=self.test.to(device))
+
+
+def check_kind(data: object, wanted: type[SearchData] | type[EvaluationData]) -> None:
+    """SettingsError for data that are neither a name, a folder, None, nor of the class wanted."""
+    if data is None or isinstance(data, str | Path | wanted):
+        return
+    parts = ", ".join(list(wanted.__dataclass_fields__)[:4])
+    raise SettingsError(
+        f"data must be a dataset's name, a folder, or {wanted.__name__}, got {type(data).__name__}; make images of a "
+        "torch Dataset by hba.data.from_dataset(dataset, image_size=...), of arrays by hba.data.LabelledImages(images, "
+        f"labels), and give hba.data.{wanted.__name__}({parts})"
+    )
+
+
+def check_parts(class_names: Sequence[str], **parts: object) -> tuple[str, ...]:
+    """The class names; DataError where they do not fit the labels of the parts, or these not each other."""
+    if isinstance(class_names, str) or not all(isinstance(name, str) for name in class_names):
+        raise DataError(f"class_names must be a list of names, one for each class, got {class_names!r}")
+    names = tuple(class_names)
+    for name, part in parts.items():
+        # Asked of the class, because images that are held back are read by being looked at.
+        if isinstance(part, torch.Tensor) or not hasattr(type(part), "to"):
+            raise DataError(f"the {name} images must be hba.data.LabelledImages, got {type(part).__name__}")
+    kept = {name: part for name, part in parts.items() if isinstance(part, LabelledImages)}
+    for name, part in kept.items():
+        if not len(part):
+            raise DataError(f"there must be at least one {name} image")
+        check_class_names(names, int(part.labels.max()), int(part.labels.min()), name)
+    shapes = {name: tuple(part.images.shape[1:]) for name, part in kept.items()}
+    if len(set(shapes.values())) > 1:
+        shown = " and ".join(f"{shape} ({name})" for name, shape in shapes.items())
+        raise DataError(f"all images must have one shape, got {shown}")
+    if len(kept) == len(parts) and (n_found := 1 + max(int(part.labels.max()) for part in kept.values())) < len(names):
+        raise DataError(f"there are {len(names)} class names, but labels of {n_found} classes only: 0 to {n_found - 1}")
+    return names
+
+
+def _classes(class_names: Sequence[str]) -> str:
+    shown = ", ".join(class_names[:SHOWN_CLASSES]) + (", ..." if len(class_names) > SHOWN_CLASSES else "")
+    return f"{len(class_names)} classes: {shown}"
+
+
+def _in_color(images: Images) -> Images:
+    return images.in_color() if isinstance(images, LabelledImages) else images
 
 
 def find_source(config: DataConfig) -> Source:

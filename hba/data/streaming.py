@@ -59,7 +59,7 @@ class Files(Dataset[ReadPart]):
         return images, broken
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StreamedImages:
     """Images in files, labels int64 (N,); the same pixels as images in memory have.
 
@@ -77,6 +77,9 @@ class StreamedImages:
     _broken: dict[int, str] = field(default_factory=dict)
     _colors: list[tuple[Colors, Colors]] = field(default_factory=list)
     _reading: "weakref.WeakSet[Generator[Batch]]" = field(default_factory=weakref.WeakSet)
+
+    def __repr__(self) -> str:
+        return f"StreamedImages({len(self)} images of {self.image_size} pixels, in {self.files.folder})"
 
     @staticmethod
     def of(pool: FilePool, indices: np.ndarray, image_size: int, workers: int | None) -> "StreamedImages":

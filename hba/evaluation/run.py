@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from hba.config import EvaluationConfig, find_device
+from hba.data.config import check_clash
 from hba.data.left_out import save_left_out
-from hba.data.load import EvaluationData, load_evaluation_data
+from hba.data.load import EvaluationData, check_kind, load_evaluation_data
 from hba.data.preprocessing import network_input_size
 from hba.errors import RunError, SettingsError
 from hba.evaluation.contenders import NONE, Contender, contenders, named_rows
@@ -58,6 +59,8 @@ def evaluate(
     GPU 1. With as many threads for each training, the numbers do not depend on it.
     """
     observer = observer or EvaluationObserver()
+    check_kind(data, EvaluationData)
+    check_clash(data, settings.get("data_root"))
     rows = named_rows(schedule, against)
     main = next(row for row in rows.values() if isinstance(row, Schedule))
     config = _config(main, data, preset, settings)
@@ -66,6 +69,7 @@ def evaluate(
     stored = _stored(folder, resume, config, everyone)
     if not isinstance(data, EvaluationData):
         data = load_evaluation_data(config, observer.images_read)
+    data = data.in_color()
     observer.data_ready(len(data.train), data.n_test, len(data.class_names), len(data.train.skipped))
     for fact in data.facts:
         observer.noted(fact)

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from hba.config import IDLE_SETTINGS, SearchConfig, find_device
-from hba.data.config import DataConfig, resolved_data
+from hba.data.config import DataConfig, check_clash, resolved_data
 from hba.data.left_out import save_left_out
-from hba.data.load import SearchData, load_search_data
+from hba.data.load import SearchData, check_kind, load_search_data
 from hba.data.preprocessing import Preprocessing, network_input_size
 from hba.errors import DivergedError, SettingsError, explained_memory_errors
 from hba.hypernet import HyperNetwork
@@ -96,6 +96,8 @@ def search(
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the search to go on with")
     observer = observer or SearchObserver()
+    check_kind(data, SearchData)
+    check_clash(data, settings.get("data_root"))
     folder = RunFolder(Path(out)) if out is not None else None
     own_space = space if isinstance(space, SearchSpace) else None
     if data is not None:
@@ -110,6 +112,7 @@ def search(
             folder.check_free()
     if not isinstance(data, SearchData):
         data = load_search_data(config, observer.images_read)
+    data = data if network is not None else data.in_color()
     # So that the run goes on, and is evaluated, with the scale that was found.
     config = config.model_copy(update={"levels": data.levels})
     skipped = len(data.train.skipped) + len(data.val.skipped)

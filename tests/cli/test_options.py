@@ -129,6 +129,7 @@ SEARCH_VALUES: dict[str, Any] = {
     "response": "centered", "response_weight_decay": 0.0, "initial_fraction": 0.75, "warm_up_epochs": 6,
     "lambda_betas": "0.5,0.75", "trust_radius": 0.375, "logit_bound": 5.5, "val_batch_size": 44, "val_batches": 7,
     "val_statistics": "batch", "sigma_end": 0.0, "reward_draws": 5, "reward_limit": 2.5, "probes": 0,
+    "levels": "-5,1000.5",
 }  # fmt: skip
 EVALUATION_FIELDS = set(EvaluationConfig.model_fields) - {"data", "val_size"}
 EVALUATION_VALUES = {name: value for name, value in SEARCH_VALUES.items() if name in EVALUATION_FIELDS}
@@ -263,8 +264,11 @@ def empty_class(folder: Path) -> None:
             lambda folder: make_images(folder, 9, ("cats",)),
             "{folder} has one class only, 'cats': add a sub-folder of images for another",
         ),
-        (only("cats", "dogs"), "{folder} holds no images; known endings: .apng"),
-        (lambda folder: folder.write_text("a file"), "no such folder: "),
+        (only("cats", "dogs"), "{folder} holds no images that can be read; use .png, .jpg, .tif"),
+        (
+            lambda folder: folder.write_text("a file"),
+            "images is a file; give a folder with one sub-folder of images for",
+        ),
         (too_few_dogs, "the class 'dogs' of {folder} has 2 image(s), but needs at least 3, one each for training, val"),
         (empty_class, "the class 'birds' of {folder} has 0 image(s), but needs at least 3, one each for training, val"),
     ],

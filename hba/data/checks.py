@@ -1,0 +1,94 @@
+"""What images and labels in memory must be; what can be nothing else is converted, the rest refused in one line."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hba.errors import DataError
+
+CHANNELS = (1, 3)
+
+
+def checked_images(images: Any) -> Tensor:
+    """As uint8 (N, C, H, W), C 1 or 3.
+
+    images: a tensor or array, uint8, or floating point in [0, 1], which is rounded to 8 bits; (N, C, H, W), or
+    (N, H, W, C), or (N, H, W) for one channel. DataError for anything else.
+    """
+    tensor = _tensor(images, "images")
+    if tensor.ndim == 3:
+        tensor = tensor[:, None]
+    if tensor.ndim == 4 and tensor.shape[1] not in CHANNELS and tensor.shape[3] in CHANNELS:
+        tensor = tensor.permute(0, 3, 1, 2).contiguous()
+    if tensor.ndim != 4 or tensor.shape[1] not in CHANNELS or not tensor.shape[2] or not tensor.shape[3]:
+        raise DataError(
+            f"images must have the shape (N, C, H, W) with 1 or 3 channels, or (N, H, W, C), got {_shape(images)}"
+        )
+    return tensor if tensor.dtype == torch.uint8 else _from_floats(tensor)
+
+
+def checked_labels(labels: Any, n_images: int) -> Tensor:
+    """As int64 (N,): labels is a tensor, array or sequence of whole numbers, one for each image; else DataError."""
+    tensor = _tensor(labels, "labels")
+    if tensor.ndim != 1 or len(tensor) != n_images:
+        hint = ""
+        if tensor.ndim == 2 and len(tensor) == n_images:
+            hint = "; of one-hot labels take .argmax(1), several labels for an image cannot be learned"
+        raise DataError(
+            f"labels must be one number for each of the {n_images} images, got the shape {_shape(labels)}{hint}"
+        )
+    if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
+        raise DataError(
+            f"labels must be whole numbers, the class of each image counted from 0, got {_kind(tensor)}; only classes "
+            "can be learned, and of their numbers take .long()"
+        )
+    return tensor.long()
+
+
+def check_class_names(class_names: tuple[str, ...], largest: int, smallest: int, part: str) -> None:
+    """DataError where a label of the part is the number of no class."""
+    if smallest < 0 or largest >= len(class_names):
+        wrong = smallest if smallest < 0 else largest
+        raise DataError(
+            f"labels must be 0 to {len(class_names) - 1}, the numbers of the {len(class_names)} class names, but the "
+            f"{part} images have the label {wrong}"
+        )
+
+
+def _from_floats(images: Tensor) -> Tensor:
+    must = "images must be uint8, or floating point in [0, 1]"
+    if not images.is_floating_point():
+        raise DataError(f"{must}, got {_kind(images)}{_range(images)}; for levels of 0 to 255 take .to(torch.uint8)")
+    if not torch.isfinite(images).all():
+        raise DataError(f"{must}, got {_kind(images)} with values that are not finite")
+    if images.numel() and (images.min() < 0 or images.max() > 1):
+        raise DataError(
+            f"{must}, got {_kind(images)}{_range(images)}; give them as they are before normalisation, and levels of 0 "
+            "to 255 by .to(torch.uint8)"
+        )
+    return (images.float() * 255).round().to(torch.uint8)
+
+
+def _tensor(values: Any, what: str) -> Tensor:
+    if isinstance(values, Tensor):
+        return values
+    try:
+        array = np.asarray(values)
+        # A copy in this machine's byte order, which PyTorch can share.
+        return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("="), order="C"))
+    except (TypeError, ValueError, RuntimeError):
+        raise DataError(f"{what} must be a tensor or an array of numbers, got {type(values).__name__}") from None
+
+
+def _shape(values: Any) -> str:
+    return str(tuple(np.shape(values) if not isinstance(values, Tensor) else values.shape))
+
+
+def _kind(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _range(images: Tensor) -> str:
+    return f" from {images.double().min().item():.6g} to {images.double().max().item():.6g}" if images.numel() else ""

@@ -1,0 +1,70 @@
+"""From a torch Dataset of images and labels to images in memory."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import Dataset
+from torchvision.transforms.v2 import functional as TF
+
+from hba.data.checks import checked_images
+from hba.data.folder import fitted
+from hba.data.images import LabelledImages
+from hba.data.levels import Levels
+from hba.errors import DataError
+
+
+def from_dataset(
+    dataset: Dataset[Any] | Iterable[Any], *, image_size: int, levels: Levels | None = None
+) -> LabelledImages:
+    """The images of a Dataset, such as torchvision's, as `hba.data.SearchData` takes them.
+
+    dataset: of pairs (image, label), each read once; random transforms are drawn once. An image is PIL's, or a tensor
+    (C, H, W) or array (H, W, C), uint8 or floating point in [0, 1]; it is fitted as the images of a folder are: the
+    shorter side is resized to image_size pixels, and the centre cut out. levels: those that are black and white in PIL
+    images of more than 8 bits. DataError for what is no such pair.
+    """
+    images: list[Tensor] = []
+    labels: list[int] = []
+    for number, sample in enumerate(_samples(dataset)):
+        if not (isinstance(sample, tuple | list) and len(sample) == 2):
+            kind = type(sample).__name__
+            raise DataError(f"the dataset must have pairs (image, label), but number {number} is of the type {kind}")
+        image, label = sample
+        try:
+            images.append(fitted(_picture(image), image_size, levels))
+        except ValueError as error:
+            raise DataError(f"number {number} of the dataset: {error}") from None
+        labels.append(_label(label, number))
+    if not images:
+        raise DataError("the dataset is empty: there must be at least one image")
+    return LabelledImages(torch.stack(images), torch.tensor(labels))
+
+
+def _samples(dataset: Any) -> Iterator[Any]:
+    """Of one with a length in its order; by its own iterator where there is none."""
+    if hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__"):
+        return (dataset[index] for index in range(len(dataset)))
+    try:
+        return iter(dataset)
+    except TypeError:
+        raise DataError(f"a Dataset of pairs (image, label) is needed, got {type(dataset).__name__}") from None
+
+
+def _picture(image: Any) -> Image.Image:
+    if isinstance(image, Image.Image):
+        return image
+    one = image if isinstance(image, Tensor) else np.asarray(image)
+    picture: Image.Image = TF.to_pil_image(checked_images(one[None])[0])
+    return picture
+
+
+def _label(label: Any, number: int) -> int:
+    value = label.item() if isinstance(label, Tensor | np.generic | np.ndarray) and label.ndim == 0 else label
+    if isinstance(value, bool) or not isinstance(value, int):
+        shown = type(label).__name__ if not isinstance(value, float | bool) else repr(value)
+        raise DataError(f"labels must be whole numbers, the class of each image, but number {number} has {shown}")
+    return value
