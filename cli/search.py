@@ -12,15 +12,15 @@ import click
 import hba
 from hba.config import SearchConfig
 from hba.errors import SettingsError
+from hba.pace import advice_in
 from hba.presets import SEARCH_PRESETS
-from hba.probes import moved_by, probes_in
-from hba.summary import summarize
+from hba.probes import probes_in, what_probes_say
 
+from .findings import change_lines, reach_line
 from .options import given, operations_file_arguments, operations_file_option, settings_options
 from .terminal import ProgressBar, console, data_line, percent, run_folder, say
 
 N_LINES = 10
-N_STRONGEST = 5
 DEFAULT_TEXTS = {
     name: f"by dataset, else {SearchConfig.model_fields[name].default}"
     for settings in SEARCH_PRESETS.values()
@@ -121,12 +121,6 @@ class _Terminal(hba.SearchObserver):
             say(text)
 
 
-_NEVER_MOVED = (
-    "The policy is where it began, because no step of it came in so few training steps: search for more --epochs, with "
-    "a smaller --batch-size or --train-steps, or a shorter --warm-up-epochs"
-)
-
-
 def _report(result: hba.SearchResult, out: Path) -> None:
     """What was found, where it is, and what to do next."""
     printer = console()
@@ -136,23 +130,18 @@ def _report(result: hba.SearchResult, out: Path) -> None:
         printer.print(f"Stopped before the end of the first epoch. Go on with:\n  {go_on}")
         return
     schedule = result.schedule
-    printer.print(f"Strongest operations after epoch {schedule.epochs} (mean over copies):")
-    for summary in summarize(schedule, (schedule.epochs - 1,))[:N_STRONGEST]:
-        unit = f" {summary.operation.unit}" if summary.operation.unit else ""
-        magnitude = f", magnitude {summary.magnitude[0]:.3g}{unit}" if summary.magnitude else ""
-        printer.print(f"  {summary.operation.name:<13} probability {summary.probability[0]:.2f}{magnitude}")
+    for line in (*change_lines(schedule), reach_line(schedule, schedule.epochs - 1)):
+        printer.print(line)
     measured = [metrics for metrics in result.metrics if metrics["val_error_percent"] is not None]
     first, last = measured[0], measured[-1]
     printer.print(
         f"Validation error of the search network: {percent(first['val_error_percent'])} after epoch {first['epoch']}, "
         f"{percent(last['val_error_percent'])} after epoch {last['epoch']}"
     )
-    if schedule.provenance["settings"]["val_steps"] and all(
-        metrics["lambda_loss"] is None for metrics in result.metrics
-    ):
-        printer.print(_NEVER_MOVED)
-    if probes := probes_in(schedule.provenance):
-        printer.print(moved_by(probes))
+    if advice := advice_in(schedule.provenance):
+        printer.print(advice)
+    elif probes := probes_in(schedule.provenance):
+        printer.print(what_probes_say(probes))
     policy = out / "policy.json"
     printer.print(f"Schedule: {policy} ({result.metrics[-1]['seconds']:.0f} s)")
     if result.finished:

@@ -8,10 +8,14 @@ from rich.table import Table
 from rich.text import Text
 
 import hba
+from hba.pace import advice_in
 from hba.pictures import draw_schedule
-from hba.probes import PROBE_COLUMNS, Probe, moved_by, probes_in
+from hba.probes import PROBE_COLUMNS, Probe, probes_in, what_probes_say
+from hba.reach import reach
+from hba.schedule import Schedule
 from hba.summary import OperationSummary, key_epochs, summarize
 
+from .findings import change_lines, reach_line, share
 from .options import operations_file_option
 from .terminal import console
 
@@ -42,23 +46,35 @@ def show(schedule: str, out: Path | None) -> None:
             if path.exists()
             else Path(f"{schedule}.png")
         )
-    epochs = key_epochs(loaded)
-    title = f"{schedule}: {loaded.epochs} epochs; means over {loaded.space.copies} copies, strongest last epoch first"
-    table = Table(title=Text(title))
-    table.add_column("operation")
-    for quantity in ("prob.", "magn."):
-        for epoch in epochs:
-            table.add_column(f"{quantity}\nepoch {epoch + 1}", justify="right")
-    table.add_column("unit of the magnitude")
-    for summary in summarize(loaded, epochs):
-        table.add_row(*_cells(summary, len(epochs)))
-    console().print(table)
+    console().print(schedule_table(schedule, loaded))
+    for line in (*legend(loaded), *change_lines(loaded)):
+        console().print(line)
+    advice = advice_in(loaded.provenance)
+    if advice is not None:
+        console().print(advice)
     if probes := probes_in(loaded.provenance):
         console().print(_probe_table(probes))
         console().print(PROBE_LEGEND)
-        console().print(moved_by(probes))
+        if advice is None:
+            console().print(what_probes_say(probes))
     draw_schedule(loaded, out)
     console().print(f"Picture: {out}")
+
+
+def schedule_table(name: str, schedule: Schedule) -> Table:
+    """Each operation at the first, middle and last epoch; narrow enough for 80 columns."""
+    epochs = key_epochs(schedule)
+    table = Table(title=Text(f"{name}: {schedule.epochs} epochs, strongest last epoch first"))
+    table.add_column("operation", min_width=max(len(operation.name) for operation in schedule.space.operations))
+    for quantity in ("prob.", "magn."):
+        for epoch in epochs:
+            table.add_column(f"{quantity}\nepoch\n{epoch + 1}", justify="right", no_wrap=True)
+        if quantity == "prob.":
+            table.add_column(f"images\nepoch\n{epochs[-1] + 1}", justify="right", no_wrap=True)
+    shares = reach(schedule, epochs[-1]).shares
+    for summary in summarize(schedule, epochs):
+        table.add_row(*_cells(summary, len(epochs), shares[summary.operation.name]))
+    return table
 
 
 def _probe_table(probes: Sequence[Probe]) -> Table:
@@ -75,7 +91,23 @@ def _probe_table(probes: Sequence[Probe]) -> Table:
     return table
 
 
-def _cells(summary: OperationSummary, n_epochs: int) -> list[str]:
+def _cells(summary: OperationSummary, n_epochs: int, reached: float) -> list[str]:
     magnitudes = [f"{value:.3g}" for value in summary.magnitude] if summary.magnitude else ["-"] * n_epochs
-    unit = summary.operation.unit or "-"
-    return [summary.operation.name, *(f"{value:.2f}" for value in summary.probability), *magnitudes, unit]
+    probabilities = [f"{value:.2f}" for value in summary.probability]
+    return [summary.operation.name, *probabilities, share(reached), *magnitudes]
+
+
+def legend(schedule: Schedule) -> list[str]:
+    """What the columns mean: probability, images reached, and magnitudes with their units."""
+    names_by_unit: dict[str, list[str]] = {}
+    for operation in schedule.space.operations:
+        if operation.magnitude_range is not None:
+            names_by_unit.setdefault(operation.unit or "no unit", []).append(operation.name)
+    units = "; ".join(f"{unit}: {', '.join(names)}" for unit, names in names_by_unit.items())
+    copies = f" Numbers are means over the {schedule.space.copies} copies that each operation has."
+    return [
+        "prob.: how often an operation fires when its turn comes; images: the share of images that it is applied to, "
+        "which is less, because few come to their turn." + (copies if schedule.space.copies > 1 else ""),
+        reach_line(schedule, schedule.epochs - 1),
+        *([f"Magnitudes are in {units}."] if units else []),
+    ]

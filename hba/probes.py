@@ -13,6 +13,8 @@ PROBE_COLUMNS = ("epoch", "predicted_change", "realized_change", "signal_to_nois
 LARGEST = 1e30
 """Of a number in a file: what is larger, or is none, was not written by a search."""
 
+NEXT = "compare it with none in whole trainings (hba evaluate)"
+
 Probe = Mapping[str, float | None]
 
 
@@ -32,32 +34,34 @@ def _is_probe(probe: Any) -> bool:
     return isinstance(probe, dict) and all(name in probe and _is_number(probe[name]) for name in PROBE_COLUMNS)
 
 
-def moved_by(probes: Sequence[Probe]) -> str:
-    """One sentence: was it signal or drift that moved lambda?
+def what_probes_say(probes: Sequence[Probe]) -> str:
+    """One or two sentences: did the moves of the policy lower the validation loss of short trainings?
 
-    Signal is what lowers the validation loss of short trainings, beyond what chance explains (Student's t over probes,
-    which are of one search, and measured on the images that it validates with).
+    They did where it is lower beyond what chance explains (Student's t over probes, which are of one search, and
+    measured on the images that it validates with). Trainings of some steps show little of what a whole one does, so
+    that nothing more is claimed.
     """
     realized = [change for probe in probes if (change := probe["realized_change"]) is not None]
     if n_diverged := len(probes) - len(realized):
         return (
-            "Whether the policy moved by signal or by drift is not known: the validation loss of "
+            "Whether the moves of the policy helped is not known: the validation loss of "
             f"{n_diverged} of {len(probes)} short trainings is not finite."
         )
     if len(realized) < 2:
-        return "Whether the policy moved by signal or by drift is not known: that takes two probes or more."
+        return "Whether the moves of the policy helped was not tried out: that takes two probes or more."
     mean, (low, high) = statistics.fmean(realized), interval_of_mean(realized)
-    predicted = [change for probe in probes if (change := probe["predicted_change"]) is not None]
-    promise = f", promised {statistics.fmean(predicted):+.4f}" if predicted else ""
     facts = (
-        f"its moves changed the validation loss of {len(realized)} short trainings by {mean:+.4f} on average "
-        f"(below zero is better; 95 % interval {low:+.4f} to {high:+.4f}{promise})"
+        f"in {len(realized)} short trainings they changed the validation loss by {mean:+.4f} on average (below zero is "
+        f"better; 95 % interval {low:+.4f} to {high:+.4f})"
     )
     if high < 0:
-        return f"The policy moved by signal: {facts}."
+        return f"The moves of the policy helped for some steps: {facts}. Whether they help a whole training: {NEXT}."
     if low > 0:
-        return f"The policy moved the wrong way: {facts}."
-    return f"The policy may have moved by drift alone: {facts}."
+        return f"The moves of the policy did harm for some steps: {facts}. Before you use it, {NEXT}."
+    return (
+        f"Short trainings do not tell whether the moves of the policy helped: {facts}. They are too short to show what "
+        f"a whole training does; {NEXT}."
+    )
 
 
 def _rounded(value: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""What made a result: hardware and versions."""
+"""What made a result: hardware and versions; and reading a provenance, which may come from elsewhere."""
 
 import contextlib
 import platform
@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 PACKAGES = ("hba-augment", "torch", "torchvision", "kornia", "numpy", "pillow", "scikit-learn")
+LARGEST_COUNT = 10**9
 
 
 def environment(device: torch.device) -> dict[str, Any]:
@@ -21,6 +22,18 @@ def environment(device: torch.device) -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {package: _version(package) for package in PACKAGES},
     }
+
+
+def number_of(found: Any, low: float, high: float) -> float | None:
+    """What was found in a provenance, if it is a number in [low, high]."""
+    if not isinstance(found, int | float) or isinstance(found, bool) or not low <= found <= high:
+        return None
+    return found
+
+
+def count_of(found: Any, least: int = 0) -> int | None:
+    """What was found in a provenance, if it is a whole number of a size that can be."""
+    return found if isinstance(found, int) and number_of(found, least, LARGEST_COUNT) is not None else None
 
 
 def _processor_name() -> str:

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hba.operations import Operation
+from hba.provenance import number_of
 from hba.schedule import Schedule
+
+Pair = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -52,3 +55,48 @@ def _summarize(schedule: Schedule, operation: Operation, epochs: list[int]) -> O
         tuple(magnitude.mean(axis=1).tolist()),
         tuple(strength.mean(axis=1).tolist()),
     )
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a search made of one operation: (from, to), each the mean over the operation's copies.
+
+    magnitude: in natural units, None for an operation without magnitude. size: the larger of both moves, as a share of
+    its range, in [0, 1].
+    """
+
+    operation: Operation
+    probability: Pair
+    magnitude: Pair | None
+    size: float
+
+
+def changes(schedule: Schedule, epoch: int) -> list[Change]:
+    """Every operation from where the search began to an epoch (from 0), what changed most first."""
+    start = start_of(schedule)
+    values = schedule.values[0] if start is None else start
+    pair = Schedule(schedule.space, np.stack([values, schedule.values[epoch]]))
+    return sorted((_change(summary) for summary in summarize(pair, (0, 1))), key=lambda change: -change.size)
+
+
+def start_of(schedule: Schedule) -> np.ndarray | None:
+    """Where the search began (n,), in natural units; None where nobody knows, as for a schedule from elsewhere."""
+    settings = schedule.provenance.get("settings")
+    fraction = number_of(settings.get("initial_fraction"), 0, 1) if isinstance(settings, dict) else None
+    if fraction is None:
+        return None
+    low, high = np.array(schedule.space.ranges).T
+    start: np.ndarray = (1 - fraction) * low + fraction * high
+    # Rounding must not carry a value past the end of its range.
+    return np.clip(start, np.minimum(low, high), np.maximum(low, high))
+
+
+def _change(summary: OperationSummary) -> Change:
+    before, after = summary.probability
+    size = abs(after - before)
+    magnitude = None
+    if summary.magnitude is not None and summary.operation.magnitude_range is not None:
+        magnitude = (summary.magnitude[0], summary.magnitude[1])
+        low, high = summary.operation.magnitude_range
+        size = max(size, abs(magnitude[1] - magnitude[0]) / abs(high - low) if high != low else 0.0)
+    return Change(summary.operation, (before, after), magnitude, size)

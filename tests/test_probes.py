@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hba.probes import PROBE_COLUMNS, moved_by, probes_in, probes_of
+from hba.probes import PROBE_COLUMNS, probes_in, probes_of, what_probes_say
 
-NOT_KNOWN = "Whether the policy moved by signal or by drift is not known: that takes two probes or more."
+NOT_KNOWN = "Whether the moves of the policy helped was not tried out: that takes two probes or more."
+HELPED = "The moves of the policy helped for some steps: "
 
 
 def probes(*realized: float | None, predicted: float | None = -0.5) -> list[dict[str, float | None]]:
@@ -27,34 +28,35 @@ def probes(*realized: float | None, predicted: float | None = -0.5) -> list[dict
 @pytest.mark.parametrize(
     ("realized", "beginning"),
     [
-        ((-0.2, -0.25, -0.15, -0.22), "The policy moved by signal: "),
-        ((0.2, 0.25, 0.15, 0.22), "The policy moved the wrong way: "),
-        ((-0.2, 0.25, -0.15, 0.12), "The policy may have moved by drift alone: "),
+        ((-0.2, -0.25, -0.15, -0.22), HELPED),
+        ((0.2, 0.25, 0.15, 0.22), "The moves of the policy did harm for some steps: "),
+        ((-0.2, 0.25, -0.15, 0.12), "Short trainings do not tell whether the moves of the policy helped: "),
         # The mean is well below zero, but two numbers say little.
-        ((-0.1, -0.3), "The policy may have moved by drift alone: "),
-        ((0.0, 0.0), "The policy may have moved by drift alone: "),
+        ((-0.1, -0.3), "Short trainings do not tell whether the moves of the policy helped: "),
+        ((0.0, 0.0), "Short trainings do not tell whether the moves of the policy helped: "),
     ],
 )
 def test_the_interval_of_the_realized_changes_decides(realized: tuple[float, ...], beginning: str) -> None:
     expected = stats.ttest_1samp(realized, 0.0).confidence_interval(0.95) if any(realized) else (0.0, 0.0)
-    assert moved_by(probes(*realized)) == (
-        f"{beginning}its moves changed the validation loss of {len(realized)} short trainings by "
-        f"{np.mean(realized):+.4f} on average (below zero is better; "
-        f"95 % interval {expected[0]:+.4f} to {expected[1]:+.4f}, promised -0.5000)."
+    sentence = what_probes_say(probes(*realized))
+    assert sentence.startswith(
+        f"{beginning}in {len(realized)} short trainings they changed the validation loss by {np.mean(realized):+.4f} "
+        f"on average (below zero is better; 95 % interval {expected[0]:+.4f} to {expected[1]:+.4f}). "
     )
+    assert sentence.endswith("compare it with none in whole trainings (hba evaluate).")
 
 
 @pytest.mark.parametrize("realized", [(), (-0.5,)])
 def test_fewer_than_two_probes_say_nothing(realized: tuple[float, ...]) -> None:
-    assert moved_by(probes(*realized)) == NOT_KNOWN
+    assert what_probes_say(probes(*realized)) == NOT_KNOWN
 
 
 def test_where_a_short_training_came_to_nothing_no_signal_is_claimed() -> None:
     """A realized change that is not finite is kept as None: the moves may have done harm without measure."""
-    assert moved_by(probes(-0.2, -0.21, -0.22)).startswith("The policy moved by signal: ")
-    assert moved_by(probes(-0.2, None, -0.21, -0.22)) == (
-        "Whether the policy moved by signal or by drift is not known: the validation loss of 1 of 4 short trainings is "
-        "not finite."
+    assert what_probes_say(probes(-0.2, -0.21, -0.22)).startswith(HELPED)
+    assert what_probes_say(probes(-0.2, None, -0.21, -0.22)) == (
+        "Whether the moves of the policy helped is not known: the validation loss of 1 of 4 short trainings is not "
+        "finite."
     )
 
 
@@ -103,10 +105,4 @@ def test_a_probe_that_lacks_a_number_is_none(missing: str) -> None:
     sound = probes(-0.2, -0.3, -0.4)
     broken = [{name: value for name, value in probe.items() if name != missing} for probe in sound]
     assert probes_in({"probes": [sound[0], *broken, {}]}) == sound[:1]
-    assert moved_by(probes_in({"probes": broken})) == NOT_KNOWN
-
-
-def test_without_predictions_the_sentence_has_none() -> None:
-    sentence = moved_by(probes(-0.2, -0.25, -0.15, -0.22, predicted=None))
-    assert sentence.startswith("The policy moved by signal: ")
-    assert "promised" not in sentence
+    assert what_probes_say(probes_in({"probes": broken})) == NOT_KNOWN

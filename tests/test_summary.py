@@ -1,17 +1,19 @@
 """What a schedule amounts to: means over copies and strengths, computed by hand."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from hba.operations import OPERATIONS
 from hba.schedule import Schedule
 from hba.space import SearchSpace
-from hba.summary import copies_of, key_epochs, summarize
+from hba.summary import changes, copies_of, key_epochs, start_of, summarize
 
 
-def schedule_of(names: list[str], rows: list[list[float]], copies: int = 1) -> Schedule:
+def schedule_of(names: list[str], rows: list[list[float]], copies: int = 1, **provenance: Any) -> Schedule:
     space = SearchSpace(tuple(OPERATIONS[name] for name in names), copies, count_probabilities=(0.5, 0.5))
-    return Schedule(space, np.array(rows))
+    return Schedule(space, np.array(rows), provenance=provenance)
 
 
 ROTATE_TWICE = schedule_of(["Rotate"], [[0.0, 30.0, 0.0, 0.0], [0.2, 15.0, 0.6, 3.0], [1.0, 30.0, 0.5, 15.0]], copies=2)
@@ -100,3 +102,36 @@ def test_equally_strong_operations_keep_the_space_s_order() -> None:
     names = ["Equalize", "Invert", "AutoContrast"]
     summaries = summarize(schedule_of(names, [[0.5, 0.5, 0.5]]), (0,))
     assert [summary.operation.name for summary in summaries] == names
+
+
+def test_what_changed_most_is_told_from_where_the_search_began() -> None:
+    """All began at 5 % of their ranges: [0, 1], [0, 30] degrees, [0, 8] bits."""
+    names, rows = ["Equalize", "Rotate", "Posterize"], [[0.3, 0.1, 2.0, 0.1, 7.6], [0.9, 0.05, 16.5, 0.85, 0.4]]
+    found = changes(schedule_of(names, rows, settings={"initial_fraction": 0.05}), 1)
+    assert [change.operation.name for change in found] == ["Equalize", "Posterize", "Rotate"]
+    assert [change.size for change in found] == pytest.approx([0.85, 0.8, 0.5])
+    assert found[0].probability == pytest.approx((0.05, 0.9))
+    assert found[0].magnitude is None
+    assert found[1].magnitude == pytest.approx((0.4, 0.4))
+    assert found[2].probability == pytest.approx((0.05, 0.05))
+    assert found[2].magnitude == pytest.approx((1.5, 16.5))
+
+
+def test_changes_are_of_the_mean_over_copies() -> None:
+    (change,) = changes(ROTATE_TWICE, 2)
+    assert change.probability == pytest.approx((0.0, 0.75))
+    assert change.magnitude == pytest.approx((15.0, 22.5))
+
+
+@pytest.mark.parametrize("settings", [None, 3, {}, {"initial_fraction": None}, {"initial_fraction": "0.5"},
+                                      {"initial_fraction": 2.0}, {"initial_fraction": True}])  # fmt: skip
+def test_without_a_known_start_changes_are_from_the_first_epoch(settings: Any) -> None:
+    schedule = schedule_of(["Equalize"], [[0.2], [0.6]], settings=settings)
+    assert start_of(schedule) is None
+    assert changes(schedule, 1)[0].probability == pytest.approx((0.2, 0.6))
+
+
+def test_the_start_is_that_of_the_space() -> None:
+    schedule = schedule_of(["Rotate", "Solarize"], [[0.5] * 4], settings={"initial_fraction": 0.25})
+    expected = schedule.space.decode(schedule.space.initial(0.25).double())
+    np.testing.assert_allclose(start_of(schedule), expected, rtol=1e-6)  # type: ignore[arg-type]

@@ -23,6 +23,7 @@ from hba.errors import DivergedError, SettingsError, explained_memory_errors
 from hba.hypernet import HyperNetwork
 from hba.measure import measure
 from hba.operations import check_known, fill_for
+from hba.pace import Pace
 from hba.probes import probes_of
 from hba.provenance import environment
 from hba.schedule import Schedule
@@ -200,6 +201,7 @@ class _Search:
             else equal_networks(network)
         )
         self.state = self.algorithm.initial_state(config, space, networks, data)
+        self.pace = Pace.of(config, self.state.steps_per_epoch)
         self.last_save = self.last_clock = time.monotonic()
         saved = folder.load_checkpoint(self.identity) if folder is not None else None
         self.is_new = saved is None
@@ -310,6 +312,8 @@ class _Search:
             "model": self.identity["network"],
             "settings": {**self.config.model_dump(mode="json"), **dict.fromkeys([*self.replaced, *idle])},
             "epochs_finished": len(self.state.rows),
+            "steps_per_epoch": self.state.steps_per_epoch,
+            "policy_steps": self.pace.policy_steps(len(self.state.rows)),
             "probes": probes_of(self.state.metrics),
             "val_loss": finite_or_none(last["val_loss"]),
             "val_error_percent": last["val_error_percent"],

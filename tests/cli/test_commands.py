@@ -20,7 +20,7 @@ from hba.config import IDLE_SETTINGS, EvaluationConfig, SearchConfig
 from hba.errors import DataError, DivergedError
 from hba.measure import Measured
 from hba.presets import PAPER_SETTINGS
-from hba.probes import moved_by
+from hba.reach import reach
 from hba.train import Trained
 
 POLICIES = Path(__file__).parents[2] / "policies"
@@ -56,27 +56,40 @@ def test_a_search_prints_a_line_per_epoch_and_what_it_found(searched: tuple[Resu
     # 24 images, of which 5 are for the test and 4 for validation: one batch of 8 an epoch, and a lambda step after 2.
     assert re.fullmatch(r"epoch 1/2: train loss \d\.\d{3}, val loss \d\.\d{3}", lines[0])
     assert re.fullmatch(r"epoch 2/2: train loss \d\.\d{3}, lambda loss \d\.\d{3}, val loss \d\.\d{3}", lines[1])
-    assert lines[2] == "Strongest operations after epoch 2 (mean over copies):"
+    assert lines[2] == "After 2 epochs and 1 policy step, changed most (means over each operation's 2 copies):"
+    assert lines[3].split() == ["probability", "magnitude", "share", "of", "images"]
     schedule = hba.load_policy(searched[1] / "run")
-    for line in lines[3:8]:
-        name, probability = re.findall(r"^  (\w+) +probability (\d\.\d\d)", line)[0]
+    for line in lines[4:9]:
+        name, probability, share = re.findall(r"^  (\w+) +0\.50 -> (\d\.\d\d) .* (\d+\.\d) %$", line)[0]
         columns = [index for index, column in enumerate(schedule.space.names) if column.startswith(f"{name}.")]
         first_copy, second_copy = schedule.values[-1][columns[0]], schedule.values[-1][columns[len(columns) // 2]]
         assert float(probability) == pytest.approx((first_copy + second_copy) / 2, abs=0.0051)
-    assert lines[8].startswith("Validation error of the search network: ")
-    assert lines[9] == moved_by(schedule.provenance["probes"])
-    assert len(lines) == 13
+        assert float(share) == pytest.approx(100 * reach(schedule, 1).shares[name], abs=0.051)
+    assert lines[9].startswith("An image gets at most 2 operations, 1.30 on average; ")
+    assert lines[10].startswith("Validation error of the search network: ")
+    assert lines[11].startswith("1 policy step is too few: ")
+    assert len(lines) == 15
 
 
-@pytest.mark.parametrize(("train_steps", "n_lines"), [(3, 1), (2, 0)])
-def test_a_policy_that_had_no_step_is_said_to_be_where_it_began(train_steps: int, n_lines: int) -> None:
+@pytest.mark.parametrize(
+    ("train_steps", "rate", "said_of_it"),
+    [
+        (3, "0.03", "No policy step comes in so few training steps: "),
+        (2, "0.03", "1 policy step is too few: "),
+        (2, "1", None),
+    ],
+)
+def test_a_search_that_is_too_short_says_so_and_nothing_of_drift(
+    train_steps: int, rate: str, said_of_it: str | None
+) -> None:
     make_images(Path("images"))
-    lines = said(run("search", "images", "--out", "run", *SMALL, "--train-steps", str(train_steps)))
-    assert sum(
-        line.startswith("The policy is where it began, because no step of it came in so few") for line in lines
-    ) == (n_lines)
+    options = ["--train-steps", str(train_steps), "--lambda-learning-rate", rate]
+    lines = said(run("search", "images", "--out", "run", *SMALL, *options))
+    assert [line.split(": ")[0] + ": " for line in lines if "use about" in line] == ([said_of_it] if said_of_it else [])
+    assert not any("drift" in line or "signal" in line for line in lines)
     values = hba.load_policy("run").values
-    assert np.array_equal(values[0], values[-1]) == bool(n_lines)
+    assert np.array_equal(values[0], values[-1]) == (train_steps == 3)
+    assert sum("changed most" in line for line in lines) == (train_steps == 2)
 
 
 def test_a_search_leaves_four_files_with_its_settings_and_numbers(searched: tuple[Result, Path]) -> None:
@@ -149,7 +162,7 @@ def test_paths_are_printed_as_they_are(searched: tuple[Result, Path], name: str,
     assert any(line.startswith(f"Schedule: {out / 'policy.json'} (") for line in lines)
     lines = said(run("show", str(out)))
     assert lines[-1] == f"Picture: {out / 'policy.png'}"
-    assert lines[0].strip().startswith(f"{out}: 1 epochs;")
+    assert lines[0].strip().startswith(f"{out}: 1 epochs,")
 
 
 def test_runs_are_numbered_where_no_folder_is_given(tmp_path: Path) -> None:

@@ -1,14 +1,23 @@
 """`hba show`, `hba apply` and `hba policies`: what is found, as tables and pictures."""
 
+import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from hba.cli.show import schedule_table
 from PIL import Image
+from rich.console import Console
 from test_commands import said
 from test_options import make_images, run, small_schedule
 
-from hba.probes import PROBE_COLUMNS, moved_by
+import hba
+from hba.operations import OPERATIONS
+from hba.probes import PROBE_COLUMNS, what_probes_say
+from hba.schedule import Schedule
+from hba.space import SearchSpace
 
 POLICIES = Path(__file__).parents[2] / "policies"
 
@@ -45,13 +54,63 @@ def test_show_draws_a_picture_beside_the_schedule(argument: str, options: list[s
     assert width > height > 200
 
 
+def rows_of(lines: list[str]) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
+
+
 def test_show_prints_each_operation_at_its_key_epochs() -> None:
     small_schedule().save("a.json")
     lines = said(run("show", "a.json"))
-    assert lines[0].strip().startswith("a.json: 2 epochs; means over 1 copies")
-    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
-    # Strengths in the last epoch: 0.75 24/30 of Rotate, 0.125 of Invert.
-    assert rows == [["Rotate", "0.25", "0.75", "3", "24", "degrees"], ["Invert", "0.50", "0.12", "-", "-", "-"]]
+    assert lines[0].strip() == "a.json: 2 epochs, strongest last epoch first"
+    # Strengths in the last epoch: 0.75 24/30 of Rotate, 0.125 of Invert. Of 100 images, 20 may get nothing and 30 one
+    # operation. Rotate fires for 75; for 0.75 x 0.125 of all Invert fires too, and is first for half of them.
+    rotated = 0.5 * 0.75 + 0.3 * (0.75 - 0.75 * 0.125 / 2)
+    inverted = 0.5 * 0.125 + 0.3 * (0.125 - 0.75 * 0.125 / 2)
+    assert rows_of(lines) == [
+        ["Rotate", "0.25", "0.75", f"{100 * rotated:.1f} %", "3", "24"],
+        ["Invert", "0.50", "0.12", f"{100 * inverted:.1f} %", "-", "-"],
+    ]
+    none = 0.2 + 0.8 * 0.25 * 0.875
+    below = lines[next(number for number, line in enumerate(lines) if line.startswith("└")) + 1 :]
+    assert below[0].startswith("prob.: how often an operation fires when its turn comes; images: the share of images")
+    assert "copies" not in below[0]
+    assert below[1] == (
+        f"An image gets at most 2 operations, {rotated + inverted:.2f} on average; "
+        f"{100 * none:.0f} % of the images get none."
+    )
+    assert below[2] == "Magnitudes are in degrees: Rotate."
+
+
+def test_show_says_what_changed_most_and_by_how_many_policy_steps() -> None:
+    small_schedule(settings={"initial_fraction": 0.5}, policy_steps=9).save("a.json")
+    lines = said(run("show", "a.json"))
+    start = lines.index("After 2 epochs and 9 policy steps, changed most:")
+    assert [line.split("  ")[1] for line in lines[start + 2 : start + 4]] == ["Invert", "Rotate"]
+    assert "0.50 -> 0.12" in lines[start + 2]
+    assert "0.50 -> 0.75  15 -> 24 degrees" in lines[start + 3]
+
+
+def test_show_of_a_search_that_was_too_short_says_so_instead_of_what_probes_say() -> None:
+    settings = {"train_steps": 4, "val_steps": 1, "warm_up_epochs": 0, "lambda_learning_rate": 0.03, "epochs": 12}
+    probes = [dict(zip(PROBE_COLUMNS, (epoch, -0.02, -0.25, 0.1, 0.0), strict=True)) for epoch in (6, 12)]
+    origin = {"settings": settings, "steps_per_epoch": 2, "epochs_finished": 12, "probes": probes}
+    small_schedule(**origin).save("a.json")
+    lines = said(run("show", "a.json"))
+    assert any(line.startswith("6 policy steps are too few: ") for line in lines)
+    assert what_probes_say(probes) not in lines
+
+
+@pytest.mark.parametrize("name", ["digits", "a.json"])
+def test_a_table_of_80_columns_tells_all_operations_apart(name: str) -> None:
+    long = hba.Operation("NameOfTwentyTwoLetters", torch.nn.Identity(), (0.0, 1.0), "unit", 0.0)
+    own = SearchSpace((OPERATIONS["TranslateX"], OPERATIONS["TranslateY"], long))
+    schedule = hba.load_policy("digits") if name == "digits" else Schedule(own, np.full((2000, own.n), 0.1234567))
+    printed = io.StringIO()
+    Console(file=printed, width=80).print(schedule_table(name, schedule))
+    lines = printed.getvalue().splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert sorted(row[0] for row in rows_of(lines)) == sorted(one.name for one in schedule.space.operations)
+    assert "…" not in printed.getvalue()
 
 
 def test_show_prints_the_probes_of_the_search_and_what_they_say() -> None:
@@ -59,9 +118,8 @@ def test_show_prints_the_probes_of_the_search_and_what_they_say() -> None:
     probes = [dict(zip(PROBE_COLUMNS, row, strict=True)) for row in numbers]
     small_schedule(probes=probes).save("a.json")
     lines = said(run("show", "a.json"))
-    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
-    assert rows[2:] == [["1", "-0.02", "-0.25", "-", "1.5"], ["2", "-0.04", "-0.5", "0.125", "0"]]
-    assert lines[-2] == moved_by(probes)
+    assert rows_of(lines)[2:] == [["1", "-0.02", "-0.25", "-", "1.5"], ["2", "-0.04", "-0.5", "0.125", "0"]]
+    assert lines[-2] == what_probes_say(probes)
 
 
 def test_apply_writes_a_grid_that_the_seed_decides() -> None:
@@ -95,7 +153,7 @@ def test_apply_takes_the_last_epoch_unless_told_otherwise(monkeypatch: pytest.Mo
 
 def test_policies_lists_the_shipped_schedules_with_their_origin() -> None:
     lines = said(run("policies"))
-    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
+    rows = rows_of(lines)
     expected = []
     for path in sorted(POLICIES.glob("*.json")):
         content = json.loads(path.read_text(encoding="utf-8"))

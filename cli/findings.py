@@ -1,0 +1,57 @@
+"""What was found, in words that `hba search`, `hba show` and `hba apply` share."""
+
+from hba.pace import policy_steps_in
+from hba.reach import Reach, reach
+from hba.schedule import Schedule
+from hba.summary import Change, changes, start_of
+
+N_CHANGES = 5
+LEAST_CHANGE = 0.005
+"""Of a range: what is smaller would be printed as equal numbers."""
+
+
+def change_lines(schedule: Schedule) -> list[str]:
+    """What the search changed most, from where to where and by how many policy steps; empty where nothing moved."""
+    last = schedule.epochs - 1
+    moved = [change for change in changes(schedule, last)[:N_CHANGES] if change.size >= LEAST_CHANGE]
+    if not moved:
+        return []
+    steps = policy_steps_in(schedule.provenance)
+    known = start_of(schedule) is not None
+    since = f"After {schedule.epochs} epochs" if known else f"From epoch 1 to epoch {schedule.epochs}"
+    counted = "" if steps is None else f" and {steps:,} policy step{'s' if steps != 1 else ''}"
+    reached = reach(schedule, last)
+    rows = [("", "probability", "magnitude", "share of images"), *(_row(change, reached) for change in moved)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [f"{since}{counted}, changed most{copies_note(schedule)}:", *(f"  {line}" for line in table)]
+
+
+def reach_line(schedule: Schedule, epoch: int) -> str:
+    """How many operations an image gets at an epoch (from 0), which no probability says."""
+    most, reached = schedule.space.max_count, reach(schedule, epoch)
+    return (
+        f"An image gets at most {most} operation{'s' if most != 1 else ''}, {reached.per_image:.2f} on average; "
+        f"{100 * reached.unchanged:.0f} % of the images get none."
+    )
+
+
+def copies_note(schedule: Schedule) -> str:
+    """What one number for an operation stands for, where it has several."""
+    copies = schedule.space.copies
+    return f" (means over each operation's {copies} copies)" if copies > 1 else ""
+
+
+def share(value: float) -> str:
+    """`12.4 %`"""
+    return f"{100 * value:.1f} %"
+
+
+def _row(change: Change, reached: Reach) -> tuple[str, str, str, str]:
+    before, after = change.probability
+    magnitude = "-"
+    if change.magnitude is not None:
+        unit = f" {change.operation.unit}" if change.operation.unit else ""
+        magnitude = f"{change.magnitude[0]:.3g} -> {change.magnitude[1]:.3g}{unit}"
+    name = change.operation.name
+    return name, f"{before:.2f} -> {after:.2f}", magnitude, share(reached.shares[name])
