@@ -18,7 +18,8 @@ from hba.probes import probes_in, what_probes_say
 
 from .findings import change_lines, reach_line
 from .options import given, operations_file_arguments, operations_file_option, settings_options
-from .terminal import ProgressBar, console, data_line, percent, run_folder, say
+from .plan import Estimate, plan_lines
+from .terminal import ProgressBar, console, percent, run_folder, say
 
 N_LINES = 10
 DEFAULT_TEXTS = {
@@ -75,16 +76,17 @@ class _Terminal(hba.SearchObserver):
         self.bar = bar
         self.stop = False
         self.n_epochs = 0
+        self.validation_error = percent(None)
+        self.estimate = Estimate()
         self.previous_handlers: dict[int, Any] = {}
 
     def images_read(self, done: int, total: int) -> None:
         self.bar.images_read(done, total)
 
-    def data_ready(self, train_images: int, val_images: int, n_classes: int, skipped_images: int) -> None:
-        say(data_line({"training": train_images, "validation": val_images}, n_classes, skipped_images))
-
-    def noted(self, sentence: str) -> None:
-        say(sentence)
+    def planned(self, plan: hba.SearchPlan) -> None:
+        for line in plan_lines(plan):
+            say(line)
+        self.estimate.begin(plan)
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
         self.n_epochs = n_epochs
@@ -106,15 +108,17 @@ class _Terminal(hba.SearchObserver):
 
     def step_done(self, step: int) -> None:
         self.bar.advance_to(step)
+        if words := self.estimate.step_done(step):
+            say(words)
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
         epoch = int(metrics["epoch"] or 0)
-        losses = ", ".join(
-            f"{name.replace('_', ' ')} {metrics[name]:.3f}"
-            for name in ("train_loss", "lambda_loss", "val_loss")
-            if metrics[name] is not None
+        if metrics["val_error_percent"] is not None:
+            self.validation_error = f"{percent(metrics['val_error_percent'])} (epoch {epoch})"
+        text = (
+            f"epoch {epoch}/{self.n_epochs}: train loss {metrics['train_loss']:.3f}, "
+            f"validation error {self.validation_error}"
         )
-        text = f"epoch {epoch}/{self.n_epochs}: {losses}"
         if self.bar.visible:
             self.bar.describe(text)
         elif epoch % max(1, self.n_epochs // N_LINES) == 0:

@@ -15,7 +15,7 @@ from hba.policy import Policy
 from hba.schedule import Schedule
 
 # The function takes the place of the package in this namespace; `from hba.search.state import ...` works as ever.
-from hba.search import SearchObserver, SearchResult, search
+from hba.search import SearchObserver, SearchPlan, SearchResult, search
 from hba.space import SearchSpace
 from hba.spaces import SPACES, search_space
 from hba.transform import PolicyTransform
@@ -32,6 +32,7 @@ __all__ = [
     "PolicyTransform",
     "Schedule",
     "SearchObserver",
+    "SearchPlan",
     "SearchResult",
     "SearchSpace",
     "evaluate",

@@ -175,8 +175,9 @@ class SearchConfig(_TrainingConfig):
     reward_limit: Positive | None = None
     """Largest absolute reward, in standard deviations of those of its lambda step; no limit. For lookahead."""
     probes: Annotated[int, Field(ge=0)] = 10
-    """Times during the search when it tries out whether its last moves lowered the validation loss, by two short
-    trainings; the schedule does not depend on it. For (5), (6) and lookahead."""
+    """Times, at most, when the search tries out whether its last moves lowered the validation loss, by two short
+    trainings; fewer where they would cost more than a tenth of the search. The schedule does not depend on it. For (5),
+    (6) and lookahead."""
     validate_every: Size = 10
     """Epochs between two measurements on the whole validation set."""
     seed: Seed = 0

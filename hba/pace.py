@@ -50,6 +50,10 @@ class Pace:
     def _rounds(self, epochs: int) -> int:
         return epochs * self.steps_per_epoch // self.train_steps
 
+    def next_policy_step(self, step: int) -> int:
+        """The training step, counted from 1, behind which the first one after training step `step` comes."""
+        return (max(step, self.warm_up_epochs * self.steps_per_epoch) // self.train_steps + 1) * self.train_steps
+
     def advised_epochs(self) -> int:
         """Epochs whose policy steps can carry a logit as far as is wanted; needs steps that move it."""
         rounds = math.ceil(WANTED_LOGITS / self.stride / self.val_steps)

@@ -297,7 +297,7 @@ def test_the_space_comes_back_from_config_json(operations: Any, tmp_path: Path) 
     register_operation(GAMMA)
     config = SearchConfig.make({"space": "pba", "operations": operations, "interpolation": "bilinear"}).resolved()
     folder = RunFolder(tmp_path)
-    folder.start(config)
+    folder.write_config(config)
     for given in ({}, {"operations": operations}, {"space": "pba", "interpolation": "bilinear"}):
         again = folder.stored_config(given)
         assert again == config
@@ -320,7 +320,7 @@ def test_settings_of_a_run_from_before_there_were_spaces_mean_the_paper_s(tmp_pa
 )
 def test_a_run_keeps_its_space(given: dict[str, Any], difference: str, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    folder.start(SearchConfig.make({"space": "pba", "operations": "Rotate,Color"}))
+    folder.write_config(SearchConfig.make({"space": "pba", "operations": "Rotate,Color"}))
     with pytest.raises(SettingsError) as raised:
         folder.stored_config(given)
     assert str(raised.value) == f"a resumed run keeps its settings; {tmp_path} has {difference}"

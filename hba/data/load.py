@@ -32,6 +32,8 @@ class SearchData:
 
     not_images: files that were found among the images. facts: what a person should be told of how the data were read,
     each a short sentence. levels: those that are black and white in images of more than 8 bits, None without such.
+    test_images: how many are kept for the test, out of the same pool; 0 where there is a test part apart, None where
+    nothing is known of one.
     """
 
     name: str
@@ -41,6 +43,7 @@ class SearchData:
     not_images: tuple[LeftOut, ...] = ()
     facts: tuple[str, ...] = ()
     levels: Levels | None = None
+    test_images: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "class_names", check_parts(self.class_names, training=self.train, validation=self.val))
@@ -189,7 +192,8 @@ def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> Searc
     train = read(source.train, splits.train)
     val = read(source.val or source.train, splits.val)
     not_images = without_doubles(source.left_out, source.train.left_out, source.val.left_out if source.val else ())
-    return SearchData(source.name, source.class_names, train, val, not_images, source.facts, levels)
+    test_images = 0 if splits.test is None else len(splits.test)
+    return SearchData(source.name, source.class_names, train, val, not_images, source.facts, levels, test_images)
 
 
 def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> EvaluationData:

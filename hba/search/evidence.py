@@ -1,9 +1,10 @@
 """What a search knows of itself: does lambda move by signal or by drift?
 
-Some times during a search (setting `probes`), its last moves of lambda are tried out. From the weights that it has, a
-copy of the network is trained for a few steps at the lambda of the previous probe, another at the lambda of now, on
-the same batches and with the same random numbers. The difference of their validation losses is the change realized
-by the moves. Beside it stand the change that the hypergradients promised, and how much they agreed with each other.
+Some times during a search (setting `probes`, as far as hba/search/cost.py allows), its last moves of lambda are tried
+out. From the weights that it has, a copy of the network is trained for a few steps at the lambda of the previous probe,
+another at the lambda of now, on the same batches and with the same random numbers. The difference of their validation
+losses is the change realized by the moves. Beside it stand the change that the hypergradients promised, and how much
+they agreed with each other.
 """
 
 import contextlib
@@ -27,6 +28,7 @@ from hba.search.state import SearchState
 from hba.seeding import derived_seed, generator_for
 
 PROBE_STEPS = 10
+"""Training steps of each of the two short trainings of a probe."""
 LEAST_LEARNING_RATE = 0.1
 """Of a probe, as a share of the search's first: late in a search, steps are too small to show anything."""
 VALIDATION_BATCH_SIZE = 500

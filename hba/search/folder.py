@@ -12,11 +12,15 @@ from typing import Any
 import torch
 
 from hba.config import SearchConfig
-from hba.errors import RunError, SettingsError
+from hba.data.named import DATASET_NAMES
+from hba.errors import DataError, RunError, SettingsError
 from hba.files import write_atomically, write_text
 from hba.search.evidence import PROBED
 
-CHECKPOINT_VERSION = 5
+CHECKPOINT_VERSION = 6
+MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device")
+"""Where things are and what computes: a run keeps its images, their split and its kind of device, which its checkpoint
+identifies, wherever it goes on."""
 METRICS = (
     "epoch",
     "train_loss",
@@ -47,12 +51,15 @@ class RunFolder:
         if self.policy.exists():
             raise RunError(f"{self.path} already holds a schedule, {self.policy.name}: choose another --out")
 
-    def start(self, config: SearchConfig) -> None:
+    def write_config(self, config: SearchConfig) -> None:
         """Write the settings."""
         write_text(self.config, config.model_dump_json(indent=2) + "\n")
 
     def stored_config(self, settings: Mapping[str, Any]) -> SearchConfig:
-        """The settings of the run in this folder; SettingsError if any of those given now is another one."""
+        """The settings of the run in this folder, with those given now that may change, and with more epochs.
+
+        SettingsError if any other one is given with another value, and for fewer epochs.
+        """
         if not self.config.exists():
             raise RunError(f"{self.path} holds no run to resume: there is no {self.config.name} in it")
         try:
@@ -63,11 +70,21 @@ class RunFolder:
         if unknown:
             raise SettingsError(f"unknown setting {unknown[0]!r}; known: {', '.join(SearchConfig.model_fields)}")
         now = SearchConfig.make({**config.model_dump(), **settings})
-        changed = [name for name in settings if getattr(config, name) != getattr(now, name)]
+        kept = [name for name in settings if name not in (*MAY_CHANGE, "epochs")]
+        changed = [name for name in kept if getattr(config, name) != getattr(now, name)]
         if changed:
             stored = ", ".join(f"{name} {getattr(config, name)!r} (given {getattr(now, name)!r})" for name in changed)
             raise SettingsError(f"a resumed run keeps its settings; {self.path} has {stored}")
-        return config
+        if now.epochs < config.epochs:
+            raise SettingsError(
+                f"a resumed run can get more epochs, not fewer; {self.path} has {config.epochs} (given {now.epochs})"
+            )
+        if now.data not in DATASET_NAMES and "data" not in settings and not Path(now.data).exists():
+            raise DataError(
+                f"the images of {self.path} are no longer in {now.data}; name the folder where they are now, as in "
+                f"hba search DIR --out {self.path} --resume"
+            )
+        return now
 
     def save_checkpoint(self, state: dict[str, Any], identity: Mapping[str, str]) -> None:
         """identity: what must be the same when the run goes on, by a name that a person understands."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from hba.search.plan import SearchPlan
+
 
 class SearchObserver:
     """Override what you need; the defaults do nothing. All is called from the thread that searches."""
@@ -9,11 +11,8 @@ class SearchObserver:
     def images_read(self, done: int, total: int) -> None:
         """So many of the images have been read."""
 
-    def data_ready(self, train_images: int, val_images: int, n_classes: int, skipped_images: int) -> None:
-        """All images are read; so many files could not be, and were left out."""
-
-    def noted(self, sentence: str) -> None:
-        """What a person should know of how the images were read, such as which folders were taken as which splits."""
+    def planned(self, plan: SearchPlan) -> None:
+        """All images are read and the network is made; nothing is trained yet."""
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
         """The first step follows; step is above 0 for a resumed search. batch_size: images per training step."""

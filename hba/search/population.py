@@ -58,9 +58,8 @@ class PopulationState(SearchState):
     optimizer: SGD
     schedule: LRScheduler
 
-    @property
-    def learning_rate(self) -> float:
-        return float(self.schedule.get_last_lr()[0])
+    def weights_learning(self) -> tuple[SGD, LRScheduler]:
+        return self.optimizer, self.schedule
 
     def members(self) -> list[tuple[Tensors, Tensors]]:
         """Views of each member's weights and buffers."""

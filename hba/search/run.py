@@ -29,11 +29,14 @@ from hba.provenance import environment
 from hba.schedule import Schedule
 from hba.schedule_file import space_entry
 from hba.search.algorithms import ALGORITHMS
+from hba.search.cost import probes_within
 from hba.search.evidence import PROBED, Moves, is_probe_epoch, probe
 from hba.search.folder import RunFolder
 from hba.search.gradient_state import GradientState
+from hba.search.lengthen import lengthen
 from hba.search.networks import equal_networks, named_networks
 from hba.search.observer import SearchObserver
+from hba.search.plan import SearchPlan
 from hba.search.problem import Problem
 from hba.search.state import HyperState
 from hba.seeding import derived_seed
@@ -89,8 +92,9 @@ def search(
     of SearchConfig. paper: search as in the paper, where the defaults differ from it. network: a network of your own
     instead of the setting `model`; frozen parameters stay as they are, BatchNorm's running statistics follow its
     train(). space: a search space, or the name of one; operations of your own must be registered. out: a folder to
-    keep the run in; resume goes on with the run there, with its settings. Raises HbaError for what cannot work,
-    DivergedError for a loss that is not finite; what was found until then is saved in `out`.
+    keep the run in; resume goes on with the run there, with its settings, but the images may have moved, and `epochs`
+    may be more (hba/search/lengthen.py says what that finds). Raises HbaError for what cannot work, DivergedError for
+    a loss that is not finite; what was found until then is saved in `out`.
     """
     if resume and (paper or preset):
         raise SettingsError(f"a resumed run keeps its settings; leave {'paper' if paper else 'preset'} away")
@@ -116,10 +120,6 @@ def search(
     data = data if network is not None else data.in_color()
     # So that the run goes on, and is evaluated, with the scale that was found.
     config = config.model_copy(update={"levels": data.levels})
-    skipped = len(data.train.skipped) + len(data.val.skipped)
-    observer.data_ready(len(data.train), len(data.val), len(data.class_names), skipped)
-    for fact in data.facts:
-        observer.noted(fact)
     device = find_device(config.device)
     with (
         torch.random.fork_rng([] if device.type == "cpu" else [device]),
@@ -128,8 +128,9 @@ def search(
     ):
         torch.manual_seed(derived_seed(config.seed, "default generators"))
         running = _Search(config, placed, network, own_space, folder, observer)
-        if folder is not None and not resume:
-            folder.start(config)
+        if folder is not None:
+            # Before the first save: a run that is killed in between is lengthened, or finds its images, when resumed.
+            folder.write_config(config)
             save_left_out(folder.path, data.left_out)
         return running.run()
 
@@ -204,14 +205,17 @@ class _Search:
         self.pace = Pace.of(config, self.state.steps_per_epoch)
         self.last_save = self.last_clock = time.monotonic()
         saved = folder.load_checkpoint(self.identity) if folder is not None else None
-        self.is_new = saved is None
+        self.is_new, self.lengthened = saved is None, None
         if saved is not None:
             self.state.load_state_dict(saved)
+            self.lengthened = lengthen(config, self.state)
+        self.probes = probes_within(config, self.pace, self.state.train_stream.batch_size, len(data.val))
 
     def run(self) -> SearchResult:
-        if self.is_new and self.replaced:
+        if (self.is_new and self.replaced) or self.lengthened:
             # The settings alone do not tell what this run is made of.
             self._save()
+        self.observer.planned(self._plan())
         state, total_steps = self.state, self.config.epochs * self.state.steps_per_epoch
         self.observer.started(state.step, total_steps, state.train_stream.batch_size, self.config.epochs)
         while state.step < total_steps and not self.observer.stop_requested():
@@ -229,6 +233,44 @@ class _Search:
             lam=state.lam.detach(),
             folder=None if self.folder is None else self.folder.path,
         )
+
+    def _plan(self) -> SearchPlan:
+        data, config, state = self.data, self.config, self.state
+        return SearchPlan(
+            data=data.name,
+            class_names=tuple(data.class_names),
+            train_images=len(data.train),
+            val_images=len(data.val),
+            test_images=data.test_images,
+            left_out=len(data.left_out),
+            model=self.identity["network"],
+            n_parameters=sum(parameter.numel() for parameter in state.plain().parameters()),
+            device=str(state.device),
+            threads=torch.get_num_threads(),
+            image_size=self.problem.preprocessing.image_size,
+            epochs=config.epochs,
+            epochs_done=len(state.rows),
+            steps_per_epoch=state.steps_per_epoch,
+            batch_size=state.train_stream.batch_size,
+            policy_steps=self.pace.policy_steps(config.epochs),
+            first_policy_step=self.pace.next_policy_step(state.step),
+            train_steps=config.train_steps,
+            probes=self.probes,
+            folder=None if self.folder is None else self.folder.path,
+            notes=(
+                *data.facts,
+                *(note for note in (self.lengthened, self.pace.advice(config.epochs)) if note is not None),
+            ),
+        )
+
+    def _n_skipped(self) -> int:
+        return len(self.data.train.skipped) + len(self.data.val.skipped)
+
+    def _is_probe_epoch(self, epoch: int) -> bool:
+        """Probes are evenly spread; those that are left where a search was lengthened, over what was left of it."""
+        begun = self.state.lengthened[-1]["at_epoch"] if self.state.lengthened else 0
+        done = sum(metrics["saturated_percent"] is not None for metrics in self.state.metrics[:begun])
+        return is_probe_epoch(epoch - begun, self.config.epochs - begun, max(0, self.probes - done))
 
     def _close_epoch(self) -> None:
         """Note the epoch's row and metrics; save now and then."""
@@ -253,7 +295,7 @@ class _Search:
             network = state.plain()
             measured = measure(network, network, self.data.val, self.problem.preprocessing.measure)
             metrics |= {"val_loss": measured.loss, "val_error_percent": measured.error_percent}
-        if isinstance(state, GradientState) and is_probe_epoch(epoch, self.config.epochs, self.config.probes):
+        if isinstance(state, GradientState) and self._is_probe_epoch(epoch):
             metrics |= probe(self.problem, state, state.moves, self.data, epoch)
             state.moves = Moves.since(state.lam)
         self._count_seconds()
@@ -306,7 +348,7 @@ class _Search:
             "class_names": list(self.data.class_names),
             "train_images": len(self.data.train),
             "val_images": len(self.data.val),
-            "skipped_images": len(self.data.train.skipped) + len(self.data.val.skipped),
+            "skipped_images": self._n_skipped(),
             "data_fingerprint": self.identity["images or their split"],
             "image_size": self.data.train.image_size,
             "model": self.identity["network"],
@@ -314,6 +356,7 @@ class _Search:
             "epochs_finished": len(self.state.rows),
             "steps_per_epoch": self.state.steps_per_epoch,
             "policy_steps": self.pace.policy_steps(len(self.state.rows)),
+            **({"lengthened": self.state.lengthened} if self.state.lengthened else {}),
             "probes": probes_of(self.state.metrics),
             "val_loss": finite_or_none(last["val_loss"]),
             "val_error_percent": last["val_error_percent"],

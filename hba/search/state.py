@@ -39,23 +39,26 @@ class SearchState:
     """Everything that changes during a search; each algorithm adds what it needs, and names it for saving.
 
     lam (n,): the hyperparameters that the search stands at, as logits. rows: one row of values (n,) in natural units
-    per finished epoch. metrics: one mapping per finished epoch. seconds: computing time so far, over all runs.
+    per finished epoch. metrics: one mapping per finished epoch. seconds: computing time so far, over all runs. epochs:
+    how many there are to be; lengthened: how that came to be more than it was, as hba/search/lengthen.py says.
     """
 
     WITH_STATE_DICT: ClassVar[tuple[str, ...]] = ("train_stream",)
     """Fields saved by their own state_dict()."""
     TENSORS: ClassVar[tuple[str, ...]] = ("lam",)
     """Fields that are tensors of a fixed shape."""
-    PLAIN: ClassVar[tuple[str, ...]] = ("step", "rows", "metrics", "seconds")
+    PLAIN: ClassVar[tuple[str, ...]] = ("step", "rows", "metrics", "seconds", "epochs", "lengthened")
 
     lam: Tensor
     train_stream: BatchStream
     generator: torch.Generator
     totals: EpochTotals
+    epochs: int
     step: int = 0
     rows: list[list[float]] = field(default_factory=list)
     metrics: list[dict[str, float | None]] = field(default_factory=list)
     seconds: float = 0.0
+    lengthened: list[dict[str, int]] = field(default_factory=list)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -68,6 +71,10 @@ class SearchState:
     @property
     def learning_rate(self) -> float:
         """Of the next training step."""
+        return float(self.weights_learning()[1].get_last_lr()[0])
+
+    def weights_learning(self) -> tuple[SGD, LRScheduler]:
+        """What updates the weights, and the schedule of its learning rate."""
         raise NotImplementedError
 
     def plain(self) -> nn.Module:
@@ -107,9 +114,8 @@ class OneModelState(SearchState):
     weight_optimizer: SGD
     weight_schedule: LRScheduler
 
-    @property
-    def learning_rate(self) -> float:
-        return float(self.weight_schedule.get_last_lr()[0])
+    def weights_learning(self) -> tuple[SGD, LRScheduler]:
+        return self.weight_optimizer, self.weight_schedule
 
 
 @dataclass(kw_only=True)
@@ -132,6 +138,7 @@ def shared_fields(config: SearchConfig, lam: Tensor, data: SearchData) -> dict[s
         "train_stream": BatchStream(data.train, config.batch_size, derived_seed(config.seed, "training batches")),
         "generator": generator_for(config.seed, "augmentation", device),
         "totals": EpochTotals(torch.zeros(5, device=device)),
+        "epochs": config.epochs,
     }
 
 

@@ -19,6 +19,7 @@ import hba
 from hba.config import IDLE_SETTINGS, EvaluationConfig, SearchConfig
 from hba.errors import DataError, DivergedError
 from hba.measure import Measured
+from hba.models import build_model
 from hba.presets import PAPER_SETTINGS
 from hba.reach import reach
 from hba.train import Trained
@@ -50,12 +51,25 @@ def said(result: Result) -> list[str]:
     return result.stdout.splitlines()
 
 
+def n_parameters(model: str, n_classes: int) -> int:
+    return sum(parameter.numel() for parameter in build_model(model, n_classes, 0).parameters())
+
+
 def test_a_search_prints_a_line_per_epoch_and_what_it_found(searched: tuple[Result, Path]) -> None:
-    counted, *lines = said(searched[0])
-    assert counted == "15 training and 4 validation images of 2 classes"
+    images, network, length, note, *lines = said(searched[0])
+    assert images == (
+        "15 training and 4 validation images of 2 classes: cats, dogs; 5 test images are kept for hba evaluate"
+    )
+    assert network == (
+        f"wrn-10-1, {n_parameters('wrn-10-1', 2):,} parameters, images of 8x8, on cpu (1 thread); in "
+        f"{searched[1] / 'run'}"
+    )
+    assert length == "2 epochs, each of 1 step on 8 images; 1 policy step, 0 probes"
+    assert note.startswith("1 policy step is too few: ")
     # 24 images, of which 5 are for the test and 4 for validation: one batch of 8 an epoch, and a lambda step after 2.
-    assert re.fullmatch(r"epoch 1/2: train loss \d\.\d{3}, val loss \d\.\d{3}", lines[0])
-    assert re.fullmatch(r"epoch 2/2: train loss \d\.\d{3}, lambda loss \d\.\d{3}, val loss \d\.\d{3}", lines[1])
+    for epoch in (1, 2):
+        pattern = rf"epoch {epoch}/2: train loss \d\.\d{{3}}, validation error \d+\.\d\d % \(epoch {epoch}\)"
+        assert re.fullmatch(pattern, lines[epoch - 1])
     assert lines[2] == "After 2 epochs and 1 policy step, changed most (means over each operation's 2 copies):"
     assert lines[3].split() == ["probability", "magnitude", "share", "of", "images"]
     schedule = hba.load_policy(searched[1] / "run")
@@ -67,7 +81,7 @@ def test_a_search_prints_a_line_per_epoch_and_what_it_found(searched: tuple[Resu
         assert float(share) == pytest.approx(100 * reach(schedule, 1).shares[name], abs=0.051)
     assert lines[9].startswith("An image gets at most 2 operations, 1.30 on average; ")
     assert lines[10].startswith("Validation error of the search network: ")
-    assert lines[11].startswith("1 policy step is too few: ")
+    assert lines[11] == note
     assert len(lines) == 15
 
 
@@ -85,7 +99,10 @@ def test_a_search_that_is_too_short_says_so_and_nothing_of_drift(
     make_images(Path("images"))
     options = ["--train-steps", str(train_steps), "--lambda-learning-rate", rate]
     lines = said(run("search", "images", "--out", "run", *SMALL, *options))
-    assert [line.split(": ")[0] + ": " for line in lines if "use about" in line] == ([said_of_it] if said_of_it else [])
+    # Before it begins, and at its end.
+    assert [line.split(": ")[0] + ": " for line in lines if "use about" in line] == 2 * (
+        [said_of_it] if said_of_it else []
+    )
     assert not any("drift" in line or "signal" in line for line in lines)
     values = hba.load_policy("run").values
     assert np.array_equal(values[0], values[-1]) == (train_steps == 3)
@@ -110,10 +127,12 @@ def test_a_search_leaves_four_files_with_its_settings_and_numbers(searched: tupl
     with (out / "metrics.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["epoch"] for row in rows] == ["1", "2"]
-    for number, row in enumerate(rows):
-        losses = re.findall(r"loss (\d\.\d{3})", searched[0].stdout.splitlines()[number + 1])
-        written = [row[name] for name in ("train_loss", "lambda_loss", "val_loss") if row[name]]
-        assert losses == [f"{float(loss):.3f}" for loss in written]
+    printed = [line for line in searched[0].stdout.splitlines() if line.startswith("epoch ")]
+    for line, row in zip(printed, rows, strict=True):
+        expected = (
+            f"train loss {float(row['train_loss']):.3f}, validation error {float(row['val_error_percent']):.2f} %"
+        )
+        assert line == f"epoch {row['epoch']}/2: {expected} (epoch {row['epoch']})"
 
 
 def test_a_search_as_in_the_paper_has_its_settings(searched: tuple[Result, Path]) -> None:
@@ -190,7 +209,6 @@ def test_a_folder_with_a_run_is_refused_and_kept(searched: tuple[Result, Path]) 
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (["--epochs", "3"], {"epochs 2 (given 3)"}),
         (["--learning-rate", "0.5"], {"learning_rate 0.05 (given 0.5)"}),
         (["--skip-broken"], {"skip_broken False (given True)"}),
         (["--seed", "4", "--model", "wrn-16-2"], {"seed 3 (given 4)", "model 'wrn-10-1' (given 'wrn-16-2')"}),

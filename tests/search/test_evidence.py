@@ -19,12 +19,19 @@ from torch.optim import SGD
 
 import hba
 from hba.data import LabelledImages, SearchData
+from hba.search import cost
 from hba.search import run as search_run
 from hba.search.evidence import PROBE_STEPS, PROBED, Moves, _validation_loss, is_probe_epoch, loss_after_training, probe
 from hba.search.problem import Problem
 
 ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]
 """Those that can be probed."""
+
+
+@pytest.fixture(autouse=True)
+def probes_may_cost_what_they_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A probe of ten steps is longer than the searches here."""
+    monkeypatch.setattr(cost, "LARGEST_SHARE", 1000.0)
 
 
 def run(algorithm: str, out: Path | None = None, **settings: Any) -> hba.SearchResult:

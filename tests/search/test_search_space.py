@@ -110,7 +110,7 @@ def test_an_own_function_gets_the_images_that_drew_it(tmp_path: Path) -> None:
 class Untouched(hba.SearchObserver):
     """Nothing may have begun."""
 
-    def data_ready(self, train_images: int, val_images: int, n_classes: int, skipped_images: int) -> None:
+    def planned(self, plan: hba.SearchPlan) -> None:
         raise AssertionError("the images were read")
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
