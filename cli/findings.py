@@ -36,6 +36,12 @@ def reach_line(schedule: Schedule, epoch: int) -> str:
     )
 
 
+def shares_line(schedule: Schedule, epoch: int) -> str:
+    """`Share of images: ShearY 12.4 %, ...`: what each operation reaches at an epoch (from 0), the most first."""
+    shares = sorted(reach(schedule, epoch).shares.items(), key=lambda item: -item[1])
+    return f"Share of images: {', '.join(f'{name} {share(value)}' for name, value in shares)}"
+
+
 def copies_note(schedule: Schedule) -> str:
     """What one number for an operation stands for, where it has several."""
     copies = schedule.space.copies

@@ -9,11 +9,11 @@ class SearchPlan:
     """All that is known before the first step.
 
     test_images: how many images of the same folder or data set are kept for the test, unopened; 0 where there is a test
-    part apart, None where nothing is known of one (images in memory). left_out: files that are not used. model: by name, or the class of a network of
-    your own. image_size: side in pixels of the network's input. threads: of PyTorch on a CPU. epochs_done: of a
-    resumed search. policy_steps, probes: over all epochs. first_policy_step: the training step, counted from 1, behind
-    which the next policy step comes, and train_steps later the one after it. notes: sentences that a person should
-    read before the search goes on.
+    part apart, None where nothing is known of one (images in memory). left_out: files that are not used. model: by
+    name, or the class of a network of your own. image_size: side in pixels of the network's input. threads: of PyTorch
+    on a CPU. epochs_done: of a resumed search. policy_steps, probes: over all epochs. first_policy_step: the training
+    step, counted from 1, behind which the next policy step comes, and train_steps later the one after it. notes:
+    sentences that a person should read before the search goes on.
     """
 
     data: str

@@ -11,9 +11,10 @@ from hba.cli.show import schedule_table
 from PIL import Image
 from rich.console import Console
 from test_commands import said
-from test_options import make_images, run, small_schedule
+from test_options import make_images, refusal_of, run, small_schedule
 
 import hba
+from hba.data.folder import read_image
 from hba.operations import OPERATIONS
 from hba.probes import PROBE_COLUMNS, what_probes_say
 from hba.schedule import Schedule
@@ -129,7 +130,10 @@ def test_apply_writes_a_grid_that_the_seed_decides() -> None:
     for number, options in enumerate((["--seed", "1"], ["--seed", "1"], ["--seed", "2"], ["--copies", "2"])):
         picture = f"{number}.png"
         result = run("apply", "a.json", "images/cats/0.png", "images/dogs/0.png", "--out", picture, *options)
-        assert said(result) == [f"Picture: {picture}"]
+        counted, shares, says = said(result)
+        assert counted == "An image gets at most 2 operations, 0.67 on average; 38 % of the images get none."
+        assert shares == "Share of images: Rotate 58.6 %, Invert 8.6 %"
+        assert says == f"Picture: {picture}"
         sizes.append(png_size(Path(picture)))
         files.append(Path(picture).read_bytes())
     assert files[0] == files[1] != files[2]
@@ -149,6 +153,37 @@ def test_apply_takes_the_last_epoch_unless_told_otherwise(monkeypatch: pytest.Mo
     said(run("apply", "a.json", "images/cats/0.png", "--out", "b.png"))
     said(run("apply", "a.json", "images/cats/0.png", "--out", "b.png", "--epoch", "1", "--image-size", "40"))
     assert drawn == [(1, 8, (3, 24, 24)), (0, 8, (3, 40, 40))]
+
+
+def test_apply_shows_some_images_of_a_folder_from_all_of_its_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_schedule().save("a.json")
+    make_images(Path("images"), 20, classes=("ants", "bees", "cats"))
+    hidden = Path("images/.thumbnails/0.png")
+    hidden.parent.mkdir()
+    hidden.write_bytes(b"not an image")
+    Path("images/notes.txt").write_text("mine")
+    read: list[Path] = []
+
+    def record(path: Path, size: int) -> torch.Tensor:
+        read.append(path)
+        return read_image(path, size)
+
+    monkeypatch.setattr("hba.cli.apply.read_image", record)
+    lines = said(run("apply", "a.json", "images", "--out", "b.png"))
+    assert lines[0] == "6 of the 60 images in images"
+    assert len(set(read)) == 6
+    assert [path.parent.name for path in read] == ["ants", "ants", "bees", "bees", "cats", "cats"]
+    assert png_size(Path("b.png"))[1] > 0
+    read.clear()
+    assert "images in" not in said(run("apply", "a.json", "images/ants/3.png", "--out", "b.png"))[0]
+    assert read == [Path("images/ants/3.png")]
+
+
+def test_apply_to_a_folder_without_images_is_one_line() -> None:
+    small_schedule().save("a.json")
+    Path("empty").mkdir()
+    message = refusal_of("apply", "a.json", "empty", "--out", "b.png")
+    assert message == "the folder empty holds no images; name image files, or a folder that has some"
 
 
 def test_policies_lists_the_shipped_schedules_with_their_origin() -> None:

@@ -112,7 +112,8 @@ class Told(hba.SearchObserver):
 @pytest.mark.parametrize(("epochs", "expected"), [(3, 0), (60, 2)])
 def test_the_plan_says_how_many_probes_the_search_then_makes(epochs: int, expected: int, tmp_path: Path) -> None:
     told = Told()
-    result = hba.search(small_data(), out=tmp_path, observer=told, **{**SMALL_SETTINGS, "epochs": epochs})
+    settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": epochs}
+    result = hba.search(small_data(), out=tmp_path, observer=told, **settings)
     assert result.schedule is not None
     (plan,) = told.plans
     assert plan.probes == len(result.schedule.provenance["probes"]) == expected

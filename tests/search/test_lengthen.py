@@ -182,9 +182,8 @@ def write_images(folder: Path) -> Path:
 
 
 def on_files(data: Path | None, out: Path | None, **settings: Any) -> hba.SearchResult:
-    return hba.search(
-        data, out=out, **({} if settings.get("resume") else {**SMALL_SETTINGS, "image_size": 8}), **settings
-    )
+    own: dict[str, Any] = {} if settings.get("resume") else {**SMALL_SETTINGS, "image_size": 8}
+    return hba.search(data, out=out, **own, **settings)
 
 
 @pytest.mark.parametrize("stream", [False, True])
