@@ -19,7 +19,7 @@ import hba
 
 PLAN = hba.SearchPlan(
     data="/data/pets", class_names=("cats", "dogs"), train_images=1307, val_images=77, test_images=96,
-    skipped_images=0, model="wrn-16-2", n_parameters=691_674, device="cpu", threads=2, image_size=32, epochs=200,
+    left_out=0, model="wrn-16-2", n_parameters=691_674, device="cpu", threads=2, image_size=32, epochs=200,
     epochs_done=0, steps_per_epoch=10, batch_size=128, policy_steps=500, first_policy_step=4, train_steps=4, probes=9,
     folder=Path("runs/pets-1"), notes=(),
 )  # fmt: skip
@@ -44,7 +44,7 @@ def test_the_plan_names_images_network_device_length_and_place() -> None:
         ({"test_images": 0}, 0, "cats, dogs; test images, kept for hba evaluate: those in /data/pets/test"),
         ({"test_images": 0, "data": "cifar10"}, 0, "cats, dogs; test images, kept for hba evaluate: those of cifar10"),
         ({"test_images": None}, 0, "2 classes: cats, dogs"),
-        ({"skipped_images": 2}, 0, "hba evaluate; 2 could not be read and were left out"),
+        ({"left_out": 2}, 0, "hba evaluate; 2 files left out: runs/pets-1/left_out.csv"),
         ({"device": "cuda:1", "folder": None}, 1, "images of 32x32, on cuda:1"),
         ({"threads": 1, "folder": None}, 1, "on cpu (1 thread)"),
         ({"steps_per_epoch": 1, "policy_steps": 1, "probes": 1}, 2, "of 1 step on 128 images; 1 policy step, 1 probe"),
