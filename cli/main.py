@@ -1,11 +1,11 @@
 """The command `hba` and what all of its commands share: how an error ends."""
 
 import sys
-from importlib.metadata import version
 from typing import Any
 
 import click
 
+import hba
 from hba.errors import HbaError
 
 from .apply import apply
@@ -40,7 +40,7 @@ class _Group(click.Group):
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(version("hba-augment"), prog_name="hba")
+@click.version_option(hba.__version__, prog_name="hba")
 def main() -> None:
     """Search a data-augmentation schedule for your images, see it, check that it helps, and use it elsewhere."""
 

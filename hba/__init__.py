@@ -1,6 +1,9 @@
 """Hypernetwork-Based Augmentation: search a data-augmentation schedule for your own images in one training."""
 
 import os
+from pathlib import Path
+
+__version__ = "0.1.0"
 
 # PyTorch's threads spin while they wait for each other. Where another program wants a core too, a search is then
 # several times slower than with threads that give their core away. Works only before torch is loaded.
@@ -20,6 +23,12 @@ from hba.space import SearchSpace
 from hba.spaces import SPACES, search_space
 from hba.transform import PolicyTransform
 
+# An installed package has hba.cli and hba.policies inside. A checkout, which Python finds first where it is started in
+# it, has them beside this folder.
+_CHECKOUT = Path(__file__).resolve().parents[1]
+if (_CHECKOUT / "pyproject.toml").is_file() and (_CHECKOUT / "policies").is_dir():
+    __path__.append(str(_CHECKOUT))
+
 __all__ = [
     "OPERATIONS",
     "SPACES",
@@ -35,6 +44,7 @@ __all__ = [
     "SearchPlan",
     "SearchResult",
     "SearchSpace",
+    "__version__",
     "evaluate",
     "load_policy",
     "policy_names",

@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 
-PACKAGES = ("hba-augment", "torch", "torchvision", "kornia", "numpy", "pillow", "scikit-learn")
+from hba import __version__
+
+PACKAGES = ("torch", "torchvision", "kornia", "numpy", "pillow", "scikit-learn")
 LARGEST_COUNT = 10**9
 
 
@@ -20,7 +22,8 @@ def environment(device: torch.device) -> dict[str, Any]:
         "device_name": name,
         "n_threads": torch.get_num_threads(),
         "python": platform.python_version(),
-        "packages": {package: _version(package) for package in PACKAGES},
+        # A checkout may stand before an installed package of another version.
+        "packages": {"hba-augment": __version__, **{package: _version(package) for package in PACKAGES}},
     }
 
 

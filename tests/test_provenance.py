@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import hba
 from hba.provenance import environment
 
 CPU = torch.device("cpu")
@@ -35,6 +36,7 @@ def test_elsewhere_it_goes_by_its_architecture(text: str | None, monkeypatch: py
 def test_versions_and_threads_are_those_that_compute() -> None:
     found = environment(CPU)
     assert found["packages"]["torch"] == version("torch")
+    assert found["packages"]["hba-augment"] == hba.__version__
     assert found["n_threads"] == torch.get_num_threads()
     assert found["python"] == platform.python_version()
     assert found["device"] == "cpu"

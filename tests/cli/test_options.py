@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from hba.cli import main
 from PIL import Image
 from pydantic import BaseModel
 
+import hba
 from hba.config import EvaluationConfig, SearchConfig
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS
@@ -83,7 +83,7 @@ def test_every_command_has_help(command: str, flag: str) -> None:
 def test_the_group_lists_its_commands_and_its_version() -> None:
     listed = run("--help").stdout
     assert all(f"\n  {command} " in listed for command in COMMANDS)
-    assert run("--version").stdout.split()[-1] == version("hba-augment")
+    assert run("--version").stdout.split()[-1] == hba.__version__
 
 
 def options_of(command: str) -> dict[str, click.Option]:
