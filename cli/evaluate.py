@@ -13,9 +13,10 @@ from hba.config import INHERITED, EvaluationConfig
 from hba.errors import DivergedError, HbaError, SettingsError
 from hba.evaluation import RESULTS_NAME, RIVALS
 from hba.evaluation.paired import PairedDifference
+from hba.evaluation.progress import EvaluationProgress, training_text
 
 from .options import given, operations_file_option, settings_options
-from .terminal import ProgressBar, console, data_line, percent, run_folder, say
+from .terminal import console, data_line, percent, run_folder, say
 
 
 @click.command()
@@ -82,8 +83,7 @@ def evaluate(
     if resume and out is None:
         raise SettingsError("--resume needs --out, the folder of the evaluation to go on with")
     others = [name.strip() for name in against.split(",") if name.strip()]
-    with run_folder(out, "evaluate") as folder, ProgressBar() as bar:
-        observer = _Terminal(bar)
+    with run_folder(out, "evaluate") as folder, _Terminal() as observer:
         try:
             result = hba.evaluate(
                 schedule,
@@ -98,7 +98,7 @@ def evaluate(
             )
         except (KeyboardInterrupt, HbaError) as error:
             if observer.n_done:
-                click.echo(_kept_line(observer.n_done, folder, isinstance(error, DivergedError)), err=True)
+                say(_kept_line(observer.n_done, folder, isinstance(error, DivergedError)), err=True)
             raise
     _print_table(result)
     if result.verdict:
@@ -113,15 +113,8 @@ def _kept_line(n_done: int, folder: Path, has_diverged: bool) -> str:
     return f"{kept}; the same command with --out {shlex.quote(str(folder))} --resume does the others"
 
 
-class _Terminal(hba.EvaluationObserver):
+class _Terminal(EvaluationProgress):
     """Shows progress: a bar in a terminal, one line per training elsewhere."""
-
-    def __init__(self, bar: ProgressBar) -> None:
-        self.bar = bar
-        self.n_done = self.n_steps = self.n_trainings = 0
-
-    def images_read(self, done: int, total: int) -> None:
-        self.bar.images_read(done, total)
 
     def data_ready(self, train_images: int, test_images: int | None, n_classes: int, skipped_images: int) -> None:
         counts = {"training": train_images} | ({} if test_images is None else {"test": test_images})
@@ -133,22 +126,10 @@ class _Terminal(hba.EvaluationObserver):
     def resumed(self, n_kept: int) -> None:
         say(f"trainings that are kept: {n_kept}")
 
-    def started(self, config: EvaluationConfig, n_trainings: int, steps_per_training: int) -> None:
-        self.n_trainings = n_trainings
-        total = n_trainings * steps_per_training
-        self.bar.begin(f"training 1/{n_trainings}", 0, total, "images", per_step=config.batch_size)
-
-    def step_done(self) -> None:
-        self.n_steps += 1
-        self.bar.advance_to(self.n_steps)
-
     def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
-        self.n_done += 1
-        text = f"{name}, seed {seed}: test error {percent(test_error_percent)}"
-        if self.bar.visible:
-            self.bar.describe(f"training {min(self.n_done + 1, self.n_trainings)}/{self.n_trainings} ({text})")
-        else:
-            say(text)
+        super().training_done(name, seed, test_error_percent)
+        if not self.bar.visible:
+            say(training_text(name, seed, test_error_percent))
 
 
 def _print_table(result: hba.EvaluationResult) -> None:

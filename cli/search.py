@@ -15,11 +15,12 @@ from hba.errors import SettingsError
 from hba.pace import advice_in
 from hba.presets import SEARCH_PRESETS
 from hba.probes import probes_in, what_probes_say
+from hba.search.progress import SearchProgress
 
 from .findings import change_lines, reach_line
 from .options import given, operations_file_arguments, operations_file_option, settings_options
 from .plan import Estimate, plan_lines
-from .terminal import ProgressBar, console, percent, run_folder, say
+from .terminal import console, percent, run_folder, say
 
 N_LINES = 10
 DEFAULT_TEXTS = {
@@ -56,8 +57,7 @@ def search(data: str | None, preset: str | None, out: Path | None, resume: bool,
         else Path(SearchConfig.from_preset(given({"data": data, **options}), preset, paper=paper).data).name
     )
     with run_folder(out, name) as folder:
-        with ProgressBar() as bar:
-            observer = _Terminal(bar)
+        with _Terminal() as observer:
             try:
                 result = hba.search(
                     data, preset=preset, paper=paper, out=folder, resume=resume, observer=observer, **given(options)
@@ -69,19 +69,14 @@ def search(data: str | None, preset: str | None, out: Path | None, resume: bool,
         raise SystemExit(130)
 
 
-class _Terminal(hba.SearchObserver):
+class _Terminal(SearchProgress):
     """Shows progress: a bar in a terminal, a few lines elsewhere. Ctrl-C or SIGTERM ends the search after its step."""
 
-    def __init__(self, bar: ProgressBar) -> None:
-        self.bar = bar
+    def __init__(self) -> None:
+        super().__init__()
         self.stop = False
-        self.n_epochs = 0
-        self.validation_error = percent(None)
         self.estimate = Estimate()
         self.previous_handlers: dict[int, Any] = {}
-
-    def images_read(self, done: int, total: int) -> None:
-        self.bar.images_read(done, total)
 
     def planned(self, plan: hba.SearchPlan) -> None:
         for line in plan_lines(plan):
@@ -89,8 +84,7 @@ class _Terminal(hba.SearchObserver):
         self.estimate.begin(plan)
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
-        self.n_epochs = n_epochs
-        self.bar.begin("first epoch", step, total_steps, "images", per_step=batch_size)
+        super().started(step, total_steps, batch_size, n_epochs)
         for number in (signal.SIGINT, signal.SIGTERM):
             self.previous_handlers[number] = signal.signal(number, self._request_stop)
 
@@ -107,22 +101,15 @@ class _Terminal(hba.SearchObserver):
         return self.stop
 
     def step_done(self, step: int) -> None:
-        self.bar.advance_to(step)
+        super().step_done(step)
         if words := self.estimate.step_done(step):
             say(words)
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
+        super().epoch_done(metrics)
         epoch = int(metrics["epoch"] or 0)
-        if metrics["val_error_percent"] is not None:
-            self.validation_error = f"{percent(metrics['val_error_percent'])} (epoch {epoch})"
-        text = (
-            f"epoch {epoch}/{self.n_epochs}: train loss {metrics['train_loss']:.3f}, "
-            f"validation error {self.validation_error}"
-        )
-        if self.bar.visible:
-            self.bar.describe(text)
-        elif epoch % max(1, self.n_epochs // N_LINES) == 0:
-            say(text)
+        if not self.bar.visible and epoch % max(1, self.n_epochs // N_LINES) == 0:
+            say(self.text)
 
 
 def _report(result: hba.SearchResult, out: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the commands share in printing: a console, a progress bar that is only there in a terminal, run folders."""
+"""What the commands share in printing: a console, lines that keep clear of a progress bar, run folders."""
 
 import contextlib
 import itertools
@@ -6,12 +6,8 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from hba.errors import RunError
 
@@ -20,67 +16,22 @@ PLAIN_WIDTH = 110
 
 
 def console() -> Console:
-    """Prints to standard output; tables keep their width where it is not a terminal."""
+    """Prints to standard output; tables keep their width where it is not a terminal. Not for while a bar is shown."""
     is_terminal = sys.stdout.isatty()
     width = None if is_terminal else PLAIN_WIDTH
     return Console(markup=False, emoji=False, highlight=False, width=width, soft_wrap=not is_terminal)
 
 
-def say(text: str) -> None:
-    """Print a line; where nobody reads any more (`hba search | head`), go on in silence rather than end the work."""
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line, above a progress bar where one is shown.
+
+    Where nobody reads any more (`hba search | head`), the work goes on in silence.
+    """
     try:
-        click.echo(text)
+        # A bar takes the place of sys.stdout and sys.stderr; click.echo would look for the file behind it.
+        print(text, file=sys.stderr if err else sys.stdout, flush=True)
     except BrokenPipeError:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 open until the process ends
-
-
-class ProgressBar:
-    """A bar with a text, a rate and the time left on standard error; nothing at all where that is not a terminal."""
-
-    def __init__(self) -> None:
-        self.visible = sys.stderr.isatty()
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=None),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            disable=not self.visible,
-            transient=True,
-        )
-        self._task = self._progress.add_task("", total=None, rate="")
-        self._unit, self._per_step = "", 1
-
-    def __enter__(self) -> Self:
-        # Some versions of rich print an empty line even for a bar that is disabled.
-        if self.visible:
-            self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self.visible:
-            self._progress.stop()
-
-    def begin(self, description: str, done: int, total: int, unit: str, per_step: int = 1) -> None:
-        """A new piece of work of `total` steps; a step is `per_step` of the unit, which the rate counts."""
-        self._progress.reset(self._task, description=description, completed=done, total=total, rate="")
-        self._unit, self._per_step = unit, per_step
-
-    def describe(self, description: str) -> None:
-        self._progress.update(self._task, description=description)
-
-    def images_read(self, done: int, total: int) -> None:
-        if done == 1:
-            self.begin("reading images", 0, total, "images")
-        self.advance_to(done)
-
-    def advance_to(self, done: int) -> None:
-        task = self._progress.tasks[0]
-        rate = "" if task.speed is None else f"{task.speed * self._per_step:,.0f} {self._unit}/s"
-        self._progress.update(self._task, completed=done, rate=rate)
 
 
 @contextlib.contextmanager

@@ -16,14 +16,17 @@ from hba.errors import RunError, SettingsError
 from hba.evaluation.contenders import NONE, Contender, contenders, named_rows
 from hba.evaluation.observer import EvaluationObserver
 from hba.evaluation.processes import number_of_jobs, side_by_side
+from hba.evaluation.progress import EvaluationProgress
 from hba.evaluation.record import Record
 from hba.evaluation.result import RESULTS_NAME, EvaluationResult
 from hba.evaluation.stored import StoredResults, check_device, check_rows, check_settings, read_results
 from hba.evaluation.trainings import Training, one_by_one
+from hba.progress import shows_progress
 from hba.provenance import environment
 from hba.schedule import Schedule
 
 
+@shows_progress(EvaluationProgress)
 def evaluate(
     schedule: Schedule | str | Path,
     data: str | Path | EvaluationData | None = None,
@@ -34,6 +37,7 @@ def evaluate(
     resume: bool = False,
     jobs: int | None = 1,
     observer: EvaluationObserver | None = None,
+    progress: bool = False,
     **settings: Any,
 ) -> EvaluationResult:
     """Train with the schedule and with each of `against`, and measure the test split after the last epoch of each.
@@ -56,7 +60,8 @@ def evaluate(
     it has. resume: go on with the evaluation in `out`; with the same settings and rows, but for more seeds, and more
     rows behind them. jobs: how many trainings run at a time, more than one in processes of their own, which share
     PyTorch's threads: a script then calls this under `if __name__ == "__main__":`. None is one for each thread, on a
-    GPU 1. With as many threads for each training, the numbers do not depend on it.
+    GPU 1. With as many threads for each training, the numbers do not depend on it. progress: show a bar in a terminal
+    or a notebook.
     """
     observer = observer or EvaluationObserver()
     check_kind(data, EvaluationData)

@@ -25,6 +25,7 @@ from hba.measure import measure
 from hba.operations import check_known, fill_for
 from hba.pace import Pace
 from hba.probes import probes_of
+from hba.progress import shows_progress
 from hba.provenance import environment
 from hba.schedule import Schedule
 from hba.schedule_file import space_entry
@@ -38,6 +39,7 @@ from hba.search.networks import equal_networks, named_networks
 from hba.search.observer import SearchObserver
 from hba.search.plan import SearchPlan
 from hba.search.problem import Problem
+from hba.search.progress import SearchProgress
 from hba.search.state import HyperState
 from hba.seeding import derived_seed
 from hba.space import SearchSpace
@@ -74,6 +76,7 @@ class SearchResult:
         )
 
 
+@shows_progress(SearchProgress)
 def search(
     data: str | Path | SearchData | None = None,
     *,
@@ -84,6 +87,7 @@ def search(
     out: str | Path | None = None,
     resume: bool = False,
     observer: SearchObserver | None = None,
+    progress: bool = False,
     **settings: Any,
 ) -> SearchResult:
     """Search an augmentation schedule in one training, by the setting `algorithm`.
@@ -93,8 +97,9 @@ def search(
     instead of the setting `model`; frozen parameters stay as they are, BatchNorm's running statistics follow its
     train(). space: a search space, or the name of one; operations of your own must be registered. out: a folder to
     keep the run in; resume goes on with the run there, with its settings, but the images may have moved, and `epochs`
-    may be more (hba/search/lengthen.py says what that finds). Raises HbaError for what cannot work, DivergedError for
-    a loss that is not finite; what was found until then is saved in `out`.
+    may be more (hba/search/lengthen.py says what that finds). progress: show a bar in a terminal or a notebook. Raises
+    HbaError for what cannot work, DivergedError for a loss that is not finite; what was found until then is saved in
+    `out`.
     """
     if resume and (paper or preset):
         raise SettingsError(f"a resumed run keeps its settings; leave {'paper' if paper else 'preset'} away")
