@@ -16,10 +16,11 @@ from hba.evaluation.paired import PairedDifference
 from hba.evaluation.progress import EvaluationProgress, training_text
 
 from .options import given, operations_file_option, settings_options
+from .sections import SectionedCommand
 from .terminal import console, data_line, percent, run_folder, say
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("schedule")
 @click.argument("data", required=False)
 @click.option(

@@ -7,7 +7,7 @@ import click
 
 from hba.errors import SettingsError
 from hba.pba_schedule import PBA_FILL, read_pba_schedule
-from hba.validation import checked_color, words
+from hba.validation import color
 
 from .terminal import say
 
@@ -32,7 +32,7 @@ def import_schedule(file: Path, source: str, epochs: int, out: Path, fill: str |
 
     pba: a policy log (.txt) of Population Based Augmentation.
     """
-    schedule = READERS[source](file, epochs, PBA_FILL if fill is None else _color(fill))
+    schedule = READERS[source](file, epochs, PBA_FILL if fill is None else _fill(fill))
     schedule.save(out)
     n_segments = len(schedule.provenance["segments"])
     n_operations = len(schedule.space.operations)
@@ -41,9 +41,8 @@ def import_schedule(file: Path, source: str, epochs: int, out: Path, fill: str |
     say(f"Next, look at it, and see whether it helps on your images:\n  hba show {quoted}\n  hba evaluate {quoted} DIR")
 
 
-def _color(text: str) -> tuple[float, ...]:
+def _fill(text: str) -> tuple[float, ...]:
     try:
-        return checked_color(tuple(float(channel) for channel in words(text)))
-    except ValueError:
-        rule = "--fill must be 1 or 3 numbers in [0, 1], separated by commas"
-        raise SettingsError(f"{rule}, got {text!r}") from None
+        return color(text)
+    except SettingsError as error:
+        raise SettingsError(f"--fill {error}, got {text!r}") from None

@@ -6,11 +6,13 @@ from typing import Any
 import click
 
 import hba
-from hba.errors import HbaError
+from hba.errors import HbaError, RunError, SettingsError
+from hba.unknown import did_you_mean
 
 from .apply import apply
 from .evaluate import evaluate
 from .import_schedule import import_schedule
+from .messages import in_options
 from .models import models
 from .operations import operations
 from .policies import policies
@@ -32,11 +34,25 @@ class _Group(click.Group):
             click.echo("stopped", err=True)
             sys.exit(INTERRUPTED)
         except HbaError as error:
-            click.echo(f"hba: error: {error}", err=True)
+            message = str(error)
+            if isinstance(error, SettingsError | RunError):
+                message = in_options(message, self.commands.values())
+            click.echo(f"hba: error: {message}", err=True)
             sys.exit(USER_ERROR)
+        except click.NoSuchOption as error:
+            other = click.UsageError(_no_such_option(error), error.ctx)
+            other.show()
+            sys.exit(other.exit_code)
         except click.ClickException as error:
             error.show()
             sys.exit(error.exit_code)
+
+
+def _no_such_option(error: click.NoSuchOption) -> str:
+    """click proposes options that are far from what was typed."""
+    parameters = [] if error.ctx is None else error.ctx.command.params
+    meant = did_you_mean(error.option_name, [name for parameter in parameters for name in parameter.opts])
+    return f"No such option {error.option_name!r}{meant or ', nor one like it.'}"
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

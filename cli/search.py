@@ -20,18 +20,16 @@ from hba.search.progress import SearchProgress
 from .findings import change_lines, reach_line
 from .options import given, operations_file_arguments, operations_file_option, settings_options
 from .plan import Estimate, plan_lines
+from .sections import SectionedCommand
 from .terminal import console, percent, run_folder, say
 
 N_LINES = 10
-DEFAULT_TEXTS = {
-    name: f"by dataset, else {SearchConfig.model_fields[name].default}"
-    for settings in SEARCH_PRESETS.values()
-    for name in settings
-    if SearchConfig.model_fields[name].default is not None
-}
+DEFAULT_TEXTS = dict.fromkeys(
+    (name for settings in SEARCH_PRESETS.values() for name in settings), "by dataset, else {}"
+)
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("data", required=False)
 @click.option(
     "--preset",

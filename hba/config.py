@@ -28,7 +28,8 @@ from hba.presets import (
 )
 from hba.space import SearchSpace
 from hba.spaces import search_space
-from hba.validation import checked_color, words
+from hba.unknown import did_you_mean, unknown
+from hba.validation import color, words
 
 
 def _known_model(name: str) -> str:
@@ -38,13 +39,13 @@ def _known_model(name: str) -> str:
 
 def _known_dataset(name: str) -> str:
     if name not in DATASET_NAMES:
-        raise SettingsError(f"unknown dataset; known: {', '.join(DATASET_NAMES)}")
+        raise SettingsError(unknown("dataset", name, DATASET_NAMES))
     return name
 
 
 def _known_sharing(name: str) -> str:
     if name not in SHARING:
-        raise SettingsError(f"unknown sharing; known: {', '.join(SHARING)}")
+        raise SettingsError(unknown("sharing", name, SHARING))
     return name
 
 
@@ -56,7 +57,7 @@ def _known_device(name: str) -> str:
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Decay = Annotated[float, Field(ge=0, lt=1)]
-Color = Annotated[tuple[float, ...], BeforeValidator(words), AfterValidator(checked_color)]
+Color = Annotated[tuple[float, ...], BeforeValidator(color)]
 ModelName = Annotated[str, AfterValidator(_known_model)]
 
 
@@ -125,7 +126,7 @@ class SearchConfig(_TrainingConfig):
     space: str = "hba"
     """Search space: hba (ranges of the paper's Table 9) or pba (those of Population Based Augmentation)."""
     operations: Annotated[tuple[str, ...], BeforeValidator(words), Field(min_length=1)] | None = None
-    """Operations to search over, separated by commas; `all` stands for all of the space, which is the default."""
+    """Operations to search over, separated by commas, where `all` stands for all of the space; all."""
     interpolation: Literal["nearest", "bilinear"] = "nearest"
     """How shears, translations and rotations find pixels between pixels: nearest or bilinear."""
 
@@ -339,9 +340,11 @@ def find_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
+        kind = name.partition(":")[0]
+        if kind not in ("cpu", "cuda"):
+            meant = did_you_mean("cuda" if kind == "gpu" else name, ("auto", "cpu", "cuda"))
+            raise SettingsError(f"must be auto, cpu, cuda or cuda:<number>, got {name!r}{meant}")
         device = torch.device(name)
-        if device.type not in ("cpu", "cuda"):
-            raise SettingsError("must be auto, cpu or cuda")
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]

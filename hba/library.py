@@ -1,10 +1,12 @@
 """Schedules by file or by the name under which one ships with the package."""
 
+from collections.abc import Iterable
 from importlib.resources import as_file, files
 from pathlib import Path
 
 from hba.errors import ScheduleError
 from hba.schedule import Schedule
+from hba.unknown import did_you_mean, listed
 
 
 def policy_names() -> list[str]:
@@ -12,10 +14,11 @@ def policy_names() -> list[str]:
     return sorted(Path(file.name).stem for file in files("hba.policies").iterdir() if file.name.endswith(".json"))
 
 
-def load_policy(path_or_name: str | Path) -> Schedule:
+def load_policy(path_or_name: str | Path, *, other_names: Iterable[str] = ()) -> Schedule:
     """Read a schedule file, a run folder's policy.json, or a schedule that ships with the package.
 
-    Raises ScheduleError where there is none, or where it breaks the format.
+    other_names: what may have been meant besides. Raises ScheduleError where there is none, or where it breaks the
+    format.
     """
     path = Path(path_or_name)
     is_shipped = str(path_or_name) in policy_names()
@@ -26,5 +29,6 @@ def load_policy(path_or_name: str | Path) -> Schedule:
         with as_file(files("hba.policies") / f"{path_or_name}.json") as shipped:
             return Schedule.load(shipped)
     if not path.exists():
-        raise ScheduleError(f"no schedule file {path_or_name}; shipped ones: {', '.join(policy_names()) or 'none'}")
+        meant = did_you_mean(str(path_or_name), (*policy_names(), *other_names))
+        raise ScheduleError(f"no schedule file {path_or_name}{listed(meant, 'shipped ones', policy_names())}")
     return Schedule.load(path)

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hba.errors import SettingsError
+from hba.unknown import unknown
 
 Settings = Mapping[str, Any]
 
@@ -42,6 +43,9 @@ PAPER_SETTINGS: Settings = MappingProxyType(
     }
 )
 """The search as in the paper, where the defaults may differ; where it leaves something open, what was taken first."""
+
+PAPER_ALGORITHMS = ("hba", "fixed-noise", "hyper-population", "population")
+"""The paper's method, and what it derives it from."""
 
 SEARCH_PRESETS: Mapping[str, Settings] = MappingProxyType(
     {
@@ -165,5 +169,5 @@ EVALUATION_SETTINGS: Mapping[str, Settings] = MappingProxyType(
 def find_preset(name: str, presets: Mapping[str, Settings] = SEARCH_PRESETS) -> Settings:
     """The preset of that exact name; SettingsError with the known names otherwise."""
     if name not in presets:
-        raise SettingsError(f"unknown preset {name!r}; known: {', '.join(presets)}")
+        raise SettingsError(unknown("preset", name, presets))
     return presets[name]

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from hba.errors import SettingsError
 from hba.operations import ALL, OPERATIONS, Operation, find_operation
 from hba.space import SearchSpace
+from hba.unknown import unknown
 
 PBA_SIDE_PIXELS = 32
 """PBA states translations and Cutout in pixels of images of this side."""
@@ -45,7 +46,7 @@ SPACES: Mapping[str, SearchSpace] = MappingProxyType(
 def find_space(name: str) -> SearchSpace:
     """The search space of that exact name; SettingsError with the known names otherwise."""
     if name not in SPACES:
-        raise SettingsError(f"unknown search space {name!r}; known: {', '.join(SPACES)}")
+        raise SettingsError(unknown("search space", name, SPACES))
     return SPACES[name]
 
 

@@ -174,5 +174,5 @@ def test_as_in_the_paper_the_algorithm_is_the_papers_when_settings_are_checked()
 @pytest.mark.parametrize("paper", [False, True])
 @pytest.mark.parametrize("algorithm", ["HBA", ["hba"], {"hba": 1}, 6])
 def test_a_wrong_algorithm_is_refused_as_in_the_paper_too(algorithm: Any, paper: bool) -> None:
-    with pytest.raises(SettingsError, match=r"^algorithm: "):
+    with pytest.raises(SettingsError, match=r"^algorithm must be "):
         SearchConfig.from_preset({"algorithm": algorithm}, paper=paper)

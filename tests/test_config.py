@@ -1,5 +1,6 @@
 """Settings: what is refused, how, and what overrides what."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -75,22 +76,32 @@ def test_a_wrong_search_setting_is_refused_in_one_line_that_names_it(name: str, 
     with pytest.raises(SettingsError) as raised:
         SearchConfig.make({name: value})
     message = str(raised.value)
-    assert message.startswith(f"{name}: ")
+    assert re.match(rf"(unknown |there is no setting )?{name}\b", message)
     assert len(message.splitlines()) == 1
-    assert f"got {value!r}" in message
+    assert repr(value) in message or message.startswith("there is no setting")
+    assert message.count("got ") <= 1
 
 
 @pytest.mark.parametrize(("name", "value"), values_of({**WRONG, "seeds": [0, -1, 1.5], "sigma": [1.0], "seed": [0]}))
 def test_a_wrong_evaluation_setting_is_refused_in_one_line_that_names_it(name: str, value: Any) -> None:
     with pytest.raises(SettingsError) as raised:
         EvaluationConfig.make({name: value})
-    assert str(raised.value).startswith(f"{name}: ")
+    assert re.match(rf"(unknown |there is no setting )?{name}\b", str(raised.value))
     assert len(str(raised.value).splitlines()) == 1
+
+
+def test_a_misspelt_setting_is_told_what_was_probably_meant() -> None:
+    with pytest.raises(SettingsError, match=r"^there is no setting epoch; did you mean epochs\?$"):
+        SearchConfig.from_preset({"epoch": 1})
+    with pytest.raises(SettingsError, match=r"got 'lookahed'; did you mean lookahead\?$"):
+        SearchConfig.from_preset({"algorithm": "lookahed"})
+    with pytest.raises(SettingsError, match=r"^there is no setting pretrained$"):
+        EvaluationConfig.make({"pretrained": True})
 
 
 @pytest.mark.parametrize("data", [5, None, ["digits"], {"a": 1}])
 def test_from_preset_refuses_wrong_data_like_any_other_wrong_setting(data: Any) -> None:
-    with pytest.raises(SettingsError, match=r"^data: "):
+    with pytest.raises(SettingsError, match=r"^data must be a text"):
         SearchConfig.from_preset({"data": data})
 
 
@@ -223,14 +234,14 @@ def test_auto_is_a_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("name", ["nonsense", "cuda:99", "cpu:x"])
 def test_a_device_that_is_not_there_is_refused_in_one_line(name: str) -> None:
-    with pytest.raises(SettingsError, match="cannot be used") as raised:
+    with pytest.raises(SettingsError, match=r"cannot be used|must be auto, cpu, cuda or cuda:<number>, got") as raised:
         find_device(name)
     assert len(str(raised.value).splitlines()) == 1
 
 
 def test_data_settings_alone_are_checked_too() -> None:
     assert DataConfig.make({"data": "svhn", "val_size": 3}).val_size == 3
-    with pytest.raises(SettingsError, match=r"^epochs: "):
+    with pytest.raises(SettingsError, match=r"^there is no setting epochs$"):
         DataConfig.make({"epochs": 3})
 
 
@@ -275,14 +286,17 @@ def test_registered_operations_can_be_chosen_and_others_not() -> None:
     [
         ({"space": "faa"}, "unknown search space 'faa'; known: hba, pba"),
         ({"operations": "Rotate,Swirl"}, f"unknown operation 'Swirl'; known: {', '.join(OPERATIONS)}"),
-        ({"operations": ["rotate"]}, f"unknown operation 'rotate'; known: {', '.join(OPERATIONS)}"),
+        (
+            {"operations": ["rotate"]},
+            f"unknown operation 'rotate'; did you mean Rotate? Known: {', '.join(OPERATIONS)}",
+        ),
         (
             {"operations": "Color,Color"},
             "operations must be at least one and each named once, got ['Color', 'Color']",
         ),
-        ({"operations": []}, "operations: Value should have at least 1 item after validation, not 0"),
-        ({"operations": ["Rotate", 3]}, "operations[1]: Input should be a valid string, got 3"),
-        ({"operations": {"Rotate": True}}, "operations: Input should be a valid tuple"),
+        ({"operations": []}, "operations must have more entries (at least 1)"),
+        ({"operations": ["Rotate", 3]}, "operations[1] must be a text, got 3"),
+        ({"operations": {"Rotate": True}}, "operations must be a list"),
     ],
 )
 def test_a_space_that_cannot_be_is_refused_when_the_settings_are_made(settings: dict[str, Any], message: str) -> None:

@@ -147,7 +147,7 @@ def test_a_function_must_be_named(saved: Path, function: Any) -> None:
     def rename(content: Content) -> None:
         content["space"]["operations"][0]["function"] = function
 
-    assert refusal_of(changed(saved, rename)).startswith("space.operations[0].function: Input should be a valid string")
+    assert refusal_of(changed(saved, rename)).startswith("space.operations[0].function must be a text")
 
 
 def test_one_of_the_15_cannot_have_a_function_of_its_own() -> None:
@@ -204,8 +204,8 @@ def test_interpolation_of_an_operation_that_moves_nothing_is_refused() -> None:
 @pytest.mark.parametrize("interpolation", ["bicubic", "", "Bilinear", 1])
 def test_another_interpolation_is_refused(interpolation: Any) -> None:
     message = refusal_of(with_interpolation(0, interpolation))
-    assert message == (
-        f"space.operations[0].interpolation: Input should be 'nearest' or 'bilinear', got {interpolation!r}"
+    assert message.startswith(
+        f"space.operations[0].interpolation must be 'nearest' or 'bilinear', got {interpolation!r}"
     )
 
 

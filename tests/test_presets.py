@@ -185,7 +185,9 @@ def test_on_other_data_a_preset_brings_the_baseline_of_its_dataset(side: int) ->
 def test_an_unknown_evaluation_preset_or_dataset_is_refused_with_the_known_ones() -> None:
     with pytest.raises(SettingsError, match="unknown preset 'reduced-cifar10'; known: cifar10-wrn-40-2"):
         EvaluationConfig.like_search({}, {}, "reduced-cifar10")
-    with pytest.raises(SettingsError, match="baseline_like: unknown dataset; known: digits"):
+    with pytest.raises(
+        SettingsError, match="baseline_like: unknown dataset 'cifar'; did you mean cifar10\\? Known: digits"
+    ):
         SearchConfig.make({"baseline_like": "cifar"})
 
 

@@ -81,7 +81,8 @@ def test_an_unknown_space_is_refused_with_the_known_ones(name: str) -> None:
     for find in (find_space, search_space):
         with pytest.raises(SettingsError) as raised:
             find(name)
-        assert str(raised.value) == f"unknown search space {name!r}; known: hba, pba"
+        meant = "; did you mean hba? Known" if name == "HBA" else "; known"
+        assert str(raised.value) == f"unknown search space {name!r}{meant}: hba, pba"
 
 
 @pytest.mark.parametrize("name", ["hba", "pba"])
@@ -138,7 +139,9 @@ def test_an_unknown_operation_is_refused_with_the_known_ones(wanted: str) -> Non
     register_operation(DARKEN)
     with pytest.raises(SettingsError) as raised:
         search_space("pba", ["Rotate", wanted])
-    assert str(raised.value).startswith(f"unknown operation {wanted!r}; known: {', '.join([*OPERATIONS, 'Darken'])}")
+    meant = "; did you mean Rotate? Known" if wanted.strip().lower() == "rotate" else "; known"
+    known = ", ".join([*OPERATIONS, "Darken"])
+    assert str(raised.value).startswith(f"unknown operation {wanted!r}{meant}: {known}")
 
 
 @pytest.mark.parametrize("name", ["hba", "pba"])

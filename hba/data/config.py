@@ -68,7 +68,7 @@ class DataConfig(pydantic.BaseModel):
         try:
             return cls(**settings)
         except pydantic.ValidationError as error:
-            raise SettingsError(first_problem(error)) from None
+            raise SettingsError(first_problem(error, cls.model_fields)) from None
 
     @property
     def side(self) -> int:

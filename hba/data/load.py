@@ -19,6 +19,7 @@ from hba.data.named import DATASET_NAMES, named_source
 from hba.data.splits import Splits, split, take_training
 from hba.data.streaming import StreamedImages
 from hba.errors import DataError, SettingsError
+from hba.unknown import did_you_mean, listed
 
 STREAM_ABOVE_BYTES = 8 * 10**9
 SHOWN_CLASSES = 5
@@ -170,9 +171,10 @@ def _whole_source(config: DataConfig) -> Source:
         return named_source(config.data, Path(config.data_root), config.download, config.skip_broken)
     folder = Path(config.data)
     if not folder.exists():
-        raise DataError(f"no such folder or dataset: {config.data}; datasets: {', '.join(DATASET_NAMES)}")
+        meant = did_you_mean(config.data, DATASET_NAMES)
+        raise DataError(f"no such folder or dataset: {config.data}{listed(meant, 'datasets', DATASET_NAMES)}")
     if config.download:
-        raise DataError(f"download has no effect on the folder {folder}; remove it")
+        raise SettingsError(f"download has no effect on {folder}, a folder of images; omit it")
     source = folder_source(folder, config.skip_broken)
     if len(source.class_names) < 2:
         (name,) = source.class_names

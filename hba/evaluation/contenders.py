@@ -120,7 +120,7 @@ def named_rows(schedule: Schedule | str | Path, against: Sequence[str]) -> dict[
         name = other if other in RIVALS else _row_name(other)
         if name in rows:
             raise SettingsError(f"two rows would be called {name!r}; give each schedule a file name of its own")
-        rows[name] = RIVALS.get(other) or load_policy(other)
+        rows[name] = RIVALS.get(other) or load_policy(other, other_names=RIVALS)
     return rows
 
 

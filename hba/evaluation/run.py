@@ -24,6 +24,7 @@ from hba.evaluation.trainings import Training, one_by_one
 from hba.progress import shows_progress
 from hba.provenance import environment
 from hba.schedule import Schedule
+from hba.validation import check_batch_size
 
 
 @shows_progress(EvaluationProgress)
@@ -74,6 +75,7 @@ def evaluate(
     stored = _stored(folder, resume, config, everyone)
     if not isinstance(data, EvaluationData):
         data = load_evaluation_data(config, observer.images_read)
+    check_batch_size(settings, len(data.train))
     data = data.in_color()
     observer.data_ready(len(data.train), data.n_test, len(data.class_names), len(data.train.skipped))
     for fact in data.facts:

@@ -12,8 +12,9 @@ from hba.models.alexnet import AlexNet
 from hba.models.pyramidnet import PyramidNet, check_depth_and_alpha
 from hba.models.resnet import resnet
 from hba.models.shake_shake import ShakeShake, check_width
-from hba.models.timm_networks import PREFIX, find_timm_network
+from hba.models.timm_networks import PREFIX, find_timm_network, timm_names
 from hba.models.wide_resnet import WideResNet, check_depth_and_width
+from hba.unknown import unknown
 
 Build = Callable[[int], nn.Module]
 """A network's function of the number of classes."""
@@ -73,9 +74,9 @@ def find_model(name: str) -> Build:
     for pattern, build_of in PATTERNS.items():
         if match := re.fullmatch(re.sub("<.*?>", "([0-9]+)", pattern), name):
             return build_of(*map(int, match.groups()))
-    raise SettingsError(
-        f"unknown model {name!r}; known: {', '.join(MODELS)}, or any {', '.join(PATTERNS)}, {TIMM_PATTERN}"
-    )
+    in_timm = f"{PREFIX}{name}" if name in timm_names() else None
+    others = f"or any {', '.join(PATTERNS)}, {TIMM_PATTERN}"
+    raise SettingsError(f"{unknown('model', name, MODELS, in_timm)}, {others}")
 
 
 def build_model(name: str, n_classes: int, seed: int, image_size: int | None = None) -> nn.Module:

@@ -10,6 +10,15 @@ from hba.errors import SettingsError
 PREFIX = "timm:"
 
 
+def timm_names() -> list[str]:
+    """The names of timm's networks, none where timm is not installed."""
+    try:
+        import timm
+    except ImportError:
+        return []
+    return list(timm.list_models())
+
+
 def find_timm_network(name: str) -> Callable[[int], nn.Module]:
     """The function of the number of classes that builds timm's network of that name, given without the prefix."""
     try:
@@ -23,5 +32,5 @@ def find_timm_network(name: str) -> Callable[[int], nn.Module]:
         advice = f"similar: {', '.join(similar)}" if similar else "timm.list_models() lists the known ones"
         raise SettingsError(f"unknown timm model {name!r}; {advice}")
     if tag:
-        raise SettingsError(f"weights are not loaded, so leave out their tag: {PREFIX}{architecture}, not {name!r}")
+        raise SettingsError(f"weights are not loaded, so omit their tag: {PREFIX}{architecture}, not {PREFIX + name!r}")
     return lambda n_classes: timm.create_model(architecture, pretrained=False, num_classes=n_classes)

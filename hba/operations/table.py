@@ -16,6 +16,7 @@ from hba.operations.on_pil import OnPil
 from hba.operations.operation import Operation
 from hba.operations.point import Curve, Stretch
 from hba.operations.trial import try_out
+from hba.unknown import unknown
 
 
 def _geometric(name: str, coefficients: Coefficients, on: OnPil, high: float, unit: str, pil: str) -> Operation:
@@ -129,7 +130,7 @@ def find_operation(name: str) -> Operation:
     known = {**OPERATIONS, **_registered}
     if name not in known:
         raise SettingsError(
-            f"unknown operation {name!r}; known: {', '.join(known)}. One of your own must be registered first "
+            f"{unknown('operation', name, known)}. One of your own must be registered first "
             "(hba.register_operation; commands: --operations-file FILE.py)"
         )
     return known[name]

@@ -24,6 +24,7 @@ from hba.hypernet import HyperNetwork
 from hba.measure import measure
 from hba.operations import check_known, fill_for
 from hba.pace import Pace
+from hba.presets import PAPER_ALGORITHMS
 from hba.probes import probes_of
 from hba.progress import shows_progress
 from hba.provenance import environment
@@ -43,6 +44,7 @@ from hba.search.progress import SearchProgress
 from hba.search.state import HyperState
 from hba.seeding import derived_seed
 from hba.space import SearchSpace
+from hba.validation import check_batch_size
 
 SAVE_EVERY_SECONDS = 5.0
 VALUE_DIGITS = 6
@@ -105,6 +107,11 @@ def search(
         raise SettingsError(f"a resumed run keeps its settings; leave {'paper' if paper else 'preset'} away")
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the search to go on with")
+    if paper and settings.get("algorithm") not in (None, *PAPER_ALGORITHMS):
+        raise SettingsError(
+            f"algorithm must be the paper's (one of {', '.join(PAPER_ALGORITHMS)}) for a search as in the paper, "
+            f"got {settings['algorithm']!r}"
+        )
     observer = observer or SearchObserver()
     check_kind(data, SearchData)
     check_clash(data, settings.get("data_root"))
@@ -122,6 +129,7 @@ def search(
             folder.check_free()
     if not isinstance(data, SearchData):
         data = load_search_data(config, observer.images_read)
+    check_batch_size(settings, len(data.train))
     data = data if network is not None else data.in_color()
     # So that the run goes on, and is evaluated, with the scale that was found.
     config = config.model_copy(update={"levels": data.levels})

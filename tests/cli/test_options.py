@@ -1,6 +1,7 @@
 """Options made from settings, and what a user's mistake looks like: one line, exit code 2, nothing written."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -113,8 +114,15 @@ def test_each_setting_is_an_option_of_the_same_name_with_its_text_as_help(
         description = settings.model_fields[name].description
         assert f"--{name.replace('_', '-')} " in shown
         assert description
-        # Help is broken into lines, also behind a hyphen.
-        assert "".join(description.split()).rstrip(".") in "".join(shown.split())
+        # Help is broken into lines, also behind a hyphen; a default in words stands in brackets.
+        text, _, default = description.partition("; ")
+        assert squeezed(text) in squeezed(shown)
+        if command == "search" and settings.model_fields[name].default is None:
+            assert squeezed(default.partition(". For ")[0]) in squeezed(shown)
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"[\s.;\[_-]|default:|by dataset, else", "", text)
 
 
 SEARCH_VALUES: dict[str, Any] = {
@@ -180,23 +188,36 @@ def test_what_is_not_given_is_left_to_the_library(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--epochs", "0"], "epochs: Input should be greater than or equal to 1, got 0"),
-        (["--model", "resnet-7"], "model: unknown model 'resnet-7'; known: wrn-40-2, wrn-28-10, wrn-10-1, resnet-18"),
-        (["--model", "wrn-11-1"], "model: a wide ResNet needs depth 10, 16, 22"),
-        (["--sharing", "everything"], "sharing: unknown sharing; known: first-bn, bn, first-conv, conv, conv+bn, all"),
-        (["--device", "tpu-9"], "device: device 'tpu-9' cannot be used"),
-        (["--device", "meta"], "device: must be auto, cpu or cuda, got 'meta'"),
-        (["--learning-rate", "nan"], "learning_rate: "),
-        (["--image-size", "4"], "image_size: Input should be greater than or equal to 8, got 4"),
+        (["--epochs", "0"], "--epochs must be at least 1, got 0"),
+        (["--model", "resnet-7"], "unknown model 'resnet-7'; did you mean resnet-50? Known: wrn-40-2, wrn-28-10"),
+        (["--model", "wrn-11-1"], "--model 'wrn-11-1': a wide ResNet needs depth 10, 16, 22"),
+        (["--device", "tpu-9"], "--device must be auto, cpu, cuda or cuda:<number>, got 'tpu-9'"),
+        (["--device", "meta"], "--device must be auto, cpu, cuda or cuda:<number>, got 'meta'"),
+        (["--learning-rate", "nan"], "--learning-rate must be a finite number, got nan"),
+        (["--image-size", "4"], "--image-size must be at least 8, got 4"),
         (["--train-size", "5"], "the training size must lie between 10, one image for each class, and "),
         (["--train-size", "500", "--val-size", "500"], "training and validation sizes must add up to at most the 700"),
         (["--val-size", "1797"], "training and validation sizes must add up to at most the 700 images that digits has"),
-        (["--space", "faa"], "unknown search space 'faa'; known: hba, pba"),
         (["--operations", "Rotate,Swirl"], "unknown operation 'Swirl'; known: ShearX, "),
-        (["--operations", "Rotate,Rotate"], "operations must be at least one and each named once, got ['Rotate', "),
-        (["--operations", ","], "operations: Value should have at least 1 item after validation, not 0, got ','"),
-        (["--interpolation", "bicubic"], "interpolation: Input should be 'nearest' or 'bilinear', got 'bicubic'"),
-        (["--fill", "0.1,0.2"], "fill: must be 1 or 3 numbers in [0, 1], separated by commas, got '0.1,0.2'"),
+        (["--operations", "Rotate,Rotate"], "--operations must be at least one and each named once, got ['Rotate', "),
+        (["--operations", ","], "--operations must have more entries (at least 1), got ','"),
+        (["--fill", "0.1,0.2"], "--fill must be 1 or 3 numbers in [0, 1], separated by commas, got '0.1,0.2'"),
+        (["--fill", "red"], "--fill must be 1 or 3 numbers in [0, 1], separated by commas, got 'red'"),
+        (["--operations", "rotate"], "unknown operation 'rotate'; did you mean Rotate? Known: ShearX, "),
+        (["--model", "efficientnet_b0"], "unknown model 'efficientnet_b0'; did you mean timm:efficientnet_b0? Known: "),
+        (["--model", "resnet50"], "unknown model 'resnet50'; did you mean resnet-50 or timm:resnet50? Known: "),
+        (["--device", "gpu"], "--device must be auto, cpu, cuda or cuda:<number>, got 'gpu'; did you mean cuda?"),
+        (["--batch-size", "201"], "--batch-size must be at most 200, the number of training images, got 201"),
+        (["--preset", "digit"], "unknown preset 'digit'; did you mean digits? Known: digits, "),
+        (
+            ["--paper", "--algorithm", "lookahead"],
+            "--algorithm must be the paper's (one of hba, fixed-noise, hyper-population, population) for a search as "
+            "in the paper, got 'lookahead'",
+        ),
+        (
+            ["--population-size", "7", "--algorithm", "population"],
+            "every member must get the same number of images of a batch, got --batch-size 100 for --population-size 7",
+        ),
         (["--operations-file", "nowhere.py"], "no operations file nowhere.py"),
         (["--resume"], "--resume needs --out, the folder of the run to go on with"),
         (["--resume", "--out", "a", "--preset", "digits"], "--resume keeps the settings of the run; leave --preset"),
@@ -208,18 +229,38 @@ def test_what_is_not_given_is_left_to_the_library(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_by_name(arguments: list[str], message: str, tmp_path: Path) -> None:
-    assert refusal_of("search", "digits", *arguments).startswith(message)
+    refusal = refusal_of("search", "digits", *arguments)
+    assert refusal.startswith(message)
+    assert refusal.count("got ") <= 1
     assert list(tmp_path.iterdir()) == [], "nothing was written"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["search", "--epochs", "x"], "Error: Invalid value for '--epochs': 'x' is not a valid integer."),
-        (["search", "--epochs", "1.5"], "Error: Invalid value for '--epochs': '1.5' is not a valid integer."),
+        (
+            ["search", "--epochs", "x"],
+            "Error: Invalid value for '--epochs': 'x' is not a whole number (passes over the training images).",
+        ),
+        (
+            ["search", "--val-size", "0.2"],
+            "Error: Invalid value for '--val-size': '0.2' is not a whole number (number of validation images).",
+        ),
+        (
+            ["search", "--interpolation", "bicubic"],
+            "Error: Invalid value for '--interpolation': 'bicubic' is not one of 'nearest', 'bilinear'.",
+        ),
+        (
+            ["search", "--sharing", "firstbn"],
+            "Error: Invalid value for '--sharing': 'firstbn' is not one of 'first-bn', 'bn', 'first-conv', 'conv', "
+            "'conv+bn', 'all'; did you mean first-bn?",
+        ),
+        (["search", "--space", "faa"], "Error: Invalid value for '--space': 'faa' is not one of 'hba', 'pba'."),
+        (["search", "--epoch", "3"], "Error: No such option '--epoch'; did you mean --epochs?"),
+        (["search", "--pretrained"], "Error: No such option '--pretrained', nor one like it."),
         (["search", "--preset", "mine"], "hba: error: unknown preset 'mine'; known: digits, "),
         (["search", "--sigma"], "Error: Option '--sigma' requires an argument."),
-        (["search", "--nonsense", "1"], "Error: No such option"),
+        (["search", "--nonsense", "1"], "Error: No such option '--nonsense', nor one like it."),
         (["search", "a", "b"], "Error: Got unexpected extra argument"),
         (["nonsense"], "Error: No such command 'nonsense'."),
         (["evaluate"], "Error: Missing argument 'SCHEDULE'."),
@@ -303,6 +344,31 @@ def test_sizes_that_do_not_fit_a_folder_are_refused(options: list[str], message:
     make_images(tmp_path / "images")
     assert refusal_of("search", "images", *SMALL, *options).startswith(message)
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_download_into_a_folder_of_images_is_refused(tmp_path: Path) -> None:
+    make_images(tmp_path / "images")
+    message = refusal_of("search", "images", "--download", *SMALL)
+    assert message == f"--download has no effect on {tmp_path / 'images'}, a folder of images; omit it"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["search", "cifr10"], "no such folder or dataset: cifr10; did you mean cifar10? Datasets: digits, "),
+        (["show", "digts"], "no schedule file digts; did you mean digits? Shipped ones: digits"),
+        (["evaluate", "digits", "--against", "radnom"], "no schedule file radnom; did you mean random? Shipped ones: "),
+        (["evaluate", "digits", "--jobs", "0", *SMALL], "--jobs must be at least 1, got 0"),
+    ],
+)
+def test_a_misspelt_name_is_told_what_was_probably_meant(arguments: list[str], message: str) -> None:
+    assert run(*arguments).stderr.startswith(f"hba: error: {message}")
+
+
+def test_paths_keep_their_names(tmp_path: Path) -> None:
+    (tmp_path / "image_size").mkdir()
+    message = refusal_of("search", "--resume", "--out", "image_size/val_size.d")
+    assert message.startswith("image_size/val_size.d holds no run to resume")
 
 
 def test_a_dataset_that_is_not_there_is_refused_with_the_remedy(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_name_that_is_nearly_right_is_put_right() -> None:
 
 
 def test_a_tag_of_pretrained_weights_is_refused() -> None:
-    with pytest.raises(SettingsError, match="leave out their tag: timm:resnet18, not"):
+    with pytest.raises(SettingsError, match="omit their tag: timm:resnet18, not"):
         find_model("timm:resnet18.a1_in1k")
 
 

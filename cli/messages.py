@@ -1,0 +1,28 @@
+"""The library's messages in the words of the command line: options instead of the names of settings."""
+
+import re
+from collections.abc import Iterable
+
+import click
+
+# Not a part of a path, nor of what is quoted.
+WORD = r"(?<![\w/.'\"-]){}(?!\.?[\w/'\"-])"
+# A name that is also a word means the setting where something is said of it.
+SUBJECT = r"(^|: ){}(?= (?:must|has no effect|is missing|and --)|: | '|\[)"
+
+
+def in_options(message: str, commands: Iterable[click.Command]) -> str:
+    """The message with `--image-size` in the place of `image_size`, and `--epochs must` of `epochs must`."""
+    options = {
+        parameter.name: parameter.opts[0]
+        for command in commands
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and parameter.name is not None
+    }
+    for name, option in sorted(options.items()):
+        if "_" in name:
+            message = re.sub(WORD.format(name), option, message)
+    for name, option in sorted(options.items()):
+        if "_" not in name:
+            message = re.sub(SUBJECT.format(name), rf"\1{option}", message)
+    return message

@@ -1,0 +1,94 @@
+"""The help of a command with many options: sections, choices, and defaults that are true."""
+
+import re
+from typing import Any
+
+import click
+import pytest
+from hba.cli import main
+from hba.cli.sections import SECTIONS, section_of
+from test_options import run
+
+from hba.config import EvaluationConfig, SearchConfig
+from hba.presets import DEFAULT_PRESETS
+
+OPTION = re.compile(r"^  (--[a-z-]+)", re.MULTILINE)
+FOLDER = "some/images"
+
+
+def help_of(command: str) -> dict[str, str]:
+    """By option, its text without line breaks."""
+    parts = OPTION.split(run(command, "--help").stdout)
+    return {name: " ".join(text.split()) for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def shown_default(command: str, setting: str) -> str | None:
+    found = re.findall(r"\[default: (.*?)\](?: |$)", help_of(command)["--" + setting.replace("_", "-")])
+    # Lines are broken behind hyphens too.
+    return found[0].replace("- ", "-") if found else None
+
+
+def as_typed(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def test_every_default_of_a_search_that_is_shown_is_the_one_that_is_taken() -> None:
+    taken = {data: SearchConfig.from_preset({"data": data}) for data in (*DEFAULT_PRESETS, "fashionmnist", FOLDER)}
+    texts = help_of("search")
+    for name in set(SearchConfig.model_fields) - {"data"}:
+        default = shown_default("search", name)
+        values = {data: getattr(config, name) for data, config in taken.items()}
+        option = texts["--" + name.replace("_", "-")]
+        assert default, f"{name} shows no default: {option}"
+        if default.startswith("by dataset, else "):
+            assert len(set(values.values())) > 1, name
+            default = default.removeprefix("by dataset, else ")
+        else:
+            assert len(set(values.values())) == 1, name
+        if values[FOLDER] is None:
+            # In words, of what the data or another setting decide.
+            assert default not in ("on", "off", "None", "True", "False"), name
+        else:
+            assert default == as_typed(values[FOLDER]), name
+
+
+def test_no_default_of_an_evaluation_is_a_truth_by_accident() -> None:
+    for name, field in EvaluationConfig.model_fields.items():
+        if name not in ("data", "val_size"):
+            default = shown_default("evaluate", name)
+            assert default not in ("None", "True", "False")
+            assert (default in ("on", "off")) == (isinstance(field.default, bool) and default != "as in the search")
+    assert shown_default("evaluate", "flip") == "as in the search"
+    assert shown_default("evaluate", "skip_broken") == "as in the search"
+
+
+def test_what_is_one_of_some_words_lists_them() -> None:
+    shown = run("search", "--help").stdout
+    assert "--interpolation [nearest|bilinear]" in shown
+    assert "--sharing [first-bn|bn|first-conv|conv|conv+bn|all]" in shown
+    squeezed = "".join(shown.split())
+    assert "digits,cifar10,cifar100,svhn,svhn-full,fashionmnist,imagenet.Datasetwhosebaseline" in squeezed
+    for option in main.commands["search"].params:
+        if isinstance(option.type, click.Choice):
+            for choice in option.type.choices:
+                assert "".join(str(choice).split()) in squeezed
+
+
+@pytest.mark.parametrize("command", ["search", "evaluate"])
+def test_help_stands_in_sections_that_fit_80_columns(command: str) -> None:
+    lines = run(command, "--help").stdout.splitlines()
+    assert max(map(len, lines[lines.index("This run:") :])) <= 80
+    titles = [line.removesuffix(":") for line in lines if re.fullmatch(r"[A-Z].*:", line)]
+    assert titles == [title for title in SECTIONS if title in titles]
+    assert titles[:4] == ["This run", "Images and splits", "Network and training", "Baseline augmentation"]
+    options = [option for option in main.commands[command].params if isinstance(option, click.Option)]
+    assert {section_of(option.name or "") for option in options} <= set(titles)
+    assert set(help_of(command)) >= {option.opts[0] for option in options}
+
+
+def test_every_name_of_a_section_is_an_option_of_a_search() -> None:
+    names = [name for names in SECTIONS.values() for name in names]
+    assert set(names) <= {parameter.name for parameter in main.commands["search"].params}
+    assert len(set(names)) == len(names)
