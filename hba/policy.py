@@ -103,7 +103,7 @@ class Policy(nn.Module):
 
     values: (n,) for all images, or (B, n) with one row per image, in natural units as SearchSpace.decode gives them.
     fill: the colour, in [0, 1], of what geometric operations and Cutout uncover. Raises SettingsError for images that
-    have been normalised, seen in every batch on a CPU and in the first on another device.
+    have been normalised, seen in every batch on a CPU and in the first on another device, but not where compiled.
     """
 
     values: Tensor
@@ -126,7 +126,9 @@ class Policy(nn.Module):
     def replay(self, images: Tensor, draw: Draw) -> Tensor:
         """Do what was drawn; the same draw gives the same pixels."""
         check_images(images)
-        self._check_range(images)
+        # A program that is compiled as a whole cannot read values.
+        if not torch.compiler.is_compiling():
+            self._check_range(images)
         return apply_operations(self.space, draw, images, fill_for(images, self.fill))
 
     def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:

@@ -81,6 +81,15 @@ def test_on_a_cpu_every_batch_is_read(make: Callable[[], Callable[[Tensor], Any]
         augment(NORMALISED)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_compiled_transform_refuses_normalised_images_too() -> None:
+    torch._dynamo.reset()
+    augment = torch.compile(PolicyTransform(full_schedule()), backend="eager")
+    assert augment(IN_RANGE).shape == IN_RANGE.shape
+    with pytest.raises(SettingsError, match="place the policy before the normalisation"):
+        augment(NORMALISED)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), -0.6, 1.6])
 def test_one_value_out_of_range_is_enough(value: float) -> None:
     images = IN_RANGE.clone()
