@@ -111,3 +111,10 @@ def test_the_help_explains_every_name() -> None:
     explained = text.partition("Options:")[0]
     assert all(re.search(rf"^ +.*\b{name}\b", explained, re.MULTILINE) for name in RIVALS)
     assert ", ".join(RIVALS) in " ".join(text.split())
+
+
+@pytest.mark.parametrize("option", ["--flip", "--random-resized-crop", "--skip-broken"])
+def test_the_help_of_a_switch_says_where_its_default_comes_from(option: str) -> None:
+    shown = " ".join(CliRunner().invoke(main, ["evaluate", "--help"]).stdout.split())
+    (text,) = re.findall(rf"{option} / --no{option[1:]} (.*?)\]", shown)
+    assert text.endswith("[default: as in the search")
