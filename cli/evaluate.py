@@ -9,11 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 import hba
-from hba.config import INHERITED, EvaluationConfig
+from hba.config import EvaluationConfig
 from hba.errors import DivergedError, HbaError, SettingsError
 from hba.evaluation import RESULTS_NAME, RIVALS
 from hba.evaluation.paired import PairedDifference
 from hba.evaluation.progress import EvaluationProgress, training_text
+from hba.inheritance import INHERITED
 
 from .options import given, operations_file_option, settings_options
 from .sections import SectionedCommand

@@ -11,21 +11,15 @@ import pydantic
 import torch
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from hba.data.baseline import BASELINES, Baseline
+from hba.data.baseline import BASELINES, PHOTOGRAPHS, PHOTOGRAPHS_SIDE, Baseline
 from hba.data.config import DataConfig, Seed, Size, resolved_data
 from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.data.resized_crop import stored_side
 from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
+from hba.inheritance import Layers, values_of
 from hba.models import find_model
-from hba.presets import (
-    DEFAULT_PRESETS,
-    EVALUATION_PRESETS,
-    EVALUATION_SETTINGS,
-    PAPER_SETTINGS,
-    SEARCH_PRESETS,
-    find_preset,
-)
+from hba.presets import DEFAULT_PRESETS, PAPER_SETTINGS, SEARCH_PRESETS, find_preset
 from hba.space import SearchSpace
 from hba.spaces import search_space
 from hba.unknown import did_you_mean, unknown
@@ -76,6 +70,9 @@ class _TrainingConfig(DataConfig):
     """cosine: decays to 0 by a cosine; step: a tenth after 1/3, 2/3 and 8/9 of the training."""
     weight_decay: NotNegative = 0.005
     """Weight decay of all weights."""
+    baseline: Literal["auto", "none"] | None = None
+    """Baseline augmentation: auto (the dataset's; flip and crop for a folder, as suits photographs) or none at all; the
+    dataset's, none for a folder. The settings below replace its parts."""
     baseline_like: Annotated[str, AfterValidator(_known_dataset)] | None = None
     """Dataset whose baseline augmentation is used, for a folder of images of its kind; the data's own."""
     flip: bool | None = None
@@ -94,17 +91,40 @@ class _TrainingConfig(DataConfig):
     device: Annotated[str, AfterValidator(_known_device)] = "auto"
     """cpu, cuda, cuda:1, ...; auto takes a GPU where there is one."""
 
-    def baseline(self) -> Baseline:
+    def baseline_augmentation(self) -> Baseline:
         """The dataset's baseline augmentation, with what is set here in its place."""
         dataset = self.baseline_like or self.data
-        own = BASELINES.get(dataset, Baseline()).scaled(self.side / NATIVE_IMAGE_SIZES.get(dataset, self.side))
+        if self.baseline == "none":
+            own = Baseline()
+        elif self.baseline == "auto" and dataset not in DATASET_NAMES:
+            own = PHOTOGRAPHS.scaled(self.side / PHOTOGRAPHS_SIDE)
+        else:
+            own = BASELINES.get(dataset, Baseline()).scaled(self.side / NATIVE_IMAGE_SIZES.get(dataset, self.side))
         set_here = {field.name: getattr(self, field.name) for field in dataclasses.fields(Baseline)}
         return dataclasses.replace(own, **{name: value for name, value in set_here.items() if value is not None})
+
+    def baseline_note(self) -> str | None:
+        """What to know of data of one's own that train without even a flip, unless this was asked for; else None."""
+        if self.data in DATASET_NAMES or self.baseline == "none" or self.baseline_augmentation() != Baseline():
+            return None
+        return (
+            "Baseline augmentation: none, as for any data of your own, so a training without a policy has not even a "
+            "flip, which is easy to beat; for photographs, --baseline auto adds flip and crop (--baseline none omits "
+            "this line)"
+        )
+
+    @pydantic.model_validator(mode="after")
+    def _check_baseline(self) -> Self:
+        if self.baseline == "none" and self.baseline_like is not None:
+            raise SettingsError(
+                f"baseline none and baseline_like {self.baseline_like} contradict each other; omit one of them"
+            )
+        return self
 
     @property
     def stored_size(self) -> int:
         """As large as the network takes images, but larger where a random resized crop cuts out parts of them."""
-        return stored_side(self.side) if self.baseline().random_resized_crop else self.side
+        return stored_side(self.side) if self.baseline_augmentation().random_resized_crop else self.side
 
 
 class SearchConfig(_TrainingConfig):
@@ -195,7 +215,7 @@ class SearchConfig(_TrainingConfig):
         settings = resolved_data(settings)
         data = settings.get("data") or (find_preset(preset)["data"] if preset else "digits")
         preset = preset or (DEFAULT_PRESETS.get(data) if isinstance(data, str) else None)
-        values = _values_of(preset, SEARCH_PRESETS, data) if preset else {}
+        values = values_of(preset, SEARCH_PRESETS, data, settings) if preset else {}
         as_in_paper = _paper_settings(settings.get("algorithm")) if paper else {}
         config = cls.make({**values, **as_in_paper, "data": data, **settings})
         config.check_idle(settings)
@@ -239,7 +259,7 @@ class SearchConfig(_TrainingConfig):
 
     def resolved(self) -> "SearchConfig":
         """The same settings with the image size and the baseline that they stand for written out."""
-        baseline = self.baseline()
+        baseline = self.baseline_augmentation()
         return self.model_copy(update={"image_size": self.side, **dataclasses.asdict(baseline)})
 
 
@@ -258,22 +278,22 @@ class EvaluationConfig(_TrainingConfig):
         Between the two stands the preset, or without one, on a dataset of the paper, its Table 11. On other data than
         the search's, what belongs to the searched images (their size and split, the baseline) is left at its default.
         """
-        settings = resolved_data(settings)
-        if "val_size" in settings:
-            raise SettingsError("an evaluation has no validation split; leave val_size away")
-        searched_on = searched.get("data", "digits")
-        data = settings.get("data") or (find_preset(preset, EVALUATION_PRESETS)["data"] if preset else searched_on)
-        # A folder may have moved since; what it is split and resized by must then stay the same.
-        alike = data == searched_on or not {data, searched_on} & set(DATASET_NAMES)
-        kept = (*_OF_TRAINING, *(_OF_IMAGES if alike else ()), *(_OF_BASELINE if alike and not preset else ()))
-        if not preset and "model" not in settings and searched.get("model", "") is None:
-            raise SettingsError("the schedule was searched with a network of your own; choose a model to evaluate with")
-        inherited = {name: searched[name] for name in kept if name in searched}
-        if "image_size" in inherited and isinstance(settings.get("image_size"), int):
-            factor = settings["image_size"] / inherited["image_size"]
-            inherited |= {name: round(inherited[name] * factor) for name in _IN_PIXELS if inherited.get(name)}
-        between = _values_of(preset, EVALUATION_PRESETS, data) if preset else EVALUATION_SETTINGS.get(data, {})
-        return cls.make({**inherited, **between, "data": data, **settings})
+        layers = Layers.of(searched, settings, preset)
+        return cls.make({**layers.inherited, **layers.preset, "data": layers.data, **layers.given})
+
+    @classmethod
+    def inherited(
+        cls, searched: Mapping[str, Any], settings: Mapping[str, Any], preset: str | None = None
+    ) -> dict[str, Any]:
+        """What like_search takes from a search on other data: those settings that are not at their default."""
+        layers = Layers.of(searched, settings, preset)
+        if layers.data == searched.get("data"):
+            return {}
+        return {
+            name: value
+            for name, value in layers.inherited.items()
+            if name not in {**layers.preset, **layers.given} and value != cls.model_fields[name].default
+        }
 
 
 _OF_POPULATIONS = ("population_size", "weight_sigma", "batched_members")
@@ -312,24 +332,6 @@ def _paper_settings(algorithm: Any) -> dict[str, Any]:
     name = PAPER_SETTINGS["algorithm"] if algorithm is None else algorithm
     idle = IDLE_SETTINGS.get(name, ()) if isinstance(name, str) else ()
     return {name: value for name, value in PAPER_SETTINGS.items() if name not in idle}
-
-
-def _values_of(preset: str, presets: Mapping[str, Mapping[str, Any]], data: Any) -> dict[str, Any]:
-    """A preset's values. On a folder, the baseline augmentation is still the one of the preset's dataset, whose list of
-    classes it cannot have.
-    """
-    values = dict(find_preset(preset, presets))
-    if data != values["data"]:
-        values.pop("classes", None)
-    return values if data in DATASET_NAMES else {**values, "baseline_like": values["data"]}
-
-
-_OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate", "learning_rate_schedule", "weight_decay")
-_OF_IMAGES = ("image_size", "classes", "split_seed", "data_root", "skip_broken", "levels")
-_OF_BASELINE = ("baseline_like", *(field.name for field in dataclasses.fields(Baseline)))
-_IN_PIXELS = ("crop_padding", "cutout_size")
-INHERITED = (*_OF_TRAINING, *_OF_IMAGES, *_OF_BASELINE)
-"""Settings that an evaluation takes from the search of its schedule unless it is told otherwise."""
 
 
 def find_device(name: str) -> torch.device:

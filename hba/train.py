@@ -44,7 +44,7 @@ def train(
     its schedule was searched on. Raises DivergedError for a loss that is not finite.
     """
     device = data.train.device
-    preprocessing = Preprocessing.of(data.train, config.baseline())
+    preprocessing = Preprocessing.of(data.train, config.baseline_augmentation())
     weights_seed = derived_seed(seed, "weights of an evaluation")
     network = build_model(config.model, len(data.class_names), weights_seed, preprocessing.image_size).to(device)
     with contextlib.closing(data.train):

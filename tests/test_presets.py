@@ -169,16 +169,18 @@ def test_a_preset_stands_above_the_search_s_settings_and_below_those_given() -> 
     searched = {"data": "cifar10", "model": "wrn-10-1", "epochs": 7, "batch_size": 9, "flip": False, "split_seed": 5}
     config = EvaluationConfig.like_search(searched, {"epochs": 3}, "cifar10-wrn-40-2")
     assert (config.model, config.epochs, config.batch_size, config.split_seed) == ("wrn-40-2", 3, 128, 5)
-    assert config.baseline() == Baseline(flip=True, crop_padding=4, cutout_size=16)
+    assert config.baseline_augmentation() == Baseline(flip=True, crop_padding=4, cutout_size=16)
 
 
 @pytest.mark.parametrize("side", [32, 16])
 def test_on_other_data_a_preset_brings_the_baseline_of_its_dataset(side: int) -> None:
     expected = Baseline(flip=True, crop_padding=side // 8, cutout_size=side // 2)
     settings = {"data": "my/images", "image_size": side}
-    assert SearchConfig.from_preset(settings, "reduced-cifar10").baseline() == expected
-    assert EvaluationConfig.like_search({}, settings, "cifar10-wrn-40-2").baseline() == expected
-    own = SearchConfig.from_preset({**settings, "flip": False, "baseline_like": "svhn"}, "reduced-cifar10").baseline()
+    assert SearchConfig.from_preset(settings, "reduced-cifar10").baseline_augmentation() == expected
+    assert EvaluationConfig.like_search({}, settings, "cifar10-wrn-40-2").baseline_augmentation() == expected
+    own = SearchConfig.from_preset(
+        {**settings, "flip": False, "baseline_like": "svhn"}, "reduced-cifar10"
+    ).baseline_augmentation()
     assert own == Baseline(cutout_size=side * 20 // 32)
 
 
@@ -193,12 +195,12 @@ def test_an_unknown_evaluation_preset_or_dataset_is_refused_with_the_known_ones(
 
 @pytest.mark.parametrize("data", ["svhn", "svhn-full", "digits"])
 def test_on_another_dataset_by_name_a_preset_leaves_it_its_own_baseline(data: str) -> None:
-    own = SearchConfig.make({"data": data}).baseline()
-    assert SearchConfig.from_preset({"data": data}, "reduced-cifar10").baseline() == own
-    assert EvaluationConfig.like_search({}, {"data": data}, "cifar10-wrn-28-10").baseline() == own
+    own = SearchConfig.make({"data": data}).baseline_augmentation()
+    assert SearchConfig.from_preset({"data": data}, "reduced-cifar10").baseline_augmentation() == own
+    assert EvaluationConfig.like_search({}, {"data": data}, "cifar10-wrn-28-10").baseline_augmentation() == own
 
 
 def test_a_folder_does_not_get_the_preset_s_list_of_classes() -> None:
     config = SearchConfig.from_preset({"data": "my/images"}, "reduced-imagenet")
-    assert (config.classes, config.image_size, config.baseline().random_resized_crop) == (None, 32, True)
+    assert (config.classes, config.image_size, config.baseline_augmentation().random_resized_crop) == (None, 32, True)
     assert SearchConfig.from_preset({}, "reduced-imagenet").classes == "imagenet-120"

@@ -90,7 +90,7 @@ def rows_of(names: Sequence[str], config: EvaluationConfig) -> tuple[str, ...]:
     if unknown := set(names) - set(ROWS):
         raise SettingsError(f"unknown row {min(unknown)!r}; known: {', '.join(ROWS)}")
     rows = [row for row in ROWS if row in {*(names or STANDARD_ROWS), DEFAULT}]
-    return tuple(row for row in rows if row != "cutout" or not config.baseline().cutout_size)
+    return tuple(row for row in rows if row != "cutout" or not config.baseline_augmentation().cutout_size)
 
 
 def train_for_verdict(task: VerdictTask) -> Results:

@@ -34,7 +34,7 @@ class Images:
     def of_search(self, config: SearchConfig, ablation: Sizes | None) -> SearchData:
         """What a search sees; ablation: sizes of the three-way split, None for hba's own split."""
         if ablation is None:
-            key = ("search", _data_settings(config), config.baseline(), config.device)
+            key = ("search", _data_settings(config), config.baseline_augmentation(), config.device)
             if key not in self._read:
                 self._read[key] = load_search_data(config).to(find_device(config.device))
             known: SearchData = self._read[key]
@@ -49,7 +49,7 @@ class Images:
         The test images of the dataset are not opened for the ablation.
         """
         if ablation is None:
-            key = ("training", _data_settings(config), config.baseline(), config.device)
+            key = ("training", _data_settings(config), config.baseline_augmentation(), config.device)
             if key not in self._read:
                 self._read[key] = load_evaluation_data(config).to(find_device(config.device))
             known: EvaluationData = self._read[key]

@@ -153,7 +153,7 @@ def _search(bench: Bench, run: Search, seed: int) -> tuple[hba.SearchResult, Res
         names = (*DataConfig.model_fields, "device")
         settings = {name: getattr(config, name) for name in names if name not in ("val_size", "train_size")}
         tested = bench.images.of_training(EvaluationConfig.make(settings), None)
-        preprocessing = Preprocessing.of(data.train, config.baseline())
+        preprocessing = Preprocessing.of(data.train, config.baseline_augmentation())
         measured = measure(result.network, result.network, tested.test, preprocessing.measure)
         results |= {"test_loss": measured.loss, "test_error_percent": measured.error_percent}
     return result, results

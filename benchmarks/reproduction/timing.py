@@ -82,7 +82,7 @@ def floor_seconds_per_step(config: SearchConfig, data: SearchData, n_steps: int)
     network = build_model(config.model, len(data.class_names), seed=0).to(device)
     train_stream, val_stream = (BatchStream(part, config.batch_size, seed=0) for part in (data.train, data.val))
     optimizer, schedule = sgd_of(config, network.parameters(), train_stream.batches_per_pass)
-    prepare = Preprocessing.of(data.train, config.baseline()).measure
+    prepare = Preprocessing.of(data.train, config.baseline_augmentation()).measure
     clock = StepClock(n_steps, config.train_steps, device)
     clock.started(0, 0, 0, 0)
     for step in range(n_steps):

@@ -48,6 +48,10 @@ BASELINES: Mapping[str, Baseline] = MappingProxyType(
 may not suit their labels.
 """
 
+PHOTOGRAPHS = replace(BASELINES["cifar10"], cutout_size=0)
+"""What photographs of any kind bear, for images of PHOTOGRAPHS_SIDE pixels: CIFAR-10's flip and crop, no Cutout."""
+PHOTOGRAPHS_SIDE = 32
+
 
 def augment(images: Tensor, baseline: Baseline, generator: torch.Generator) -> Tensor:
     """Flip, crop and Cutout for standardised images (B, C, H, W), each image on its own draw.

@@ -36,7 +36,10 @@ class Contender:
     @property
     def definition(self) -> str:
         """A hash of what this row does otherwise than other rows."""
-        parts = [str(self.config.baseline().cutout_size), *(part.definition for part in self.augmentations)]
+        parts = [
+            str(self.config.baseline_augmentation().cutout_size),
+            *(part.definition for part in self.augmentations),
+        ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
@@ -51,13 +54,13 @@ def _none(schedule: Schedule, config: EvaluationConfig) -> Made:
 
 def _cutout(schedule: Schedule, config: EvaluationConfig) -> Made:
     """The dataset's own Cutout, half of an image's side for data without."""
-    present = config.baseline().cutout_size
+    present = config.baseline_augmentation().cutout_size
     if present:
         raise SettingsError(
             f"the baseline augmentation has a Cutout of {present} pixels already, so that cutout equals none; leave "
             "cutout away, or set cutout_size to 0"
         )
-    size = config.model_copy(update={"cutout_size": None}).baseline().cutout_size or round(config.side / 2)
+    size = config.model_copy(update={"cutout_size": None}).baseline_augmentation().cutout_size or round(config.side / 2)
     return config.model_copy(update={"cutout_size": size}), (Unchanged(),)
 
 

@@ -95,7 +95,7 @@ def _config(
         raise SettingsError("the schedule does not tell what it was searched on: name the data to evaluate it on")
     config = EvaluationConfig.like_search(searched, settings, preset)
     if isinstance(data, EvaluationData) and "image_size" not in settings:
-        size = network_input_size(data.train, config.baseline())
+        size = network_input_size(data.train, config.baseline_augmentation())
         config = EvaluationConfig.like_search(searched, {**settings, "image_size": size}, preset)
     return config
 

@@ -157,7 +157,7 @@ def _settings_in_memory(
     idle = [name for name in settings if name in DataConfig.model_fields]
     if idle:
         raise SettingsError(f"{idle[0]} has no effect on images in memory; leave it away")
-    baseline = SearchConfig.from_preset({**settings, "data": data.name}, preset, paper=paper).baseline()
+    baseline = SearchConfig.from_preset({**settings, "data": data.name}, preset, paper=paper).baseline_augmentation()
     return {"data": data.name, "image_size": network_input_size(data.train, baseline)}
 
 
@@ -206,7 +206,7 @@ class _Search:
             "search space": hashlib.sha256(json.dumps(space_entry(space)).encode()).hexdigest()[:16],
         }
         fill = fill_for(torch.empty(1, data.train.n_channels, 1, 1, device=device), self.fill)
-        preprocessing = Preprocessing.of(data.train, config.baseline())
+        preprocessing = Preprocessing.of(data.train, config.baseline_augmentation())
         self.problem = Problem(config, space, preprocessing, fill, data.val)
         self.algorithm = ALGORITHMS[config.algorithm]
         networks = (

@@ -78,7 +78,7 @@ def test_flip_is_drawn_before_crop_and_cutout_as_ever() -> None:
 def test_images_are_stored_larger_where_they_are_cropped() -> None:
     config = SearchConfig(data="imagenet")
     assert (config.side, config.stored_size) == (224, 256)
-    assert config.baseline() == BASELINES["imagenet"]
+    assert config.baseline_augmentation() == BASELINES["imagenet"]
     assert SearchConfig(data="imagenet", random_resized_crop=False).stored_size == 224
     assert SearchConfig(data="imagenet", image_size=112).stored_size == 128
     assert SearchConfig(data="cifar10").stored_size == 32
@@ -88,12 +88,15 @@ def test_images_are_stored_larger_where_they_are_cropped() -> None:
 
 def test_written_out_settings_stand_for_the_same_images() -> None:
     config = SearchConfig(data="imagenet", color_jitter=0.2, pca_jitter=0)
-    assert config.baseline() == Baseline(flip=True, random_resized_crop=True, color_jitter=0.2)
+    assert config.baseline_augmentation() == Baseline(flip=True, random_resized_crop=True, color_jitter=0.2)
     resolved = config.resolved()
     assert (resolved.image_size, resolved.random_resized_crop, resolved.color_jitter) == (224, True, 0.2)
-    assert (resolved.stored_size, resolved.baseline()) == (config.stored_size, config.baseline())
+    assert (resolved.stored_size, resolved.baseline_augmentation()) == (
+        config.stored_size,
+        config.baseline_augmentation(),
+    )
     evaluated = EvaluationConfig.like_search(resolved.model_dump(), {})
-    assert (evaluated.stored_size, evaluated.baseline()) == (256, config.baseline())
+    assert (evaluated.stored_size, evaluated.baseline_augmentation()) == (256, config.baseline_augmentation())
 
 
 def test_the_size_for_the_network_is_found_again_from_the_size_that_is_stored() -> None:

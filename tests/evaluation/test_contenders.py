@@ -70,7 +70,7 @@ def test_shuffled_takes_its_ten_schedules_in_turn() -> None:
 )
 def test_cutout_is_the_dataset_s_own_else_of_half_the_side(settings: dict[str, Any], size: int) -> None:
     rows = rows_for("none", "cutout", **settings)
-    assert [rows[name].config.baseline().cutout_size for name in rows] == [0, 0, size]
+    assert [rows[name].config.baseline_augmentation().cutout_size for name in rows] == [0, 0, size]
 
 
 def test_cutout_where_the_baseline_has_it_is_refused() -> None:
