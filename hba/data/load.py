@@ -1,7 +1,7 @@
 """From a dataset's name or folder to the splits that a search or an evaluation may see."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from hba.data.classes import keep_classes
 from hba.data.config import DataConfig
 from hba.data.folder import FilePool, folder_source
 from hba.data.held_back import HeldBack
+from hba.data.identity import Listing
 from hba.data.images import Images, LabelledImages, OnRead, Pool, Source
 from hba.data.left_out import LeftOut, without_doubles
 from hba.data.levels import Levels, levels_of_data
@@ -34,7 +35,7 @@ class SearchData:
     not_images: files that were found among the images. facts: what a person should be told of how the data were read,
     each a short sentence. levels: those that are black and white in images of more than 8 bits, None without such.
     test_images: how many are kept for the test, out of the same pool; 0 where there is a test part apart, None where
-    nothing is known of one.
+    nothing is known of one. listing: of a folder, where the images come from.
     """
 
     name: str
@@ -45,6 +46,7 @@ class SearchData:
     facts: tuple[str, ...] = ()
     levels: Levels | None = None
     test_images: int | None = None
+    listing: Listing | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "class_names", check_parts(self.class_names, training=self.train, validation=self.val))
@@ -74,7 +76,7 @@ class SearchData:
 class EvaluationData:
     """What a policy evaluation sees: all images for training, and the test split, for the end only.
 
-    class_names, not_images, facts and levels: as in SearchData.
+    class_names, not_images, facts and levels: as in SearchData. listing: of a folder, where the test images come from.
     """
 
     name: str
@@ -84,6 +86,7 @@ class EvaluationData:
     not_images: tuple[LeftOut, ...] = ()
     facts: tuple[str, ...] = ()
     levels: Levels | None = None
+    listing: Listing | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "class_names", check_parts(self.class_names, training=self.train, test=self.test))
@@ -195,7 +198,10 @@ def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> Searc
     val = read(source.val or source.train, splits.val)
     not_images = without_doubles(source.left_out, source.train.left_out, source.val.left_out if source.val else ())
     test_images = 0 if splits.test is None else len(splits.test)
-    return SearchData(source.name, source.class_names, train, val, not_images, source.facts, levels, test_images)
+    listing = None if config.data in DATASET_NAMES else Listing.for_search(source, splits)
+    return SearchData(
+        source.name, source.class_names, train, val, not_images, source.facts, levels, test_images, listing=listing
+    )
 
 
 def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> EvaluationData:
@@ -210,7 +216,10 @@ def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> E
     test = _held_back(config, source, splits.test)
     train = _Reader(config, on_read, total=len(train_indices))(source.train, train_indices)
     not_images = without_doubles(source.left_out, source.train.left_out)
-    return EvaluationData(source.name, source.class_names, train, test, not_images, source.facts, levels)
+    listing = None if config.data in DATASET_NAMES else Listing.for_test(source, splits)
+    return EvaluationData(
+        source.name, source.class_names, train, test, not_images, source.facts, levels, listing=listing
+    )
 
 
 def _with_levels(source: Source, splits: Splits, given: Levels | None) -> tuple[Source, Levels | None]:

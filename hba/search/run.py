@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from hba.config import IDLE_SETTINGS, SearchConfig, find_device
 from hba.data.config import DataConfig, check_clash, resolved_data
+from hba.data.identity import seen_by_search
 from hba.data.left_out import save_left_out
 from hba.data.load import SearchData, check_kind, load_search_data
 from hba.data.preprocessing import Preprocessing, network_input_size
@@ -192,6 +193,7 @@ class _Search:
     ) -> None:
         device = data.train.device
         self.config, self.folder, self.observer, self.data = config, folder, observer, data
+        self.images_seen = seen_by_search(config.data, data.listing, (data.train, data.val))
         self.fill = config.fill or data.train.mean_color()
         # What the user brought instead of settings.
         self.replaced = [
@@ -363,6 +365,7 @@ class _Search:
             "val_images": len(self.data.val),
             "skipped_images": self._n_skipped(),
             "data_fingerprint": self.identity["images or their split"],
+            "images_seen": self.images_seen,
             "image_size": self.data.train.image_size,
             "model": self.identity["network"],
             "settings": {**self.config.model_dump(mode="json"), **dict.fromkeys([*self.replaced, *idle])},
