@@ -2,7 +2,16 @@
 
 from hba.evaluation.contenders import RIVALS
 from hba.evaluation.observer import EvaluationObserver
+from hba.evaluation.resolution import Resolution
 from hba.evaluation.result import RESULTS_NAME, EvaluationResult, EvaluationRow
 from hba.evaluation.run import evaluate
 
-__all__ = ["RESULTS_NAME", "RIVALS", "EvaluationObserver", "EvaluationResult", "EvaluationRow", "evaluate"]
+__all__ = [
+    "RESULTS_NAME",
+    "RIVALS",
+    "EvaluationObserver",
+    "EvaluationResult",
+    "EvaluationRow",
+    "Resolution",
+    "evaluate",
+]

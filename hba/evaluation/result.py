@@ -9,7 +9,8 @@ from typing import Any
 
 from hba.config import EvaluationConfig
 from hba.evaluation.paired import PairedDifference
-from hba.evaluation.verdict import verdict
+from hba.evaluation.resolution import Resolution
+from hba.evaluation.verdict import best_other, verdict, what_it_can_tell
 from hba.files import write_text
 from hba.validation import first_of
 
@@ -73,9 +74,20 @@ class EvaluationResult:
         return {row.name: PairedDifference.of(schedule.by_seed(), minus=row.by_seed()) for row in others}
 
     @property
+    def resolution(self) -> Resolution | None:
+        """How small a difference to the best other row these numbers can show; None where there is none to compare."""
+        best, mean = best_other(self.differences), self.rows[0].mean
+        return None if best is None or mean is None else Resolution.of(best.difference, mean, self.test_images)
+
+    @property
     def verdict(self) -> str | None:
-        """One sentence: the schedule against the best other row; None where there is nothing to compare."""
-        return verdict(self.differences)
+        """The schedule against the best other row, and how far that is to be trusted; None where there is nothing to
+        compare.
+        """
+        sentence, best, resolution = verdict(self.differences), best_other(self.differences), self.resolution
+        if sentence is None or best is None or resolution is None:
+            return None
+        return " ".join([sentence, what_it_can_tell(best, resolution, [row.name for row in self.rows])])
 
     def save(self, path: Path) -> None:
         """Write results.json whole or not at all."""
@@ -87,6 +99,7 @@ class EvaluationResult:
         content = {
             "rows": rows,
             "verdict": self.verdict,
+            "resolution": _as_json(self.resolution),
             "settings": self.config.model_dump(),
             "train_images": self.train_images,
             "test_images": self.test_images,
@@ -104,5 +117,5 @@ def _rounded(row: EvaluationRow) -> str:
     return f"{row.mean:.2f}" if row.std is None else f"{row.mean:.2f} +- {row.std:.2f}"
 
 
-def _as_json(difference: PairedDifference | None) -> dict[str, Any] | None:
-    return None if difference is None else asdict(difference)
+def _as_json(value: PairedDifference | Resolution | None) -> dict[str, Any] | None:
+    return None if value is None else asdict(value)
