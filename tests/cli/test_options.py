@@ -399,7 +399,7 @@ def test_what_is_no_schedule_is_refused_by_its_file(name: str, command: list[str
     [
         (["nowhere.png"], "cannot read the image nowhere.png: "),
         (["broken.png"], "cannot read the image broken.png: "),
-        (["."], "cannot read the image .: "),
+        (["."], "cannot read the image broken.png: "),
         (["a.png", "--epoch", "0"], "--epoch must lie in [1, 2], got 0"),
         (["a.png", "--epoch", "3"], "--epoch must lie in [1, 2], got 3"),
     ],
