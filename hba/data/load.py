@@ -9,7 +9,7 @@ import torch
 
 from hba.data.checks import check_class_names
 from hba.data.classes import keep_classes
-from hba.data.config import DataConfig
+from hba.data.config import DataConfig, check_clash
 from hba.data.folder import FilePool, folder_source
 from hba.data.held_back import HeldBack
 from hba.data.identity import Listing
@@ -119,8 +119,11 @@ class EvaluationData:
         return replace(self, train=self.train.to(device), test=self.test.to(device))
 
 
-def check_kind(data: object, wanted: type[SearchData] | type[EvaluationData]) -> None:
-    """SettingsError for data that are neither a name, a folder, None, nor of the class wanted."""
+def check_data(data: object, wanted: type[SearchData] | type[EvaluationData], data_root: object = None) -> None:
+    """SettingsError for data that are neither a name, a folder, None, nor of the class wanted, and for a dataset's name
+    that a folder of images has too.
+    """
+    check_clash(data, data_root)
     if data is None or isinstance(data, str | Path | wanted):
         return
     parts = ", ".join(list(wanted.__dataclass_fields__)[:4])

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 
 from hba.config import EvaluationConfig, find_device
-from hba.data.config import check_clash
 from hba.data.left_out import save_left_out
-from hba.data.load import EvaluationData, check_kind, load_evaluation_data
+from hba.data.load import EvaluationData, check_data, load_evaluation_data
 from hba.data.preprocessing import network_input_size
 from hba.errors import RunError, SettingsError
 from hba.evaluation.contenders import NONE, Contender, contenders, named_rows
@@ -65,8 +64,7 @@ def evaluate(
     or a notebook.
     """
     observer = observer or EvaluationObserver()
-    check_kind(data, EvaluationData)
-    check_clash(data, settings.get("data_root"))
+    check_data(data, EvaluationData, settings.get("data_root"))
     rows = named_rows(schedule, against)
     main = next(row for row in rows.values() if isinstance(row, Schedule))
     config = _config(main, data, preset, settings)

@@ -5,13 +5,14 @@ left out. Every file is written whole.
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from hba.config import SearchConfig
+from hba.data.left_out import LeftOut, save_left_out
 from hba.data.named import DATASET_NAMES
 from hba.errors import DataError, RunError, SettingsError
 from hba.files import write_atomically, write_text
@@ -51,9 +52,10 @@ class RunFolder:
         if self.policy.exists():
             raise RunError(f"{self.path} already holds a schedule, {self.policy.name}: choose another --out")
 
-    def write_config(self, config: SearchConfig) -> None:
-        """Write the settings."""
+    def write_config(self, config: SearchConfig, left_out: Sequence[LeftOut] = ()) -> None:
+        """Write the settings, and the files that are left out."""
         write_text(self.config, config.model_dump_json(indent=2) + "\n")
+        save_left_out(self.path, left_out)
 
     def stored_config(self, settings: Mapping[str, Any]) -> SearchConfig:
         """The settings of the run in this folder, with those given now that may change, and with more epochs.

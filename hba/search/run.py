@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from hba.config import IDLE_SETTINGS, SearchConfig, find_device
-from hba.data.config import DataConfig, check_clash, resolved_data
+from hba.data.config import DataConfig, resolved_data
 from hba.data.identity import seen_by_search
 from hba.data.left_out import save_left_out
-from hba.data.load import SearchData, check_kind, load_search_data
+from hba.data.load import SearchData, check_data, load_search_data
 from hba.data.preprocessing import Preprocessing, network_input_size
 from hba.errors import DivergedError, SettingsError, explained_memory_errors
 from hba.hypernet import HyperNetwork
@@ -114,8 +114,7 @@ def search(
             f"got {settings['algorithm']!r}"
         )
     observer = observer or SearchObserver()
-    check_kind(data, SearchData)
-    check_clash(data, settings.get("data_root"))
+    check_data(data, SearchData, settings.get("data_root"))
     folder = RunFolder(Path(out)) if out is not None else None
     own_space = space if isinstance(space, SearchSpace) else None
     if data is not None:
@@ -144,8 +143,7 @@ def search(
         running = _Search(config, placed, network, own_space, folder, observer)
         if folder is not None:
             # Before the first save: a run that is killed in between is lengthened, or finds its images, when resumed.
-            folder.write_config(config)
-            save_left_out(folder.path, data.left_out)
+            folder.write_config(config, data.left_out)
         return running.run()
 
 

@@ -5,11 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from streamed_folders import SMALL, write_folder
 
 import hba
+from hba.data.folder import folder_source
 from hba.data.left_out import LeftOut, save_left_out, without_doubles
 from hba.errors import RunError
+
+
+def folder_with(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4)).save(folder / name)
 
 
 def listed(folder: Path) -> dict[str, str]:
@@ -95,3 +103,23 @@ def test_which_folders_are_which_splits_is_told(tmp_path: Path, kind: str) -> No
 
         hba.evaluate("digits", tmp_path, observer=Evaluating(), **{**SMALL, "seeds": 1})
     assert told == ["training images from Training, test images from Testing"]
+
+
+def test_a_class_without_images_in_a_split_is_among_what_is_left_out(tmp_path: Path) -> None:
+    folder_with(tmp_path, "train/cat/1.png", "train/dog/2.png", "val/cat/3.png", "test/dog/4.png")
+    (tmp_path / "val" / "dog").mkdir()
+    source = folder_source(tmp_path)
+    assert source.val is not None
+    assert source.test is not None
+    assert source.val.left_out == (LeftOut(str(tmp_path / "val" / "dog"), "no image of this class"),)
+    assert source.test().left_out == (LeftOut(str(tmp_path / "test" / "cat"), "no image of this class"),)
+    assert source.train.left_out == ()
+
+
+def test_of_classes_that_are_not_kept_nothing_is_left_out(tmp_path: Path) -> None:
+    folder_with(tmp_path, *(f"{name}/1.png" for name in ("ant", "bee", "cow")))
+    for name in ("ant", "bee", "cow"):
+        (tmp_path / name / "notes.txt").write_text("")
+    kept = folder_source(tmp_path).train.restricted([2, 0])
+    assert [Path(item.path).parent.name for item in kept.left_out] == ["ant", "cow"]
+    assert [Path(item.path).parent.name for item in kept.restricted([0]).left_out] == ["cow"]
