@@ -5,20 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 import hba
 from hba.config import EvaluationConfig
 from hba.errors import DivergedError, HbaError, SettingsError
 from hba.evaluation import RESULTS_NAME, RIVALS
-from hba.evaluation.paired import PairedDifference
+from hba.evaluation.plan import EvaluationPlan
 from hba.evaluation.progress import EvaluationProgress, training_text
 from hba.inheritance import INHERITED
 
+from .evaluation_text import plan_lines, print_table
 from .options import given, operations_file_option, settings_options
 from .sections import SectionedCommand
-from .terminal import console, data_line, percent, run_folder, say
+from .terminal import console, run_folder, say
+from .wording import counted, minutes_words
 
 
 @click.command(cls=SectionedCommand)
@@ -44,6 +44,11 @@ from .terminal import console, data_line, percent, run_folder, say
     help="Trainings at a time, each in a process of its own with its share of the threads. [default: on a CPU one for "
     "each thread of PyTorch, else 1]",
 )
+@click.option(
+    "--allow-seen",
+    is_flag=True,
+    help="Test also on images that a search of these schedules has seen; otherwise that is refused.",
+)
 @operations_file_option
 @settings_options(
     EvaluationConfig, without=("data", "val_size"), default_texts=dict.fromkeys(INHERITED, "as in the search")
@@ -56,6 +61,7 @@ def evaluate(
     out: Path | None,
     resume: bool,
     jobs: int | None,
+    allow_seen: bool,
     **options: Any,
 ) -> None:
     """Train with SCHEDULE and without, and compare the test errors after the last epoch.
@@ -95,6 +101,7 @@ def evaluate(
                 out=folder,
                 resume=resume,
                 jobs=jobs,
+                allow_seen=allow_seen,
                 observer=observer,
                 **given(options),
             )
@@ -102,9 +109,9 @@ def evaluate(
             if observer.n_done:
                 say(_kept_line(observer.n_done, folder, isinstance(error, DivergedError)), err=True)
             raise
-    _print_table(result)
-    if result.verdict:
-        console().print(result.verdict)
+    print_table(result, console())
+    for text in [result.verdict] if result.verdict else result.warnings:
+        console().print(text)
     console().print(f"Results: {folder / RESULTS_NAME}")
 
 
@@ -118,47 +125,15 @@ def _kept_line(n_done: int, folder: Path, has_diverged: bool) -> str:
 class _Terminal(EvaluationProgress):
     """Shows progress: a bar in a terminal, one line per training elsewhere."""
 
-    def data_ready(self, train_images: int, test_images: int | None, n_classes: int, skipped_images: int) -> None:
-        counts = {"training": train_images} | ({} if test_images is None else {"test": test_images})
-        say(data_line(counts, n_classes, skipped_images))
+    def planned(self, plan: EvaluationPlan) -> None:
+        for line in plan_lines(plan):
+            say(line)
+        super().planned(plan)
 
-    def noted(self, sentence: str) -> None:
-        say(sentence)
-
-    def resumed(self, n_kept: int) -> None:
-        say(f"trainings that are kept: {n_kept}")
+    def estimated(self, seconds: float) -> None:
+        say(f"{minutes_words(seconds / 60)} for {counted(self.n_trainings, 'training')}.")
 
     def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
         super().training_done(name, seed, test_error_percent)
         if not self.bar.visible:
             say(training_text(name, seed, test_error_percent))
-
-
-def _print_table(result: hba.EvaluationResult) -> None:
-    config = result.config
-    table = Table(
-        title=Text(
-            f"Test error after the last of {config.epochs} epochs: {config.model} on {Path(config.data).name}, "
-            f"{result.train_images} training and {result.test_images} test images"
-        )
-    )
-    schedule, differences = result.rows[0].name, result.differences
-    table.add_column("trained with", overflow="fold")
-    for heading in ("mean", "std", "seeds", "each seed"):
-        table.add_column(heading, justify="right")
-    if differences:
-        table.add_column(Text(f"{schedule} minus this, 95 % interval"), justify="right")
-    for row in result.rows:
-        each = "  ".join(f"{error:.2f}" for error in row.test_error_percent)
-        cells = [row.name, percent(row.mean), percent(row.std), str(len(row.seeds)), each]
-        last = [_points(differences.get(row.name))] if differences else []
-        table.add_row(*map(Text, (*cells, *last)))
-    console().print(table)
-
-
-def _points(difference: PairedDifference | None) -> str:
-    """`-0.52 (-0.93 to -0.11)`, in percentage points."""
-    if difference is None:
-        return ""
-    interval = "" if difference.interval is None else " ({:+.2f} to {:+.2f})".format(*difference.interval)
-    return f"{difference.mean:+.2f}{interval}"

@@ -1,48 +1,31 @@
 """What `hba search` says before it begins: what it does with which images, and how long that will take."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from hba.data.left_out import LEFT_OUT_NAME
 from hba.data.named import DATASET_NAMES
 from hba.search import SearchPlan
 
-N_CLASSES_NAMED = 10
-N_OF_MANY = 3
-LONGEST_NAMES = 200
-"""Characters of class names on one line."""
+from .wording import class_words, counted, left_out_words, minutes_words
+
 LEAST_SECONDS = 5.0
 """Of steps that are timed before the whole is estimated."""
 
 
-def class_words(names: Sequence[str]) -> str:
-    """`2 classes: cats, dogs`, and of more than ten the first three."""
-    named = ", ".join(names)
-    if len(names) > N_CLASSES_NAMED or len(named) > LONGEST_NAMES:
-        named = ", ".join([*(name[: LONGEST_NAMES // N_OF_MANY] for name in names[:N_OF_MANY]), "..."])
-    return f"{len(names)} classes: {named}"
-
-
 def plan_lines(plan: SearchPlan) -> list[str]:
     """The images, the network and what it is trained on, the search's length, and the notes."""
-    names = "" if plan.folder is None else f": {plan.folder / LEFT_OUT_NAME}"
-    left_out = f"; {_count(plan.left_out, 'file')} left out{names}" if plan.left_out else ""
-    threads = f" ({_count(plan.threads, 'thread')})" if plan.device == "cpu" else ""
+    threads = f" ({counted(plan.threads, 'thread')})" if plan.device == "cpu" else ""
     done = f" ({plan.epochs_done} done)" if plan.epochs_done else ""
     where = f"; in {plan.folder}" if plan.folder is not None else ""
     return [
         f"{plan.train_images:,} training and {plan.val_images:,} validation images of {class_words(plan.class_names)}"
-        f"{_kept_for_test(plan)}{left_out}",
+        f"{_kept_for_test(plan)}{left_out_words(plan.left_out, plan.folder)}",
         f"{plan.model}, {plan.n_parameters:,} parameters, images of {plan.image_size}x{plan.image_size}, on "
         f"{plan.device}{threads}{where}",
-        f"{plan.epochs} epochs{done}, each of {_count(plan.steps_per_epoch, 'step')} on {plan.batch_size} images; "
-        f"{_count(plan.policy_steps, 'policy step')}, {_count(plan.probes, 'probe')}",
+        f"{plan.epochs} epochs{done}, each of {counted(plan.steps_per_epoch, 'step')} on {plan.batch_size} images; "
+        f"{counted(plan.policy_steps, 'policy step')}, {counted(plan.probes, 'probe')}",
         *plan.notes,
     ]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _kept_for_test(plan: SearchPlan) -> str:
@@ -82,12 +65,3 @@ class Estimate:
         self._plan = None
         left = plan.epochs * plan.steps_per_epoch - step
         return f"{minutes_words(left * (now - self._begun) / timed / 60)} to go." if left else None
-
-
-def minutes_words(minutes: float) -> str:
-    """`About 12 minutes`, in hours from two on."""
-    if minutes < 1:
-        return "Less than a minute"
-    if minutes < 1.5:
-        return "About a minute"
-    return f"About {minutes:.0f} minutes" if minutes < 120 else f"About {minutes / 60:.1f} hours"

@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -63,13 +63,6 @@ def _claim(name: str) -> Path:
             raise RunError(f"cannot make {path}: {error.strerror}; choose another place with --out") from None
         return path
     raise AssertionError("numbers do not end")
-
-
-def data_line(counts: Mapping[str, int], n_classes: int, skipped_images: int) -> str:
-    """`200 training and 500 validation images of 10 classes`, and how many files could not be read, if any."""
-    parts = " and ".join(f"{count} {part}" for part, count in counts.items())
-    skipped = f"; {skipped_images} could not be read and were left out" if skipped_images else ""
-    return f"{parts} images of {n_classes} classes{skipped}"
 
 
 def percent(value: float | None) -> str:

@@ -285,14 +285,17 @@ class EvaluationConfig(_TrainingConfig):
     def inherited(
         cls, searched: Mapping[str, Any], settings: Mapping[str, Any], preset: str | None = None
     ) -> dict[str, Any]:
-        """What like_search takes from a search on other data: those settings that are not at their default."""
+        """What like_search takes from a search on other data: settings that are not at their default, and parts of the
+        baseline that are not off.
+        """
         layers = Layers.of(searched, settings, preset)
         if layers.data == searched.get("data"):
             return {}
+        replaced = {**layers.preset, **layers.given}
         return {
             name: value
             for name, value in layers.inherited.items()
-            if name not in {**layers.preset, **layers.given} and value != cls.model_fields[name].default
+            if name not in replaced and value != (default := cls.model_fields[name].default) and (value or default)
         }
 
 

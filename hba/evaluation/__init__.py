@@ -2,6 +2,7 @@
 
 from hba.evaluation.contenders import RIVALS
 from hba.evaluation.observer import EvaluationObserver
+from hba.evaluation.plan import EvaluationPlan
 from hba.evaluation.resolution import Resolution
 from hba.evaluation.result import RESULTS_NAME, EvaluationResult, EvaluationRow
 from hba.evaluation.run import evaluate
@@ -10,6 +11,7 @@ __all__ = [
     "RESULTS_NAME",
     "RIVALS",
     "EvaluationObserver",
+    "EvaluationPlan",
     "EvaluationResult",
     "EvaluationRow",
     "Resolution",

@@ -1,6 +1,6 @@
 """What an evaluation tells while it runs."""
 
-from hba.config import EvaluationConfig
+from hba.evaluation.plan import EvaluationPlan
 
 
 class EvaluationObserver:
@@ -9,23 +9,14 @@ class EvaluationObserver:
     def images_read(self, done: int, total: int) -> None:
         """So many of the images have been read."""
 
-    def data_ready(self, train_images: int, test_images: int | None, n_classes: int, skipped_images: int) -> None:
-        """The training images are read; so many files could not be, and were left out.
-
-        test_images: None where only opening their file, after the training, will tell.
-        """
-
-    def noted(self, sentence: str) -> None:
-        """What a person should know of how the images were read, such as which folders were taken as which splits."""
-
-    def resumed(self, n_kept: int) -> None:
-        """An earlier evaluation goes on; so many of its trainings are kept."""
-
-    def started(self, config: EvaluationConfig, n_trainings: int, steps_per_training: int) -> None:
-        """The first of so many trainings follows."""
+    def planned(self, plan: EvaluationPlan) -> None:
+        """The training images are read and all is checked; the first training follows."""
 
     def step_done(self) -> None:
         """A training step is done."""
+
+    def estimated(self, seconds: float) -> None:
+        """All trainings that were planned will take about so long, by the first steps; told once, if they last."""
 
     def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
         """One network was trained to its last epoch and measured."""

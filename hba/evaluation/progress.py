@@ -3,8 +3,8 @@
 from types import TracebackType
 from typing import Self
 
-from hba.config import EvaluationConfig
 from hba.evaluation.observer import EvaluationObserver
+from hba.evaluation.plan import EvaluationPlan
 from hba.progress import ProgressBar
 
 
@@ -27,10 +27,10 @@ class EvaluationProgress(EvaluationObserver):
     def images_read(self, done: int, total: int) -> None:
         self.bar.images_read(done, total)
 
-    def started(self, config: EvaluationConfig, n_trainings: int, steps_per_training: int) -> None:
-        self.n_trainings = n_trainings
-        total = n_trainings * steps_per_training
-        self.bar.begin(f"training 1/{n_trainings}", 0, total, "images", per_step=config.batch_size)
+    def planned(self, plan: EvaluationPlan) -> None:
+        self.n_trainings = plan.n_trainings
+        total = plan.n_trainings * plan.steps_per_training
+        self.bar.begin(f"training 1/{plan.n_trainings}", 0, total, "images", per_step=plan.config.batch_size)
 
     def step_done(self) -> None:
         self.n_steps += 1

@@ -9,6 +9,7 @@ from hba.data.held_back import HeldBack
 from hba.data.load import EvaluationData
 from hba.evaluation.contenders import Contender
 from hba.evaluation.result import RESULTS_NAME, EvaluationResult, EvaluationRow
+from hba.evaluation.searched import Searched
 from hba.evaluation.stored import StoredResults, check_images
 from hba.evaluation.trainings import Training
 
@@ -17,7 +18,7 @@ class Record:
     """Test errors of all rows, kept in results.json after every training.
 
     data: on the device; its test split is looked at only after a training has measured it. folder: None keeps nothing.
-    stored: an earlier evaluation that goes on. RunError where its images are others.
+    stored: an earlier evaluation that goes on. RunError where its images are others. searched: for the result.
     """
 
     def __init__(
@@ -28,9 +29,10 @@ class Record:
         environment: Mapping[str, Any],
         folder: Path | None,
         stored: StoredResults | None,
+        searched: tuple[Searched, ...],
     ) -> None:
         self._contenders, self._config, self._data = contenders, config, data
-        self._environment, self._folder, self._stored = environment, folder, stored
+        self._environment, self._folder, self._stored, self._searched = environment, folder, stored, searched
         self._errors: dict[str, dict[int, float]] = {contender.name: {} for contender in contenders}
         self._fingerprints = {"training": data.train.fingerprint()}
         if stored is not None and folder is not None:
@@ -76,6 +78,7 @@ class Record:
             skipped_images=skipped_images,
             fingerprints=fingerprints,
             environment=self._environment,
+            searched=self._searched,
         )
 
     def _row(self, contender: Contender) -> EvaluationRow:

@@ -10,6 +10,7 @@ from typing import Any
 from hba.config import EvaluationConfig
 from hba.evaluation.paired import PairedDifference
 from hba.evaluation.resolution import Resolution
+from hba.evaluation.searched import Searched
 from hba.evaluation.verdict import best_other, verdict, what_it_can_tell
 from hba.files import write_text
 from hba.validation import first_of
@@ -49,7 +50,7 @@ class EvaluationRow:
 class EvaluationResult:
     """One row per augmentation, the schedule's first, and what the numbers depend on.
 
-    fingerprints: a hash of each split's images, by its name.
+    fingerprints: a hash of each split's images, by its name. searched: one for each row that is a schedule.
     """
 
     rows: tuple[EvaluationRow, ...]
@@ -59,6 +60,7 @@ class EvaluationResult:
     skipped_images: int
     fingerprints: Mapping[str, str]
     environment: Mapping[str, Any]
+    searched: tuple[Searched, ...] = ()
 
     def __repr__(self) -> str:
         """One line: the first rows with their test errors in per cent."""
@@ -80,6 +82,11 @@ class EvaluationResult:
         return None if best is None or mean is None else Resolution.of(best.difference, mean, self.test_images)
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Test images that were seen by a search, by row, for the caller allowed it."""
+        return tuple(searched.warning for searched in self.searched if searched.seen)
+
+    @property
     def verdict(self) -> str | None:
         """The schedule against the best other row, and how far that is to be trusted; None where there is nothing to
         compare.
@@ -87,7 +94,8 @@ class EvaluationResult:
         sentence, best, resolution = verdict(self.differences), best_other(self.differences), self.resolution
         if sentence is None or best is None or resolution is None:
             return None
-        return " ".join([sentence, what_it_can_tell(best, resolution, [row.name for row in self.rows])])
+        seen = [f"{warning}." for warning in self.warnings]
+        return " ".join([sentence, *seen, what_it_can_tell(best, resolution, [row.name for row in self.rows])])
 
     def save(self, path: Path) -> None:
         """Write results.json whole or not at all."""
@@ -100,6 +108,7 @@ class EvaluationResult:
             "rows": rows,
             "verdict": self.verdict,
             "resolution": _as_json(self.resolution),
+            "searched": [asdict(searched) for searched in self.searched],
             "settings": self.config.model_dump(),
             "train_images": self.train_images,
             "test_images": self.test_images,

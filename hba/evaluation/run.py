@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from hba.data.preprocessing import network_input_size
 from hba.errors import RunError, SettingsError
 from hba.evaluation.contenders import NONE, Contender, contenders, named_rows
 from hba.evaluation.observer import EvaluationObserver
+from hba.evaluation.pace import Pace
+from hba.evaluation.plan import EvaluationPlan
 from hba.evaluation.processes import number_of_jobs, side_by_side
 from hba.evaluation.progress import EvaluationProgress
 from hba.evaluation.record import Record
 from hba.evaluation.result import RESULTS_NAME, EvaluationResult
+from hba.evaluation.searched import Searched, notes_on, searched_rows, settings_of
 from hba.evaluation.stored import StoredResults, check_device, check_rows, check_settings, read_results
 from hba.evaluation.trainings import Training, one_by_one
 from hba.progress import shows_progress
@@ -36,6 +40,7 @@ def evaluate(
     out: str | Path | None = None,
     resume: bool = False,
     jobs: int | None = 1,
+    allow_seen: bool = False,
     observer: EvaluationObserver | None = None,
     progress: bool = False,
     **settings: Any,
@@ -60,42 +65,62 @@ def evaluate(
     it has. resume: go on with the evaluation in `out`; with the same settings and rows, but for more seeds, and more
     rows behind them. jobs: how many trainings run at a time, more than one in processes of their own, which share
     PyTorch's threads: a script then calls this under `if __name__ == "__main__":`. None is one for each thread, on a
-    GPU 1. With as many threads for each training, the numbers do not depend on it. progress: show a bar in a terminal
-    or a notebook.
+    GPU 1. With as many threads for each training, the numbers do not depend on it. allow_seen: test also on images that
+    a search has seen, which is otherwise a SettingsError. progress: show a bar in a terminal or a notebook.
     """
     observer = observer or EvaluationObserver()
     check_data(data, EvaluationData, settings.get("data_root"))
     rows = named_rows(schedule, against)
     main = next(row for row in rows.values() if isinstance(row, Schedule))
-    config = _config(main, data, preset, settings)
+    config, inherited = _config(main, data, preset, settings)
     everyone = contenders(rows, main, config)
     folder = None if out is None else Path(out)
     stored = _stored(folder, resume, config, everyone)
+    is_in_memory = isinstance(data, EvaluationData)
     if not isinstance(data, EvaluationData):
         data = load_evaluation_data(config, observer.images_read)
     check_batch_size(settings, len(data.train))
     data = data.in_color()
-    observer.data_ready(len(data.train), data.n_test, len(data.class_names), len(data.train.skipped))
-    for fact in data.facts:
-        observer.noted(fact)
-    return _train_all(config, data, everyone, folder, stored, jobs, observer)
+    schedules = {name: row for name, row in rows.items() if isinstance(row, Schedule)}
+    searched = searched_rows(schedules, config, data, is_in_memory)
+    if not allow_seen:
+        for row in searched:
+            row.check()
+    its_data = str(settings_of(main).get("data"))
+    notes = (*data.facts, *notes_on(main, config, searched))
+    task = _Task(config, data, everyone, folder, stored, inherited, its_data, searched, notes)
+    return _train_all(task, jobs, observer)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """All that is known before it is decided what runs where."""
+
+    config: EvaluationConfig
+    data: EvaluationData
+    everyone: tuple[Contender, ...]
+    folder: Path | None
+    stored: StoredResults | None
+    inherited: Mapping[str, Any]
+    inherited_from: str
+    searched: tuple[Searched, ...]
+    notes: tuple[str, ...]
 
 
 def _config(
     schedule: Schedule, data: str | Path | EvaluationData | None, preset: str | None, settings: Mapping[str, Any]
-) -> EvaluationConfig:
-    """The settings given here, of the preset, and of the search."""
+) -> tuple[EvaluationConfig, Mapping[str, Any]]:
+    """The settings given here, of the preset, and of the search; and those of a search on other data by themselves."""
     if data is not None:
         settings = {**settings, "data": data.name if isinstance(data, EvaluationData) else data}
-    searched = schedule.provenance.get("settings")
-    searched = searched if isinstance(searched, dict) else {}
+    searched = settings_of(schedule)
     if data is None and preset is None and schedule.provenance and "data" not in searched:
         raise SettingsError("the schedule does not tell what it was searched on: name the data to evaluate it on")
     config = EvaluationConfig.like_search(searched, settings, preset)
     if isinstance(data, EvaluationData) and "image_size" not in settings:
-        size = network_input_size(data.train, config.baseline_augmentation())
-        config = EvaluationConfig.like_search(searched, {**settings, "image_size": size}, preset)
-    return config
+        settings = {**settings, "image_size": network_input_size(data.train, config.baseline_augmentation())}
+        config = EvaluationConfig.like_search(searched, settings, preset)
+    return config, EvaluationConfig.inherited(searched, settings, preset)
 
 
 def _stored(
@@ -117,39 +142,58 @@ def _stored(
     return stored
 
 
-def _train_all(
-    config: EvaluationConfig,
-    data: EvaluationData,
-    everyone: Sequence[Contender],
-    folder: Path | None,
-    stored: StoredResults | None,
-    jobs: int | None,
-    observer: EvaluationObserver,
-) -> EvaluationResult:
+def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> EvaluationResult:
+    config, data, stored = task.config, task.data, task.stored
     device = find_device(config.device)
     if stored:
-        check_device(stored, device, folder)
+        check_device(stored, device, task.folder)
     # What is left of a resumed evaluation trains on as many threads as if it had never been interrupted.
-    n_jobs = number_of_jobs(jobs, len(everyone) * config.seeds, data, device)
+    n_jobs = number_of_jobs(jobs, len(task.everyone) * config.seeds, data, device)
     n_threads = max(1, torch.get_num_threads() // n_jobs)
     # Each process moves the images to the device by itself.
     data = data.to(device) if n_jobs == 1 else data
     made_by = {**environment(device), "n_threads": n_threads, "jobs": n_jobs, "levels": data.levels}
-    record = Record(everyone, config, data, made_by, folder, stored)
-    if stored:
-        observer.resumed(stored.n_trainings)
+    record = Record(task.everyone, config, data, made_by, task.folder, stored, task.searched)
     trainings: list[Training] = record.to_do()
-    steps_per_epoch = len(data.train) // min(config.batch_size, len(data.train))
-    observer.started(config, len(trainings), config.epochs * steps_per_epoch)
+    plan = _plan(task, len(trainings), device, min(n_jobs, max(1, len(trainings))))
+    observer.planned(plan)
+    pace = Pace(plan.n_trainings * plan.steps_per_training, observer.estimated)
+
+    def step_done() -> None:
+        pace.step_done()
+        observer.step_done()
+
     finished = (
-        one_by_one(trainings, data, observer.step_done)
+        one_by_one(trainings, data, step_done)
         if n_jobs == 1
-        else side_by_side(trainings, data, device, min(n_jobs, len(trainings)), n_threads, observer.step_done)
+        else side_by_side(trainings, data, device, min(n_jobs, len(trainings)), n_threads, step_done)
     )
     with contextlib.closing(finished):
         for training, test_error_percent in finished:
             record.add(training, test_error_percent)
-            if folder is not None:
-                save_left_out(folder, data.left_out)
+            if task.folder is not None:
+                save_left_out(task.folder, data.left_out)
             observer.training_done(training.contender.name, training.seed, test_error_percent)
     return record.result()
+
+
+def _plan(task: _Task, n_trainings: int, device: torch.device, n_jobs: int) -> EvaluationPlan:
+    config, data = task.config, task.data
+    return EvaluationPlan(
+        config=config,
+        device=str(device),
+        class_names=data.class_names,
+        train_images=len(data.train),
+        test_images=data.n_test,
+        left_out=len(data.left_out),
+        rows=tuple(contender.name for contender in task.everyone),
+        n_trainings=n_trainings,
+        n_kept=task.stored.n_trainings if task.stored else 0,
+        steps_per_training=config.epochs * (len(data.train) // min(config.batch_size, len(data.train))),
+        jobs=n_jobs,
+        folder=task.folder,
+        inherited=task.inherited,
+        inherited_from=task.inherited_from,
+        searched=task.searched,
+        notes=task.notes,
+    )

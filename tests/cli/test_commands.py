@@ -153,8 +153,11 @@ def test_the_printed_next_command_evaluates_what_was_found(searched: tuple[Resul
     program, *arguments = shlex.split(command)
     assert program == "hba"
     assert arguments == ["evaluate", str(folder / "run" / "policy.json")]
-    counted, *lines = said(run(*arguments, "--seeds", "2"))
-    assert counted == "19 training and 5 test images of 2 classes"
+    counted, network, trainings, baseline, *lines = said(run(*arguments, "--seeds", "2"))
+    assert counted == "19 training and 5 test images of 2 classes: cats, dogs"
+    assert network == "wrn-10-1 on cpu, 8x8 pixels, 2 epochs of 2 steps"
+    assert trainings == "trainings: 4 (run, none; 2 seeds); results in runs/evaluate-1/results.json"
+    assert "--baseline auto adds flip and crop" in baseline
     content = json.loads(Path("runs/evaluate-1/results.json").read_text(encoding="utf-8"))
     assert (content["train_images"], content["test_images"]) == (19, 5)
     assert EvaluationConfig.make(content["settings"]).model_dump() == content["settings"]
@@ -283,14 +286,18 @@ def test_ctrl_c_in_an_evaluation_keeps_the_trainings_that_ended(monkeypatch: pyt
         raise KeyboardInterrupt
 
     monkeypatch.setattr("hba.evaluation.trainings.train", trained)
-    counted = "700 training and 1097 test images of 10 classes\n"
+    counted = (
+        "700 training and 1097 test images of 10 classes: 0, 1, 2, 3, 4, 5, 6, 7 and 2 more\n"
+        "wrn-10-1 on cpu, 16x16 pixels, 1 epoch of 7 steps\n"
+        "trainings: 6 (digits, none; 3 seeds); results in {}/results.json\n"
+    )
     result = run("evaluate", "digits", "--out", "out", "--epochs", "1")
-    assert (result.exit_code, result.stdout) == (130, f"{counted}digits, seed 0: test error 12.50 %\n")
+    assert (result.exit_code, result.stdout) == (130, f"{counted.format('out')}digits, seed 0: test error 12.50 %\n")
     says = "trainings that ended: 1, in out/results.json; the same command with --out out --resume does the others"
     assert result.stderr.split("\n") == [says, "", "stopped", ""]
     assert json.loads(Path("out/results.json").read_text())["rows"][0]["test_error_percent"] == [12.5]
     result = run("evaluate", "digits", "--out", "other", "--epochs", "1")
-    assert (result.exit_code, result.stdout, result.stderr.strip()) == (130, counted, "stopped")
+    assert (result.exit_code, result.stdout, result.stderr.strip()) == (130, counted.format("other"), "stopped")
 
 
 def test_a_training_that_diverged_is_not_promised_to_end_when_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,7 +336,7 @@ def test_a_training_that_diverges_is_one_line(searched: tuple[Result, Path]) -> 
 @pytest.mark.parametrize("kind", ["empty", "text", "cut off"])
 def test_a_broken_image_is_named_and_can_be_skipped(kind: str, tmp_path: Path) -> None:
     make_images(tmp_path / "images" / "train")
-    make_images(tmp_path / "images" / "test", 3)
+    make_images(tmp_path / "images" / "test", 3, seed=1)
     broken = tmp_path / "images" / "train" / "dogs" / "7.png"
     broken.write_bytes({"empty": b"", "text": b"no image", "cut off": broken.read_bytes()[:300]}[kind])
     message = refusal_of("search", "images", "--out", "run", *SMALL)

@@ -55,9 +55,9 @@ def usage_error_of(*arguments: str) -> str:
     return result.stderr.splitlines()[-1]
 
 
-def make_images(folder: Path, n_images: int = 12, classes: tuple[str, ...] = ("cats", "dogs")) -> Path:
+def make_images(folder: Path, n_images: int = 12, classes: tuple[str, ...] = ("cats", "dogs"), seed: int = 0) -> Path:
     """A folder of images, 16x12 and noisy, each class of a colour of its own."""
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     for label, name in enumerate(classes):
         (folder / name).mkdir(parents=True)
         for number in range(n_images):
@@ -94,7 +94,7 @@ def options_of(command: str) -> dict[str, click.Option]:
 
 OWN_OPTIONS = {
     "search": {"--preset", "--out", "--resume", "--paper", "--operations-file"},
-    "evaluate": {"--against", "--preset", "--out", "--resume", "--jobs", "--operations-file"},
+    "evaluate": {"--against", "--preset", "--out", "--resume", "--jobs", "--allow-seen", "--operations-file"},
 }
 
 NO_OPTIONS = {("search", "data"), ("evaluate", "data"), ("evaluate", "val_size")}
@@ -174,14 +174,15 @@ def test_values_of_all_options_arrive_with_their_types(monkeypatch: pytest.Monke
     values = {**EVALUATION_VALUES, "seeds": 5}
     assert set(values) == EVALUATION_FIELDS
     passed_on = settings_passed_on(monkeypatch, "evaluate", "digits", "--against", "a, b ,none", *as_options(values))
-    assert passed_on == {**values, "against": ["a", "b", "none"], "preset": None, "resume": False, "jobs": None}
+    own = {"preset": None, "resume": False, "jobs": None, "allow_seen": False}
+    assert passed_on == {**values, "against": ["a", "b", "none"], **own}
 
 
 def test_what_is_not_given_is_left_to_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings_passed_on(monkeypatch, "search", "digits") == {"preset": None, "resume": False, "paper": False}
     assert settings_passed_on(monkeypatch, "search", "digits", "--paper")["paper"] is True
     assert settings_passed_on(monkeypatch, "evaluate", "digits") == {
-        "against": ["none"], "preset": None, "resume": False, "jobs": None,
+        "against": ["none"], "preset": None, "resume": False, "jobs": None, "allow_seen": False,
     }  # fmt: skip
 
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hba.cli.plan import Estimate, class_words, minutes_words, plan_lines
+from hba.cli.plan import Estimate, plan_lines
 from hba.cli.search import _Terminal
-from hba.cli.terminal import ProgressBar
+from hba.cli.wording import class_words, minutes_words
 from test_commands import said
 from test_options import SMALL, make_images, refusal_of, run
 
 import hba
+from hba.progress import ProgressBar
 
 PLAN = hba.SearchPlan(
     data="/data/pets", class_names=("cats", "dogs"), train_images=1307, val_images=77, test_images=96,

@@ -18,6 +18,7 @@ from hba.data.held_back import HeldBack
 from hba.data.left_out import LeftOut
 from hba.data.levels import Levels
 from hba.errors import DataError
+from hba.evaluation.plan import EvaluationPlan
 from hba.operations import OPERATIONS
 from hba.schedule import Schedule
 from hba.space import SearchSpace
@@ -53,8 +54,8 @@ class Events(hba.EvaluationObserver):
 
         monkeypatch.setattr("hba.data.folder.read_image", recording)
 
-    def data_ready(self, train_images: int, test_images: int | None, n_classes: int, skipped_images: int) -> None:
-        self.n_test = test_images
+    def planned(self, plan: EvaluationPlan) -> None:
+        self.n_test = plan.test_images
 
     def step_done(self) -> None:
         self.seen.append("step")

@@ -14,6 +14,7 @@ import hba
 from hba.augmentation import Augmentation, ScheduleAugmentation, augmentation_of
 from hba.config import EvaluationConfig, SearchConfig
 from hba.errors import DivergedError, RunError, ScheduleError, SettingsError
+from hba.evaluation.plan import EvaluationPlan
 from hba.measure import Measured
 from hba.schedule import Schedule
 from hba.train import Trained, train
@@ -49,8 +50,8 @@ class Notes(hba.EvaluationObserver):
         self.trainings: list[tuple[str, int, float]] = []
         self.files: list[dict[str, Any]] = []
 
-    def started(self, config: EvaluationConfig, n_trainings: int, steps_per_training: int) -> None:
-        self.started_with = (n_trainings, steps_per_training)
+    def planned(self, plan: EvaluationPlan) -> None:
+        self.started_with = (plan.n_trainings, plan.steps_per_training)
 
     def step_done(self) -> None:
         self.steps += 1
@@ -222,8 +223,8 @@ def config_of(schedule: Schedule, data: str, **settings: Any) -> EvaluationConfi
     configs: list[EvaluationConfig] = []
 
     class Stop(hba.EvaluationObserver):
-        def started(self, config: EvaluationConfig, n_trainings: int, steps_per_training: int) -> None:
-            configs.append(config)
+        def planned(self, plan: EvaluationPlan) -> None:
+            configs.append(plan.config)
             raise Named
 
     with pytest.MonkeyPatch.context() as patch:
@@ -353,8 +354,8 @@ def test_a_schedule_that_is_not_there_is_refused_before_any_training(monkeypatch
 
 def test_digits_train_on_all_but_the_test_split() -> None:
     class Stop(Notes):
-        def started(self, config: EvaluationConfig, n_trainings: int, steps_per_training: int) -> None:
-            super().started(config, n_trainings, steps_per_training)
+        def planned(self, plan: EvaluationPlan) -> None:
+            super().planned(plan)
             raise Named
 
     notes = Stop()

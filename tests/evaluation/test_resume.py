@@ -12,6 +12,7 @@ from test_train import one_operation, tiny_data, two_sides
 import hba
 from hba.data import EvaluationData
 from hba.errors import RunError, SettingsError
+from hba.evaluation.plan import EvaluationPlan
 from hba.schedule import Schedule
 
 DIM = one_operation("Brightness", [[1.0, 0.5], [0.5, 0.9]])
@@ -33,8 +34,8 @@ class StopAfter(hba.EvaluationObserver):
         self.n_left, self.n_kept = n, 0
         self.trainings: list[tuple[str, int]] = []
 
-    def resumed(self, n_kept: int) -> None:
-        self.n_kept = n_kept
+    def planned(self, plan: EvaluationPlan) -> None:
+        self.n_kept = plan.n_kept
 
     def step_done(self) -> None:
         if self.n_left == 0:

@@ -1,0 +1,89 @@
+"""What `hba evaluate` prints before the first training and after the last."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import hba
+from hba.evaluation import RESULTS_NAME
+from hba.evaluation.paired import PairedDifference
+from hba.evaluation.plan import EvaluationPlan
+
+from .terminal import percent
+from .wording import class_words, counted, left_out_words
+
+
+def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
+    """What will be done, with what and where, and what to know before."""
+    config = plan.config
+    test = "" if plan.test_images is None else f" and {plan.test_images:,} test"
+    images = f"{plan.train_images:,} training{test} images of {class_words(plan.class_names)}"
+    yield f"{images}{left_out_words(plan.left_out, plan.folder)}"
+    yield (
+        f"{config.model} on {plan.device}, {config.side}x{config.side} pixels, "
+        f"{counted(config.epochs, 'epoch')} of {counted(plan.steps_per_training // config.epochs, 'step')}"
+    )
+    at_a_time = f", {plan.jobs} at a time" if plan.jobs > 1 else ""
+    where = "" if plan.folder is None else f"; results in {plan.folder / RESULTS_NAME}"
+    yield f"trainings: {plan.n_trainings} ({', '.join(plan.rows)}; {counted(config.seeds, 'seed')}){at_a_time}{where}"
+    if plan.n_kept:
+        yield f"trainings that are kept: {plan.n_kept}"
+    if plan.inherited:
+        taken = ", ".join(f"{name} {value}" for name, value in plan.inherited.items())
+        yield f"settings as in the search on {plan.inherited_from}: {taken}"
+    yield from plan.notes
+
+
+def print_table(result: hba.EvaluationResult, printer: Console) -> None:
+    """One row for each augmentation. Where it would be too wide, the errors of each seed stand below it."""
+    table = _table(result, with_each_seed=True)
+    is_too_wide = printer.measure(table, options=printer.options.update(width=10_000)).maximum > printer.width
+    printer.print(_table(result, with_each_seed=False) if is_too_wide else table)
+    if is_too_wide:
+        printer.print("Each seed, in per cent:")
+        for row in result.rows:
+            printer.print(Text(f"  {row.name}: {_each_seed(row)}"))
+
+
+def _table(result: hba.EvaluationResult, *, with_each_seed: bool) -> Table:
+    config = result.config
+    table = Table(
+        title=Text(
+            f"Test error after the last of {config.epochs} epochs: {config.model} on {Path(config.data).name}, "
+            f"{result.train_images} training and {result.test_images} test images"
+        )
+    )
+    schedule, differences = result.rows[0].name, result.differences
+    each = [_each_seed(row) for row in result.rows] if with_each_seed else []
+    columns = {
+        "mean": [percent(row.mean) for row in result.rows],
+        "std": [percent(row.std) for row in result.rows],
+        "seeds": [str(len(row.seeds)) for row in result.rows],
+        **({"each seed": each} if with_each_seed else {}),
+    }
+    table.add_column("trained with", overflow="fold")
+    for heading, cells in columns.items():
+        table.add_column(heading, justify="right", min_width=max(map(len, [heading, *cells])))
+    if differences:
+        columns["difference"] = [_points(differences.get(row.name)) for row in result.rows]
+        widest = max(map(len, columns["difference"]))
+        minus_this = Text(f"{schedule} minus this, 95 % interval", overflow="fold")
+        table.add_column(minus_this, justify="right", min_width=widest, overflow="fold")
+    for number, row in enumerate(result.rows):
+        table.add_row(*map(Text, (row.name, *(cells[number] for cells in columns.values()))))
+    return table
+
+
+def _each_seed(row: hba.evaluation.EvaluationRow) -> str:
+    return "  ".join(f"{error:.2f}" for error in row.test_error_percent)
+
+
+def _points(difference: PairedDifference | None) -> str:
+    """`-0.52 (-0.93 to -0.11)`, in percentage points."""
+    if difference is None:
+        return ""
+    interval = "" if difference.interval is None else " ({:+.2f} to {:+.2f})".format(*difference.interval)
+    return f"{difference.mean:+.2f}{interval}"
