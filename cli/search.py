@@ -37,7 +37,11 @@ DEFAULT_TEXTS = dict.fromkeys(
     help="Start from these settings, as `hba presets` lists them. [default: by dataset, none for a folder]",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run. [default: a new one in runs/]")
-@click.option("--resume", is_flag=True, help="Go on with the run in --out, with its settings.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Resume the run in --out, with its settings: DATA may be where its images are now, --epochs may be more.",
+)
 @click.option("--paper", is_flag=True, help="Search as in the paper, where the defaults differ from it.")
 @operations_file_option
 @settings_options(SearchConfig, without=("data",), default_texts=DEFAULT_TEXTS)
