@@ -1,24 +1,21 @@
 """hba models: the networks by name, and what suits them."""
 
 import click
-from rich.table import Table
 
 from hba.hypernet.sharing import SHARING
 from hba.models import MODELS, PATTERNS, TIMM_PATTERN
 from hba.models.facts import ModelFacts, model_facts
 
-from .terminal import console, say
+from .terminal import console, say, table
 
 
 @click.command()
 def models() -> None:
     """List the networks that --model knows: parameters, shapes, and the weight sharing strategies that suit them."""
-    table = Table()
-    for heading in ("name", "parameters", "published", "input", "output", "--sharing"):
-        table.add_column(heading, overflow="fold")
+    shown = table(("name", "parameters", "published", "input", "output", "--sharing"))
     for name in MODELS:
-        table.add_row(*_row(model_facts(name)))
-    console().print(table)
+        shown.add_row(*_row(model_facts(name)))
+    console().print(shown)
     say("Parameters at 10 classes, at 1000 for 224x224. Input and output are those of a batch of 2 images.")
     say(f"--sharing: `any` is any of {', '.join(SHARING)}.")
     say(f"--model also takes any {', '.join(PATTERNS)}, and {TIMM_PATTERN} where timm is installed.")

@@ -1,8 +1,6 @@
 """hba operations: what can be searched over, and what each magnitude means."""
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from hba.magnitude_table import HEADINGS, LEGEND, as_markdown, magnitude_table
 from hba.operations import registered_operations
@@ -10,7 +8,7 @@ from hba.space import SearchSpace
 from hba.spaces import SPACES, find_space
 
 from .options import operations_file_option
-from .terminal import console, say
+from .terminal import console, say, table
 
 
 @click.command()
@@ -25,12 +23,10 @@ def operations(space: str, markdown: bool) -> None:
     if markdown:
         say(as_markdown(HEADINGS, rows))
         return
-    table = Table(title=Text(f"Search space {space}"))
-    for heading in HEADINGS:
-        table.add_column(heading, overflow="fold")
+    drawn = table(HEADINGS, f"Search space {space}")
     for row in rows:
-        table.add_row(*row)
-    console().print(table)
+        drawn.add_row(*row)
+    console().print(drawn)
     say(LEGEND)
     limits = ", ".join(f"{limit} ({probability:.0%})" for limit, probability in enumerate(shown.count_probabilities))
     say(f"{shown.copies} copies of each. At most so many are applied to an image, with probability: {limits}.")

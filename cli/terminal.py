@@ -4,10 +4,12 @@ import contextlib
 import itertools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from hba.errors import RunError
 
@@ -20,6 +22,15 @@ def console() -> Console:
     is_terminal = sys.stdout.isatty()
     width = None if is_terminal else PLAIN_WIDTH
     return Console(markup=False, emoji=False, highlight=False, width=width, soft_wrap=not is_terminal)
+
+
+def table(headings: Iterable[str], title: str | None = None) -> Table:
+    """An empty table whose first column, the names, is never broken; where lines are short, cells have no margins."""
+    margin = 1 if console().width >= PLAIN_WIDTH else 0
+    made = Table(title=None if title is None else Text(title), padding=(0, margin))
+    for number, heading in enumerate(headings):
+        made.add_column(heading, no_wrap=number == 0, overflow="fold")
+    return made
 
 
 def say(text: str, *, err: bool = False) -> None:

@@ -9,6 +9,8 @@ from terminals import PROGRAM, Ended, in_a_terminal
 from test_options import SMALL, make_images
 
 import hba
+from hba.models import MODELS
+from hba.operations import OPERATIONS
 
 SEARCH = ["search", "digits", "--epochs", "3", "--out", "run"]
 BAR = re.compile(r"[━╸╺] +\d+%")
@@ -89,3 +91,14 @@ def test_what_a_program_prints_stands_above_the_bar_that_it_asked_for(tmp_path: 
     assert ended.exit_code == 0, ended.written
     assert_bar_and_lines_are_apart(ended)
     assert ended.lines == [f"epoch {epoch} ended" for epoch in (1, 2, 3)]
+
+
+TABLES = "from hba.cli import main\nfor command in ('models', 'operations', 'policies'):\n    main([command])\n"
+
+
+def test_tables_break_no_name_in_80_columns(tmp_path: Path) -> None:
+    ended = in_a_terminal([], tmp_path, program=TABLES)
+    assert ended.exit_code == 0, ended.written
+    words = {word for line in ended.lines for word in re.split(r"[│\s]+", line)}
+    assert {*MODELS, *OPERATIONS, *hba.policy_names()} <= words
+    assert {"torchvision", "2x3x224x224", "wrn-10-1"} <= words
