@@ -5,7 +5,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -270,11 +270,14 @@ class _Search:
             train_steps=config.train_steps,
             probes=self.probes,
             folder=None if self.folder is None else self.folder.path,
-            notes=(
-                *data.facts,
-                *(note for note in (self.lengthened, self.pace.advice(config.epochs)) if note is not None),
-            ),
+            notes=tuple(filter(None, self._notes())),
         )
+
+    def _notes(self) -> Iterator[str | None]:
+        yield from self.data.facts
+        yield self.config.baseline_note()
+        yield self.lengthened
+        yield self.pace.advice(self.config.epochs)
 
     def _n_skipped(self) -> int:
         return len(self.data.train.skipped) + len(self.data.val.skipped)
