@@ -145,6 +145,8 @@ CHOICES: Mapping[str, Sequence[str]] = {
 
 def _choices(name: str, annotation: Any) -> Sequence[str]:
     """The words of a choice, none for other settings."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        annotation = next(part for part in typing.get_args(annotation) if part is not type(None))
     return typing.get_args(annotation) if typing.get_origin(annotation) is typing.Literal else CHOICES.get(name, ())
 
 

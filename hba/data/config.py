@@ -59,8 +59,8 @@ class DataConfig(pydantic.BaseModel):
     skip_broken: bool = False
     """Leave out images that cannot be read, and count them, instead of stopping."""
     levels: Annotated[tuple[float, float], BeforeValidator(words), AfterValidator(_checked_levels)] | None = None
-    """In images of more than 8 bits, the level that becomes black and the one that becomes white, separated by commas;
-    one pair for all images, found from those for training and validation: 0 to 4095 for 12 bits."""
+    """Of images of more than 8 bits: the level that becomes black and the one that becomes white, by a comma; one pair
+    for all images, found from those for training and validation, such as 0,4095."""
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Self:

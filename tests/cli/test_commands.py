@@ -56,7 +56,7 @@ def n_parameters(model: str, n_classes: int) -> int:
 
 
 def test_a_search_prints_a_line_per_epoch_and_what_it_found(searched: tuple[Result, Path]) -> None:
-    images, network, length, note, *lines = said(searched[0])
+    images, network, length, baseline, note, *lines = said(searched[0])
     assert images == (
         "15 training and 4 validation images of 2 classes: cats, dogs; 5 test images are kept for hba evaluate"
     )
@@ -65,6 +65,7 @@ def test_a_search_prints_a_line_per_epoch_and_what_it_found(searched: tuple[Resu
         f"{searched[1] / 'run'}"
     )
     assert length == "2 epochs, each of 1 step on 8 images; 1 policy step, 0 probes"
+    assert baseline.startswith("Baseline augmentation: none")
     assert note.startswith("1 policy step is too few: ")
     # 24 images, of which 5 are for the test and 4 for validation: one batch of 8 an epoch, and a lambda step after 2.
     for epoch in (1, 2):
@@ -212,8 +213,8 @@ def test_a_folder_with_a_run_is_refused_and_kept(searched: tuple[Result, Path]) 
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (["--learning-rate", "0.5"], {"learning_rate 0.05 (given 0.5)"}),
-        (["--skip-broken"], {"skip_broken False (given True)"}),
+        (["--learning-rate", "0.5"], {"--learning-rate 0.05 (given 0.5)"}),
+        (["--skip-broken"], {"--skip-broken False (given True)"}),
         (["--seed", "4", "--model", "wrn-16-2"], {"seed 3 (given 4)", "model 'wrn-10-1' (given 'wrn-16-2')"}),
     ],
 )
@@ -287,7 +288,7 @@ def test_ctrl_c_in_an_evaluation_keeps_the_trainings_that_ended(monkeypatch: pyt
 
     monkeypatch.setattr("hba.evaluation.trainings.train", trained)
     counted = (
-        "700 training and 1097 test images of 10 classes: 0, 1, 2, 3, 4, 5, 6, 7 and 2 more\n"
+        "700 training and 1,097 test images of 10 classes: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9\n"
         "wrn-10-1 on cpu, 16x16 pixels, 1 epoch of 7 steps\n"
         "trainings: 6 (digits, none; 3 seeds); results in {}/results.json\n"
     )

@@ -16,7 +16,6 @@ from test_commands import said
 from test_options import SMALL, make_images, refusal_of, run
 
 import hba
-from hba.progress import ProgressBar
 
 PLAN = hba.SearchPlan(
     data="/data/pets", class_names=("cats", "dogs"), train_images=1307, val_images=77, test_images=96,
@@ -135,11 +134,10 @@ def test_minutes_in_words(minutes: float, words: str) -> None:
 def test_every_line_and_the_bar_have_the_validation_error_as_last_measured(
     visible: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bar = ProgressBar()
+    terminal = _Terminal()
     described: list[str] = []
-    monkeypatch.setattr(bar, "visible", visible)
-    monkeypatch.setattr(bar, "describe", described.append)
-    terminal = _Terminal(bar)
+    monkeypatch.setattr(terminal.bar, "visible", visible)
+    monkeypatch.setattr(terminal.bar, "describe", described.append)
     terminal.n_epochs = 3
     for epoch, error in ((1, 62.5), (2, None), (3, 40.0)):
         terminal.epoch_done({"epoch": epoch, "train_loss": 1.5, "lambda_loss": 2.5, "val_error_percent": error})
@@ -185,7 +183,7 @@ def test_a_finished_search_is_given_more_epochs_and_says_what_that_means(tmp_pat
     assert re.fullmatch(
         r"Lengthened from 2 to 4 epochs after 2: from here on the learning rate is that of 4 epochs \(0 -> 0\.025\), "
         r"so that the schedule is not the one that so many epochs find from the beginning\.",
-        lines[3],
+        lines[4],
     )
     assert [line.split(":")[0] for line in lines if line.startswith("epoch ")] == ["epoch 3/4", "epoch 4/4"]
     longer = hba.load_policy("run")

@@ -15,6 +15,7 @@ from test_options import make_images, refusal_of, run, small_schedule
 
 import hba
 from hba.data.folder import read_image
+from hba.data.levels import Levels
 from hba.operations import OPERATIONS
 from hba.probes import PROBE_COLUMNS, what_probes_say
 from hba.schedule import Schedule
@@ -164,9 +165,9 @@ def test_apply_shows_some_images_of_a_folder_from_all_of_its_classes(monkeypatch
     Path("images/notes.txt").write_text("mine")
     read: list[Path] = []
 
-    def record(path: Path, size: int) -> torch.Tensor:
+    def record(path: Path, size: int, levels: Levels | None) -> torch.Tensor:
         read.append(path)
-        return read_image(path, size)
+        return read_image(path, size, levels)
 
     monkeypatch.setattr("hba.cli.apply.read_image", record)
     lines = said(run("apply", "a.json", "images", "--out", "b.png"))
