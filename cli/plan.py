@@ -22,8 +22,8 @@ def plan_lines(plan: SearchPlan) -> list[str]:
         f"{_kept_for_test(plan)}{left_out_words(plan.left_out, plan.folder)}",
         f"{plan.model}, {plan.n_parameters:,} parameters, images of {plan.image_size}x{plan.image_size}, on "
         f"{plan.device}{threads}{where}",
-        f"{plan.epochs} epochs{done}, each of {counted(plan.steps_per_epoch, 'step')} on {plan.batch_size} images; "
-        f"{counted(plan.policy_steps, 'policy step')}, {counted(plan.probes, 'probe')}",
+        f"{counted(plan.epochs, 'epoch')}{done}, each of {counted(plan.steps_per_epoch, 'step')} on {plan.batch_size} "
+        f"images; {counted(plan.policy_steps, 'policy step')}, {counted(plan.probes, 'probe')}",
         *plan.notes,
     ]
 

@@ -116,7 +116,8 @@ def test_only_the_exact_name_is_found_and_the_known_ones_are_named(name: str) ->
     register_operation(GAMMA)
     with pytest.raises(SettingsError) as raised:
         find_operation(name)
-    assert str(raised.value).startswith(f"unknown operation {name!r}; known: {', '.join([*OPERATIONS, 'Gamma'])}")
+    meant = "known" if not name else "did you mean Gamma? Known"
+    assert str(raised.value).startswith(f"unknown operation {name!r}; {meant}: {', '.join([*OPERATIONS, 'Gamma'])}")
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a.b", "a,b", "1st", "Gamma\n"])

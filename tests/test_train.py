@@ -285,6 +285,7 @@ class Guarded:
     """A test split that can be moved and counted, but not read unless a training has just done its last step."""
 
     skipped = ()
+    left_out = ()
 
     def __init__(self, images: LabelledImages, steps_per_training: int = STEPS) -> None:
         self.guarded, self.steps_per_training, self.steps = images, steps_per_training, 0

@@ -58,7 +58,7 @@ def read_results(path: Path) -> StoredResults:
     try:
         return StoredResults.model_validate_json(path.read_text(encoding="utf-8"))
     except pydantic.ValidationError as error:
-        raise RunError(f"{path} cannot be gone on with: {first_problem(error)}; choose another --out") from None
+        raise RunError(f"{path} cannot be resumed: {first_problem(error)}; choose another --out") from None
     except (OSError, UnicodeDecodeError) as error:
         raise RunError(f"{path} cannot be read: {error}") from None
 
@@ -68,7 +68,7 @@ def check_settings(stored: StoredResults, config: EvaluationConfig, folder: Path
     try:
         before = EvaluationConfig.make(stored.settings)
     except HbaError as error:
-        raise RunError(f"{folder} cannot be gone on with: its settings are refused ({error})") from None
+        raise RunError(f"{folder} cannot be resumed: its settings are refused ({error})") from None
     names = [name for name in EvaluationConfig.model_fields if name not in FREE_SETTINGS]
     changed = [name for name in names if getattr(before, name) != getattr(config, name)]
     if changed:

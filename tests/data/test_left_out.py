@@ -12,6 +12,7 @@ import hba
 from hba.data.folder import folder_source
 from hba.data.left_out import LeftOut, save_left_out, without_doubles
 from hba.errors import RunError
+from hba.evaluation import EvaluationPlan
 
 
 def folder_with(folder: Path, *names: str) -> None:
@@ -53,7 +54,7 @@ def test_what_a_search_and_an_evaluation_do_not_use_is_in_left_out_csv(tmp_path:
         "train/dog/notes, old.txt": ".txt is not the ending of an image",
         "images/val/dog": "no image of this class",
     }
-    result = hba.evaluate(found, out=tmp_path / "results", **{**settings, "seeds": 1})
+    result = hba.evaluate(found, out=tmp_path / "results", allow_seen=True, **{**settings, "seeds": 1})
     assert set(listed(tmp_path / "results")) == {"train/cat/000.png", "test/dog/003.png", "train/dog/notes, old.txt"}
     assert result.skipped_images == 2
 
@@ -91,18 +92,18 @@ def test_which_folders_are_which_splits_is_told(tmp_path: Path, kind: str) -> No
     if kind == "search":
 
         class Searching(hba.SearchObserver):
-            def noted(self, sentence: str) -> None:
-                told.append(sentence)
+            def planned(self, plan: hba.SearchPlan) -> None:
+                told.extend(plan.notes)
 
         hba.search(tmp_path, observer=Searching(), **SMALL)
     else:
 
         class Evaluating(hba.EvaluationObserver):
-            def noted(self, sentence: str) -> None:
-                told.append(sentence)
+            def planned(self, plan: EvaluationPlan) -> None:
+                told.extend(plan.notes)
 
         hba.evaluate("digits", tmp_path, observer=Evaluating(), **{**SMALL, "seeds": 1})
-    assert told == ["training images from Training, test images from Testing"]
+    assert told[0] == "training images from Training, test images from Testing"
 
 
 def test_a_class_without_images_in_a_split_is_among_what_is_left_out(tmp_path: Path) -> None:

@@ -154,9 +154,9 @@ def test_where_files_are_may_change(out: Path) -> None:
     ("text", "message"),
     [
         (None, "holds no evaluation to resume: there is no results.json in it"),
-        ("mine", "cannot be gone on with: "),
-        ('{"rows": []}', "cannot be gone on with: settings: "),
-        ('{"rows": [{"name": "a", "test_error_percent": [1.0]}]}', "cannot be gone on with: rows"),
+        ("mine", "cannot be resumed: "),
+        ('{"rows": []}', "cannot be resumed: settings is missing"),
+        ('{"rows": [{"name": "a", "test_error_percent": [1.0]}]}', "cannot be resumed: rows"),
     ],
 )
 def test_what_is_no_evaluation_is_refused(tmp_path: Path, text: str | None, message: str) -> None:
@@ -172,7 +172,7 @@ def test_a_test_error_that_no_training_can_have_is_refused_with_its_place(out: P
     content["rows"][1]["test_error_percent"][0] = value
     (out / "results.json").write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(
-        RunError, match=r"cannot be gone on with: rows\[1\]\.test_error_percent\[0\]: .*other --out"
+        RunError, match=r"cannot be resumed: rows\[1\]\.test_error_percent\[0\] .*other --out"
     ) as raised:
         evaluate(out, resume=True)
     assert len(str(raised.value).splitlines()) == 1

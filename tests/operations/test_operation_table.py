@@ -33,7 +33,7 @@ def test_exactly_those_that_uncover_pixels_use_the_fill_colour() -> None:
     assert [name for name, operation in OPERATIONS.items() if operation.uses_position] == ["Cutout"]
 
 
-@pytest.mark.parametrize("name", ["rotate", "ShearZ", ""])
-def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
-    with pytest.raises(SettingsError, match=rf"unknown operation '{name}'; known: .*Rotate.*Cutout"):
+@pytest.mark.parametrize(("name", "meant"), [("rotate", "did you mean Rotate"), ("ShearZ", "did you mean S"), ("", "")])
+def test_an_unknown_name_is_refused_with_what_was_meant_and_the_known_ones(name: str, meant: str) -> None:
+    with pytest.raises(SettingsError, match=rf"unknown operation '{name}'; {meant}.*[kK]nown: .*Rotate.*Cutout"):
         find_operation(name)

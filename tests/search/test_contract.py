@@ -182,7 +182,7 @@ def test_it_learns_what_is_easy(algorithm: str) -> None:
 
 def test_it_is_known_by_the_settings(algorithm: str) -> None:
     assert SearchConfig.make({"algorithm": algorithm}).algorithm == algorithm
-    with pytest.raises(SettingsError, match=r"^algorithm: "):
+    with pytest.raises(SettingsError, match=r"^algorithm must be "):
         SearchConfig.make({"algorithm": algorithm.upper()})
 
 

@@ -72,7 +72,7 @@ def test_a_run_is_lengthened_with_the_rates_of_the_longer_schedule(
     assert longer.schedule is not None
     assert longer.schedule.provenance["lengthened"] == [entry]
     assert (longer.schedule.provenance["epochs_finished"], longer.schedule.provenance["settings"]["epochs"]) == (7, 7)
-    assert plan.notes[0] == (
+    assert plan.notes[1] == (
         f"Lengthened from 3 to 7 epochs after {finished}: from here on the learning rate is that of 7 epochs "
         f"({cosine(n_steps, 9):.3g} -> {cosine(n_steps, 21):.3g}), so that the schedule is not the one that so many "
         "epochs find from the beginning."
