@@ -66,7 +66,7 @@ def _levels(schedule: hba.Schedule, images: Sequence[Path]) -> Levels | None:
     """What is black and white in images of more than 8 bits: as in the search, else one scale for all these images."""
     searched = schedule.provenance.get("settings")
     levels = DataConfig.make({"levels": searched.get("levels")}).levels if isinstance(searched, dict) else None
-    return levels or levels_of_data(images, None)[0]
+    return levels_of_data(images, levels)[0]
 
 
 def _files(given: Path) -> list[Path]:

@@ -128,7 +128,7 @@ class _Terminal(EvaluationProgress):
     def planned(self, plan: EvaluationPlan) -> None:
         for line in plan_lines(plan):
             say(line)
-        super().planned(plan)
+        self.begin(plan)
 
     def estimated(self, seconds: float) -> None:
         say(f"{minutes_words(seconds / 60)} for {counted(self.n_trainings, 'training')}.")

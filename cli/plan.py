@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 
-from hba.data.named import DATASET_NAMES
 from hba.search import SearchPlan
 
 from .wording import class_words, counted, left_out_words, minutes_words
@@ -33,8 +32,7 @@ def _kept_for_test(plan: SearchPlan) -> str:
         return ""
     if plan.test_images:
         return f"; {plan.test_images:,} test images are kept for hba evaluate"
-    own = f"those of {plan.data}" if plan.data in DATASET_NAMES else f"those in {plan.data}/test"
-    return f"; test images, kept for hba evaluate: {own}"
+    return f"; the test images of {plan.data} are kept for hba evaluate, unopened"
 
 
 class Estimate:

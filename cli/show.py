@@ -107,7 +107,8 @@ def legend(schedule: Schedule) -> list[str]:
     copies = f" Numbers are means over the {schedule.space.copies} copies that each operation has."
     return [
         "prob.: how often an operation fires when its turn comes; images: the share of images that it is applied to, "
-        "which is less, because few come to their turn." + (copies if schedule.space.copies > 1 else ""),
+        f"which is mostly less, because an image gets at most {schedule.space.max_count}."
+        + (copies if schedule.space.copies > 1 else ""),
         reach_line(schedule, schedule.epochs - 1),
         *([f"Magnitudes are in {units}."] if units else []),
     ]

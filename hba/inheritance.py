@@ -11,10 +11,11 @@ from hba.errors import SettingsError
 from hba.presets import EVALUATION_PRESETS, EVALUATION_SETTINGS, find_preset
 
 _OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate", "learning_rate_schedule", "weight_decay")
-_OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken", "levels")
+_OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken")
+_OF_THESE_IMAGES = ("classes", "levels")
 _OF_BASELINE = ("baseline", "baseline_like", *(field.name for field in dataclasses.fields(Baseline)))
 _IN_PIXELS = ("crop_padding", "cutout_size")
-INHERITED = (*_OF_TRAINING, *_OF_IMAGES, "classes", *_OF_BASELINE)
+INHERITED = (*_OF_TRAINING, *_OF_IMAGES, *_OF_THESE_IMAGES, *_OF_BASELINE)
 """Settings that an evaluation takes from the search of its schedule unless it is told otherwise."""
 
 
@@ -50,11 +51,11 @@ def _kept(data: str, searched_on: str, given: Mapping[str, Any], preset: str | N
     """The names of what an evaluation takes from a search.
 
     A folder may have moved since; what it is split and resized by must then stay the same. A list of classes is for
-    one folder: by numbers, it would choose others in another one.
+    one folder: by numbers, it would choose others in another one. So is the scale of deep images.
     """
     if data != searched_on and {data, searched_on} & set(DATASET_NAMES):
         return _OF_TRAINING
-    of_images = (*_OF_IMAGES, *(["classes"] if data == searched_on else []))
+    of_images = (*_OF_IMAGES, *(_OF_THESE_IMAGES if data == searched_on else ()))
     has_baseline = preset or given.get("baseline") or given.get("baseline_like")
     return (*_OF_TRAINING, *of_images, *(() if has_baseline else _OF_BASELINE))
 

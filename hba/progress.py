@@ -75,6 +75,11 @@ class ProgressBar:
         self._unit, self._per_step = unit, per_step
         self._show()
 
+    def say(self, sentence: str) -> None:
+        """Print a line where the bar is shown, nothing elsewhere."""
+        if self.visible:
+            self._progress.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
     def describe(self, description: str) -> None:
         """Another text before the bar."""
         self._progress.update(self._task, description=description)

@@ -145,7 +145,8 @@ _RIVALS_TEXT = " ".join(f"`{name}`: {what}." for name, what in RIVALS.items())
 TRAININGS_TEXT = f"""## Fresh networks, trained with what was found
 
 Trained on the search's training images with the schedule that the search of the same seed found, and measured on its
-validation images, which the schedule was searched with.
+validation images, which the schedule was searched with. Runs of commits before `7a14bbf` start from the first weights
+of the search of their seed; evaluations have seeds of their own since.
 {_RIVALS_TEXT}
 """
 

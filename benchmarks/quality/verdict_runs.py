@@ -74,7 +74,8 @@ class VerdictTask:
     def contender(self) -> Contender:
         """The row, as hba.evaluate makes it of what the search of this seed found."""
         found = found_schedule(SearchTask(self.search, self.config, self.work))
-        (contender,) = contenders({self.candidate: RIVALS.get(self.candidate, found)}, found, self.training_config)
+        row = found if self.candidate in CANDIDATES else RIVALS[self.candidate]
+        (contender,) = contenders({self.candidate: row}, found, self.training_config)
         return contender
 
     @property

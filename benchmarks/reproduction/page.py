@@ -18,7 +18,9 @@ HEAD = """# The paper's tables, run again
 Generated from `benchmarks/results` by `python benchmarks/reproduce.py page`; edit `benchmarks/reproduction` instead.
 Beside each number of the paper stands ours: mean ± standard deviation over seeds (of a timing: over rounds), with the
 number of them. `not run` is what it says. A smaller scale is not the paper's experiment: compare its rows with each
-other, and whether they stand in the paper's order, not its numbers with the paper's.
+other, and whether they stand in the paper's order, not its numbers with the paper's. Trainings whose records name a
+commit before `7a14bbf` start from the first weights of the search of their seed; evaluations have seeds of their own
+since.
 """
 
 Record = Mapping[str, Any]

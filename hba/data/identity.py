@@ -18,7 +18,6 @@ from torch import Tensor
 
 from hba.data.folder import FilePool
 from hba.data.images import ArrayPool, Images, LabelledImages, Pool, Source
-from hba.data.named import DATASET_NAMES
 from hba.data.splits import Splits
 from hba.errors import DataError
 
@@ -164,14 +163,14 @@ class SeenCount(NamedTuple):
     is_estimate: bool
 
 
-def seen_by_search(data_name: str, listing: Listing | None, parts: tuple[Images, Images]) -> dict[str, Any] | None:
+def seen_by_search(listing: Listing | None, parts: tuple[Images, Images], is_named: bool) -> dict[str, Any] | None:
     """What a schedule's file tells of the images of its search; None for named datasets, whose splits their settings
     tell, and for images of an unknown kind.
     """
     if listing is not None:
         return SeenImages.of_listing(listing).to_json()
     in_memory = [part for part in parts if isinstance(part, LabelledImages)]
-    if data_name in DATASET_NAMES or len(in_memory) < len(parts):
+    if is_named or len(in_memory) < len(parts):
         return None
     return SeenImages.of_memory(in_memory).to_json()
 
@@ -186,7 +185,8 @@ def identities(parts: Iterable[Part]) -> Iterator[Identity]:
 
 
 def of_pixels(images: Tensor) -> Iterator[Identity]:
-    """Of images (N, C, H, W) in memory."""
+    """Of images (N, C, H, W) in memory; those of one channel are the same as with three equal ones."""
+    images = images.expand(-1, 3, -1, -1) if images.shape[1] == 1 else images
     for image in images.cpu().numpy():
         digest = blake2b(str(image.shape).encode(), digest_size=8)
         digest.update(image.tobytes())

@@ -20,6 +20,8 @@ from hba.library import load_policy
 from hba.schedule import Schedule
 
 NONE = "none"
+SEEDS = "seeds of an evaluation"
+"""Part of every definition: results of versions whose evaluations had the seeds of searches are not resumed."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Contender:
     def definition(self) -> str:
         """A hash of what this row does otherwise than other rows."""
         parts = [
+            SEEDS,
             str(self.config.baseline_augmentation().cutout_size),
             *(part.definition for part in self.augmentations),
         ]

@@ -17,6 +17,7 @@ from hba.data.images import CPU, Images, LabelledImages
 from hba.data.load import EvaluationData
 from hba.errors import RunError, SettingsError
 from hba.evaluation.contenders import Contender
+from hba.evaluation.strength import AsStrong
 from hba.evaluation.trainings import Finished, Training
 from hba.evaluation.worker import Ended, Failed, Message, OwnModule, StepsDone, TestWanted, Work, work_until_the_end
 from hba.interrupts import without_interrupts
@@ -188,7 +189,7 @@ def own_modules(contenders: Sequence[Contender]) -> tuple[OwnModule, ...]:
         augmentation.schedule
         for contender in contenders
         for augmentation in contender.augmentations
-        if isinstance(augmentation, ScheduleAugmentation)
+        if isinstance(augmentation, ScheduleAugmentation | AsStrong)
     ]
     paths = {function_path(operation) for schedule in schedules for operation in schedule.space.operations}
     names = {path.partition(":")[0] for path in paths if path is not None}

@@ -28,6 +28,12 @@ class EvaluationProgress(EvaluationObserver):
         self.bar.images_read(done, total)
 
     def planned(self, plan: EvaluationPlan) -> None:
+        for note in plan.notes:
+            self.bar.say(note)
+        self.begin(plan)
+
+    def begin(self, plan: EvaluationPlan) -> None:
+        """Show the bar of the trainings that are to be done."""
         self.n_trainings = plan.n_trainings
         total = plan.n_trainings * plan.steps_per_training
         self.bar.begin(f"training 1/{plan.n_trainings}", 0, total, "images", per_step=plan.config.batch_size)

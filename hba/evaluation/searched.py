@@ -71,7 +71,7 @@ class Searched:
         elif self.changes and self.is_same_data:
             found.append(
                 f"The data have changed since the search of {self.row} ({'; '.join(self.changes)}), but it has seen "
-                "none of the test images"
+                f"none of the test images{' of a sample' if self.seen_is_estimate else ''}"
             )
         return tuple(found)
 
@@ -113,7 +113,7 @@ def _searched(
     has_this_name = settings.get("data") == config.data
     count, share_there = None, 1.0
     if config.data in DATASET_NAMES and not is_in_memory:
-        count = _count_by_settings(settings, config) if has_this_name else None
+        count = _count_by_settings(settings, config) if has_this_name and seen is None else None
     elif seen is not None:
         count, share_there = _count_by_images(seen, data)
     has_its_images = count is not None and seen is not None and share_there >= SHARE_OF_THE_SAME_DATA

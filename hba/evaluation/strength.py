@@ -1,6 +1,7 @@
 """How strong an augmentation is: how far it moves images, in grey levels; and schedules made equally strong by it."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,14 +23,16 @@ N_DRAWS = 4096
 """At least, of all epochs and images together: the standard error of a strength is then some 2 %."""
 LARGEST_FACTOR = 16.0
 N_HALVINGS = 10
+LARGEST_MISS = 0.1
+"""Share of a strength; beyond it, a schedule counts as not matched."""
 
 
 @dataclass(frozen=True)
 class AsStrong:
     """A schedule whose magnitudes are brought nearer to, or farther from, doing nothing, all by one factor, so that on
-    the training images it is as strong as another one.
+    the training images it is as strong as another one; to be weaker, its probabilities are lowered by the factor too.
 
-    schedule and like have the same space. What no factor reaches is left as near to it as can be.
+    schedule and like have the same space. What no factor reaches is left as near to it as can be, with a warning.
     """
 
     schedule: Schedule
@@ -55,7 +58,15 @@ class AsStrong:
                 low = factor
             else:
                 high = factor
-        return strengthened(self.schedule, high)
+        matched = strengthened(self.schedule, high)
+        miss = strength(matched, images) - wanted
+        if abs(miss) > LARGEST_MISS * wanted:
+            warnings.warn(
+                f"a shuffled schedule cannot be made as strong as the schedule: it moves images by {wanted + miss:.1f} "
+                f"grey levels, the schedule by {wanted:.1f}",
+                stacklevel=2,
+            )
+        return matched
 
 
 def strengthened(schedule: Schedule, factor: float) -> Schedule:

@@ -6,6 +6,7 @@ from typing import Self
 
 from hba.progress import ProgressBar
 from hba.search.observer import SearchObserver
+from hba.search.plan import SearchPlan
 
 
 class SearchProgress(SearchObserver):
@@ -28,6 +29,10 @@ class SearchProgress(SearchObserver):
 
     def images_read(self, done: int, total: int) -> None:
         self.bar.images_read(done, total)
+
+    def planned(self, plan: SearchPlan) -> None:
+        for note in plan.notes:
+            self.bar.say(note)
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
         self.n_epochs = n_epochs

@@ -19,6 +19,7 @@ from hba.data.config import DataConfig, resolved_data
 from hba.data.identity import seen_by_search
 from hba.data.left_out import save_left_out
 from hba.data.load import SearchData, check_data, load_search_data
+from hba.data.named import DATASET_NAMES
 from hba.data.preprocessing import Preprocessing, network_input_size
 from hba.errors import DivergedError, SettingsError, explained_memory_errors
 from hba.hypernet import HyperNetwork
@@ -191,7 +192,9 @@ class _Search:
     ) -> None:
         device = data.train.device
         self.config, self.folder, self.observer, self.data = config, folder, observer, data
-        self.images_seen = seen_by_search(config.data, data.listing, (data.train, data.val))
+        # Of images in memory, nothing is known of a test split, whatever their name.
+        is_named = config.data in DATASET_NAMES and data.test_images is not None
+        self.images_seen = seen_by_search(data.listing, (data.train, data.val), is_named)
         self.fill = config.fill or data.train.mean_color()
         # What the user brought instead of settings.
         self.replaced = [

@@ -41,8 +41,12 @@ def test_the_plan_names_images_network_device_length_and_place() -> None:
 @pytest.mark.parametrize(
     ("changed", "number", "expected"),
     [
-        ({"test_images": 0}, 0, "cats, dogs; test images, kept for hba evaluate: those in /data/pets/test"),
-        ({"test_images": 0, "data": "cifar10"}, 0, "cats, dogs; test images, kept for hba evaluate: those of cifar10"),
+        ({"test_images": 0}, 0, "cats, dogs; the test images of /data/pets are kept for hba evaluate, unopened"),
+        (
+            {"test_images": 0, "data": "cifar10"},
+            0,
+            "cats, dogs; the test images of cifar10 are kept for hba evaluate, unopened",
+        ),
         ({"test_images": None}, 0, "2 classes: cats, dogs"),
         ({"left_out": 2}, 0, "hba evaluate; 2 files left out: runs/pets-1/left_out.csv"),
         ({"device": "cuda:1", "folder": None}, 1, "images of 32x32, on cuda:1"),
@@ -72,7 +76,7 @@ def test_the_test_part_that_a_folder_brings_is_named(tmp_path: Path) -> None:
     make_images(tmp_path / "pets" / "test", 3)
     lines = said(run("search", "pets", "--out", "run", *SMALL))
     assert lines[0].endswith(
-        f"2 classes: cats, dogs; test images, kept for hba evaluate: those in {tmp_path}/pets/test"
+        f"2 classes: cats, dogs; the test images of {tmp_path}/pets are kept for hba evaluate, unopened"
     )
 
 

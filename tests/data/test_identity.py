@@ -11,11 +11,13 @@ import pytest
 import torch
 from PIL import Image
 
+import hba
 import hba.data.identity
 from hba.data.config import DataConfig
 from hba.data.identity import Listing, Part, SeenCount, SeenImages, identities, of_pixels, seen_by_search
 from hba.data.images import LabelledImages
-from hba.data.load import load_evaluation_data, load_search_data
+from hba.data.load import EvaluationData, SearchData, load_evaluation_data, load_search_data
+from hba.errors import SettingsError
 
 CLASSES = ("cat", "dog")
 
@@ -135,7 +137,7 @@ def test_pixels_in_memory_are_known_by_what_they_are() -> None:
     images = torch.randint(0, 256, (30, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     labels = torch.zeros(30, dtype=torch.int64)
     parts = (LabelledImages(images[:12], labels[:12]), LabelledImages(images[12:20], labels[12:20]))
-    seen = SeenImages.from_json(seen_by_search("mine", None, parts))
+    seen = SeenImages.from_json(seen_by_search(None, parts, is_named=False))
     assert seen is not None
     assert (seen.kind, seen.n_images, seen.n_source) == ("pixels", 20, None)
     assert seen.count(of_pixels(images[15:].flip(0))) == SeenCount(5, 15, is_estimate=False)
@@ -144,8 +146,25 @@ def test_pixels_in_memory_are_known_by_what_they_are() -> None:
 
 def test_a_named_dataset_s_split_is_told_by_its_settings() -> None:
     images = LabelledImages(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), torch.zeros(2, dtype=torch.int64))
-    assert seen_by_search("cifar10", None, (images, images)) is None
+    assert seen_by_search(None, (images, images), is_named=True) is None
     assert load_search_data(DataConfig()).listing is None
+
+
+def test_grey_images_are_the_same_in_three_channels() -> None:
+    images = torch.randint(0, 256, (5, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    assert list(of_pixels(images)) == list(of_pixels(images.repeat(1, 3, 1, 1)))
+
+
+@pytest.mark.parametrize("name", ["digits", "mine"])
+def test_images_in_memory_are_known_whatever_the_data_are_called(name: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (24, 3, 8, 8), dtype=torch.uint8, generator=generator)
+    train, val = (LabelledImages(part, torch.arange(len(part)) % 2) for part in (images[:16], images[16:]))
+    settings: dict[str, Any] = {"model": "wrn-10-1", "epochs": 1, "batch_size": 8, "device": "cpu"}
+    found = hba.search(SearchData(name, ("a", "b"), train, val), **settings).schedule
+    assert found is not None
+    with pytest.raises(SettingsError, match="has seen 8 of the 8 test images"):
+        hba.evaluate(found, EvaluationData(name, ("a", "b"), train, val), seeds=1, **settings)
 
 
 def test_eight_bytes_of_each_image_are_kept(tmp_path: Path) -> None:
