@@ -21,6 +21,7 @@ from hba.data.splits import Splits, split, take_training
 from hba.data.streaming import StreamedImages
 from hba.errors import DataError, SettingsError
 from hba.unknown import did_you_mean, listed
+from hba.validation import first_of
 
 STREAM_ABOVE_BYTES = 8 * 10**9
 SHOWN_CLASSES = 5
@@ -200,11 +201,21 @@ def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> Searc
     train = read(source.train, splits.train)
     val = read(source.val or source.train, splits.val)
     not_images = without_doubles(source.left_out, source.train.left_out, source.val.left_out if source.val else ())
+    facts = (*source.facts, *_classes_without_validation(source, val))
     test_images = 0 if splits.test is None else len(splits.test)
     listing = None if config.data in DATASET_NAMES else Listing.for_search(source, splits)
     return SearchData(
-        source.name, source.class_names, train, val, not_images, source.facts, levels, test_images, listing=listing
+        source.name, source.class_names, train, val, not_images, facts, levels, test_images, listing=listing
     )
+
+
+def _classes_without_validation(source: Source, val: Images) -> tuple[str, ...]:
+    """A sentence that names them; none where every class has a validation image."""
+    missing = sorted(set(range(len(source.class_names))) - set(val.labels.unique().tolist()))
+    if not missing:
+        return ()
+    names = first_of([source.class_names[label] for label in missing])
+    return (f"no validation images of {names}: the policy is not searched for what it does to such images",)
 
 
 def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> EvaluationData:

@@ -11,8 +11,9 @@ import torch
 from hba.config import EvaluationConfig, find_device
 from hba.data.left_out import save_left_out
 from hba.data.load import EvaluationData, check_data, load_evaluation_data
+from hba.data.named import DATASET_NAMES
 from hba.data.preprocessing import network_input_size
-from hba.errors import RunError, SettingsError
+from hba.errors import DataError, RunError, SettingsError
 from hba.evaluation.contenders import NONE, Contender, contenders, named_rows
 from hba.evaluation.observer import EvaluationObserver
 from hba.evaluation.pace import Pace
@@ -117,6 +118,11 @@ def _config(
     if data is None and preset is None and schedule.provenance and "data" not in searched:
         raise SettingsError("the schedule does not tell what it was searched on: name the data to evaluate it on")
     config = EvaluationConfig.like_search(searched, settings, preset)
+    if data is None and config.data not in DATASET_NAMES and not Path(config.data).exists():
+        raise DataError(
+            f"there are no images in {config.data}, where the schedule was searched; name the folder where they are "
+            "now, as in hba evaluate SCHEDULE DIR"
+        )
     if isinstance(data, EvaluationData) and "image_size" not in settings:
         settings = {**settings, "image_size": network_input_size(data.train, config.baseline_augmentation())}
         config = EvaluationConfig.like_search(searched, settings, preset)

@@ -9,8 +9,10 @@ from PIL import Image
 from streamed_folders import SMALL, write_folder
 
 import hba
+from hba.data.config import DataConfig
 from hba.data.folder import folder_source
 from hba.data.left_out import LeftOut, save_left_out, without_doubles
+from hba.data.load import load_search_data
 from hba.errors import RunError
 from hba.evaluation import EvaluationPlan
 
@@ -104,6 +106,15 @@ def test_which_folders_are_which_splits_is_told(tmp_path: Path, kind: str) -> No
 
         hba.evaluate("digits", tmp_path, observer=Evaluating(), **{**SMALL, "seeds": 1})
     assert told[0] == "training images from Training, test images from Testing"
+
+
+def test_a_class_without_validation_images_is_told(tmp_path: Path) -> None:
+    write_folder(tmp_path / "train", 12)
+    write_folder(tmp_path / "val", 4)
+    for path in (tmp_path / "val" / "dog").iterdir():
+        path.unlink()
+    data = load_search_data(DataConfig.make({"data": str(tmp_path), "image_size": 8}))
+    assert data.facts[-1].startswith("no validation images of dog: ")
 
 
 def test_a_class_without_images_in_a_split_is_among_what_is_left_out(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from torch import nn
 
 import hba
 from hba.data import EvaluationData, LabelledImages, SearchData
-from hba.errors import SettingsError
+from hba.errors import DataError, SettingsError
 from hba.evaluation.plan import EvaluationPlan
 from hba.measure import Measured
 from hba.schedule import Schedule
@@ -215,3 +215,11 @@ def test_images_in_memory_are_compared_by_their_pixels() -> None:
     assert evaluated(schedule, EvaluationData("mine", classes, train, test))[0].searched[0].test_images_seen == 0
     assert "has seen 8 of the 8 test images" in refusal(schedule, EvaluationData("mine", classes, train, val))
     assert "has seen 8 of the 8 test images" in refusal(schedule, EvaluationData("other", classes, train, val))
+
+
+def test_images_that_have_moved_are_asked_for(searched: tuple[Path, Schedule], tmp_path: Path) -> None:
+    _, schedule = searched
+    settings = {**schedule.provenance["settings"], "data": str(tmp_path / "gone")}
+    moved = Schedule(schedule.space, schedule.values, schedule.fill, {**schedule.provenance, "settings": settings})
+    with pytest.raises(DataError, match=r"^there are no images in .*gone, .* as in hba evaluate SCHEDULE DIR$"):
+        hba.evaluate(moved, seeds=1, epochs=1, device="cpu")
