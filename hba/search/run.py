@@ -105,15 +105,7 @@ def search(
     HbaError for what cannot work, DivergedError for a loss that is not finite; what was found until then is saved in
     `out`.
     """
-    if resume and (paper or preset):
-        raise SettingsError(f"a resumed run keeps its settings; leave {'paper' if paper else 'preset'} away")
-    if resume and out is None:
-        raise SettingsError("resume needs out, the folder of the search to go on with")
-    if paper and settings.get("algorithm") not in (None, *PAPER_ALGORITHMS):
-        raise SettingsError(
-            f"algorithm must be the paper's (one of {', '.join(PAPER_ALGORITHMS)}) for a search as in the paper, "
-            f"got {settings['algorithm']!r}"
-        )
+    _check_arguments(preset, paper, resume, out, settings)
     observer = observer or SearchObserver()
     check_data(data, SearchData, settings.get("data_root"))
     folder = RunFolder(Path(out)) if out is not None else None
@@ -146,6 +138,21 @@ def search(
             # Before the first save: a run that is killed in between is lengthened, or finds its images, when resumed.
             folder.write_config(config, data.left_out)
         return running.run()
+
+
+def _check_arguments(
+    preset: str | None, paper: bool, resume: bool, out: str | Path | None, settings: Mapping[str, Any]
+) -> None:
+    """SettingsError for arguments that contradict each other."""
+    if resume and (paper or preset):
+        raise SettingsError(f"a resumed run keeps its settings; leave {'paper' if paper else 'preset'} away")
+    if resume and out is None:
+        raise SettingsError("resume needs out, the folder of the search to go on with")
+    if paper and settings.get("algorithm") not in (None, *PAPER_ALGORITHMS):
+        raise SettingsError(
+            f"algorithm must be the paper's (one of {', '.join(PAPER_ALGORITHMS)}) for a search as in the paper, "
+            f"got {settings['algorithm']!r}"
+        )
 
 
 def _settings_in_memory(
