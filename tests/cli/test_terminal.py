@@ -86,11 +86,12 @@ hba.search("digits", epochs=3, probes=0, progress=True, observer=Printing())
 """
 
 
-def test_what_a_program_prints_stands_above_the_bar_that_it_asked_for(tmp_path: Path) -> None:
+def test_what_a_program_prints_and_the_notes_stand_above_the_bar_that_it_asked_for(tmp_path: Path) -> None:
     ended = in_a_terminal([], tmp_path, program=IN_PYTHON)
     assert ended.exit_code == 0, ended.written
     assert_bar_and_lines_are_apart(ended)
-    assert ended.lines == [f"epoch {epoch} ended" for epoch in (1, 2, 3)]
+    assert ended.lines[-3:] == [f"epoch {epoch} ended" for epoch in (1, 2, 3)]
+    assert ended.lines[0].startswith("1 policy step is too few: "), "the notes of the plan come first"
 
 
 TABLES = "from hba.cli import main\nfor command in ('models', 'operations', 'policies'):\n    main([command])\n"
