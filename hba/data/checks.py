@@ -74,12 +74,16 @@ def _from_floats(images: Tensor) -> Tensor:
 def _tensor(values: Any, what: str) -> Tensor:
     if isinstance(values, Tensor):
         return values
+    array: np.ndarray | None = None
     try:
         array = np.asarray(values)
         # A copy in this machine's byte order, which PyTorch can share.
         return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("="), order="C"))
     except (TypeError, ValueError, RuntimeError):
-        raise DataError(f"{what} must be a tensor or an array of numbers, got {type(values).__name__}") from None
+        is_text = array is not None and array.dtype.kind in "US"
+        hint = "; of class names take np.unique(names, return_inverse=True)[1]" if is_text else ""
+        kind = f"{type(values).__name__} of text" if is_text else type(values).__name__
+        raise DataError(f"{what} must be a tensor or an array of numbers, got {kind}{hint}") from None
 
 
 def _shape(values: Any) -> str:

@@ -130,6 +130,7 @@ def test_labels_may_be_whole_numbers_of_any_type(kind: Any) -> None:
         (torch.zeros(2, 3, 0, 8, dtype=torch.uint8), r"got \(2, 3, 0, 8\)"),
         (["a.png", "b.png"], r"images must be a tensor or an array of numbers, got list"),
         (None, r"images must be a tensor or an array of numbers, got NoneType"),
+        ([[1, 2], [3]], r"images must be a tensor or an array of numbers, got list"),
     ],
 )
 def test_images_of_the_wrong_kind_are_refused_with_what_they_must_be(images: Any, said: str) -> None:
@@ -145,7 +146,10 @@ def test_images_of_the_wrong_kind_are_refused_with_what_they_must_be(images: Any
         (torch.tensor([True, False]), r"labels must be whole numbers, .* got bool"),
         (torch.eye(2), r"one number for each of the 2 images, got the shape \(2, 2\); of one-hot labels take .argmax"),
         (torch.tensor([0, 1, 0]), r"one number for each of the 2 images, got the shape \(3,\)"),
-        (["cat", "dog"], r"labels must be a tensor or an array of numbers, got list"),
+        (
+            ["cat", "dog"],
+            r"labels must be a tensor or an array of numbers, got list of text; of class names take np\.unique\(",
+        ),
     ],
 )
 def test_labels_of_the_wrong_kind_are_refused_with_what_they_must_be(given: Any, said: str) -> None:
