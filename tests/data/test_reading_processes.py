@@ -107,8 +107,8 @@ def is_running(pid: int) -> bool:
 
 @pytest.fixture
 def search(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
-    """An endless search in the middle of a pass, after three steps, and its reading processes."""
-    write_folder(tmp_path, 100)
+    """An endless search that has done three steps, and its reading processes."""
+    write_folder(tmp_path, 24)
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT, str(tmp_path)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
