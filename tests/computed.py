@@ -1,0 +1,94 @@
+"""Makes computed-0.1.0.json: what searches and an evaluation computed, to the last bit.
+
+`python tests/computed.py FILE` writes it anew, with the code as it is now.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+import hba
+
+GOLDEN = Path(__file__).parent / "golden"
+RUN = GOLDEN / "run-0.1.0"
+"""What version 0.1.0 left of a search, but its checkpoint."""
+
+SEARCH: Mapping[str, Any] = MappingProxyType({"data": "digits", "seed": 0, "epochs": 4, "probes": 2, "device": "cpu"})
+_OF_LAMBDA_STEPS = {
+    "lambda_betas": (0.5, 0.9),
+    "trust_radius": 0.1,
+    "logit_bound": 3.0,
+    "warm_up_epochs": 1,
+    "val_steps": 2,
+    "val_batch_size": 50,
+    "val_batches": 2,
+    "val_statistics": "batch",
+    "sigma_end": 0.5,
+    "calibrate": True,
+}
+_POPULATION = {"population_size": 4}
+_LONG_ENOUGH_FOR_A_PROBE = {"train_size": 20, "val_size": 50, "batch_size": 10, "epochs": 100, "validate_every": 100}
+SEARCHES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "lookahead": {"algorithm": "lookahead"},
+        "lookahead, one draw": {"algorithm": "lookahead", "reward_draws": 1, "train_steps": 2},
+        "lookahead, a probe": {"algorithm": "lookahead", **_LONG_ENOUGH_FOR_A_PROBE},
+        "lookahead, all set": {"algorithm": "lookahead", "reward_draws": 3, "reward_limit": 2.0, **_OF_LAMBDA_STEPS},
+        "hba": {"paper": True},
+        "hba, a probe": {"paper": True, **_LONG_ENOUGH_FOR_A_PROBE},
+        "hba, all set": {"paper": True, "sharing": "conv", "response_weight_decay": 0.01, **_OF_LAMBDA_STEPS},
+        "hba, centered": {"paper": True, "response": "centered", "initial_fraction": 0.5},
+        "hba, separate": {"paper": True, "response": "separate", "train_steps": 4},
+        "hba, linearized": {"paper": True, "response": "linearized"},
+        "hba-lookahead": {"algorithm": "hba-lookahead"},
+        "hba-lookahead, centered": {"algorithm": "hba-lookahead", "response": "centered", "calibrate": True},
+        "fixed-noise": {"paper": True, "algorithm": "fixed-noise"},
+        "hyper-population": {"paper": True, "algorithm": "hyper-population", **_POPULATION},
+        "population": {"paper": True, "algorithm": "population", **_POPULATION},
+        "population, one by one": {"paper": True, "algorithm": "population", "batched_members": False, **_POPULATION},
+    }
+)
+"""By name, settings that say what the algorithm does, whatever its defaults are."""
+
+EVALUATION: Mapping[str, Any] = MappingProxyType(
+    {"data": "digits", "epochs": 3, "seeds": 1, "train_size": 200, "jobs": 1, "device": "cpu"}
+)
+AGAINST = ("none", "cutout", "random", "middle", "shuffled", "static", "final", "randaugment", "trivialaugment")
+
+
+def of_search(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The last row of policy.json and the last metrics but the time, to which all before has led."""
+    idle = {"probes"} if "population" in settings.get("algorithm", "") else set()
+    result = hba.search(**{**{name: value for name, value in SEARCH.items() if name not in idle}, **settings})
+    assert result.schedule is not None
+    metrics = {name: value for name, value in result.metrics[-1].items() if name != "seconds"}
+    return {"values": result.schedule.values[-1].tolist(), "metrics": metrics}
+
+
+def of_evaluation() -> dict[str, list[float]]:
+    """Test errors in per cent by row."""
+    result = hba.evaluate(RUN, against=list(AGAINST), **EVALUATION)
+    return {row.name: list(row.test_error_percent) for row in result.rows}
+
+
+def platform() -> dict[str, str]:
+    """What decides the last bits of a number: another one of these may change them."""
+    return {"torch": torch.__version__, "cpu": torch.backends.cpu.get_cpu_capability()}
+
+
+def computed() -> dict[str, Any]:
+    torch.set_num_threads(1)
+    return {
+        "platform": platform(),
+        "searches": {name: of_search(settings) for name, settings in SEARCHES.items()},
+        "evaluation": of_evaluation(),
+    }
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(json.dumps(computed(), indent=None, separators=(",", ":")) + "\n", encoding="utf-8")
