@@ -19,9 +19,9 @@ from closed_form.problems import PROBLEMS
 from closed_form.record import HEADINGS, Record, record, table_rows
 
 from hba.errors import HbaError, SettingsError
-from hba.files import write_text
-from hba.magnitude_table import as_markdown
-from hba.validation import words
+from hba.policy.magnitude_table import as_markdown
+from hba.runtime.files import write_text
+from hba.runtime.validation import words
 
 ROOT = Path(__file__).parent
 RESULTS = ROOT / "results" / "quality" / "closed-forms" / "closed_forms.json"

@@ -22,8 +22,8 @@ from quality.suite import Suite, carry_out
 from reproduction.data import Images
 
 from hba.errors import HbaError
-from hba.magnitude_table import as_markdown
-from hba.validation import words
+from hba.policy.magnitude_table import as_markdown
+from hba.runtime.validation import words
 
 PLANTED_EPOCHS = 120
 RESULTS = Path(__file__).parent / "results" / "quality" / "planted"

@@ -39,7 +39,7 @@ class Stopwatch:
 @click.option("--epochs", default=60, show_default=True)
 def main(data: str, epochs: int) -> None:
     # `hba.search` is the function; its modules are found by their paths.
-    problem = importlib.import_module("hba.search.problem")
+    problem = importlib.import_module("hba.algorithms.problem")
     stopwatch = Stopwatch()
     for name in ("draw_walk", "apply_operations"):
         setattr(problem, name, stopwatch.around(getattr(problem, name)))

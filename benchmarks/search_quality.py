@@ -32,11 +32,11 @@ from quality.suite import AnyTask, Suite, carry_out
 from quality.verdict_runs import VerdictTask, rows_of, train_for_verdict
 from quality.whole_search import RIVALS, SearchTask, TrainingTask, search_whole, train_whole
 
-from hba.config import SearchConfig
+from hba.config.search import SearchConfig
 from hba.errors import HbaError
-from hba.evaluation.verdict import verdict
-from hba.magnitude_table import as_markdown
-from hba.validation import words
+from hba.policy.magnitude_table import as_markdown
+from hba.policy_evaluation.verdict import verdict
+from hba.runtime.validation import words
 
 ROOT = Path(__file__).parent
 RESULTS = ROOT / "results" / "quality"

@@ -11,7 +11,7 @@ from hba.data.folder import read_image
 from hba.data.levels import DECODE_ERRORS, Levels, levels_of_data
 from hba.data.listing import files_in
 from hba.errors import DataError, SettingsError
-from hba.pictures import draw_augmented
+from hba.schedule.pictures import draw_augmented
 
 from .findings import reach_line, shares_line
 from .options import operations_file_option

@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 import hba
-from hba.config import EvaluationConfig
+from hba.config.evaluation import EvaluationConfig
+from hba.config.inheritance import INHERITED
 from hba.errors import DivergedError, HbaError, SettingsError
-from hba.evaluation import RESULTS_NAME, RIVALS
-from hba.evaluation.plan import EvaluationPlan
-from hba.evaluation.progress import EvaluationProgress, training_text
-from hba.inheritance import INHERITED
+from hba.policy_evaluation import RESULTS_NAME, RIVALS
+from hba.policy_evaluation.plan import EvaluationPlan
+from hba.policy_evaluation.progress import EvaluationProgress, training_text
 
 from .evaluation_text import plan_lines, print_table
 from .options import given, operations_file_option, settings_options

@@ -8,9 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 import hba
-from hba.evaluation import RESULTS_NAME
-from hba.evaluation.paired import PairedDifference
-from hba.evaluation.plan import EvaluationPlan
+from hba.policy_evaluation import RESULTS_NAME
+from hba.policy_evaluation.paired import PairedDifference
+from hba.policy_evaluation.plan import EvaluationPlan
 
 from .terminal import percent
 from .wording import class_words, counted, left_out_words
@@ -77,7 +77,7 @@ def _table(result: hba.EvaluationResult, *, with_each_seed: bool) -> Table:
     return table
 
 
-def _each_seed(row: hba.evaluation.EvaluationRow) -> str:
+def _each_seed(row: hba.policy_evaluation.EvaluationRow) -> str:
     return "  ".join(f"{error:.2f}" for error in row.test_error_percent)
 
 

@@ -1,9 +1,9 @@
 """What was found, in words that `hba search`, `hba show` and `hba apply` share."""
 
-from hba.pace import policy_steps_in
-from hba.reach import Reach, reach
-from hba.schedule import Schedule
-from hba.summary import Change, changes, start_of
+from hba.policy_search.pace import policy_steps_in
+from hba.schedule.reach import Reach, reach
+from hba.schedule.schedule import Schedule
+from hba.schedule.summary import Change, changes, start_of
 
 N_CHANGES = 5
 LEAST_CHANGE = 0.005

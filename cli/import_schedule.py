@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from hba.errors import SettingsError
-from hba.pba_schedule import PBA_FILL, read_pba_schedule
-from hba.validation import color
+from hba.runtime.validation import color
+from hba.schedule.pba import PBA_FILL, read_pba_schedule
 
 from .terminal import say
 

@@ -7,7 +7,7 @@ import click
 
 import hba
 from hba.errors import HbaError, RunError, SettingsError
-from hba.unknown import did_you_mean
+from hba.runtime.unknown import did_you_mean
 
 from .apply import apply
 from .evaluate import evaluate

@@ -2,10 +2,10 @@
 
 import click
 
-from hba.magnitude_table import HEADINGS, LEGEND, as_markdown, magnitude_table
 from hba.operations import registered_operations
-from hba.space import SearchSpace
-from hba.spaces import SPACES, find_space
+from hba.policy.magnitude_table import HEADINGS, LEGEND, as_markdown, magnitude_table
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import SPACES, find_space
 
 from .options import operations_file_option
 from .terminal import console, say, table

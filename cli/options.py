@@ -15,8 +15,8 @@ from pydantic.fields import FieldInfo
 from hba.data.named import DATASET_NAMES
 from hba.hypernet.sharing import SHARING
 from hba.operations_file import load_operations_file
-from hba.spaces import SPACES
-from hba.unknown import did_you_mean
+from hba.policy.spaces import SPACES
+from hba.runtime.unknown import did_you_mean
 
 Command = Callable[..., Any]
 TYPES = (bool, int, float, str)

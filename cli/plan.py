@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from hba.search import SearchPlan
+from hba.policy_search.plan import SearchPlan
 
 from .wording import class_words, counted, left_out_words, minutes_words
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hba.presets import EVALUATION_PRESETS, SEARCH_PRESETS
+from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
 
 from .terminal import say
 

@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 import hba
-from hba.config import SearchConfig
+from hba.config.presets import SEARCH_PRESETS
+from hba.config.search import SearchConfig
 from hba.errors import SettingsError
-from hba.pace import advice_in
-from hba.presets import SEARCH_PRESETS
-from hba.probes import probes_in, what_probes_say
-from hba.search.progress import SearchProgress
+from hba.policy_search.pace import advice_in
+from hba.policy_search.probes import probes_in, what_probes_say
+from hba.policy_search.progress import SearchProgress
 
 from .findings import change_lines, reach_line
 from .options import given, operations_file_arguments, operations_file_option, settings_options

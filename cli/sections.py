@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import click
 
-from hba.config import SearchConfig
+from hba.config.search import SearchConfig
 from hba.data.config import DataConfig
 
 RUN, IMAGES, TRAINING, BASELINE = "This run", "Images and splits", "Network and training", "Baseline augmentation"

@@ -8,12 +8,12 @@ from rich.table import Table
 from rich.text import Text
 
 import hba
-from hba.pace import advice_in
-from hba.pictures import draw_schedule
-from hba.probes import PROBE_COLUMNS, Probe, probes_in, what_probes_say
-from hba.reach import reach
-from hba.schedule import Schedule
-from hba.summary import OperationSummary, key_epochs, summarize
+from hba.policy_search.pace import advice_in
+from hba.policy_search.probes import PROBE_COLUMNS, Probe, probes_in, what_probes_say
+from hba.schedule.pictures import draw_schedule
+from hba.schedule.reach import reach
+from hba.schedule.schedule import Schedule
+from hba.schedule.summary import OperationSummary, key_epochs, summarize
 
 from .findings import change_lines, reach_line, share
 from .options import operations_file_option

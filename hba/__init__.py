@@ -10,18 +10,20 @@ __version__ = "0.1.0"
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from hba.errors import HbaError
-from hba.evaluation import EvaluationObserver, EvaluationResult, evaluate
 from hba.hypernet import HyperNetwork
-from hba.library import load_policy, policy_names
 from hba.operations import OPERATIONS, Operation, register_operation
-from hba.policy import Policy
-from hba.schedule import Schedule
+from hba.policy.module import Policy
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import SPACES, search_space
+from hba.policy_evaluation import EvaluationObserver, EvaluationResult, evaluate
 
-# The function takes the place of the package in this namespace; `from hba.search.state import ...` works as ever.
-from hba.search import SearchObserver, SearchPlan, SearchResult, search
-from hba.space import SearchSpace
-from hba.spaces import SPACES, search_space
-from hba.transform import PolicyTransform
+# The function takes the place of the package in this namespace; `from hba.algorithms.state import ...` works as ever.
+from hba.policy_search.observer import SearchObserver
+from hba.policy_search.plan import SearchPlan
+from hba.policy_search.run import SearchResult, search
+from hba.schedule.library import load_policy, policy_names
+from hba.schedule.schedule import Schedule
+from hba.schedule.transform import PolicyTransform
 
 # An installed package has hba.cli and hba.policies inside. A checkout, which Python finds first where it is started in
 # it, has them beside this folder.

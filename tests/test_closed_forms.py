@@ -13,8 +13,8 @@ from benchmark_modules import module
 from click.testing import CliRunner, Result
 from torch import Tensor
 
+from hba.algorithms.responses import RESPONSES, Response, separate
 from hba.hypernet import HyperNetwork
-from hba.search.responses import RESPONSES, Response, separate
 
 NAMES = ("noise", "decay", "decay-wide", "deep", "groups")
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from hba.magnitude_table import HEADINGS, as_markdown, magnitude_table
 from hba.operations import find_operation
 from hba.operations_file import load_operations_file
-from hba.spaces import SPACES
+from hba.policy.magnitude_table import HEADINGS, as_markdown, magnitude_table
+from hba.policy.spaces import SPACES
 
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- operations: begin -->", "<!-- operations: end -->"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hba.schedule import Schedule
-from hba.space import SearchSpace
+from hba.policy.space import SearchSpace
+from hba.schedule.schedule import Schedule
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "train_digits.py"
 

@@ -70,7 +70,7 @@ def test_the_papers_numbers(tables: Any, number: str, row: str, column: str, pap
 
 
 def test_every_preset_of_table_11_is_in_a_table(tables: Any) -> None:
-    from hba.presets import EVALUATION_PRESETS
+    from hba.config.presets import EVALUATION_PRESETS
 
     rows = {cell.row for number in "4567" for cell in tables[number].cells}
     assert rows == set(EVALUATION_PRESETS)
@@ -113,7 +113,7 @@ def test_results_of_other_settings_or_images_are_not_mixed_with_these(images: Pa
 def test_the_floor_trains_on_images_of_the_networks_size(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from torch import Tensor
 
-    from hba.config import SearchConfig
+    from hba.config.search import SearchConfig
     from hba.models import WideResNet
 
     settings = {"data": str(images), "baseline_like": "imagenet", "image_size": 14, "model": "wrn-10-1"}
@@ -136,7 +136,7 @@ def test_the_floor_trains_on_images_of_the_networks_size(images: Path, monkeypat
 def test_lambda_can_go_equally_far_in_all_searches_but_those_of_the_derivation() -> None:
     """Lambda steps times alpha', as in the paper: 93 in the reduced search, 94 on the target tasks."""
     scales, runs = module("reproduction.scales"), module("reproduction.runs")
-    from hba.presets import SEARCH_PRESETS
+    from hba.config.presets import SEARCH_PRESETS
 
     def reach(scale: Any, run: Any) -> float:
         settings = {**SEARCH_PRESETS[run.preset], **scale.settings(run)}
@@ -192,7 +192,8 @@ def test_means_and_spreads_are_those_of_the_records(images: Path, tmp_path: Path
 
 
 def test_trainings_of_the_ablation_are_tested_on_images_that_no_search_saw(images: Path) -> None:
-    from hba.config import EvaluationConfig, SearchConfig
+    from hba.config.evaluation import EvaluationConfig
+    from hba.config.search import SearchConfig
 
     read = module("reproduction.data").Images()
     settings = {"data": str(images), "image_size": 8, "device": "cpu"}
@@ -298,8 +299,8 @@ def test_results_in_the_repository_need_not_be_done_again(tmp_path: Path) -> Non
 def test_the_reproduction_searches_as_in_the_paper(images: Path, tmp_path: Path) -> None:
     execute, scales, data = module("reproduction.execute"), module("reproduction.scales"), module("reproduction.data")
     runs = module("reproduction.runs")
-    from hba.config import IDLE_SETTINGS
-    from hba.presets import PAPER_SETTINGS
+    from hba.config.presets import PAPER_SETTINGS
+    from hba.config.search import IDLE_SETTINGS
 
     place = data.Place(str(images), "two classes")
     bench = execute.Bench(scales.find_scale("full"), {"cifar10": place}, tmp_path, tmp_path, "cpu")

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import hba
-from hba.config import EvaluationConfig
-from hba.evaluation.result import EvaluationRow
-from hba.schedule import Schedule
-from hba.space import SearchSpace
+from hba.config.evaluation import EvaluationConfig
+from hba.policy.space import SearchSpace
+from hba.policy_evaluation.result import EvaluationRow
+from hba.schedule.schedule import Schedule
 
 LONG = "a folder with a very long name " * 20
 

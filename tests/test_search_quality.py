@@ -10,7 +10,7 @@ import torch
 from benchmark_modules import module
 from click.testing import CliRunner, Result
 
-from hba.config import SearchConfig
+from hba.config.search import SearchConfig
 from hba.data import LabelledImages, SearchData
 
 pytestmark = pytest.mark.usefixtures("benchmarks_can_be_imported")
@@ -201,7 +201,7 @@ def test_the_candidate_called_the_default_is_what_hba_search_does() -> None:
 
 
 def test_the_rows_of_a_verdict_begin_with_the_default_and_leave_out_a_second_cutout() -> None:
-    from hba.config import EvaluationConfig
+    from hba.config.evaluation import EvaluationConfig
     from hba.errors import SettingsError
 
     runs = module("quality.verdict_runs")
@@ -233,7 +233,7 @@ def test_rows_are_trained_again_only_where_what_they_need_has_changed(tmp_path: 
 
 def test_what_is_left_out_never_fires_and_all_else_stays() -> None:
     import hba
-    from hba.evaluation.rivals import middle
+    from hba.policy_evaluation.rivals import middle
 
     space = hba.SearchSpace()
     random = middle(hba.Schedule(space, space.decode(space.initial().double())[None].numpy()))

@@ -125,7 +125,7 @@ def test_a_verdict_is_paired_by_seed() -> None:
 
 def test_aims_are_reached_only_where_the_interval_says_so() -> None:
     aims, records = module("quality.aims"), module("quality.records")
-    paired = module("hba.evaluation.paired").PairedDifference
+    paired = module("hba.policy_evaluation.paired").PairedDifference
 
     def minus(*differences: float) -> Any:
         return paired.of(dict(enumerate(differences)), minus=dict.fromkeys(range(len(differences)), 0.0))

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from closed_form.record import Record, n_diverged
-from hba.files import write_atomically
+from hba.runtime.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

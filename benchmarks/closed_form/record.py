@@ -8,8 +8,8 @@ import torch
 from closed_form.problems import Problem
 from closed_form.ridge import jacobian_limits, rank_one_error
 from closed_form.runs import as_columns, run
-from hba.provenance import environment
-from hba.search.responses import RESPONSES
+from hba.algorithms.responses import RESPONSES
+from hba.runtime.provenance import environment
 
 Record = dict[str, Any]
 SETTINGS = (

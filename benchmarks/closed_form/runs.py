@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.optim import Adam
 
 from closed_form.problems import Problem, at_weights, effective_jacobian, effective_weights, hypernetwork_of
+from hba.algorithms.responses import RESPONSES
 from hba.hypernet import HyperNetwork
-from hba.optimizer import sgd
-from hba.search.responses import RESPONSES
+from hba.training.optimizer import sgd
 
 N_POINTS = 50
 

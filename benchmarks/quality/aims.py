@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from hba.evaluation.paired import PairedDifference
+from hba.policy_evaluation.paired import PairedDifference
 from quality.beds import DIGITS
 from quality.candidates import DEFAULT
 from quality.planted_search import recovered

@@ -9,7 +9,7 @@ from reproduction.data import Images, Place
 from reproduction.runs import Search
 from reproduction.scales import SCALES
 
-from hba.config import SearchConfig
+from hba.config.search import SearchConfig
 from hba.errors import DataError
 from quality.candidates import find_candidate
 

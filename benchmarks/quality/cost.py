@@ -8,8 +8,8 @@ from typing import Any
 
 from reproduction.timing import floor_seconds_per_step, search_seconds_per_step
 
-from hba.config import find_device
-from hba.files import write_text
+from hba.runtime.devices import find_device
+from hba.runtime.files import write_text
 from quality.beds import IMAGES, Bed
 from quality.candidates import PAPER
 from quality.records import made_by

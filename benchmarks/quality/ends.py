@@ -1,8 +1,8 @@
 """What is kept of a search: its last numbers, and what it left of each operation at its end."""
 
 import hba
-from hba.schedule import Schedule
-from hba.summary import summarize
+from hba.schedule.schedule import Schedule
+from hba.schedule.summary import summarize
 from quality.pool import Results
 
 PROBABILITY, STRENGTH = "probability", "strength"

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from hba.evaluation.paired import PairedDifference
+from hba.policy_evaluation.paired import PairedDifference
 from quality.candidates import DEFAULT, PAPER
 from quality.planted_tables import Records
 from quality.verdict_runs import TEST_ERROR

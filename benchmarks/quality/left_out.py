@@ -2,7 +2,7 @@
 
 import statistics
 
-from hba.evaluation.paired import PairedDifference
+from hba.policy_evaluation.paired import PairedDifference
 from quality.candidates import DEFAULT
 from quality.ends import PROBABILITY
 from quality.error_tables import ERROR, difference_text, spread_text

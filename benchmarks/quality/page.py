@@ -10,9 +10,9 @@ from closed_form import record as closed_forms
 from reproduction.page import hardware_of
 from reproduction.same_settings import same_settings
 
-from hba.evaluation.verdict import verdict
-from hba.magnitude_table import as_markdown
-from hba.presets import PAPER_SETTINGS
+from hba.config.presets import PAPER_SETTINGS
+from hba.policy.magnitude_table import as_markdown
+from hba.policy_evaluation.verdict import verdict
 from quality.aims import aim_rows
 from quality.candidates import CANDIDATES, DEFAULT, PAPER
 from quality.commands import command_of_cost, command_of_suite, command_of_verdict

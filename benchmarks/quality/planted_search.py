@@ -7,7 +7,7 @@ from typing import Any
 from reproduction.timing import without_data
 
 import hba
-from hba.config import SearchConfig
+from hba.config.search import SearchConfig
 from quality.beds import IMAGES
 from quality.ends import PROBABILITY, results_of
 from quality.pool import Results

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 
 from hba.errors import HbaError
-from hba.interrupts import without_interrupts
+from hba.runtime.interrupts import without_interrupts
 
 Task = TypeVar("Task")
 Results = Mapping[str, Any]

@@ -10,9 +10,9 @@ from torch import Tensor
 from hba.data import LabelledImages, SearchData
 from hba.data.batches import as_floats
 from hba.errors import SettingsError
-from hba.measure import MEASURE_BATCH_SIZE
 from hba.operations import find_operation
-from hba.seeding import generator_for
+from hba.runtime.seeding import generator_for
+from hba.training.measure import MEASURE_BATCH_SIZE
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from typing import Any
 import torch
 from reproduction.same_settings import same_settings
 
-from hba.config import EvaluationConfig, SearchConfig
-from hba.files import write_text
-from hba.provenance import environment
+from hba.config.evaluation import EvaluationConfig
+from hba.config.search import SearchConfig
+from hba.runtime.files import write_text
+from hba.runtime.provenance import environment
 
 Fields = Mapping[str, Any]
 

@@ -8,7 +8,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import click
 from reproduction.timing import search_seconds_per_step
 
-from hba.config import SearchConfig, find_device
+from hba.config.search import SearchConfig
+from hba.runtime.devices import find_device
 from quality.beds import IMAGES
 from quality.pool import Results, run_side_by_side
 from quality.records import Book, Kept, made_by

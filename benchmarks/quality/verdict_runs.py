@@ -12,10 +12,11 @@ from typing import Any
 
 from reproduction.timing import training_seconds_per_step
 
-from hba.config import EvaluationConfig, SearchConfig
+from hba.config.evaluation import EvaluationConfig
+from hba.config.search import SearchConfig
 from hba.errors import SettingsError
-from hba.evaluation.contenders import RIVALS, Contender, contenders
-from hba.evaluation.trainings import Training, measured_error
+from hba.policy_evaluation.contenders import RIVALS, Contender, contenders
+from hba.policy_evaluation.trainings import Training, measured_error
 from quality.beds import IMAGES
 from quality.candidates import CANDIDATES, DEFAULT, PAPER
 from quality.pool import Results

@@ -17,14 +17,16 @@ import torch
 from reproduction.timing import training_seconds_per_step, without_data
 
 import hba
-from hba.augmentation import Augmentation, ScheduleAugmentation, Unchanged
-from hba.config import IDLE_SETTINGS, EvaluationConfig, SearchConfig, find_device
+from hba.config.evaluation import EvaluationConfig
+from hba.config.search import IDLE_SETTINGS, SearchConfig
 from hba.data import EvaluationData
-from hba.errors import explained_memory_errors
-from hba.evaluation.rivals import middle
-from hba.schedule import Schedule
-from hba.seeding import derived_seed
-from hba.train import train
+from hba.policy_evaluation.rivals import middle
+from hba.runtime.devices import find_device
+from hba.runtime.memory_errors import explained_memory_errors
+from hba.runtime.seeding import derived_seed
+from hba.schedule.schedule import Schedule
+from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
+from hba.training.train import train
 from quality.beds import IMAGES
 from quality.ends import results_of
 from quality.pool import Results

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from hba.config import EvaluationConfig, SearchConfig, find_device
+from hba.config.evaluation import EvaluationConfig
+from hba.config.search import SearchConfig
 from hba.data import EvaluationData, LabelledImages, SearchData, load_evaluation_data, load_search_data
 from hba.data.config import DataConfig
 from hba.data.load import find_source
+from hba.runtime.devices import find_device
 
 SPLIT_SEED = 0
 Sizes = tuple[int, int, int]

@@ -11,16 +11,19 @@ from typing import Any
 import torch
 
 import hba
-from hba.augmentation import augmentation_of
-from hba.config import EvaluationConfig, SearchConfig, find_device
+from hba.config.evaluation import EvaluationConfig
+from hba.config.search import SearchConfig
 from hba.data.config import DataConfig
-from hba.data.preprocessing import Preprocessing
-from hba.errors import SettingsError, explained_memory_errors
-from hba.files import write_text
-from hba.measure import measure
-from hba.provenance import environment
-from hba.seeding import derived_seed
-from hba.train import train
+from hba.errors import SettingsError
+from hba.preprocessing.preprocessing import Preprocessing
+from hba.runtime.devices import find_device
+from hba.runtime.files import write_text
+from hba.runtime.memory_errors import explained_memory_errors
+from hba.runtime.provenance import environment
+from hba.runtime.seeding import derived_seed
+from hba.training.augmentation import augmentation_of
+from hba.training.measure import measure
+from hba.training.train import train
 from reproduction.data import Images, Place
 from reproduction.runs import Run, Search, Timing, Training
 from reproduction.same_settings import same_settings

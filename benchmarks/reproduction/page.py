@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hba.magnitude_table import as_markdown
+from hba.policy.magnitude_table import as_markdown
 from reproduction.execute import mean_and_spread
 from reproduction.picture import draw_derivation
 from reproduction.runs import Cell, Table

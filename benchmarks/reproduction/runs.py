@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hba.presets import EVALUATION_PRESETS, SEARCH_PRESETS
+from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from hba.config import IDLE_SETTINGS, SearchConfig
-from hba.presets import PAPER_SETTINGS
+from hba.config.presets import PAPER_SETTINGS
+from hba.config.search import IDLE_SETTINGS, SearchConfig
 
 Settings = Mapping[str, Any]
 

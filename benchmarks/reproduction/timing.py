@@ -10,15 +10,17 @@ import torch
 import torch.nn.functional as F
 
 import hba
-from hba.augmentation import Unchanged
-from hba.config import EvaluationConfig, SearchConfig, find_device
+from hba.config.evaluation import EvaluationConfig
+from hba.config.search import SearchConfig
 from hba.data import EvaluationData, SearchData
 from hba.data.batches import BatchStream
 from hba.data.config import DataConfig
-from hba.data.preprocessing import Preprocessing
 from hba.models import build_model
-from hba.optimizer import sgd_of
-from hba.train import train
+from hba.preprocessing.preprocessing import Preprocessing
+from hba.runtime.devices import find_device
+from hba.training.augmentation import Unchanged
+from hba.training.optimizer import sgd_of
+from hba.training.train import train
 
 
 class StepClock(hba.SearchObserver):

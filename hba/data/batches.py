@@ -1,7 +1,6 @@
-"""Batches for training, and their standardisation."""
+"""Batches for training."""
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,26 +8,6 @@ from torch import Tensor
 
 from hba.data.images import Batch, Images
 from hba.errors import DataError
-
-
-@dataclass(frozen=True)
-class Standardize:
-    """(x - mean) / std per channel, for images (B, C, H, W) in [0, 1]; mean and std of shape (1, C, 1, 1)."""
-
-    mean: Tensor
-    std: Tensor
-
-    @staticmethod
-    def of(data: Images) -> "Standardize":
-        """With mean and standard deviation of these images, on their device."""
-        device = data.device
-        mean, std = (
-            torch.tensor(color, device=device)[None, :, None, None] for color in (data.mean_color(), data.std_color())
-        )
-        return Standardize(mean, std)
-
-    def __call__(self, images: Tensor) -> Tensor:
-        return (images - self.mean) / self.std
 
 
 class BatchStream:

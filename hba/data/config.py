@@ -13,7 +13,7 @@ from hba.data.levels import Levels
 from hba.data.listing import holds_images
 from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.errors import SettingsError
-from hba.validation import first_problem, words
+from hba.runtime.validation import first_problem, words
 
 Size = Annotated[int, Field(ge=1)]
 FOLDER_IMAGE_SIZE = 32

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hba.errors import RunError
-from hba.files import write_text
+from hba.runtime.files import write_text
 
 LEFT_OUT_NAME = "left_out.csv"
 

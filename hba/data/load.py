@@ -20,8 +20,8 @@ from hba.data.named import DATASET_NAMES, named_source
 from hba.data.splits import Splits, split, take_training
 from hba.data.streaming import StreamedImages
 from hba.errors import DataError, SettingsError
-from hba.unknown import did_you_mean, listed
-from hba.validation import first_of
+from hba.runtime.unknown import did_you_mean, listed
+from hba.runtime.validation import first_of
 
 STREAM_ABOVE_BYTES = 8 * 10**9
 SHOWN_CLASSES = 5

@@ -18,7 +18,7 @@ from hba.data.images import CPU, Batch, Colors, mean_and_std
 from hba.data.left_out import LeftOut
 from hba.data.levels import Levels
 from hba.errors import DataError
-from hba.interrupts import without_interrupts
+from hba.runtime.interrupts import without_interrupts
 
 MOST_WORKERS = 8
 COLOR_SAMPLE = 2000

@@ -14,7 +14,7 @@ from hba.models.resnet import resnet
 from hba.models.shake_shake import ShakeShake, check_width
 from hba.models.timm_networks import PREFIX, find_timm_network, timm_names
 from hba.models.wide_resnet import WideResNet, check_depth_and_width
-from hba.unknown import unknown
+from hba.runtime.unknown import unknown
 
 Build = Callable[[int], nn.Module]
 """A network's function of the number of classes."""

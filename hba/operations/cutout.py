@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from hba.device_constants import whole_numbers
+from hba.runtime.device_constants import whole_numbers
 
 
 def cutout(images: Tensor, size: Tensor, fill: Tensor, position: Tensor) -> Tensor:

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from hba.device_constants import whole_numbers
 from hba.operations.enhance import Blend, blend
 from hba.operations.geometric import INTERPOLATIONS, Maps, Warp, warp
 from hba.operations.operation import Operation
 from hba.operations.point import N_LEVELS, Curve, Stretch, every_level, look_up, to_levels
 from hba.operations.steps import Step
+from hba.runtime.device_constants import whole_numbers
 
 
 def apply_in_fixed_shapes(operations: Sequence[Operation], steps: list[Step], images: Tensor, fill: Tensor) -> Tensor:

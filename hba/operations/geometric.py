@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hba.device_constants import whole_numbers
+from hba.runtime.device_constants import whole_numbers
 
 INTERPOLATIONS = ("nearest", "bilinear")
 

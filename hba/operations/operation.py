@@ -10,10 +10,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from hba.device_constants import device_constant
 from hba.errors import SettingsError
 from hba.operations.geometric import INTERPOLATIONS, Warp
 from hba.operations.on_pil import RESAMPLING, OnPil
+from hba.runtime.device_constants import device_constant
 
 ALL = "all"
 """In a list of operations, all of the search space."""

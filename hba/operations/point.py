@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hba.device_constants import whole_numbers
+from hba.runtime.device_constants import whole_numbers
 
 N_LEVELS = 256
 

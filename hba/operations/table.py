@@ -16,7 +16,7 @@ from hba.operations.on_pil import OnPil
 from hba.operations.operation import Operation
 from hba.operations.point import Curve, Stretch
 from hba.operations.trial import try_out
-from hba.unknown import unknown
+from hba.runtime.unknown import unknown
 
 
 def _geometric(name: str, coefficients: Coefficients, on: OnPil, high: float, unit: str, pil: str) -> Operation:

@@ -16,13 +16,14 @@ from hba.cli import main
 from test_options import SMALL, make_images, refusal_of, run
 
 import hba
-from hba.config import IDLE_SETTINGS, EvaluationConfig, SearchConfig
+from hba.config.evaluation import EvaluationConfig
+from hba.config.presets import PAPER_SETTINGS
+from hba.config.search import IDLE_SETTINGS, SearchConfig
 from hba.errors import DataError, DivergedError
-from hba.measure import Measured
 from hba.models import build_model
-from hba.presets import PAPER_SETTINGS
-from hba.reach import reach
-from hba.train import Trained
+from hba.schedule.reach import reach
+from hba.training.measure import Measured
+from hba.training.train import Trained
 
 POLICIES = Path(__file__).parents[2] / "policies"
 RUN_FILES = {"policy.json", "config.json", "metrics.csv", "checkpoint.pt"}
@@ -286,7 +287,7 @@ def test_ctrl_c_in_an_evaluation_keeps_the_trainings_that_ended(monkeypatch: pyt
             return Trained(torch.nn.Identity(), Measured(0.0, error))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hba.evaluation.trainings.train", trained)
+    monkeypatch.setattr("hba.policy_evaluation.trainings.train", trained)
     counted = (
         "700 training and 1,097 test images of 10 classes: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9\n"
         "wrn-10-1 on cpu, 16x16 pixels, 1 epoch of 7 steps\n"
@@ -309,7 +310,7 @@ def test_a_training_that_diverged_is_not_promised_to_end_when_resumed(monkeypatc
             return Trained(torch.nn.Identity(), Measured(0.0, error))
         raise DivergedError("the loss is not finite")
 
-    monkeypatch.setattr("hba.evaluation.trainings.train", trained)
+    monkeypatch.setattr("hba.policy_evaluation.trainings.train", trained)
     result = run("evaluate", "digits", "--out", "out", "--epochs", "1")
     kept, message, _ = result.stderr.split("\n")
     assert kept == (

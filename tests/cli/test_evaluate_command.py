@@ -16,12 +16,12 @@ from hba.cli.main import main
 from rich.console import Console
 
 import hba
-from hba.augmentation import Augmentation, ScheduleAugmentation
-from hba.config import EvaluationConfig
-from hba.evaluation import RIVALS, EvaluationRow
-from hba.evaluation.torchvision_policies import TorchvisionPolicy
-from hba.measure import Measured
-from hba.train import Trained
+from hba.config.evaluation import EvaluationConfig
+from hba.policy_evaluation import RIVALS, EvaluationRow
+from hba.policy_evaluation.torchvision_policies import TorchvisionPolicy
+from hba.training.augmentation import Augmentation, ScheduleAugmentation
+from hba.training.measure import Measured
+from hba.training.train import Trained
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def planted(monkeypatch: pytest.MonkeyPatch, n_trainings: int = 100) -> None:
         error = 2.0 if isinstance(augmentation, TorchvisionPolicy) else error
         return Trained(torch.nn.Identity(), Measured(0.0, error + (0.1 * seed if error < 2 else 0.05 * seed)))
 
-    monkeypatch.setattr("hba.evaluation.trainings.train", trained)
+    monkeypatch.setattr("hba.policy_evaluation.trainings.train", trained)
 
 
 def cells_of(lines: list[str]) -> Iterator[list[str]]:

@@ -9,8 +9,9 @@ from hba.cli import main
 from hba.cli.sections import SECTIONS, section_of
 from test_options import run
 
-from hba.config import EvaluationConfig, SearchConfig
-from hba.presets import DEFAULT_PRESETS
+from hba.config.evaluation import EvaluationConfig
+from hba.config.presets import DEFAULT_PRESETS
+from hba.config.search import SearchConfig
 
 OPTION = re.compile(r"^  (--[a-z-]+)", re.MULTILINE)
 FOLDER = "some/images"

@@ -9,7 +9,7 @@ from click.testing import Result
 from test_options import refusal_of, run
 
 import hba
-from hba.pba_schedule import PBA_FILL, read_pba_schedule
+from hba.schedule.pba import PBA_FILL, read_pba_schedule
 
 STARTING = [0] * 60
 EXPLORED = [3, 10, *[0] * 28, 4, 1, *[0] * 28]

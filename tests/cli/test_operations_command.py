@@ -6,10 +6,10 @@ import pytest
 from own_operations import GAMMA_FILE
 from test_options import refusal_of, run, usage_error_of
 
-from hba.magnitude_table import HEADINGS, LEGEND, as_markdown, magnitude_table
 from hba.operations import registered_operations
-from hba.space import SearchSpace
-from hba.spaces import SPACES, search_space
+from hba.policy.magnitude_table import HEADINGS, LEGEND, as_markdown, magnitude_table
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import SPACES, search_space
 
 GAMMA_ROW = ("Gamma", "0.5 to 2", "exponent", "1", "-", "your function")
 

@@ -17,11 +17,12 @@ from PIL import Image
 from pydantic import BaseModel
 
 import hba
-from hba.config import EvaluationConfig, SearchConfig
+from hba.config.evaluation import EvaluationConfig
+from hba.config.search import SearchConfig
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS
-from hba.schedule import Schedule
-from hba.space import SearchSpace
+from hba.policy.space import SearchSpace
+from hba.schedule.schedule import Schedule
 
 COMMANDS = ("search", "evaluate", "show", "apply", "operations", "policies", "import")
 SMALL = ("--epochs", "2", "--batch-size", "8", "--model", "wrn-10-1", "--image-size", "8", "--device", "cpu")

@@ -13,7 +13,7 @@ from test_options import SMALL, make_images, refusal_of, run
 
 import hba
 from hba.operations import OPERATIONS, Operation
-from hba.spaces import search_space
+from hba.policy.spaces import search_space
 
 OWN = ("--operations-file", "mine.py")
 

@@ -7,8 +7,9 @@ import pytest
 from click.testing import CliRunner
 from hba.cli import main
 
-from hba.config import EvaluationConfig, SearchConfig
-from hba.presets import EVALUATION_PRESETS, SEARCH_PRESETS
+from hba.config.evaluation import EvaluationConfig
+from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
+from hba.config.search import SearchConfig
 
 
 def printed_options() -> dict[str, dict[str, str]]:

@@ -17,9 +17,9 @@ import hba
 from hba.data.folder import read_image
 from hba.data.levels import Levels
 from hba.operations import OPERATIONS
-from hba.probes import PROBE_COLUMNS, what_probes_say
-from hba.schedule import Schedule
-from hba.space import SearchSpace
+from hba.policy.space import SearchSpace
+from hba.policy_search.probes import PROBE_COLUMNS, what_probes_say
+from hba.schedule.schedule import Schedule
 
 POLICIES = Path(__file__).parents[2] / "policies"
 

@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from hba.data.batches import BatchStream, Standardize, as_floats
+from hba.data.batches import BatchStream, as_floats
 from hba.data.images import LabelledImages
 from hba.errors import DataError
+from hba.preprocessing.standardize import Standardize
 
 
 def numbered(n: int) -> LabelledImages:

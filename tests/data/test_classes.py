@@ -8,7 +8,8 @@ import torch
 from in_memory import in_memory
 from PIL import Image
 
-from hba.config import EvaluationConfig, SearchConfig
+from hba.config.evaluation import EvaluationConfig
+from hba.config.search import SearchConfig
 from hba.data import load_evaluation_data, load_search_data
 from hba.data.classes import keep_classes, shipped_class_lists
 from hba.data.config import DataConfig, resolved_data

@@ -18,10 +18,10 @@ from hba.data.held_back import HeldBack
 from hba.data.left_out import LeftOut
 from hba.data.levels import Levels
 from hba.errors import DataError
-from hba.evaluation.plan import EvaluationPlan
 from hba.operations import OPERATIONS
-from hba.schedule import Schedule
-from hba.space import SearchSpace
+from hba.policy.space import SearchSpace
+from hba.policy_evaluation.plan import EvaluationPlan
+from hba.schedule.schedule import Schedule
 
 INVERT = Schedule(SearchSpace((OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0)), np.array([[0.5]]))
 N_STEPS = 2 * 5

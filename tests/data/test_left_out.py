@@ -14,7 +14,7 @@ from hba.data.folder import folder_source
 from hba.data.left_out import LeftOut, save_left_out, without_doubles
 from hba.data.load import load_search_data
 from hba.errors import RunError
-from hba.evaluation import EvaluationPlan
+from hba.policy_evaluation import EvaluationPlan
 
 
 def folder_with(folder: Path, *names: str) -> None:

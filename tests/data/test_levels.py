@@ -14,7 +14,7 @@ from PIL import Image
 from streamed_folders import SMALL
 
 import hba
-from hba.config import EvaluationConfig
+from hba.config.evaluation import EvaluationConfig
 from hba.data import load_evaluation_data, load_search_data
 from hba.data.config import DataConfig
 from hba.data.folder import read_image

@@ -17,7 +17,7 @@ from hba.data.config import DataConfig
 from hba.data.images import LabelledImages
 from hba.data.streaming import StreamedImages, default_workers
 from hba.errors import DataError
-from hba.measure import measure
+from hba.training.measure import measure
 
 # The same as in memory.
 

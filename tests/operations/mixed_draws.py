@@ -8,8 +8,8 @@ from random_inputs import magnitudes_for, seeded
 from torch import Tensor
 
 from hba.operations import OPERATIONS, Operation
-from hba.policy import Draw, draw_operations
-from hba.space import SearchSpace
+from hba.policy.draw import Draw, draw_operations
+from hba.policy.space import SearchSpace
 
 SHADES = (0.9, 0.6, 0.3)
 

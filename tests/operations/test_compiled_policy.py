@@ -13,8 +13,8 @@ from torch import Tensor
 
 import hba
 from hba.operations import OPERATIONS, Operation
-from hba.policy import Policy
-from hba.space import SearchSpace
+from hba.policy.module import Policy
+from hba.policy.space import SearchSpace
 
 HALF = Operation("Half", lambda images, share: images * share[:, None, None, None], (0.5, 1.0))
 OF_ALL_KINDS = "nearest and bilinear, own operations"

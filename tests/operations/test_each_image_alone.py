@@ -9,8 +9,9 @@ from random_inputs import eight_bit_images, magnitudes_for, positions, random_im
 from torch import Tensor
 
 from hba.operations import OPERATIONS, Operation
-from hba.policy import Policy, apply_operations
-from hba.space import SearchSpace
+from hba.policy.draw import apply_operations
+from hba.policy.module import Policy
+from hba.policy.space import SearchSpace
 
 N_IMAGES = 110
 

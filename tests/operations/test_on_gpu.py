@@ -13,8 +13,9 @@ from random_inputs import eight_bit_images
 from torch import Tensor
 
 from hba.operations import OPERATIONS, Operation
-from hba.policy import Draw, Policy, apply_operations
-from hba.space import SearchSpace
+from hba.policy.draw import Draw, apply_operations
+from hba.policy.module import Policy
+from hba.policy.space import SearchSpace
 
 pytestmark = pytest.mark.gpu
 

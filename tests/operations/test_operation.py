@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation, check_images
-from hba.space import SearchSpace
+from hba.policy.space import SearchSpace
 
 WITH_MAGNITUDE = tuple(operation for operation in OPERATIONS.values() if operation.magnitude_range is not None)
 WITHOUT_MAGNITUDE = tuple(operation for operation in OPERATIONS.values() if operation.magnitude_range is None)

@@ -12,8 +12,9 @@ from random_inputs import eight_bit_images, random_images, seeded
 from torch import Tensor
 
 from hba.operations import OPERATIONS, Operation
-from hba.policy import Draw, Policy, apply_operations, draw_operations
-from hba.space import SearchSpace
+from hba.policy.draw import Draw, apply_operations, draw_operations
+from hba.policy.module import Policy
+from hba.policy.space import SearchSpace
 
 N_IMAGES = 150
 ALL = (*OPERATIONS.values(), *OWN)

@@ -14,8 +14,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
 from hba.operations import OPERATIONS, Operation
-from hba.policy import Policy
-from hba.space import SearchSpace
+from hba.policy.module import Policy
+from hba.policy.space import SearchSpace
 
 # The strict operations of the others look at values, to refuse magnitudes that are not theirs.
 FREE_SPACES = {name: SPACES[name] for name in ("nearest", "bilinear", "nearest and bilinear")}

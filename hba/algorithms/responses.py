@@ -1,0 +1,99 @@
+"""How the parameters phi of a hypernetwork are learnt: the paper's way, and those of Delta-STN (Bae and Grosse 2020).
+
+    symbol          in the code                           meaning
+    lambda_0        hypernetwork.center                   where the search stands
+    w_0             phi_0 and all weights that are shared the current weights
+    Theta           hypernetwork.response_parameters()    phi_U and phi_V: the response to a change of lambda
+    lambda + eps    lam_rows (B, n)                       a lambda for each image of a batch
+
+All leave gradients of phi behind, and give back loss and logits of the batch that the current weights learn from.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from hba.algorithms.forward_mode import forward_mode
+from hba.hypernet import HyperNetwork
+
+Augment = Callable[[Tensor, Tensor], Tensor]
+"""Images (B, C, H, W) and a lambda for each (B, n) to the network's input."""
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""The network's output and labels (B,) to their mean loss."""
+Gradients = Callable[[HyperNetwork, Augment, Loss, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class Response:
+    """gradients: of phi, by backward. centered: the center of the hypernetwork goes with lambda."""
+
+    gradients: Gradients
+    centered: bool
+
+
+def joint(
+    hypernetwork: HyperNetwork, augment: Augment, loss_of: Loss, images: Tensor, labels: Tensor, lam_rows: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The paper's eq. 2 and 4 (and Delta-STN's 2.5): all of phi from one loss, every image at its own lambda."""
+    logits = hypernetwork(augment(images, lam_rows), lam_rows)
+    loss = loss_of(logits, labels)
+    loss.backward()
+    return loss.detach(), logits.detach()
+
+
+def separate(
+    hypernetwork: HyperNetwork, augment: Augment, loss_of: Loss, images: Tensor, labels: Tensor, lam_rows: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Delta-STN's eq. 3.9 and 3.10: w_0 from the loss at lambda_0, Theta from the loss at lambda_0 + eps."""
+    current = _learn_current(hypernetwork, augment, loss_of, images, labels, lam_rows)
+    perturbed = hypernetwork(augment(images, lam_rows), lam_rows)
+    _learn_response(hypernetwork, loss_of(perturbed, labels))
+    return current
+
+
+def linearized(
+    hypernetwork: HyperNetwork, augment: Augment, loss_of: Loss, images: Tensor, labels: Tensor, lam_rows: Tensor
+) -> tuple[Tensor, Tensor]:
+    """As `separate`, but Theta is learnt in the network linearized at w_0 (Delta-STN, eq. 3.11 to 3.13).
+
+    The weights are affine in lambda, so that J Theta eps is the derivative of the output along eps.
+    """
+    current = _learn_current(hypernetwork, augment, loss_of, images, labels, lam_rows)
+    center = hypernetwork.center.expand_as(lam_rows).clone()
+    with forward_mode("the linearized response", "the response separate"), forward_ad.dual_level():
+        lam = forward_ad.make_dual(center, lam_rows - center)
+        logits, change = forward_ad.unpack_dual(hypernetwork(augment(images, lam_rows), lam))
+    assert change is not None
+    _learn_response(hypernetwork, loss_of(logits.detach() + change, labels))
+    return current
+
+
+def _learn_current(
+    hypernetwork: HyperNetwork, augment: Augment, loss_of: Loss, images: Tensor, labels: Tensor, lam_rows: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Gradients of w_0; those of Theta are zero, because its argument is."""
+    center = hypernetwork.center
+    return joint(hypernetwork, augment, loss_of, images, labels, center.expand_as(lam_rows))
+
+
+def _learn_response(hypernetwork: HyperNetwork, loss: Tensor) -> None:
+    parameters = hypernetwork.response_parameters()
+    # A layer that this pass did not come by has no gradient.
+    gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient
+
+
+RESPONSES: Mapping[str, Response] = MappingProxyType(
+    {
+        "affine": Response(joint, centered=False),
+        "centered": Response(joint, centered=True),
+        "separate": Response(separate, centered=True),
+        "linearized": Response(linearized, centered=True),
+    }
+)
+"""The paper's response first."""

@@ -1,0 +1,95 @@
+"""The augmentation policy A(x; values): what to do to each image is drawn first, and applied after.
+
+Paper, section 3.1; the walk is Algorithm 1 of PBA (Ho et al. 2019).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hba.errors import SettingsError
+from hba.operations import apply_steps, check_images
+from hba.policy.space import SearchSpace
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What happens to each of B images, in at most S steps; can be replayed.
+
+    slots (B, S): the slot that fired, -1 for nothing. magnitudes (B, S): natural units with the sign drawn, 0 where
+    there is none. positions (B, S, 2): a place in [0, 1) of width and height, for operations that need one.
+    """
+
+    slots: Tensor
+    magnitudes: Tensor
+    positions: Tensor
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Which slots each of B images came by, and which of those fired; both bool, (B, number of slots).
+
+    Whether a slot would fire is only asked until K have, so that what follows then says nothing about probabilities.
+    """
+
+    visited: Tensor
+    fired: Tensor
+
+
+def draw_operations(
+    space: SearchSpace, values: Tensor, batch_size: int, generator: torch.Generator | None = None
+) -> Draw:
+    """Draw for each image K, then walk the shuffled slots; the first K slots that fire are applied in that order.
+
+    values: (n,) shared, or (B, n) with one row per image, on the generator's device. generator None means torch's
+    default one. Nothing leaves the device.
+    """
+    return draw_walk(space, values, batch_size, generator)[0]
+
+
+def draw_walk(
+    space: SearchSpace, values: Tensor, batch_size: int, generator: torch.Generator | None = None
+) -> tuple[Draw, Walk]:
+    """The same draw as draw_operations makes, and the walk that led to it."""
+    device = values.device
+    columns = space.slot_columns(device)
+    rows = values.detach().expand(batch_size, space.n)
+
+    def uniform(*shape: int) -> Tensor:
+        # A compiler refuses the argument, even where it is None.
+        if generator is None:
+            return torch.rand(batch_size, *shape, device=device)
+        return torch.rand(batch_size, *shape, generator=generator, device=device)
+
+    fires = uniform(space.n_slots) < rows[:, columns.probability]
+    # A uniform random order of the slots is a random key for each; one that does not fire goes behind all others.
+    place = uniform(space.n_slots)
+    key = torch.where(fires, place, 2.0)
+    keys, slots = key.topk(space.max_count, dim=1, largest=False, sorted=True)
+    reached = keys <= 1
+    count = (uniform(1) >= columns.count_limits).sum(dim=1, keepdim=True)
+    applied = reached & (torch.arange(space.max_count, device=device) < count)
+    magnitudes = torch.cat([rows, rows.new_zeros(batch_size, 1)], dim=1).gather(1, columns.magnitude[slots])
+    negated = columns.signed[slots] & (uniform(space.max_count) < 0.5)
+    draw = Draw(
+        slots=torch.where(applied, slots, -1),
+        magnitudes=torch.where(negated, -magnitudes, magnitudes) * applied,
+        positions=uniform(space.max_count, 2),
+    )
+    # The walk ends at the K-th slot that fires: at once for K = 0, never where fewer fire.
+    last = torch.cat([keys.new_full((batch_size, 1), -1.0), keys], dim=1).gather(1, count)
+    visited = place <= last
+    return draw, Walk(visited, visited & fires)
+
+
+def apply_operations(space: SearchSpace, draw: Draw, images: Tensor, fill: Tensor) -> Tensor:
+    """Replay a draw on images (B, C, H, W) float in [0, 1]; fill (C,). The images themselves are not changed."""
+    check_images(images)
+    if len(draw) != len(images):
+        raise SettingsError(f"the draw is for {len(draw)} images, got {len(images)}")
+    chosen = torch.where(draw.slots < 0, -1, space.slot_columns(images.device).operation[draw.slots.clamp(min=0)])
+    return apply_steps(space.operations, chosen, draw.magnitudes, draw.positions, images, fill)

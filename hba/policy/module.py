@@ -1,0 +1,52 @@
+"""The augmentation policy A(x; values) as a module of PyTorch."""
+
+import torch
+from torch import Tensor, nn
+
+from hba.errors import SettingsError
+from hba.operations import check_images, fill_for
+from hba.policy.draw import Draw, apply_operations, draw_operations
+from hba.policy.image_range import RangeCheck
+from hba.policy.space import SearchSpace
+
+GRAY = (0.5, 0.5, 0.5)
+
+
+class Policy(nn.Module):
+    """A(x; values) as a module on batches (B, C, H, W) float in [0, 1], C 1 or 3.
+
+    values: (n,) for all images, or (B, n) with one row per image, in natural units as SearchSpace.decode gives them.
+    fill: the colour, in [0, 1], of what geometric operations and Cutout uncover. Raises SettingsError for images that
+    have been normalised, seen in every batch on a CPU and in the first on another device, but not where compiled.
+    """
+
+    values: Tensor
+
+    def __init__(self, space: SearchSpace, values: Tensor, fill: tuple[float, ...] = GRAY) -> None:
+        super().__init__()
+        if values.ndim not in (1, 2) or values.shape[-1] != space.n:
+            raise SettingsError(f"values must be of shape ({space.n},) or (B, {space.n}), got {tuple(values.shape)}")
+        self.space = space
+        self.fill = fill
+        self.register_buffer("values", values)
+        self._check_range = RangeCheck()
+
+    def draw(self, batch_size: int, generator: torch.Generator | None = None) -> Draw:
+        """What to do to each image of a batch; None draws from torch's default generator."""
+        if self.values.ndim == 2 and len(self.values) != batch_size:
+            raise SettingsError(f"values have one row for each of {len(self.values)} images, got {batch_size} images")
+        return draw_operations(self.space, self.values, batch_size, generator)
+
+    def replay(self, images: Tensor, draw: Draw) -> Tensor:
+        """Do what was drawn; the same draw gives the same pixels."""
+        check_images(images)
+        # A program that is compiled as a whole cannot read values.
+        if not torch.compiler.is_compiling():
+            self._check_range(images)
+        return apply_operations(self.space, draw, images, fill_for(images, self.fill))
+
+    def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return self.replay(images, self.draw(len(images), generator))
+
+    def extra_repr(self) -> str:
+        return f"operations={len(self.space.operations)}, copies={self.space.copies}, values={tuple(self.values.shape)}"

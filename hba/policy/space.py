@@ -1,0 +1,187 @@
+"""The search space: which hyperparameters a policy has, and how logits, values and names belong together.
+
+    symbol        meaning                                                      shape
+    lambda        logits, unconstrained                                        (..., n)
+    values        probabilities in [0, 1] and magnitudes in natural units      (..., n)
+    slot          one copy of one operation                                    n_slots
+
+value = low + (high - low) sigmoid(lambda) (paper, Appendix A).
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from hba.errors import SettingsError
+from hba.operations import OPERATIONS, Operation
+from hba.runtime.device_constants import device_constant
+from hba.runtime.validation import first_of
+
+INITIAL_FRACTION = 0.05
+"""The paper starts every hyperparameter at 0.95 low + 0.05 high (Appendix A)."""
+
+
+class Slot(NamedTuple):
+    """One copy of an operation, and the columns of its numbers; magnitude is None where there is none."""
+
+    operation: Operation
+    probability: int
+    magnitude: int | None
+
+
+@dataclass(frozen=True)
+class SlotColumns:
+    """Where each slot's numbers stand in a row of values; tensors of shape (n_slots,).
+
+    magnitude is n, one past the last column, for a slot without magnitude. count_limits (max_count,) as in SearchSpace.
+    """
+
+    operation: Tensor
+    probability: Tensor
+    magnitude: Tensor
+    signed: Tensor
+    count_limits: Tensor
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """Every operation in `copies` slots, each with a probability and, where it has one, a magnitude.
+
+    count_probabilities[k] is the probability that K, the limit of operations on an image, is k
+    (PBA, Algorithm 1: 0, 1 or 2 with 0.2, 0.3 and 0.5).
+    """
+
+    operations: tuple[Operation, ...] = field(default_factory=lambda: tuple(OPERATIONS.values()))
+    copies: int = 2
+    count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.5)
+
+    def __post_init__(self) -> None:
+        names = [operation.name for operation in self.operations]
+        if not names or len(set(names)) != len(names):
+            raise SettingsError(f"operations must be at least one and each named once, got {names}")
+        if self.copies < 1:
+            raise SettingsError(f"copies must be at least 1, got {self.copies}")
+        probabilities = self.count_probabilities
+        if not all(0 <= probability <= 1 for probability in probabilities) or abs(sum(probabilities) - 1) > 1e-6:
+            raise SettingsError(f"count_probabilities must be >= 0 and sum to 1, got {self.count_probabilities}")
+        if self.max_count > self.n_slots:
+            raise SettingsError(
+                f"count_probabilities allow {self.max_count} operations, but there are {self.n_slots} slots"
+            )
+        # Computed now, because a compiler of PyTorch programs cannot enter the lock of a cached_property.
+        _ = self.names, self.ranges, self.slots, self.count_limits
+
+    def __repr__(self) -> str:
+        """One line: the first operations, and the numbers that count."""
+        names = first_of([operation.name for operation in self.operations])
+        return f"SearchSpace({names}; copies={self.copies}, max_count={self.max_count}, n={self.n})"
+
+    @property
+    def n_slots(self) -> int:
+        return len(self.operations) * self.copies
+
+    @property
+    def max_count(self) -> int:
+        """The most operations that one image can get."""
+        return len(self.count_probabilities) - 1
+
+    @property
+    def n(self) -> int:
+        """How many hyperparameters there are."""
+        return len(self.names)
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """`<Operation>.<copy>.<probability|magnitude>` in column order, copies counted from 1."""
+        return tuple(name for name, _ in self._columns)
+
+    @functools.cached_property
+    def ranges(self) -> tuple[tuple[float, float], ...]:
+        """(low, high) per column: the values of logits minus and plus infinity; a magnitude's may descend."""
+        return tuple(bounds for _, bounds in self._columns)
+
+    @functools.cached_property
+    def _columns(self) -> tuple[tuple[str, tuple[float, float]], ...]:
+        columns: list[tuple[str, tuple[float, float]]] = []
+        for operation in self.operations:
+            for copy in range(1, self.copies + 1):
+                columns.append((f"{operation.name}.{copy}.probability", (0.0, 1.0)))
+                if operation.magnitude_range is not None:
+                    columns.append((f"{operation.name}.{copy}.magnitude", operation.magnitude_range))
+        return tuple(columns)
+
+    def decode(self, logits: Tensor) -> Tensor:
+        """Logits (..., n) to values (..., n) in the same dtype; infinite logits give the exact end points."""
+        low, high = _bounds(self, logits.dtype, logits.device)
+        return torch.lerp(low, high, torch.sigmoid(logits))
+
+    def encode(self, values: Tensor) -> Tensor:
+        """Values (..., n) to logits (..., n); an end point gives an infinite logit. The inverse of decode.
+
+        Raises SettingsError for values outside their range.
+        """
+        low, high = _bounds(self, values.dtype, values.device)
+        inside = (values >= torch.minimum(low, high)) & (values <= torch.maximum(low, high))
+        if not inside.all():
+            column = int((~inside).reshape(-1, self.n).any(0).nonzero()[0])
+            raise SettingsError(f"{self.names[column]} must lie in {sorted(self.ranges[column])}")
+        return torch.logit((values - low) / (high - low))
+
+    def initial(self, fraction: float = INITIAL_FRACTION) -> Tensor:
+        """A starting point as logits (n,), float32: every value at (1 - fraction) low + fraction high.
+
+        The paper's is 0.05 (its section 4).
+        """
+        return torch.logit(torch.full((self.n,), fraction))
+
+    def named(self, values: Tensor) -> Mapping[str, float]:
+        """One row of values (n,) as a mapping from name to number."""
+        return dict(zip(self.names, values.tolist(), strict=True))
+
+    @functools.cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """All slots, the copies of an operation side by side."""
+        column_of = {name: column for column, name in enumerate(self.names)}
+        return tuple(
+            Slot(
+                operation,
+                column_of[f"{operation.name}.{copy}.probability"],
+                column_of.get(f"{operation.name}.{copy}.magnitude"),
+            )
+            for operation in self.operations
+            for copy in range(1, self.copies + 1)
+        )
+
+    @functools.cached_property
+    def count_limits(self) -> tuple[float, ...]:
+        """count_probabilities cumulated (max_count,), float32: K is how many of them a uniform number reaches."""
+        return tuple(torch.tensor(self.count_probabilities).cumsum(0)[:-1].tolist())
+
+    def slot_columns(self, device: torch.device) -> SlotColumns:
+        """Column indices of every slot's numbers, on the device."""
+        return _slot_columns(self, device)
+
+
+@device_constant
+def _bounds(space: SearchSpace, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    low, high = torch.tensor(space.ranges, dtype=dtype, device=device).unbind(1)
+    return low, high
+
+
+@device_constant
+def _slot_columns(space: SearchSpace, device: torch.device) -> SlotColumns:
+    def tensor(numbers: list[int] | list[bool] | list[float]) -> Tensor:
+        return torch.tensor(numbers, device=device)
+
+    slots = space.slots
+    return SlotColumns(
+        operation=tensor([number // space.copies for number in range(space.n_slots)]),
+        probability=tensor([slot.probability for slot in slots]),
+        magnitude=tensor([space.n if slot.magnitude is None else slot.magnitude for slot in slots]),
+        signed=tensor([slot.operation.signed for slot in slots]),
+        count_limits=tensor(list(space.count_limits)),
+    )

@@ -1,0 +1,70 @@
+"""Search spaces by name."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from hba.errors import SettingsError
+from hba.operations import ALL, OPERATIONS, Operation, find_operation
+from hba.policy.space import SearchSpace
+from hba.runtime.unknown import unknown
+
+PBA_SIDE_PIXELS = 32
+"""PBA states translations and Cutout in pixels of images of this side."""
+
+PBA_RANGES: Mapping[str, tuple[float, float] | None] = MappingProxyType(
+    {
+        "Rotate": (0.0, 30.0),
+        "TranslateX": (0.0, 10 / PBA_SIDE_PIXELS),
+        "TranslateY": (0.0, 10 / PBA_SIDE_PIXELS),
+        "Brightness": (0.1, 1.9),
+        "Color": (0.1, 1.9),
+        "Invert": None,
+        "Sharpness": (0.1, 1.9),
+        "Posterize": (4.0, 0.0),
+        "ShearX": (0.0, 0.3),
+        "Solarize": (256.0, 0.0),
+        "ShearY": (0.0, 0.3),
+        "Equalize": None,
+        "AutoContrast": None,
+        "Cutout": (0.0, 20 / PBA_SIDE_PIXELS),
+        "Contrast": (0.1, 1.9),
+    }
+)
+"""PBA's operations in its own order, with the magnitudes at its levels 0 and 10 (Ho et al. 2019, published code)."""
+
+SPACES: Mapping[str, SearchSpace] = MappingProxyType(
+    {
+        "hba": SearchSpace(),
+        "pba": SearchSpace(
+            tuple(OPERATIONS[name].with_range(magnitude_range) for name, magnitude_range in PBA_RANGES.items())
+        ),
+    }
+)
+"""`hba`: Table 9 of the paper. `pba`: the ranges and directions of Population Based Augmentation."""
+
+
+def find_space(name: str) -> SearchSpace:
+    """The search space of that exact name; SettingsError with the known names otherwise."""
+    if name not in SPACES:
+        raise SettingsError(unknown("search space", name, SPACES))
+    return SPACES[name]
+
+
+def search_space(
+    name: str = "hba", operations: Iterable[str] | None = None, interpolation: str = "nearest"
+) -> SearchSpace:
+    """A named space, or one over some of its operations, and over registered ones, in the order given.
+
+    operations: names; `all` stands for those of the named space; None is all of them. interpolation: nearest or
+    bilinear, of the operations that move pixels.
+    """
+    space = find_space(name)
+    chosen: list[Operation] = []
+    own = {operation.name: operation for operation in space.operations}
+    for wanted in [ALL] if operations is None else operations:
+        chosen += own.values() if wanted == ALL else [own[wanted] if wanted in own else find_operation(wanted)]
+    return SearchSpace(
+        tuple(operation.with_interpolation(interpolation) for operation in chosen),
+        space.copies,
+        space.count_probabilities,
+    )

@@ -1,0 +1,19 @@
+"""Policy evaluation of several augmentations side by side: same network, images, epochs and seeds for each."""
+
+from hba.policy_evaluation.contenders import RIVALS
+from hba.policy_evaluation.observer import EvaluationObserver
+from hba.policy_evaluation.plan import EvaluationPlan
+from hba.policy_evaluation.resolution import Resolution
+from hba.policy_evaluation.result import RESULTS_NAME, EvaluationResult, EvaluationRow
+from hba.policy_evaluation.run import evaluate
+
+__all__ = [
+    "RESULTS_NAME",
+    "RIVALS",
+    "EvaluationObserver",
+    "EvaluationPlan",
+    "EvaluationResult",
+    "EvaluationRow",
+    "Resolution",
+    "evaluate",
+]

@@ -1,0 +1,150 @@
+"""The rows of an evaluation: which augmentation each name stands for."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+
+from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
+
+from hba.config.evaluation import EvaluationConfig
+from hba.errors import SettingsError
+from hba.policy_evaluation.rivals import final, middle, shuffled, start, static
+from hba.policy_evaluation.strength import AsStrong
+from hba.policy_evaluation.torchvision_policies import TorchvisionPolicy
+from hba.schedule.library import load_policy
+from hba.schedule.schedule import Schedule
+from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
+
+NONE = "none"
+SEEDS = "seeds of an evaluation"
+"""Part of every definition: results of versions whose evaluations had the seeds of searches are not resumed."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """What one row trains with. augmentations: training seed s takes number s mod their count."""
+
+    name: str
+    config: EvaluationConfig
+    augmentations: tuple[Augmentation, ...]
+
+    def augmentation(self, seed: int) -> Augmentation:
+        return self.augmentations[seed % len(self.augmentations)]
+
+    @property
+    def definition(self) -> str:
+        """A hash of what this row does otherwise than other rows."""
+        parts = [
+            SEEDS,
+            str(self.config.baseline_augmentation().cutout_size),
+            *(part.definition for part in self.augmentations),
+        ]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+Made = tuple[EvaluationConfig, tuple[Augmentation, ...]]
+Make = Callable[[Schedule, EvaluationConfig], Made]
+"""From the schedule to compare with and its settings to a row's."""
+
+
+def _none(schedule: Schedule, config: EvaluationConfig) -> Made:
+    return config, (Unchanged(),)
+
+
+def _cutout(schedule: Schedule, config: EvaluationConfig) -> Made:
+    """The dataset's own Cutout, half of an image's side for data without."""
+    present = config.baseline_augmentation().cutout_size
+    if present:
+        raise SettingsError(
+            f"the baseline augmentation has a Cutout of {present} pixels already, so that cutout equals none; leave "
+            "cutout away, or set cutout_size to 0"
+        )
+    size = config.model_copy(update={"cutout_size": None}).baseline_augmentation().cutout_size or round(config.side / 2)
+    return config.model_copy(update={"cutout_size": size}), (Unchanged(),)
+
+
+def _of_schedule(make: Callable[[Schedule], Schedule], schedule: Schedule, config: EvaluationConfig) -> Made:
+    return config, (ScheduleAugmentation(make(schedule)),)
+
+
+def _shuffled(schedule: Schedule, config: EvaluationConfig) -> Made:
+    """Which operation has which curve is then all that differs: how strong the schedule is stays."""
+    return config, tuple(AsStrong(permuted, schedule) for permuted in shuffled(schedule))
+
+
+def _rand_augment(schedule: Schedule, config: EvaluationConfig) -> Made:
+    return config, (TorchvisionPolicy("torchvision RandAugment", RandAugment),)
+
+
+def _trivial_augment(schedule: Schedule, config: EvaluationConfig) -> Made:
+    return config, (TorchvisionPolicy("torchvision TrivialAugmentWide", TrivialAugmentWide),)
+
+
+_AUTO_AUGMENT_POLICIES: Mapping[str, str] = MappingProxyType(
+    {"cifar10": "CIFAR10", "cifar100": "CIFAR10", "svhn": "SVHN", "svhn-full": "SVHN"}
+)
+"""By dataset; IMAGENET for all others."""
+
+
+def _auto_augment(schedule: Schedule, config: EvaluationConfig) -> Made:
+    policy = _AUTO_AUGMENT_POLICIES.get(config.baseline_like or config.data, "IMAGENET")
+    make = partial(AutoAugment, policy=AutoAugmentPolicy[policy])
+    return config, (TorchvisionPolicy(f"torchvision AutoAugment {policy}", make),)
+
+
+RIVALS: Mapping[str, Make] = MappingProxyType(
+    {
+        NONE: _none,
+        "cutout": _cutout,
+        "random": partial(_of_schedule, start),
+        "middle": partial(_of_schedule, middle),
+        "shuffled": _shuffled,
+        "static": partial(_of_schedule, static),
+        "final": partial(_of_schedule, final),
+        "randaugment": _rand_augment,
+        "trivialaugment": _trivial_augment,
+        "autoaugment": _auto_augment,
+    }
+)
+"""By reserved name, which comes before a file that is called so."""
+
+
+def named_rows(schedule: Schedule | str | Path, against: Sequence[str]) -> dict[str, Schedule | Make]:
+    """Row names and what stands for each, the schedule first. Raises SettingsError for two rows of one name."""
+    if isinstance(against, str):
+        raise SettingsError(f"against must be a list of names, got the text {against!r}; write [{against!r}]")
+    rows: dict[str, Schedule | Make] = {}
+    if isinstance(schedule, Schedule):
+        rows["schedule"] = schedule
+    else:
+        rows[_row_name(schedule)] = load_policy(schedule)
+    for other in against:
+        name = other if other in RIVALS else _row_name(other)
+        if name in rows:
+            raise SettingsError(f"two rows would be called {name!r}; give each schedule a file name of its own")
+        rows[name] = RIVALS.get(other) or load_policy(other, other_names=RIVALS)
+    return rows
+
+
+def contenders(
+    rows: Mapping[str, Schedule | Make], schedule: Schedule, config: EvaluationConfig
+) -> tuple[Contender, ...]:
+    """The rows with all that their trainings need. Raises SettingsError for one that does not go with the settings."""
+    return tuple(
+        Contender(name, config, (ScheduleAugmentation(row),))
+        if isinstance(row, Schedule)
+        else Contender(name, *row(schedule, config))
+        for name, row in rows.items()
+    )
+
+
+def _row_name(path_or_name: str | Path) -> str:
+    """The file's name, or its run folder's for a policy.json."""
+    path = Path(path_or_name)
+    if path.is_dir():
+        return path.resolve().name
+    return path.resolve().parent.name if path.name == "policy.json" else path.stem

@@ -1,0 +1,91 @@
+"""The numbers of an evaluation as they come in, and what is left to do."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hba.config.evaluation import EvaluationConfig
+from hba.data.held_back import HeldBack
+from hba.data.load import EvaluationData
+from hba.policy_evaluation.contenders import Contender
+from hba.policy_evaluation.result import RESULTS_NAME, EvaluationResult, EvaluationRow
+from hba.policy_evaluation.searched import Searched
+from hba.policy_evaluation.stored import StoredResults, check_images
+from hba.policy_evaluation.trainings import Training
+
+
+class Record:
+    """Test errors of all rows, kept in results.json after every training.
+
+    data: on the device; its test split is looked at only after a training has measured it. folder: None keeps nothing.
+    stored: an earlier evaluation that goes on. RunError where its images are others. searched: for the result.
+    """
+
+    def __init__(
+        self,
+        contenders: Sequence[Contender],
+        config: EvaluationConfig,
+        data: EvaluationData,
+        environment: Mapping[str, Any],
+        folder: Path | None,
+        stored: StoredResults | None,
+        searched: tuple[Searched, ...],
+    ) -> None:
+        self._contenders, self._config, self._data = contenders, config, data
+        self._environment, self._folder, self._stored, self._searched = environment, folder, stored, searched
+        self._errors: dict[str, dict[int, float]] = {contender.name: {} for contender in contenders}
+        self._fingerprints = {"training": data.train.fingerprint()}
+        if stored is not None and folder is not None:
+            check_images(stored, "training", self._fingerprints["training"], folder)
+            for row in stored.rows:
+                self._errors[row.name] = dict(zip(row.seeds, row.test_error_percent, strict=True))
+
+    def to_do(self) -> list[Training]:
+        """Seed by seed over all rows, so that an interrupted evaluation has pairs."""
+        return [
+            Training(contender, seed)
+            for seed in range(self._config.seeds)
+            for contender in self._contenders
+            if seed not in self._errors[contender.name]
+        ]
+
+    def add(self, training: Training, test_error_percent: float) -> None:
+        """Note a training that has ended. RunError where the test images are not those of the stored evaluation."""
+        if "test" not in self._fingerprints:
+            test = self._data.test
+            fingerprint = (test.opened() if isinstance(test, HeldBack) else test).fingerprint()
+            if self._stored is not None and self._folder is not None:
+                check_images(self._stored, "test", fingerprint, self._folder)
+            self._fingerprints["test"] = fingerprint
+        self._errors[training.contender.name][training.seed] = test_error_percent
+        if self._folder is not None:
+            self.result().save(self._folder / RESULTS_NAME)
+
+    def result(self) -> EvaluationResult:
+        """All that is known; the test split has been measured, now or in the stored evaluation."""
+        if "test" in self._fingerprints:
+            test_images, fingerprints = len(self._data.test), dict(self._fingerprints)
+            skipped_images = len(self._data.train.skipped) + len(self._data.test.skipped)
+        else:
+            assert self._stored is not None
+            test_images, fingerprints = self._stored.test_images, dict(self._stored.fingerprints)
+            skipped_images = self._stored.skipped_images
+        return EvaluationResult(
+            rows=tuple(self._row(contender) for contender in self._contenders),
+            config=self._config,
+            train_images=len(self._data.train),
+            test_images=test_images,
+            skipped_images=skipped_images,
+            fingerprints=fingerprints,
+            environment=self._environment,
+            searched=self._searched,
+        )
+
+    def _row(self, contender: Contender) -> EvaluationRow:
+        errors = sorted(self._errors[contender.name].items())
+        return EvaluationRow(
+            contender.name,
+            test_error_percent=tuple(error for _, error in errors),
+            seeds=tuple(seed for seed, _ in errors),
+            definition=contender.definition,
+        )

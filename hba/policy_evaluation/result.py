@@ -1,0 +1,130 @@
+"""What an evaluation found: one row of test errors per augmentation, in results.json."""
+
+import json
+import statistics
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hba.config.evaluation import EvaluationConfig
+from hba.policy_evaluation.paired import PairedDifference
+from hba.policy_evaluation.resolution import Resolution
+from hba.policy_evaluation.searched import Searched
+from hba.policy_evaluation.verdict import best_other, verdict, what_it_can_tell
+from hba.runtime.files import write_text
+from hba.runtime.validation import first_of
+
+RESULTS_NAME = "results.json"
+
+
+@dataclass(frozen=True)
+class EvaluationRow:
+    """One augmentation: test error in per cent of the last epoch, one value for each of `seeds`, which ascend.
+
+    definition: equal for rows that train with the same. mean: None before the first. std: the sample standard deviation
+    over seeds, None for fewer than two.
+    """
+
+    name: str
+    test_error_percent: tuple[float, ...]
+    seeds: tuple[int, ...]
+    definition: str
+
+    def __repr__(self) -> str:
+        return f"EvaluationRow({self.name!r}, test_error_percent={_rounded(self)}, seeds={len(self.seeds)})"
+
+    @property
+    def mean(self) -> float | None:
+        return statistics.mean(self.test_error_percent) if self.test_error_percent else None
+
+    @property
+    def std(self) -> float | None:
+        return statistics.stdev(self.test_error_percent) if len(self.test_error_percent) > 1 else None
+
+    def by_seed(self) -> Mapping[int, float]:
+        return dict(zip(self.seeds, self.test_error_percent, strict=True))
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """One row per augmentation, the schedule's first, and what the numbers depend on.
+
+    fingerprints: a hash of each split's images, by its name. searched: one for each row that is a schedule.
+    """
+
+    rows: tuple[EvaluationRow, ...]
+    config: EvaluationConfig
+    train_images: int
+    test_images: int
+    skipped_images: int
+    fingerprints: Mapping[str, str]
+    environment: Mapping[str, Any]
+    searched: tuple[Searched, ...] = ()
+
+    def __repr__(self) -> str:
+        """One line: the first rows with their test errors in per cent."""
+        rows = first_of([f"{row.name} {_rounded(row)}" for row in self.rows])
+        return f"EvaluationResult({rows}; model={self.config.model!r}, test_images={self.test_images})"
+
+    @property
+    def differences(self) -> Mapping[str, PairedDifference | None]:
+        """By name of each row but the schedule's: the schedule's test error minus the row's, paired by seed; None where
+        they share no seed yet.
+        """
+        schedule, *others = self.rows
+        return {row.name: PairedDifference.of(schedule.by_seed(), minus=row.by_seed()) for row in others}
+
+    @property
+    def resolution(self) -> Resolution | None:
+        """How small a difference to the best other row these numbers can show; None where there is none to compare."""
+        best, mean = best_other(self.differences), self.rows[0].mean
+        return None if best is None or mean is None else Resolution.of(best.difference, mean, self.test_images)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Test images that were seen by a search, by row, for the caller allowed it."""
+        return tuple(searched.warning for searched in self.searched if searched.seen)
+
+    @property
+    def verdict(self) -> str | None:
+        """The schedule against the best other row, and how far that is to be trusted; None where there is nothing to
+        compare.
+        """
+        sentence, best, resolution = verdict(self.differences), best_other(self.differences), self.resolution
+        if sentence is None or best is None or resolution is None:
+            return None
+        seen = [f"{warning}." for warning in self.warnings]
+        return " ".join([sentence, *seen, what_it_can_tell(best, resolution, [row.name for row in self.rows])])
+
+    def save(self, path: Path) -> None:
+        """Write results.json whole or not at all."""
+        differences = self.differences
+        rows = [
+            {**asdict(row), "mean": row.mean, "std": row.std, "schedule_minus_row": _as_json(differences.get(row.name))}
+            for row in self.rows
+        ]
+        content = {
+            "rows": rows,
+            "verdict": self.verdict,
+            "resolution": _as_json(self.resolution),
+            "searched": [asdict(searched) for searched in self.searched],
+            "settings": self.config.model_dump(),
+            "train_images": self.train_images,
+            "test_images": self.test_images,
+            "skipped_images": self.skipped_images,
+            "fingerprints": dict(self.fingerprints),
+            **self.environment,
+        }
+        write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def _rounded(row: EvaluationRow) -> str:
+    """Mean and standard deviation, as far as there are any."""
+    if row.mean is None:
+        return "None"
+    return f"{row.mean:.2f}" if row.std is None else f"{row.mean:.2f} +- {row.std:.2f}"
+
+
+def _as_json(value: PairedDifference | Resolution | None) -> dict[str, Any] | None:
+    return None if value is None else asdict(value)

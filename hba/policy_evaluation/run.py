@@ -1,0 +1,206 @@
+"""Policy evaluation from the arguments to the table."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hba.config.evaluation import EvaluationConfig
+from hba.data.left_out import save_left_out
+from hba.data.load import EvaluationData, check_data, load_evaluation_data
+from hba.data.named import DATASET_NAMES
+from hba.errors import DataError, RunError, SettingsError
+from hba.policy_evaluation.contenders import NONE, Contender, contenders, named_rows
+from hba.policy_evaluation.observer import EvaluationObserver
+from hba.policy_evaluation.pace import Pace
+from hba.policy_evaluation.plan import EvaluationPlan
+from hba.policy_evaluation.processes import number_of_jobs, side_by_side
+from hba.policy_evaluation.progress import EvaluationProgress
+from hba.policy_evaluation.record import Record
+from hba.policy_evaluation.result import RESULTS_NAME, EvaluationResult
+from hba.policy_evaluation.searched import Searched, notes_on, searched_rows, settings_of
+from hba.policy_evaluation.stored import StoredResults, check_device, check_rows, check_settings, read_results
+from hba.policy_evaluation.trainings import Training, one_by_one
+from hba.preprocessing.preprocessing import network_input_size
+from hba.runtime.devices import find_device
+from hba.runtime.progress import shows_progress
+from hba.runtime.provenance import environment
+from hba.runtime.validation import check_batch_size
+from hba.schedule.schedule import Schedule
+
+
+@shows_progress(EvaluationProgress)
+def evaluate(
+    schedule: Schedule | str | Path,
+    data: str | Path | EvaluationData | None = None,
+    *,
+    against: Sequence[str] = (NONE,),
+    preset: str | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    jobs: int | None = 1,
+    allow_seen: bool = False,
+    observer: EvaluationObserver | None = None,
+    progress: bool = False,
+    **settings: Any,
+) -> EvaluationResult:
+    """Train with the schedule and with each of `against`, and measure the test split after the last epoch of each.
+
+    schedule: a schedule, its file, or the name of a shipped one. data: a dataset's name, a folder, or images in
+    memory; None is what the schedule was searched on. against: the reserved names of `hba.policy_evaluation.RIVALS`,
+    schedule files, or names of shipped schedules; a reserved name comes before a file that is called so.
+
+        none            the baseline augmentation alone
+        cutout          the baseline augmentation and Cutout
+        random          where the search of the schedule began, throughout; the middle where that is not known
+        middle          the schedule's search space, all probabilities 0.5, all magnitudes in the middle
+        shuffled        the schedule with its curves handed to other operations, made as strong as the schedule; seed s
+                        uses permutation s mod 10 of ten
+        static, final   the schedule's mean over its epochs, its last epoch; throughout
+        randaugment, trivialaugment, autoaugment   torchvision's, with their defaults
+
+    preset: a key of EVALUATION_PRESETS. settings: fields of EvaluationConfig; what neither sets is as in the search.
+    out: a folder for results.json, which is written after each training, so that an interrupted evaluation keeps what
+    it has. resume: go on with the evaluation in `out`; with the same settings and rows, but for more seeds, and more
+    rows behind them. jobs: how many trainings run at a time, more than one in processes of their own, which share
+    PyTorch's threads: a script then calls this under `if __name__ == "__main__":`. None is one for each thread, on a
+    GPU 1. With as many threads for each training, the numbers do not depend on it. allow_seen: test also on images that
+    a search has seen, which is otherwise a SettingsError. progress: show a bar in a terminal or a notebook.
+    """
+    observer = observer or EvaluationObserver()
+    check_data(data, EvaluationData, settings.get("data_root"))
+    rows = named_rows(schedule, against)
+    main = next(row for row in rows.values() if isinstance(row, Schedule))
+    config, inherited = _config(main, data, preset, settings)
+    everyone = contenders(rows, main, config)
+    folder = None if out is None else Path(out)
+    stored = _stored(folder, resume, config, everyone)
+    is_in_memory = isinstance(data, EvaluationData)
+    if not isinstance(data, EvaluationData):
+        data = load_evaluation_data(config, observer.images_read)
+    check_batch_size(settings, len(data.train))
+    data = data.in_color()
+    schedules = {name: row for name, row in rows.items() if isinstance(row, Schedule)}
+    searched = searched_rows(schedules, config, data, is_in_memory)
+    if not allow_seen:
+        for row in searched:
+            row.check()
+    its_data = str(settings_of(main).get("data"))
+    notes = (*data.facts, *notes_on(main, config, searched))
+    task = _Task(config, data, everyone, folder, stored, inherited, its_data, searched, notes)
+    return _train_all(task, jobs, observer)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """All that is known before it is decided what runs where."""
+
+    config: EvaluationConfig
+    data: EvaluationData
+    everyone: tuple[Contender, ...]
+    folder: Path | None
+    stored: StoredResults | None
+    inherited: Mapping[str, Any]
+    inherited_from: str
+    searched: tuple[Searched, ...]
+    notes: tuple[str, ...]
+
+
+def _config(
+    schedule: Schedule, data: str | Path | EvaluationData | None, preset: str | None, settings: Mapping[str, Any]
+) -> tuple[EvaluationConfig, Mapping[str, Any]]:
+    """The settings given here, of the preset, and of the search; and those of a search on other data by themselves."""
+    if data is not None:
+        settings = {**settings, "data": data.name if isinstance(data, EvaluationData) else data}
+    searched = settings_of(schedule)
+    if data is None and preset is None and schedule.provenance and "data" not in searched:
+        raise SettingsError("the schedule does not tell what it was searched on: name the data to evaluate it on")
+    config = EvaluationConfig.like_search(searched, settings, preset)
+    if data is None and config.data not in DATASET_NAMES and not Path(config.data).exists():
+        raise DataError(
+            f"there are no images in {config.data}, where the schedule was searched; name the folder where they are "
+            "now, as in hba evaluate SCHEDULE DIR"
+        )
+    if isinstance(data, EvaluationData) and "image_size" not in settings:
+        settings = {**settings, "image_size": network_input_size(data.train, config.baseline_augmentation())}
+        config = EvaluationConfig.like_search(searched, settings, preset)
+    return config, EvaluationConfig.inherited(searched, settings, preset)
+
+
+def _stored(
+    folder: Path | None, resume: bool, config: EvaluationConfig, everyone: Sequence[Contender]
+) -> StoredResults | None:
+    """The evaluation to go on with, if any; refused where this is another one."""
+    if folder is None:
+        if resume:
+            raise SettingsError("resume needs out, the folder of the evaluation to go on with")
+        return None
+    path = folder / RESULTS_NAME
+    if not resume:
+        if path.exists():
+            raise RunError(f"{path} is there already: add --resume to go on with it, or choose another --out")
+        return None
+    stored = read_results(path)
+    check_settings(stored, config, folder)
+    check_rows(stored, everyone, folder)
+    return stored
+
+
+def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> EvaluationResult:
+    config, data, stored = task.config, task.data, task.stored
+    device = find_device(config.device)
+    if stored:
+        check_device(stored, device, task.folder)
+    # What is left of a resumed evaluation trains on as many threads as if it had never been interrupted.
+    n_jobs = number_of_jobs(jobs, len(task.everyone) * config.seeds, data, device)
+    n_threads = max(1, torch.get_num_threads() // n_jobs)
+    # Each process moves the images to the device by itself.
+    data = data.to(device) if n_jobs == 1 else data
+    made_by = {**environment(device), "n_threads": n_threads, "jobs": n_jobs, "levels": data.levels}
+    record = Record(task.everyone, config, data, made_by, task.folder, stored, task.searched)
+    trainings: list[Training] = record.to_do()
+    plan = _plan(task, len(trainings), device, min(n_jobs, max(1, len(trainings))))
+    observer.planned(plan)
+    pace = Pace(plan.n_trainings * plan.steps_per_training, observer.estimated)
+
+    def step_done() -> None:
+        pace.step_done()
+        observer.step_done()
+
+    finished = (
+        one_by_one(trainings, data, step_done)
+        if n_jobs == 1
+        else side_by_side(trainings, data, device, min(n_jobs, len(trainings)), n_threads, step_done)
+    )
+    with contextlib.closing(finished):
+        for training, test_error_percent in finished:
+            record.add(training, test_error_percent)
+            if task.folder is not None:
+                save_left_out(task.folder, data.left_out)
+            observer.training_done(training.contender.name, training.seed, test_error_percent)
+    return record.result()
+
+
+def _plan(task: _Task, n_trainings: int, device: torch.device, n_jobs: int) -> EvaluationPlan:
+    config, data = task.config, task.data
+    return EvaluationPlan(
+        config=config,
+        device=str(device),
+        class_names=data.class_names,
+        train_images=len(data.train),
+        test_images=data.n_test,
+        left_out=len(data.left_out),
+        rows=tuple(contender.name for contender in task.everyone),
+        n_trainings=n_trainings,
+        n_kept=task.stored.n_trainings if task.stored else 0,
+        steps_per_training=config.epochs * (len(data.train) // min(config.batch_size, len(data.train))),
+        jobs=n_jobs,
+        folder=task.folder,
+        inherited=task.inherited,
+        inherited_from=task.inherited_from,
+        searched=task.searched,
+        notes=task.notes,
+    )

@@ -1,0 +1,116 @@
+"""An earlier evaluation's results.json, and whether this evaluation may go on with it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import pydantic
+import torch
+
+from hba.config.evaluation import EvaluationConfig
+from hba.errors import HbaError, RunError, SettingsError
+from hba.policy_evaluation.contenders import Contender
+from hba.runtime.validation import first_problem
+
+FREE_SETTINGS = ("seeds", "data_root", "download", "workers")
+"""Settings that may differ when an evaluation goes on: they do not change what a training finds."""
+
+
+Percent = Annotated[float, pydantic.Field(ge=0, le=100, allow_inf_nan=False)]
+
+
+class StoredRow(pydantic.BaseModel):
+    """A row as far as its trainings have ended."""
+
+    name: str
+    definition: str
+    seeds: list[int]
+    test_error_percent: list[Percent]
+
+    @pydantic.model_validator(mode="after")
+    def _one_error_per_seed(self) -> "StoredRow":
+        if len(self.seeds) != len(self.test_error_percent):
+            raise ValueError(f"row {self.name} must have one test error for each seed")
+        if len(set(self.seeds)) != len(self.seeds):
+            raise ValueError(f"row {self.name} must have each seed once")
+        return self
+
+
+class StoredResults(pydantic.BaseModel):
+    """What of results.json is needed to go on."""
+
+    rows: list[StoredRow]
+    settings: dict[str, object]
+    test_images: int
+    skipped_images: int
+    fingerprints: dict[str, str]
+    device: str
+
+    @property
+    def n_trainings(self) -> int:
+        return sum(len(row.seeds) for row in self.rows)
+
+
+def read_results(path: Path) -> StoredResults:
+    """RunError where there is no such file, or not one that this version can go on with."""
+    if not path.exists():
+        raise RunError(f"{path.parent} holds no evaluation to resume: there is no {path.name} in it")
+    try:
+        return StoredResults.model_validate_json(path.read_text(encoding="utf-8"))
+    except pydantic.ValidationError as error:
+        raise RunError(f"{path} cannot be resumed: {first_problem(error)}; choose another --out") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from None
+
+
+def check_settings(stored: StoredResults, config: EvaluationConfig, folder: Path) -> None:
+    """SettingsError for a setting that is not the stored one, and for fewer seeds."""
+    try:
+        before = EvaluationConfig.make(stored.settings)
+    except HbaError as error:
+        raise RunError(f"{folder} cannot be resumed: its settings are refused ({error})") from None
+    names = [name for name in EvaluationConfig.model_fields if name not in FREE_SETTINGS]
+    changed = [name for name in names if getattr(before, name) != getattr(config, name)]
+    if changed:
+        found = ", ".join(f"{name} {getattr(before, name)!r} (now {getattr(config, name)!r})" for name in changed)
+        raise SettingsError(f"a resumed evaluation keeps its settings; {folder} has {found}")
+    if config.seeds < before.seeds:
+        raise SettingsError(
+            f"a resumed evaluation may have more seeds, not fewer; {folder} has {before.seeds} (now {config.seeds})"
+        )
+
+
+def check_rows(stored: StoredResults, contenders: Sequence[Contender], folder: Path) -> None:
+    """SettingsError unless the stored rows are the first of these, and train with the same."""
+    names, now = [row.name for row in stored.rows], [contender.name for contender in contenders]
+    if names != now[: len(names)]:
+        raise SettingsError(
+            f"a resumed evaluation keeps its rows, and new ones come last; {folder} has {', '.join(names)} "
+            f"(now {', '.join(now)})"
+        )
+    for row, contender in zip(stored.rows, contenders, strict=False):
+        if row.definition != contender.definition:
+            raise SettingsError(
+                f"the row {row.name} trains with something else than when {folder} was begun; go on with the old "
+                "schedule, or start anew with another --out"
+            )
+
+
+def check_device(stored: StoredResults, device: torch.device, folder: Path | None) -> None:
+    """SettingsError for another kind of device: rows would differ by it."""
+    before = torch.device(stored.device).type
+    if before != device.type:
+        raise SettingsError(
+            f"a resumed evaluation keeps its kind of device; {folder} has {before} (now {device.type}); go on there, "
+            "or start anew with another --out"
+        )
+
+
+def check_images(stored: StoredResults, split: str, fingerprint: str, folder: Path) -> None:
+    """RunError unless the images of a split are the stored ones."""
+    before = stored.fingerprints.get(split)
+    if before != fingerprint:
+        raise RunError(
+            f"the {split} images changed since {folder} was begun ({before}, now {fingerprint}); go on with the old "
+            "ones, or start anew with another --out"
+        )

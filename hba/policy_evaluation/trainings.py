@@ -1,0 +1,45 @@
+"""The trainings of an evaluation, one after the other in this process."""
+
+from collections.abc import Callable, Generator, Sequence
+from typing import NamedTuple
+
+import torch
+
+from hba.data.load import EvaluationData
+from hba.errors import DivergedError
+from hba.policy_evaluation.contenders import Contender
+from hba.runtime.memory_errors import explained_memory_errors
+from hba.runtime.seeding import derived_seed
+from hba.training.train import train
+
+
+class Training(NamedTuple):
+    """One network to be trained."""
+
+    contender: Contender
+    seed: int
+
+
+Finished = Generator[tuple[Training, float]]
+"""Trainings and the test error in per cent of each, in the order in which they end."""
+
+
+def measured_error(training: Training, data: EvaluationData, on_step: Callable[[], None]) -> float:
+    """Train and measure, in per cent. data is on its device. The caller's random numbers are left alone.
+
+    Raises DivergedError, which names the training, for a loss that is not finite.
+    """
+    contender, seed = training
+    device = data.train.device
+    with torch.random.fork_rng([] if device.type == "cpu" else [device]), explained_memory_errors():
+        torch.manual_seed(derived_seed(seed, "default generators of an evaluation"))
+        try:
+            return train(contender.config, data, contender.augmentation(seed), seed, on_step).test.error_percent
+        except DivergedError as error:
+            raise DivergedError(f"{contender.name}, seed {seed}: {error}") from None
+
+
+def one_by_one(trainings: Sequence[Training], data: EvaluationData, on_step: Callable[[], None]) -> Finished:
+    """data is on its device. on_step: called after every step."""
+    for training in trainings:
+        yield training, measured_error(training, data, on_step)

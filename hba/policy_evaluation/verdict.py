@@ -1,0 +1,137 @@
+"""What a table of test errors comes to, in plain sentences."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hba.policy_evaluation.paired import PairedDifference
+from hba.policy_evaluation.resolution import Resolution
+
+FEW_SEEDS = 5
+MOST_SEEDS = 100
+"""More than this is no advice."""
+LARGE_ERROR = 0.5
+"""A standard error in points from which on the test images are too few for a difference of one point."""
+WITHOUT_A_SEARCH = ("randaugment", "trivialaugment", "autoaugment")
+
+
+@dataclass(frozen=True)
+class BestOther:
+    """The row that the schedule is judged by. n_compared: from how many it was picked; left_out: not among them."""
+
+    name: str
+    difference: PairedDifference
+    n_compared: int
+    left_out: tuple[str, ...]
+
+
+def best_other(differences: Mapping[str, PairedDifference | None]) -> BestOther | None:
+    """The row with the lowest mean over the seeds that it shares with the schedule, of those that share most.
+
+    differences: by row, the schedule's error minus the row's. None where there is nothing to compare yet.
+    """
+    present = {name: difference for name, difference in differences.items() if difference is not None}
+    if not present:
+        return None
+    most = max(difference.n_pairs for difference in present.values())
+    paired = {name: difference for name, difference in present.items() if difference.n_pairs == most}
+    best = max(paired, key=lambda name: paired[name].mean)
+    left_out = tuple(name for name in differences if name not in paired)
+    return BestOther(best, paired[best], len(paired), left_out)
+
+
+def verdict(differences: Mapping[str, PairedDifference | None]) -> str | None:
+    """The schedule against the best of the other rows, which is picked by the same numbers. This is hard on the
+    schedule: `worse` takes a difference that it does not explain (Bonferroni).
+
+    A second sentence names rows that are not compared. None where there is nothing to compare yet.
+    """
+    best = best_other(differences)
+    if best is None:
+        return None
+    other = best.name if len(differences) == 1 else f"the best other, {best.name}"
+    and_not = f" Not compared, because they have fewer seeds: {', '.join(best.left_out)}." if best.left_out else ""
+    return f"Verdict: {_sentence(best.difference, other, best.n_compared)}.{and_not}"
+
+
+def what_it_can_tell(best: BestOther, resolution: Resolution, rows: Sequence[str]) -> str:
+    """Sentences behind the verdict: what the interval is of, and without a clear verdict, how small a difference these
+    numbers can show and what to try.
+    """
+    difference, sentences = best.difference, []
+    if difference.interval is not None:
+        sentences.append("The interval is over training seeds, for one schedule, one split and one test set.")
+    is_clear = difference.interval is not None and (
+        difference.interval[1] < 0 or difference.is_above_zero(best.n_compared)
+    )
+    if not is_clear:
+        sentences += _of_seeds(resolution)
+        sentences += [_of_test_images(resolution), _to_try(resolution, best.name, rows)]
+    elif difference.n_pairs < FEW_SEEDS:
+        sentences.append(
+            f"{difference.n_pairs} seeds tell their spread only roughly: to be sure, evaluate anew with --seeds "
+            f"{2 * FEW_SEEDS}."
+        )
+    return " ".join(sentences)
+
+
+def _of_seeds(resolution: Resolution) -> list[str]:
+    if resolution.n_pairs == 1:
+        return []
+    if resolution.half_width is None:
+        return ["Numbers without a spread are too little to tell."]
+    return [
+        f"With {resolution.n_pairs} paired seeds it reaches {resolution.half_width:.2f} points to either side; about "
+        f"{resolution.seeds_for_one_point} would show a difference of one point (four times in five)."
+    ]
+
+
+def _of_test_images(resolution: Resolution) -> str:
+    return (
+        f"One of {resolution.test_images} test images is {resolution.one_image:.2f} points, and the standard error of "
+        f"a test error of {resolution.test_error_percent:.2f} % on so many is {resolution.standard_error:.2f} points."
+    )
+
+
+def _to_try(resolution: Resolution, best: str, rows: Sequence[str]) -> str:
+    """The number of seeds must be chosen before the numbers are seen, so not more of them but a new evaluation."""
+    ways = []
+    seeds = resolution.seeds_for_one_point or 2 * FEW_SEEDS
+    if resolution.n_pairs < seeds <= MOST_SEEDS:
+        ways.append(f"evaluate anew with --seeds {seeds}")
+    if resolution.standard_error > LARGE_ERROR:
+        ways.append("get more test images")
+    if best in WITHOUT_A_SEARCH:
+        ways.append(f"use {best}, which needs no search")
+    elif not set(WITHOUT_A_SEARCH) & set(rows):
+        ways.append("compare with --against randaugment, which needs no search")
+    return f"To try: {'; or '.join(ways)}." if ways else "One point would probably have been shown."
+
+
+def _sentence(difference: PairedDifference, other: str, n_others: int) -> str:
+    n = difference.n_pairs
+    if difference.equal_pairs and difference.mean == 0:
+        return f"no difference to {other}: the same test error with each of {n} seeds"
+    if difference.equal_pairs:
+        size = _size(difference.mean)
+        return f"no verdict, for want of a spread: all {n} seeds have {size} than {other}, by the same number"
+    if difference.interval is None:
+        size = f"{_size(difference.mean)} than" if difference.mean else "the same test error as"
+        return f"no verdict from one seed, because a spread needs two: {size} {other}"
+    low, high = difference.interval
+    if low <= 0 <= high:
+        interval = f"{abs(low):.2f} lower to {high:.2f} higher"
+    else:
+        interval = " to ".join(f"{bound:.2f}" for bound in sorted((abs(low), abs(high))))
+    if high < 0:
+        start = f"better than {other}"
+    elif difference.is_above_zero(n_others):
+        start = f"worse than {other}"
+    elif low > 0:
+        start = f"no difference shown to {other}, which is the best of {n_others} by the same numbers"
+    else:
+        start = f"no difference shown to {other}"
+    return f"{start}: {_size(difference.mean)} (95 % interval {interval}, {n} paired seeds)"
+
+
+def _size(difference: float) -> str:
+    return f"{abs(difference):.2f} points {'lower' if difference < 0 else 'higher'} test error"

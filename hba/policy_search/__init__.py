@@ -1,0 +1,7 @@
+"""Policy search: Hypernetwork-Based Augmentation, and the algorithms that the paper derives it from."""
+
+from hba.policy_search.observer import SearchObserver
+from hba.policy_search.plan import SearchPlan
+from hba.policy_search.run import SearchResult, search
+
+__all__ = ["SearchObserver", "SearchPlan", "SearchResult", "search"]

@@ -1,0 +1,102 @@
+"""What a search knows of itself: does lambda move by signal or by drift?
+
+A few times during a search (setting `probes`, as far as cost.py allows), its last moves of lambda are tried out. From
+the weights that it has, a copy of the network is trained for a few steps at the lambda of the previous probe, another
+at the lambda of now, on the same batches and with the same random numbers. The difference of their validation losses is
+the change realized by the moves. Beside it stand the change that the hypergradients promised, and how much they agreed
+with each other.
+"""
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from hba.algorithms.moves import PROBE_STEPS, Moves, probe_learning_rate
+from hba.algorithms.problem import Problem
+from hba.algorithms.state import SearchState
+from hba.data.batches import as_floats
+from hba.data.images import Batch, Images
+from hba.data.load import SearchData
+from hba.policy_search.probes import PROBE_COLUMNS
+from hba.runtime.seeding import derived_seed, generator_for
+from hba.training.optimizer import MOMENTUM
+
+VALIDATION_BATCH_SIZE = 500
+SATURATED_LOGIT = 4.0
+"""Beyond it, a hyperparameter is within 1.8 % of an end of its range."""
+PROBED = PROBE_COLUMNS[1:]
+"""What a probe adds to the metrics of its epoch."""
+
+
+def is_probe_epoch(epoch: int, epochs: int, probes: int) -> bool:
+    """Whether a probe follows epoch, counted from 1: `probes` of them, or one an epoch, evenly spread, the last at the
+    end.
+    """
+    return epoch * probes // epochs > (epoch - 1) * probes // epochs
+
+
+def probe(problem: Problem, state: SearchState, moves: Moves, data: SearchData, epoch: int) -> dict[str, float | None]:
+    """The metrics PROBED. None for what too few lambda steps cannot tell."""
+    lam = state.lam.detach()
+    known = {
+        "predicted_change": moves.predicted_change(lam),
+        "signal_to_noise": moves.signal_to_noise(),
+        "saturated_percent": 100 * (lam.abs() > SATURATED_LOGIT).float().mean(),
+    }
+    numbers = dict(zip(known, torch.stack(list(known.values())).tolist(), strict=True))
+    n_steps = int(moves.count)
+    if n_steps < 1:
+        return {**dict.fromkeys(PROBED), "saturated_percent": numbers["saturated_percent"]}
+    if n_steps < 2:
+        numbers["signal_to_noise"] = None
+    before, after = (loss_after_training(problem, state, data, at, epoch) for at in (moves.start, lam))
+    return {**numbers, "realized_change": after - before}
+
+
+def loss_after_training(problem: Problem, state: SearchState, data: SearchData, lam: Tensor, epoch: int) -> float:
+    """Validation loss in nats of a copy of the network, trained for PROBE_STEPS at lam (n,).
+
+    Everything drawn depends on the epoch alone, so that two lam differ by themselves only. The search is left as it is.
+    """
+    config = problem.config
+    network = state.plain().train()
+    learning_rate = probe_learning_rate(problem, state)
+    optimizer = torch.optim.SGD(
+        network.parameters(), learning_rate, momentum=MOMENTUM, nesterov=True, weight_decay=config.weight_decay
+    )
+    generator = generator_for(config.seed, f"probe after epoch {epoch}", state.device)
+    with torch.random.fork_rng([] if state.device.type == "cpu" else [state.device]):
+        torch.manual_seed(derived_seed(config.seed, f"probe after epoch {epoch}"))
+        for images, labels in _batches(data.train, state.train_stream.batch_size, generator):
+            inputs = problem.augment(images, lam.expand(len(images), -1), generator)
+            optimizer.zero_grad()
+            F.cross_entropy(network(inputs), labels).backward()
+            optimizer.step()
+    return _validation_loss(problem, network.eval(), data.val)
+
+
+@torch.no_grad()
+def _validation_loss(problem: Problem, network: nn.Module, val: Images) -> float:
+    """Mean over batches of the loss that lambda steps see, calibrated where they are."""
+    losses, n_images = [], 0
+    with contextlib.closing(val.once(VALIDATION_BATCH_SIZE)) as batches:
+        for images, labels in batches:
+            logits = network(problem.preprocessing.measure(as_floats(images)))
+            losses.append(problem.loss(logits, labels) * len(labels))
+            n_images += len(labels)
+    return float(torch.stack(losses).sum()) / n_images
+
+
+def _batches(data: Images, batch_size: int, generator: torch.Generator) -> Iterator[Batch]:
+    """PROBE_STEPS random batches, in passes where there are fewer."""
+    left = PROBE_STEPS
+    while left:
+        order = torch.randperm(len(data), generator=generator, device=data.device)
+        with contextlib.closing(data.batches(order, batch_size, 0)) as batches:
+            for images, labels in itertools.islice(batches, left):
+                yield as_floats(images), labels
+                left -= 1

@@ -1,0 +1,129 @@
+"""The run folder of a search: policy.json, config.json, metrics.csv, checkpoint.pt, and left_out.csv where files were
+left out. Every file is written whole.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hba.config.search import SearchConfig
+from hba.data.left_out import LeftOut, save_left_out
+from hba.data.named import DATASET_NAMES
+from hba.errors import DataError, RunError, SettingsError
+from hba.policy_search.evidence import PROBED
+from hba.runtime.files import write_atomically, write_text
+
+CHECKPOINT_VERSION = 6
+MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device")
+"""Where things are and what computes: a run keeps its images, their split and its kind of device, which its checkpoint
+identifies, wherever it goes on."""
+METRICS = (
+    "epoch",
+    "train_loss",
+    "train_error_percent",
+    "lambda_loss",
+    "val_loss",
+    "val_error_percent",
+    *PROBED,
+    "learning_rate",
+    "seconds",
+)
+
+
+class RunFolder:
+    """Files of one run. The checkpoint alone decides how a run goes on; the other files can be made again from it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.policy = path / "policy.json"
+        self.config = path / "config.json"
+        self.metrics = path / "metrics.csv"
+        self.checkpoint = path / "checkpoint.pt"
+
+    def check_free(self) -> None:
+        """RunError where the folder already holds a run that has found something."""
+        if self.checkpoint.exists():
+            raise RunError(f"{self.path} already holds a run: add --resume to go on with it, or choose another --out")
+        if self.policy.exists():
+            raise RunError(f"{self.path} already holds a schedule, {self.policy.name}: choose another --out")
+
+    def write_config(self, config: SearchConfig, left_out: Sequence[LeftOut] = ()) -> None:
+        """Write the settings, and the files that are left out."""
+        write_text(self.config, config.model_dump_json(indent=2) + "\n")
+        save_left_out(self.path, left_out)
+
+    def stored_config(self, settings: Mapping[str, Any]) -> SearchConfig:
+        """The settings of the run in this folder, with those given now that may change, and with more epochs.
+
+        SettingsError if any other one is given with another value, and for fewer epochs.
+        """
+        if not self.config.exists():
+            raise RunError(f"{self.path} holds no run to resume: there is no {self.config.name} in it")
+        try:
+            config = SearchConfig.make(json.loads(self.config.read_text(encoding="utf-8")))
+        except (ValueError, OSError) as error:
+            raise RunError(f"{self.config} cannot be read: {error}") from None
+        unknown = [name for name in settings if name not in SearchConfig.model_fields]
+        if unknown:
+            raise SettingsError(f"unknown setting {unknown[0]!r}; known: {', '.join(SearchConfig.model_fields)}")
+        now = SearchConfig.make({**config.model_dump(), **settings})
+        kept = [name for name in settings if name not in (*MAY_CHANGE, "epochs")]
+        changed = [name for name in kept if getattr(config, name) != getattr(now, name)]
+        if changed:
+            stored = ", ".join(f"{name} {getattr(config, name)!r} (given {getattr(now, name)!r})" for name in changed)
+            raise SettingsError(f"a resumed run keeps its settings; {self.path} has {stored}")
+        if now.epochs < config.epochs:
+            raise SettingsError(
+                f"a resumed run can get more epochs, not fewer; {self.path} has {config.epochs} (given {now.epochs})"
+            )
+        if now.data not in DATASET_NAMES and "data" not in settings and not Path(now.data).exists():
+            raise DataError(
+                f"the images of {self.path} are no longer in {now.data}; name the folder where they are now, as in "
+                f"hba search DIR --out {self.path} --resume"
+            )
+        return now
+
+    def save_checkpoint(self, state: dict[str, Any], identity: Mapping[str, str]) -> None:
+        """identity: what must be the same when the run goes on, by a name that a person understands."""
+        content = {"version": CHECKPOINT_VERSION, "identity": dict(identity), "state": state}
+        # Through memory, because torch.save reports a full disk in words that nobody understands.
+        buffer = io.BytesIO()
+        torch.save(content, buffer)
+        write_atomically(self.checkpoint, lambda file: file.write(buffer.getbuffer()))
+
+    def load_checkpoint(self, identity: Mapping[str, str]) -> dict[str, Any] | None:
+        """The saved state on the CPU, or None where the run ended before its first save.
+
+        RunError for a broken file, one of another version, and an identity that changed since.
+        """
+        if not self.checkpoint.exists():
+            return None
+        try:
+            content = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
+        except Exception as error:
+            # A broken file makes the reader fail in any way it likes.
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise RunError(f"{self.checkpoint} cannot be read ({reason})") from None
+        if not isinstance(content, dict) or content.get("version") != CHECKPOINT_VERSION:
+            raise RunError(f"{self.checkpoint} is not a checkpoint of version {CHECKPOINT_VERSION}")
+        for name, value in identity.items():
+            if content["identity"].get(name) != value:
+                raise RunError(
+                    f"the {name} changed since {self.path} was begun ({content['identity'].get(name)}, now {value}); "
+                    "go on with the old one, or start anew with another --out"
+                )
+        state: dict[str, Any] = content["state"]
+        return state
+
+    def save_metrics(self, metrics: list[dict[str, float | None]]) -> None:
+        text = io.StringIO()
+        writer = csv.DictWriter(text, METRICS, lineterminator="\n")
+        writer.writeheader()
+        for row in metrics:
+            writer.writerow({name: value if value is None else round(value, 6) for name, value in row.items()})
+        write_text(self.metrics, text.getvalue())

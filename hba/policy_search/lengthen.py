@@ -1,0 +1,53 @@
+"""More epochs for a search that was begun with fewer.
+
+Two things depend on the number of epochs: the learning rate of the weights and, where sigma_end is set, the noise on
+lambda. From the step at which a search is lengthened, both are what they are at that step in a search of the new
+length; all before stays as it is. So the learning rate jumps up, and a lengthened search finds another schedule than
+one that was to be so long from the beginning.
+"""
+
+import torch
+
+from hba.algorithms.state import SearchState
+from hba.config.search import SearchConfig
+from hba.errors import SettingsError
+from hba.training.optimizer import sgd_of
+
+
+def lengthen(config: SearchConfig, state: SearchState) -> str | None:
+    """Give a restored state the epochs of config, where they are more than it was to have; one sentence says what that
+    means, None where it means nothing.
+
+    SettingsError where they are fewer.
+    """
+    if config.epochs < state.epochs:
+        raise SettingsError(f"epochs must be at least the {state.epochs} that the run was to have, got {config.epochs}")
+    if config.epochs == state.epochs:
+        return None
+    before, from_epochs, after_epochs = state.learning_rate, state.epochs, len(state.rows)
+    _take_the_longer_schedule(config, state)
+    state.epochs = config.epochs
+    if state.step == 0:
+        return None
+    state.lengthened.append(
+        {"from_epochs": from_epochs, "to_epochs": config.epochs, "at_epoch": after_epochs, "at_step": state.step}
+    )
+    return (
+        f"Lengthened from {from_epochs} to {config.epochs} epochs after {after_epochs}: from here on the learning rate "
+        f"is that of {config.epochs} epochs ({before:.3g} -> {state.learning_rate:.3g}), so that the schedule is not "
+        "the one that so many epochs find from the beginning."
+    )
+
+
+def _take_the_longer_schedule(config: SearchConfig, state: SearchState) -> None:
+    """The learning rate that a search of config's epochs has at this step, and its schedule from there on."""
+    optimizer, schedule = state.weights_learning()
+    # Walked there, because the schedules go from one rate to the next: so it is the longer search's to the last bit.
+    groups = [{"params": [torch.zeros(1, requires_grad=True)]} for _ in optimizer.param_groups]
+    stand_in, longer = sgd_of(config, groups, state.steps_per_epoch)
+    for _ in range(state.step):
+        stand_in.step()
+        longer.step()
+    schedule.load_state_dict(longer.state_dict())
+    for group, of_longer in zip(optimizer.param_groups, stand_in.param_groups, strict=True):
+        group["lr"] = of_longer["lr"]

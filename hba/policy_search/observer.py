@@ -1,0 +1,28 @@
+"""How a search tells what it is doing, and is asked to stop."""
+
+from collections.abc import Mapping
+
+from hba.policy_search.plan import SearchPlan
+
+
+class SearchObserver:
+    """Override what you need; the defaults do nothing. All is called from the thread that searches."""
+
+    def images_read(self, done: int, total: int) -> None:
+        """So many of the images have been read."""
+
+    def planned(self, plan: SearchPlan) -> None:
+        """All images are read and the network is made; nothing is trained yet."""
+
+    def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
+        """The first step follows; step is above 0 for a resumed search. batch_size: images per training step."""
+
+    def step_done(self, step: int) -> None:
+        """Training step `step`, counted from 1, and the lambda steps that belong to it are done."""
+
+    def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
+        """An epoch ended; keys as in metrics.csv, None for what this epoch did not measure."""
+
+    def stop_requested(self) -> bool:
+        """True ends the search before its next step, with everything saved."""
+        return False

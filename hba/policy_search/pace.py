@@ -1,0 +1,102 @@
+"""How often a search moves its policy, how far that can carry it, and how many epochs that asks for."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hba.config.search import IDLE_SETTINGS, SearchConfig
+from hba.runtime.provenance import LARGEST_COUNT, count_of, number_of
+
+LEAST_LOGITS = 1.0
+"""A search whose steps cannot carry a hyperparameter this far is too short: one logit makes a probability of 0.73 out
+of 0.50."""
+WANTED_LOGITS = 3.0
+"""What a longer one should be able to: 0.95 out of 0.50, so that the ends of the ranges can be come near to."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When policy steps come, and how far one goes.
+
+    A policy step is a step of Adam on the hyperparameters, or the selection of a member from a population. val_steps of
+    them follow every train_steps training steps after the warm-up. stride: about the most by which one moves a logit:
+    Adam's learning rate, which a gradient of constant sign moves it by, or the standard deviation with which members
+    explore.
+    """
+
+    steps_per_epoch: int
+    train_steps: int
+    val_steps: int
+    warm_up_epochs: int
+    stride: float
+
+    @staticmethod
+    def of(config: SearchConfig, steps_per_epoch: int) -> "Pace":
+        by_population = "lambda_learning_rate" in IDLE_SETTINGS[config.algorithm]
+        return Pace(
+            steps_per_epoch,
+            config.train_steps,
+            # Populations leave both at their defaults, without a meaning for them.
+            1 if by_population else config.val_steps,
+            0 if by_population else config.warm_up_epochs,
+            config.sigma if by_population else config.lambda_learning_rate,
+        )
+
+    def policy_steps(self, epochs: int) -> int:
+        """How many there are in so many epochs from the beginning."""
+        return self.val_steps * max(0, self._rounds(epochs) - self._rounds(self.warm_up_epochs))
+
+    def _rounds(self, epochs: int) -> int:
+        return epochs * self.steps_per_epoch // self.train_steps
+
+    def next_policy_step(self, step: int) -> int:
+        """The training step, counted from 1, behind which the first one after training step `step` comes."""
+        return (max(step, self.warm_up_epochs * self.steps_per_epoch) // self.train_steps + 1) * self.train_steps
+
+    def advised_epochs(self) -> int:
+        """Epochs whose policy steps can carry a logit as far as is wanted; needs steps that move it."""
+        rounds = math.ceil(WANTED_LOGITS / self.stride / self.val_steps)
+        return math.ceil((self._rounds(self.warm_up_epochs) + rounds) * self.train_steps / self.steps_per_epoch)
+
+    def advice(self, epochs: int) -> str | None:
+        """One sentence where so many epochs are too few; None where they are not, and where no step is wanted."""
+        steps = self.policy_steps(epochs)
+        if self.val_steps * self.stride == 0 or steps * self.stride >= LEAST_LOGITS:
+            return None
+        remedy = f"use about {self.advised_epochs()} epochs, or a smaller batch size"
+        if steps == 0:
+            return f"No policy step comes in so few training steps: {remedy}."
+        farthest = 1 / (1 + math.exp(-steps * self.stride))
+        count = "1 policy step is" if steps == 1 else f"{steps} policy steps are"
+        return f"{count} too few: they can move a probability from 0.50 to about {farthest:.2f} at most; {remedy}."
+
+
+def pace_in(provenance: Mapping[str, Any]) -> Pace | None:
+    """Of the search that made a schedule; None where its provenance, which may come from elsewhere, does not say it."""
+    settings = provenance.get("settings")
+    if not isinstance(settings, dict):
+        return None
+    by_population = settings.get("lambda_learning_rate") is None
+    steps_per_epoch = count_of(provenance.get("steps_per_epoch"), least=1)
+    train_steps = count_of(settings.get("train_steps"), least=1)
+    val_steps = 1 if by_population else count_of(settings.get("val_steps"))
+    warm_up_epochs = 0 if by_population else count_of(settings.get("warm_up_epochs"))
+    stride = number_of(settings.get("sigma" if by_population else "lambda_learning_rate"), 0, LARGEST_COUNT)
+    if None in (steps_per_epoch, train_steps, val_steps, warm_up_epochs, stride):
+        return None
+    return Pace(steps_per_epoch, train_steps, val_steps, warm_up_epochs, stride)  # type: ignore[arg-type]
+
+
+def advice_in(provenance: Mapping[str, Any]) -> str | None:
+    """Pace.advice for the search that made a schedule; None for an unfinished one, and where nobody knows."""
+    pace, settings = pace_in(provenance), provenance.get("settings")
+    finished = count_of(provenance.get("epochs_finished"), least=1)
+    if pace is None or finished is None or not isinstance(settings, dict) or settings.get("epochs") != finished:
+        return None
+    return pace.advice(finished)
+
+
+def policy_steps_in(provenance: Mapping[str, Any]) -> int | None:
+    """How many made a schedule; None where its provenance, which may come from elsewhere, does not say it."""
+    return count_of(provenance.get("policy_steps"))

@@ -1,0 +1,54 @@
+"""From images in [0, 1] to the input of a network, in training and in measuring alike."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hba.data.images import Images
+from hba.preprocessing.baseline import Baseline, augment
+from hba.preprocessing.photometric import color_jitter, pca_jitter
+from hba.preprocessing.resized_crop import center_crop, network_side, random_resized_crop
+from hba.preprocessing.standardize import Standardize
+
+
+def network_input_size(data: Images, baseline: Baseline) -> int:
+    """Side in pixels of what a network is given of these images, which are larger for a random resized crop."""
+    return network_side(data.image_size) if baseline.random_resized_crop else data.image_size
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What stands between the policy and the network: standardisation and the dataset's baseline augmentation.
+
+    image_size: side of the network's input in pixels, which a random resized crop makes of larger images; otherwise
+    images keep the size that they have.
+    """
+
+    standardize: Standardize
+    baseline: Baseline
+    image_size: int
+
+    @staticmethod
+    def of(data: Images, baseline: Baseline) -> "Preprocessing":
+        """For these training images: by their colours, and from their size to the network's."""
+        return Preprocessing(Standardize.of(data), baseline, network_input_size(data, baseline))
+
+    def train(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Images (B, C, H, W) in [0, 1], behind the policy, each baseline-augmented on its own draw (paper, 4.2).
+
+        Flips come behind the jitters, which do not care.
+        """
+        if self.baseline.random_resized_crop:
+            images = random_resized_crop(images, self.image_size, generator)
+        if self.baseline.color_jitter:
+            images = color_jitter(images, self.baseline.color_jitter, generator)
+        if self.baseline.pca_jitter:
+            images = pca_jitter(images, self.baseline.pca_jitter, generator)
+        return augment(self.standardize(images), self.baseline, generator)
+
+    def measure(self, images: Tensor) -> Tensor:
+        """Images (B, C, H, W) in [0, 1] that are not augmented: those of validation and test."""
+        if self.baseline.random_resized_crop:
+            images = center_crop(images, self.image_size)
+        return self.standardize(images)

@@ -1,0 +1,1 @@
+"""What knows machines, files and terminals, and nothing of policies."""

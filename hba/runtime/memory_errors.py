@@ -1,0 +1,28 @@
+"""PyTorch's reports of memory that ran out, in words that say what to do."""
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+from hba.errors import RunError
+
+
+@contextlib.contextmanager
+def explained_memory_errors() -> Iterator[None]:
+    """Turn PyTorch's reports of a full GPU, and of a reading process that died, into RunErrors that say what to do."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        reason = str(error).splitlines()[0]
+        raise RunError(
+            f"the device's memory is full ({reason}); try a smaller batch_size, model or image_size"
+        ) from None
+    except RuntimeError as error:
+        # PyTorch raises it from a signal handler, wherever the main thread is.
+        if "DataLoader worker" not in str(error):
+            raise
+        reason = str(error).splitlines()[0]
+        raise RunError(
+            f"a process that reads images has died ({reason}); try fewer workers, 0 reads without any"
+        ) from None

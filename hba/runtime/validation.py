@@ -1,0 +1,116 @@
+"""Checks of settings and files, and putting what failed, or what there is, into one line."""
+
+import operator
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import pydantic
+
+from hba.errors import SettingsError
+from hba.runtime.unknown import did_you_mean
+
+LONGEST_SHOWN = 80
+
+
+RULES: Mapping[str, str] = MappingProxyType(
+    {
+        "greater_than_equal": "must be at least {ge}",
+        "greater_than": "must be above {gt}",
+        "less_than_equal": "must be at most {le}",
+        "less_than": "must be below {lt}",
+        "literal_error": "must be {expected}",
+        "int_type": "must be a whole number",
+        "int_parsing": "must be a whole number",
+        "int_from_float": "must be a whole number",
+        "float_type": "must be a number",
+        "float_parsing": "must be a number",
+        "finite_number": "must be a finite number",
+        "bool_type": "must be true or false",
+        "bool_parsing": "must be true or false",
+        "string_type": "must be a text",
+        "list_type": "must be a list",
+        "tuple_type": "must be a list",
+        "dict_type": "must be a mapping",
+        "too_short": "must have more entries (at least {min_length})",
+        "too_long": "must have fewer entries (at most {max_length})",
+        "missing": "is missing",
+        "extra_forbidden": "is not known here",
+    }
+)
+"""What must hold, by pydantic's name of what does not."""
+
+
+def first_problem(error: pydantic.ValidationError, known: Iterable[str] = ()) -> str:
+    """Where and what the first problem is, with the value received, in one line.
+
+    known: the settings that there are, of which a misspelt one was probably meant.
+    """
+    problem = error.errors(include_url=False)[0]
+    place, received = _place(problem["loc"]), problem["input"]
+    if problem["type"] == "extra_forbidden" and known:
+        return f"there is no setting {place}{did_you_mean(place, known)}"
+    if problem["type"] in RULES:
+        rule = RULES[problem["type"]].format(**problem.get("ctx", {}))
+    else:
+        rule = problem["msg"].removeprefix("Value error, ")
+    is_short = isinstance(received, str | int | float | bool | None) and len(repr(received)) <= LONGEST_SHOWN
+    is_told = not is_short or problem["type"] == "missing" or repr(received) in rule.partition(", got ")[2]
+    if rule.startswith(("must ", "is ")):
+        message = f"{place} {rule}".lstrip() + ("" if is_told else f", got {received!r}")
+    elif not place or rule.startswith((f"unknown {place}", f"{place} ")):
+        message = rule
+    else:
+        message = f"{place}{'' if is_told or repr(received) in rule else f' {received!r}'}: {rule}"
+    if problem["type"] == "literal_error" and isinstance(received, str):
+        message += did_you_mean(received, re.findall("'([^']*)'", problem["ctx"]["expected"]))
+    return message
+
+
+def _place(location: Sequence[int | str]) -> str:
+    """`space.operations[0].name`."""
+    place = ""
+    for part in location:
+        place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part
+    return place
+
+
+def check_batch_size(given: Mapping[str, Any], n_images: int) -> None:
+    """SettingsError for a batch size that was asked for and that the training images do not fill."""
+    size = given.get("batch_size")
+    if size is not None and size > n_images:
+        raise SettingsError(f"batch_size must be at most {n_images}, the number of training images, got {size}")
+
+
+def words(given: Any) -> Any:
+    """Words separated by commas, as on the command line, as a list; anything else stays."""
+    return [word.strip() for word in given.split(",") if word.strip()] if isinstance(given, str) else given
+
+
+def whole_number(name: str, given: Any) -> int:
+    """A Python, NumPy or torch integer as int; SettingsError for anything else, also for True and 2.0."""
+    is_truth = isinstance(given, bool) or "bool" in str(getattr(given, "dtype", ""))
+    try:
+        if not is_truth:
+            return operator.index(given)
+    except TypeError:
+        pass
+    raise SettingsError(f"{name} must be a whole number, got {given!r}")
+
+
+def first_of(things: Sequence[str], most: int = 3) -> str:
+    """The first of them, and how many more there are."""
+    shown = ", ".join(things[:most])
+    return f"{shown} and {len(things) - most} more" if len(things) > most else shown
+
+
+def color(given: Any) -> tuple[float, ...]:
+    """A colour from 1 or 3 numbers, also as text separated by commas; SettingsError otherwise."""
+    try:
+        channels = tuple(float(channel) for channel in words(given))
+    except (TypeError, ValueError):
+        channels = ()
+    if len(channels) not in (1, 3) or not all(0 <= channel <= 1 for channel in channels):
+        raise SettingsError("must be 1 or 3 numbers in [0, 1], separated by commas")
+    return channels

@@ -1,0 +1,185 @@
+"""The schedule file, version 1: JSON that a person can read, checked strictly."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pydantic
+from pydantic import Field
+
+from hba.errors import HbaError, ScheduleError, SettingsError
+from hba.operations import OPERATIONS, Operation, find_operation, function_path
+from hba.policy.space import SearchSpace
+from hba.runtime.files import write_text
+from hba.runtime.validation import first_problem
+from hba.schedule.schedule import Schedule
+
+FORMAT = "hba-schedule"
+VERSION = 1
+
+
+class _Strict(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class OperationEntry(_Strict):
+    """One operation: identity is the magnitude that changes nothing, which tells the direction.
+
+    interpolation: of an operation that moves pixels, nearest where nothing is said. function: `module:name` of an
+    operation that is not one of hba's, for the person who has to find it.
+    """
+
+    name: str
+    magnitude_range: Annotated[list[float], Field(min_length=2, max_length=2)] | None
+    unit: str | None
+    identity: float | None
+    signed: bool
+    interpolation: Literal["nearest", "bilinear"] | None = None
+    function: str | None = None
+
+
+class SpaceEntry(_Strict):
+    operations: list[OperationEntry]
+    copies: int
+    count_probabilities: list[float]
+
+
+class ScheduleFile(_Strict):
+    format: Literal["hba-schedule"]
+    version: Literal[1]
+    space: SpaceEntry
+    fill: list[float]
+    hyperparameters: list[str]
+    epochs: int
+    values: list[list[float]]
+    provenance: dict[str, Any]
+
+
+def write_schedule(schedule: Schedule, path: Path) -> None:
+    """Write the file whole or not at all."""
+    head = {
+        "format": FORMAT,
+        "version": VERSION,
+        "space": space_entry(schedule.space),
+        "fill": list(schedule.fill),
+        "hyperparameters": list(schedule.space.names),
+        "epochs": schedule.epochs,
+    }
+    # One line per epoch: a row can be found and two schedules compared line by line.
+    rows = ",\n    ".join(json.dumps(row) for row in schedule.values.tolist())
+    tail = {"provenance": dict(schedule.provenance)}
+    text = json.dumps(head, indent=2)[:-2] + ',\n  "values": [\n    ' + rows + "\n  ]," + json.dumps(tail, indent=2)[1:]
+    write_text(path, text + "\n")
+
+
+def read_schedule(path: Path) -> Schedule:
+    """Read and check a file. ScheduleError names the file and the first place that is wrong."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ScheduleError(f"no schedule file {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScheduleError(f"{path} cannot be read as a schedule: {error}") from None
+    try:
+        return parse_schedule(text)
+    except HbaError as error:
+        raise ScheduleError(f"{path} is not a valid schedule: {error}") from None
+
+
+def parse_schedule(text: str) -> Schedule:
+    """A schedule from the text of its file; ScheduleError names the first place that is wrong."""
+    content = _read_json(text)
+    try:
+        file = ScheduleFile.model_validate(content)
+    except pydantic.ValidationError as error:
+        raise ScheduleError(first_problem(error)) from None
+    # Counted first, because a space of a million copies takes long to make.
+    if file.space.copies * len(file.space.operations) > len(file.hyperparameters):
+        n = file.space.copies * sum(1 if row.magnitude_range is None else 2 for row in file.space.operations)
+        raise ScheduleError(f"hyperparameters must be the space's {n} names, got {len(file.hyperparameters)}")
+    try:
+        space = _space(file.space)
+    except SettingsError as error:
+        raise ScheduleError(f"space: {error}") from None
+    if file.hyperparameters != list(space.names):
+        raise ScheduleError(
+            f"hyperparameters must be the space's {space.n} names in their order, {space.names[0]} first"
+        )
+    if file.epochs != len(file.values):
+        raise ScheduleError(f"epochs is {file.epochs}, but values has {len(file.values)} rows")
+    for number, row in enumerate(file.values):
+        if len(row) != space.n:
+            raise ScheduleError(f"values[{number}] must have {space.n} numbers, got {len(row)}")
+    return Schedule(space, file.values, tuple(file.fill), file.provenance)  # type: ignore[arg-type]
+
+
+def _read_json(text: str) -> dict[str, Any]:
+    """The content of a file that says it is a schedule of this version."""
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ScheduleError(f"not JSON ({error.msg} in line {error.lineno})") from None
+    except (RecursionError, ValueError) as error:
+        raise ScheduleError(f"not JSON that can be read ({error})") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ScheduleError(f'the key "format" must be "{FORMAT}"')
+    if content.get("version") != VERSION or isinstance(content["version"], bool):
+        raise ScheduleError(
+            f"version must be {VERSION}, got {content.get('version')!r}; a newer hba may have written it"
+        )
+    return content
+
+
+def space_entry(space: SearchSpace) -> dict[str, Any]:
+    """What a file says about a search space, as JSON values."""
+    return {
+        "operations": [_as_json(_operation_entry(operation)) for operation in space.operations],
+        "copies": space.copies,
+        "count_probabilities": list(space.count_probabilities),
+    }
+
+
+def _operation_entry(operation: Operation) -> OperationEntry:
+    return OperationEntry(
+        name=operation.name,
+        magnitude_range=None if operation.magnitude_range is None else list(operation.magnitude_range),
+        unit=operation.unit,
+        identity=operation.identity,
+        signed=operation.signed,
+        interpolation="bilinear" if operation.interpolation == "bilinear" else None,
+        function=function_path(operation),
+    )
+
+
+def _as_json(entry: OperationEntry) -> dict[str, Any]:
+    """The entry with the keys that every operation has, and of the others those that say something."""
+    optional = {name for name in ("interpolation", "function") if getattr(entry, name) is None}
+    return entry.model_dump(exclude=optional)
+
+
+def _space(entry: SpaceEntry) -> SearchSpace:
+    operations = [_operation(row, f"space.operations[{number}]") for number, row in enumerate(entry.operations)]
+    return SearchSpace(tuple(operations), entry.copies, tuple(entry.count_probabilities))
+
+
+def _operation(row: OperationEntry, place: str) -> Operation:
+    """The operation of a file's row. The range is the file's own; any other difference in meaning is refused."""
+    try:
+        known = find_operation(row.name)
+    except SettingsError as error:
+        if row.function is None:
+            raise ScheduleError(f"{place}: {error}") from None
+        raise ScheduleError(
+            f"{place} is {row.name}, which is not one of hba's operations but the function {row.function}: register it "
+            "with hba.register_operation before loading the schedule (commands: --operations-file FILE.py)"
+        ) from None
+    if row.function is not None and row.name in OPERATIONS:
+        raise ScheduleError(f"{place} is {row.name}, one of hba's own operations, which cannot have a function")
+    known = known.with_interpolation(row.interpolation or "nearest")
+    own = _operation_entry(known)
+    # A function may have moved since; its name is no part of what the magnitudes mean.
+    same = {"magnitude_range": row.magnitude_range, "function": row.function}
+    said = row if row.interpolation == "bilinear" else row.model_copy(update={"interpolation": None})
+    if own.model_copy(update=same) != said or (row.magnitude_range is None) != (known.magnitude_range is None):
+        raise ScheduleError(f"{place} must be like {json.dumps(_as_json(own))}, got {json.dumps(_as_json(row))}")
+    return known if row.magnitude_range is None else known.with_range((row.magnitude_range[0], row.magnitude_range[1]))

@@ -1,0 +1,34 @@
+"""Schedules by file or by the name under which one ships with the package."""
+
+from collections.abc import Iterable
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from hba.errors import ScheduleError
+from hba.runtime.unknown import did_you_mean, listed
+from hba.schedule.schedule import Schedule
+
+
+def policy_names() -> list[str]:
+    """Names of the schedules that ship with the package."""
+    return sorted(Path(file.name).stem for file in files("hba.policies").iterdir() if file.name.endswith(".json"))
+
+
+def load_policy(path_or_name: str | Path, *, other_names: Iterable[str] = ()) -> Schedule:
+    """Read a schedule file, a run folder's policy.json, or a schedule that ships with the package.
+
+    other_names: what may have been meant besides. Raises ScheduleError where there is none, or where it breaks the
+    format.
+    """
+    path = Path(path_or_name)
+    is_shipped = str(path_or_name) in policy_names()
+    # A folder of images may be called as a shipped schedule is.
+    if path.is_dir() and not (is_shipped and not (path / "policy.json").exists()):
+        return Schedule.load(path / "policy.json")
+    if is_shipped and not path.is_file():
+        with as_file(files("hba.policies") / f"{path_or_name}.json") as shipped:
+            return Schedule.load(shipped)
+    if not path.exists():
+        meant = did_you_mean(str(path_or_name), (*policy_names(), *other_names))
+        raise ScheduleError(f"no schedule file {path_or_name}{listed(meant, 'shipped ones', policy_names())}")
+    return Schedule.load(path)

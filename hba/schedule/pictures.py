@@ -1,0 +1,117 @@
+"""Pictures of a schedule: probability and magnitude over epochs, and augmented copies of images. PNG files."""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hba.operations import Operation, fill_for
+from hba.policy.draw import Draw, apply_operations, draw_operations
+from hba.runtime.files import write_atomically
+from hba.schedule.schedule import Schedule
+from hba.schedule.summary import copies_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+N_COLUMNS = 5
+PROBABILITY_COLOR = "#1f5fa8"
+MAGNITUDE_COLOR = "#d1660f"
+COPY_STYLES = ("-", "--", ":", "-.")
+DOTS_PER_INCH = 110
+
+
+def draw_schedule(schedule: Schedule, path: Path) -> None:
+    """One panel per operation: probability (left axis) and magnitude in its unit (right axis) over epochs."""
+    from matplotlib.figure import Figure
+
+    operations = schedule.space.operations
+    n_rows = -(-len(operations) // N_COLUMNS)
+    figure = Figure(figsize=(3.1 * N_COLUMNS, 2.2 * n_rows + 0.6), layout="constrained")
+    panels = figure.subplots(n_rows, N_COLUMNS, squeeze=False, sharex=True).flatten()
+    for panel, operation in zip(panels, operations, strict=False):
+        _draw_operation(panel, schedule, operation)
+    for panel in panels[len(operations) :]:
+        panel.axis("off")
+    figure.supxlabel("epoch")
+    figure.suptitle(_title(schedule))
+    _save(figure, path)
+
+
+def _draw_operation(panel: "Axes", schedule: Schedule, operation: Operation) -> None:
+    epochs = np.arange(1, schedule.epochs + 1)
+    marker = "." if schedule.epochs == 1 else None
+    panel.set_title(operation.name, fontsize=10)
+    panel.set_ylim(-0.02, 1.02)
+    panel.tick_params(axis="y", labelcolor=PROBABILITY_COLOR)
+    for column, style in zip(
+        copies_of(schedule, operation, "probability").T, itertools.cycle(COPY_STYLES), strict=False
+    ):
+        panel.plot(epochs, column, style, color=PROBABILITY_COLOR, marker=marker)
+    if operation.magnitude_range is None:
+        return
+    low, high = sorted(operation.magnitude_range)
+    right = panel.twinx()
+    margin = 0.02 * (high - low) or 0.5
+    right.set_ylim(low - margin, high + margin)
+    right.tick_params(axis="y", labelcolor=MAGNITUDE_COLOR)
+    right.set_ylabel(operation.unit or "", color=MAGNITUDE_COLOR, fontsize=8)
+    for column, style in zip(copies_of(schedule, operation, "magnitude").T, itertools.cycle(COPY_STYLES), strict=False):
+        right.plot(epochs, column, style, color=MAGNITUDE_COLOR, marker=marker)
+
+
+def _title(schedule: Schedule) -> str:
+    found_on = schedule.provenance.get("dataset")
+    origin = f" searched on {Path(str(found_on)).name}" if found_on else ""
+    return f"Schedule{origin}: probability (blue) and magnitude (orange) per epoch, one line per copy"
+
+
+def draw_augmented(
+    schedule: Schedule, images: Sequence[Tensor], path: Path, *, epoch: int, n_copies: int, seed: int
+) -> None:
+    """A grid: a row per image, first as it is, then augmented copies with the operations that made them.
+
+    images: uint8 (3, H, W) each, of any size. epoch: counted from 0.
+    """
+    from matplotlib.figure import Figure
+
+    generator = torch.Generator().manual_seed(seed)
+    values = schedule.policy(epoch).values
+    figure = Figure(figsize=(1.6 * (n_copies + 1), 1.95 * len(images) + 0.4), layout="constrained")
+    panels = figure.subplots(len(images), n_copies + 1, squeeze=False)
+    for row, image in zip(panels, images, strict=True):
+        batch = (image.float() / 255).expand(n_copies, *image.shape)
+        draw = draw_operations(schedule.space, values, n_copies, generator)
+        augmented = apply_operations(schedule.space, draw, batch, fill_for(batch, schedule.fill))
+        _draw_cell(row[0], image.float() / 255, "original")
+        for column in range(n_copies):
+            _draw_cell(row[column + 1], augmented[column], describe_draw(schedule, draw, column))
+    figure.suptitle(f"Policy of epoch {epoch + 1} of {schedule.epochs}", fontsize=10)
+    _save(figure, path)
+
+
+def describe_draw(schedule: Schedule, draw: Draw, index: int) -> str:
+    """What one image got, an operation a line, in order; `unchanged` for nothing."""
+    lines = []
+    for slot, magnitude in zip(draw.slots[index].tolist(), draw.magnitudes[index].tolist(), strict=True):
+        if slot >= 0:
+            operation = schedule.space.slots[slot].operation
+            # A negated 0 is 0.
+            shown = "" if operation.magnitude_range is None else f" {magnitude + 0.0:.3g}"
+            lines.append(f"{operation.name}{shown}")
+    return "\n".join(lines) or "unchanged"
+
+
+def _draw_cell(panel: "Axes", image: Tensor, caption: str) -> None:
+    panel.imshow(image.permute(1, 2, 0).numpy(), vmin=0, vmax=1, interpolation="nearest")
+    panel.set_title(caption, fontsize=7)
+    panel.axis("off")
+
+
+def _save(figure: "Figure", path: Path) -> None:
+    write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=DOTS_PER_INCH))

@@ -1,0 +1,128 @@
+"""The schedule: one policy per epoch, in natural units, with where it came from. Its file is hba/schedule/file.py's."""
+
+import reprlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from hba.errors import ScheduleError
+from hba.policy.module import GRAY, Policy
+from hba.policy.space import SearchSpace
+from hba.runtime.validation import whole_number
+
+if TYPE_CHECKING:
+    from hba.schedule.transform import PolicyTransform
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Values of shape (epochs, n) in natural units; row e is the policy at the end of epoch e of the search.
+
+    fill: the colour in [0, 1], one number per channel, of what geometric operations and Cutout uncover: the mean
+    colour of the images that were searched on. provenance: JSON values that say how the schedule was made.
+    is_stretched: whether its length was chosen by `stretched`; not kept in files.
+    Raises ScheduleError for values of a wrong shape, outside their range or not finite.
+    """
+
+    space: SearchSpace
+    values: np.ndarray
+    fill: tuple[float, ...] = GRAY
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    is_stretched: bool = False
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.float64)
+        _check_values(self.space, values)
+        if len(self.fill) not in (1, 3) or not all(0 <= channel <= 1 for channel in self.fill):
+            raise ScheduleError(f"fill must be 1 or 3 numbers in [0, 1], got {list(self.fill)}")
+        values.setflags(write=False)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "provenance", MappingProxyType(dict(self.provenance)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A MappingProxyType cannot be pickled, and DataLoader workers may get the schedule by pickle.
+        return Schedule, (self.space, self.values, self.fill, dict(self.provenance), self.is_stretched)
+
+    def __repr__(self) -> str:
+        """One line, with where it is from as far as the provenance says so."""
+        known = {name: self.provenance.get(name) for name in ("dataset", "algorithm")}
+        origin = "".join(f", {name}={reprlib.repr(word)}" for name, word in known.items() if isinstance(word, str))
+        return f"Schedule(epochs={self.epochs}, operations={len(self.space.operations)}, n={self.space.n}{origin})"
+
+    @property
+    def epochs(self) -> int:
+        return len(self.values)
+
+    def values_at(self, position: float) -> np.ndarray:
+        """Values (n,) at a row number that may be fractional, interpolated linearly; position in [0, epochs - 1]."""
+        if not 0 <= position <= self.epochs - 1:
+            raise ScheduleError(f"the position must lie in [0, {self.epochs - 1}], got {position}")
+        before = int(position)
+        after = min(before + 1, self.epochs - 1)
+        fraction = position - before
+        start, end = self.values[before], self.values[after]
+        # Rounding must not carry a value past the end of its range.
+        return np.clip(start + (end - start) * fraction, np.minimum(start, end), np.maximum(start, end))
+
+    def position(self, fraction: float) -> float:
+        """The row number at a fraction in [0, 1] of the whole schedule."""
+        if not 0 <= fraction <= 1:
+            raise ScheduleError(f"the fraction of the training must lie in [0, 1], got {fraction}")
+        return fraction * (self.epochs - 1)
+
+    def stretched(self, epochs: int) -> "Schedule":
+        """The same schedule over another number of epochs: first and last row stay, linear in between (paper, 4).
+
+        One epoch gets the middle of the schedule.
+        """
+        epochs = whole_number("epochs", epochs)
+        if epochs < 1:
+            raise ScheduleError(f"epochs must be at least 1, got {epochs}")
+        fractions = np.linspace(0, 1, epochs) if epochs > 1 else np.array([0.5])
+        rows = np.stack([self.values_at(self.position(fraction)) for fraction in fractions])
+        return Schedule(self.space, rows, self.fill, self.provenance, is_stretched=True)
+
+    def policy(self, epoch: int) -> Policy:
+        """The policy of an epoch, counted from 0."""
+        epoch = whole_number("epoch", epoch)
+        if not 0 <= epoch < self.epochs:
+            raise ScheduleError(f"epoch must lie in [0, {self.epochs - 1}], got {epoch}")
+        return Policy(self.space, torch.tensor(self.values[epoch], dtype=torch.float32), self.fill)
+
+    def transform(self) -> "PolicyTransform":
+        """The schedule as a torchvision v2 transform; see PolicyTransform."""
+        from hba.schedule.transform import PolicyTransform
+
+        return PolicyTransform(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the file whole or not at all."""
+        from hba.schedule.file import write_schedule
+
+        write_schedule(self, Path(path))
+
+    @staticmethod
+    def load(path: str | Path) -> "Schedule":
+        """Read a schedule file; ScheduleError names the first place that breaks the format."""
+        from hba.schedule.file import read_schedule
+
+        return read_schedule(Path(path))
+
+
+def _check_values(space: SearchSpace, values: np.ndarray) -> None:
+    if values.ndim != 2 or len(values) == 0 or values.shape[1] != space.n:
+        raise ScheduleError(f"values must be of shape (epochs, {space.n}) with at least one epoch, got {values.shape}")
+    low, high = np.sort(np.array(space.ranges), axis=1).T
+    wrong = ~((values >= low) & (values <= high))
+    if wrong.any():
+        row, column = (int(index) for index in np.argwhere(wrong)[0])
+        bounds = sorted(space.ranges[column])
+        raise ScheduleError(
+            f"values[{row}][{column}] ({space.names[column]}) must lie in [{bounds[0]:g}, {bounds[1]:g}], "
+            f"got {values[row, column]:g}"
+        )

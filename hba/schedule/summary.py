@@ -1,0 +1,102 @@
+"""What a schedule amounts to, operation by operation."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hba.operations import Operation
+from hba.runtime.provenance import number_of
+from hba.schedule.schedule import Schedule
+
+Pair = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class OperationSummary:
+    """One operation at several epochs, as means over its copies.
+
+    probability: per epoch. magnitude: per epoch in natural units, None for an operation without magnitude. strength:
+    per epoch, mean over copies of probability times how far the magnitude is from doing nothing, in [0, 1].
+    """
+
+    operation: Operation
+    probability: tuple[float, ...]
+    magnitude: tuple[float, ...] | None
+    strength: tuple[float, ...]
+
+
+def key_epochs(schedule: Schedule) -> tuple[int, ...]:
+    """First, middle and last epoch, counted from 0; fewer for a short schedule."""
+    return tuple(sorted({0, schedule.epochs // 2, schedule.epochs - 1}))
+
+
+def copies_of(schedule: Schedule, operation: Operation, kind: str) -> np.ndarray:
+    """The columns of all copies, (epochs, copies); kind is probability or magnitude."""
+    names = [f"{operation.name}.{copy}.{kind}" for copy in range(1, schedule.space.copies + 1)]
+    return schedule.values[:, [schedule.space.names.index(name) for name in names]]
+
+
+def summarize(schedule: Schedule, epochs: tuple[int, ...]) -> list[OperationSummary]:
+    """Every operation at these epochs (from 0), the strongest at the last of them first."""
+    summaries = [_summarize(schedule, operation, list(epochs)) for operation in schedule.space.operations]
+    return sorted(summaries, key=lambda summary: -summary.strength[-1])
+
+
+def _summarize(schedule: Schedule, operation: Operation, epochs: list[int]) -> OperationSummary:
+    probability = copies_of(schedule, operation, "probability")[epochs]
+    if operation.magnitude_range is None:
+        means = tuple(probability.mean(axis=1).tolist())
+        return OperationSummary(operation, means, None, means)
+    magnitude = copies_of(schedule, operation, "magnitude")[epochs]
+    strength = probability * np.vectorize(operation.strength)(magnitude)
+    return OperationSummary(
+        operation,
+        tuple(probability.mean(axis=1).tolist()),
+        tuple(magnitude.mean(axis=1).tolist()),
+        tuple(strength.mean(axis=1).tolist()),
+    )
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a search made of one operation: (from, to), each the mean over the operation's copies.
+
+    magnitude: in natural units, None for an operation without magnitude. size: the larger of both moves, as a share of
+    its range, in [0, 1].
+    """
+
+    operation: Operation
+    probability: Pair
+    magnitude: Pair | None
+    size: float
+
+
+def changes(schedule: Schedule, epoch: int) -> list[Change]:
+    """Every operation from where the search began to an epoch (from 0), what changed most first."""
+    start = start_of(schedule)
+    values = schedule.values[0] if start is None else start
+    pair = Schedule(schedule.space, np.stack([values, schedule.values[epoch]]))
+    return sorted((_change(summary) for summary in summarize(pair, (0, 1))), key=lambda change: -change.size)
+
+
+def start_of(schedule: Schedule) -> np.ndarray | None:
+    """Where the search began (n,), in natural units; None where nobody knows, as for a schedule from elsewhere."""
+    settings = schedule.provenance.get("settings")
+    fraction = number_of(settings.get("initial_fraction"), 0, 1) if isinstance(settings, dict) else None
+    if fraction is None:
+        return None
+    low, high = np.array(schedule.space.ranges).T
+    start: np.ndarray = (1 - fraction) * low + fraction * high
+    # Rounding must not carry a value past the end of its range.
+    return np.clip(start, np.minimum(low, high), np.maximum(low, high))
+
+
+def _change(summary: OperationSummary) -> Change:
+    before, after = summary.probability
+    size = abs(after - before)
+    magnitude = None
+    if summary.magnitude is not None and summary.operation.magnitude_range is not None:
+        magnitude = (summary.magnitude[0], summary.magnitude[1])
+        low, high = summary.operation.magnitude_range
+        size = max(size, abs(magnitude[1] - magnitude[0]) / abs(high - low) if high != low else 0.0)
+    return Change(summary.operation, (before, after), magnitude, size)

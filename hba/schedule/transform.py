@@ -1,0 +1,244 @@
+"""A schedule as a torchvision v2 transform."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import torch
+from torch import Tensor
+from torchvision import tv_tensors
+from torchvision.transforms import v2
+
+from hba.errors import ScheduleLengthWarning, SettingsError
+from hba.operations import color_for, fill_for
+from hba.policy.draw import apply_operations, draw_operations
+from hba.policy.image_range import RangeCheck
+from hba.policy.single_image import Drawn, apply_to_pil, draw_for_one
+from hba.runtime.validation import first_of, whole_number
+from hba.schedule.schedule import Schedule
+
+PIL_MODES = ("L", "RGB")
+DEEP_PIL_MODES = ("I", "F")
+"""And those that begin with `I;`: their levels are not 0 to 255, and PIL's convert() clips them."""
+NOT_SET = -1.0
+SHOWN_ITEMS = 4
+"""How many things of a sample an error lists."""
+ACCEPTED = (
+    "PIL images, tv_tensors.Image, uint8 NumPy arrays (H, W), (H, W, 1) or (H, W, 3), and tensors (..., C, H, W) with "
+    "C 1 or 3"
+)
+SCALED = "scaled to [0, 1] by the maximum of the whole data set"
+
+
+def _is_plain_tensor(given: Any) -> bool:
+    """An image's tensor has three dimensions or more; labels and vectors have fewer."""
+    return isinstance(given, Tensor) and not isinstance(given, tv_tensors.TVTensor) and given.ndim >= 3
+
+
+def _is_image_array(given: Any) -> bool:
+    if not isinstance(given, np.ndarray) or given.dtype != np.uint8:
+        return False
+    return given.ndim == 2 or (given.ndim == 3 and given.shape[2] in (1, 3))
+
+
+class PolicyTransform(v2.Transform):  # type: ignore[misc]
+    """Augments images by the policy of the current place in the schedule; returns what it got, augmented.
+
+    Takes a PIL image (mode L or RGB), a tv_tensors.Image, a NumPy array, uint8 of shape (H, W), (H, W, 1) or
+    (H, W, 3), or a tensor, uint8 or floating point in [0, 1], of shape (..., C, H, W) with C 1 or 3; type, dtype and
+    size stay. Three channels are red, green and blue: in cv2's order, Color and Contrast weigh red as blue, and the
+    fill colour is the wrong way round. Every image of a batch gets its own draw. PIL images and arrays are augmented by
+    PIL itself, which is several times faster for one image; rounded to 8 bits, each operation is within a grey level of
+    the same on tensors.
+
+    Place it before the normalisation: floats far outside [0, 1] are refused. On a GPU, only the first batch is looked
+    at, so that the host does not wait in every step.
+
+    A sample, of any structure, holds one image. Labels and whatever else is not an image pass through; a tensor of
+    three dimensions or more passes through beside a PIL image or a tv_tensors.Image, and else the first one is the
+    image. Raises TypeError for a sample without an image, and for one with two, because one of them may be a mask;
+    only several tv_tensors.Image are taken, and get the same draw. Boxes, masks, keypoints and videos are refused,
+    because they would no longer fit their image.
+
+    set_epoch or set_progress choose the place in the schedule, and reach DataLoader workers, persistent ones too.
+    Before the first of them, the last row is used: a fixed policy. Draws come from torch's default generator, which
+    DataLoader seeds for each worker.
+    """
+
+    _transformed_types = (PIL.Image.Image, tv_tensors.Image, _is_image_array, _is_plain_tensor)
+    _refused_types = (tv_tensors.BoundingBoxes, tv_tensors.Mask, tv_tensors.Video, tv_tensors.KeyPoints)
+
+    def __init__(self, schedule: Schedule) -> None:
+        super().__init__()
+        self.schedule = schedule
+        # A row number in shared memory: worker processes hold copies of this object, but see the same number.
+        self._position = torch.full((), NOT_SET, dtype=torch.float64).share_memory_()
+        self._last_values: tuple[float, list[float]] | None = None
+        self._last_tensors: dict[torch.device, Tensor] = {}
+        self._check_range = RangeCheck()
+        self._has_warned = False
+
+    def set_epoch(self, epoch: int, epochs: int | None = None) -> None:
+        """Use the schedule's row for an epoch of a training, counted from 0.
+
+        epochs: of the training; the schedule is stretched to them (see Schedule.stretched). None takes the schedule's
+        rows as they are, for a training of exactly as many epochs, and warns once (ScheduleLengthWarning), because a
+        shorter training would end before the schedule does; not if the schedule was stretched. Raises SettingsError
+        for an epoch outside of the training, and for what is no whole number.
+        """
+        length = self.schedule.epochs if epochs is None else whole_number("epochs", epochs)
+        epoch = whole_number("epoch", epoch)
+        if length < 1:
+            raise SettingsError(f"epochs must be at least 1, got {length}")
+        if not 0 <= epoch < length:
+            advice = "" if epochs is not None else "; for a training of another length, say set_epoch(epoch, epochs)"
+            raise SettingsError(f"epoch must lie in [0, {length - 1}], got {epoch}{advice}")
+        if epochs is not None:
+            self.set_progress(epoch / (length - 1) if length > 1 else 0.5)
+            return
+        if length > 1 and not (self.schedule.is_stretched or self._has_warned):
+            self._has_warned = True
+            warnings.warn(
+                f"set_epoch({epoch}) takes row {epoch} of the schedule's {length}, which is right for a training of "
+                f"{length} epochs only; say set_epoch(epoch, epochs), with the epochs of your training",
+                ScheduleLengthWarning,
+                stacklevel=2,
+            )
+        self._position.fill_(float(epoch))
+
+    def set_progress(self, fraction: float) -> None:
+        """Use the place at a fraction in [0, 1] of the schedule, linear between rows; needs no stretching."""
+        self._position.fill_(self.schedule.position(fraction))
+
+    @property
+    def position(self) -> float:
+        """The current row number; fractional between two rows."""
+        position = float(self._position)
+        return self.schedule.epochs - 1 if position == NOT_SET else position
+
+    def check_inputs(self, flat_inputs: list[Any]) -> None:
+        for given in flat_inputs:
+            if isinstance(given, self._refused_types):
+                raise TypeError(f"{type(self).__name__} augments images for classification, got {type(given).__name__}")
+        images = [given for given in flat_inputs if isinstance(given, PIL.Image.Image | tv_tensors.Image)]
+        tensors = [] if images else [given for given in flat_inputs if _is_plain_tensor(given)]
+        images += [*filter(_is_image_array, flat_inputs), *tensors[:1]]
+        if not images:
+            raise TypeError(
+                f"Found no image in the sample, only {_listed(flat_inputs)}; images are {ACCEPTED}; give what has "
+                f"other levels as a float tensor {SCALED}"
+            )
+        if len(images) > 1 and not all(isinstance(given, tv_tensors.Image) for given in images):
+            raise TypeError(
+                f"Found more than one image in the sample ({_listed(images)}), and one may be a mask; give the image "
+                "alone, or wrap images that shall get the same draw as tv_tensors.Image"
+            )
+
+    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+        """One draw, used for every image of the sample; they must hold equally many."""
+        space, first = self.schedule.space, flat_inputs[0]
+        if isinstance(first, PIL.Image.Image | np.ndarray):
+            return {"pil_draw": draw_for_one(space, self._values())}
+        for given in flat_inputs:
+            _check_form(given)
+            self._check_range(given)
+        return {"tensor_draw": draw_operations(space, self._values_on(first.device), math.prod(first.shape[:-3]))}
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        if "tensor_draw" in params:
+            images = _to_batch(inpt)
+            fill = fill_for(images, self.schedule.fill)
+            return _like(inpt, apply_operations(self.schedule.space, params["tensor_draw"], images, fill))
+        if isinstance(inpt, np.ndarray):
+            return self._on_array(inpt, params["pil_draw"])
+        color = color_for(len(_checked_mode(inpt)), self.schedule.fill)
+        return apply_to_pil(params["pil_draw"], inpt, color)
+
+    def _on_array(self, pixels: np.ndarray, drawn: Sequence[Drawn]) -> np.ndarray:
+        """A new array, by way of PIL."""
+        if not pixels.size:
+            return pixels.copy()
+        is_gray = pixels.ndim == 2 or pixels.shape[2] == 1
+        image = PIL.Image.fromarray(pixels.reshape(pixels.shape[:2]) if is_gray else pixels)
+        color = color_for(1 if is_gray else 3, self.schedule.fill)
+        return np.array(apply_to_pil(drawn, image, color)).reshape(pixels.shape)
+
+    def _values(self) -> list[float]:
+        """The values of the current place, float32; computed anew when the place moves."""
+        position = self.position
+        if self._last_values is None or self._last_values[0] != position:
+            self._last_values = (position, self.schedule.values_at(position).astype(np.float32).tolist())
+            self._last_tensors = {}
+        return self._last_values[1]
+
+    def _values_on(self, device: torch.device) -> Tensor:
+        """The same on a device, to which they travel once for each place."""
+        values = self._values()
+        if device not in self._last_tensors:
+            self._last_tensors[device] = torch.tensor(values, device=device)
+        return self._last_tensors[device]
+
+    def extra_repr(self) -> str:
+        return f"epochs={self.schedule.epochs}, position={self.position:g}"
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        # A copy, unlike a worker's, gets a place of its own, which its own workers then share.
+        self._position.share_memory_()
+
+
+def _checked_mode(image: PIL.Image.Image) -> str:
+    """The image's mode, a letter per channel, if it is one that can be augmented."""
+    if image.mode in PIL_MODES:
+        return image.mode
+    rule = f"a PIL image must be of mode {' or '.join(PIL_MODES)}, got {image.mode}"
+    if image.mode in DEEP_PIL_MODES or image.mode.startswith("I;"):
+        raise TypeError(
+            f"{rule}, which PIL's convert() would clip to 255; give it as a float tensor {SCALED}: "
+            "torch.from_numpy(numpy.asarray(image) / maximum)[None].float()"
+        )
+    raise TypeError(f"{rule}; use .convert('RGB')")
+
+
+def _check_form(given: Tensor) -> None:
+    """Raise TypeError unless a tensor has the shape and the type of images."""
+    if given.ndim < 3 or given.shape[-3] not in (1, 3):
+        raise TypeError(f"images must be of shape (..., C, H, W) with C 1 or 3, got {tuple(given.shape)}")
+    if given.dtype != torch.uint8 and not given.is_floating_point():
+        raise TypeError(f"images must be uint8 or floating point, got {given.dtype}; give other levels {SCALED}")
+
+
+def _to_batch(given: Tensor) -> Tensor:
+    """Images (..., C, H, W) as floats (B, C, H, W) in [0, 1]."""
+    pixels = given.as_subclass(Tensor)
+    # Where there are no pixels, -1 could be any number of images.
+    pixels = pixels.reshape(math.prod(pixels.shape[:-3]), *pixels.shape[-3:])
+    if pixels.dtype == torch.uint8:
+        return pixels.float() / 255
+    return (pixels if pixels.dtype == torch.float64 else pixels.float()).clamp(0, 1)
+
+
+def _like(given: Tensor, images: Tensor) -> Tensor:
+    """Floats (B, C, H, W) in the type, dtype and shape of what was given."""
+    pixels = _to_uint8(images) if given.dtype == torch.uint8 else images.to(given.dtype)
+    return tv_tensors.wrap(pixels.reshape(given.shape), like=given)
+
+
+def _to_uint8(images: Tensor) -> Tensor:
+    return images.mul(255).round().to(torch.uint8)
+
+
+def _listed(items: Sequence[Any]) -> str:
+    """What kinds of things these are, the first of them."""
+    return first_of([_kind(item) for item in items], SHOWN_ITEMS) or "nothing"
+
+
+def _kind(item: Any) -> str:
+    if isinstance(item, Tensor | np.ndarray):
+        return f"{type(item).__name__} {item.dtype} {tuple(item.shape)}"
+    if isinstance(item, PIL.Image.Image):
+        return f"PIL image of mode {item.mode}"
+    return type(item).__name__

@@ -1,0 +1,1 @@
+"""Ordinary training, which search and evaluation share."""

@@ -1,0 +1,90 @@
+"""What a training does to its images before the baseline augmentation: one interface for schedules and all else."""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from hba.data.images import Images
+from hba.operations import fill_for
+from hba.policy.draw import apply_operations, draw_operations
+from hba.policy.space import SearchSpace
+from hba.schedule.schedule import Schedule
+
+Augment = Callable[[Tensor, torch.Generator], Tensor]
+"""From images (B, C, H, W) float in [0, 1], and a generator on their device, to new images of that kind."""
+
+
+class Augmentation(Protocol):
+    """An augmentation for a whole training."""
+
+    @property
+    def definition(self) -> str:
+        """A text that is equal for augmentations that do the same."""
+        ...
+
+    def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
+        """What each epoch does to images on the device of the training images `train`, which may be looked at."""
+        ...
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """Leaves images as they are."""
+
+    @property
+    def definition(self) -> str:
+        return "unchanged"
+
+    def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
+        return [_unchanged] * epochs
+
+
+def _unchanged(images: Tensor, generator: torch.Generator) -> Tensor:
+    return images
+
+
+@dataclass(frozen=True)
+class ScheduleAugmentation:
+    """A schedule, stretched to the epochs, with its own fill colour."""
+
+    schedule: Schedule
+
+    @property
+    def definition(self) -> str:
+        """A hash of everything but the provenance, and where the functions of own operations are."""
+        space = self.schedule.space
+        content = {
+            "operations": [[row.name, row.magnitude_range, row.interpolation] for row in space.operations],
+            "copies": space.copies,
+            "count_probabilities": space.count_probabilities,
+            "fill": self.schedule.fill,
+            "values": self.schedule.values.tolist(),
+        }
+        return "schedule " + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+
+    def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
+        return self.augments(epochs, train.device)
+
+    def augments(self, epochs: int, device: torch.device) -> Sequence[Augment]:
+        """by_epoch without training images, which a schedule does not look at."""
+        stretched = self.schedule.stretched(epochs)
+        rows = torch.tensor(stretched.values, dtype=torch.float32, device=device)
+        return [partial(_augment, stretched.space, row, stretched.fill) for row in rows]
+
+
+def augmentation_of(schedule: Schedule | None) -> Augmentation:
+    """None is the baseline augmentation alone."""
+    return Unchanged() if schedule is None else ScheduleAugmentation(schedule)
+
+
+def _augment(
+    space: SearchSpace, values: Tensor, fill: tuple[float, ...], images: Tensor, generator: torch.Generator
+) -> Tensor:
+    draw = draw_operations(space, values, len(images), generator)
+    return apply_operations(space, draw, images, fill_for(images, fill))

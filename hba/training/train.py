@@ -1,0 +1,90 @@
+"""Policy evaluation: ordinary training of a network with an augmentation."""
+
+import contextlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from hba.config.evaluation import EvaluationConfig
+from hba.data.batches import BatchStream
+from hba.data.load import EvaluationData
+from hba.errors import DivergedError
+from hba.models import build_model
+from hba.preprocessing.preprocessing import Preprocessing
+from hba.runtime.seeding import derived_seed, generator_for
+from hba.training.augmentation import Augmentation
+from hba.training.measure import Measured, measure
+from hba.training.optimizer import sgd_of
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A network after its last epoch, and what it does on the test split."""
+
+    network: nn.Module
+    test: Measured
+
+
+def train(
+    config: EvaluationConfig,
+    data: EvaluationData,
+    augmentation: Augmentation,
+    seed: int,
+    on_step: Callable[[], None] = lambda: None,
+) -> Trained:
+    """Train from scratch and measure the test split once, after the last epoch (paper, section 4).
+
+    data is on its device. Each training image goes through the augmentation, standardisation, the baseline
+    augmentation and Cutout, in this order (paper, 4.2). The seed decides weights, batches and draws, but those from
+    torch's default generators; a search of the same seed has others, so that no network starts from the weights that
+    its schedule was searched on. Raises DivergedError for a loss that is not finite.
+    """
+    device = data.train.device
+    preprocessing = Preprocessing.of(data.train, config.baseline_augmentation())
+    weights_seed = derived_seed(seed, "weights of an evaluation")
+    network = build_model(config.model, len(data.class_names), weights_seed, preprocessing.image_size).to(device)
+    with contextlib.closing(data.train):
+        _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step)
+    trained = Trained(network, measure(network, network, data.test, preprocessing.measure))
+    if not math.isfinite(trained.test.loss):
+        raise DivergedError(f"the loss after the last step is not finite; {_remedy(config)}")
+    return trained
+
+
+def _train_all_epochs(
+    network: nn.Module,
+    preprocessing: Preprocessing,
+    config: EvaluationConfig,
+    data: EvaluationData,
+    augmentation: Augmentation,
+    seed: int,
+    on_step: Callable[[], None],
+) -> None:
+    """Everything but the test split."""
+    device = data.train.device
+    stream = BatchStream(data.train, config.batch_size, derived_seed(seed, "batches of an evaluation"))
+    generator = generator_for(seed, "augmentation of an evaluation", device)
+    optimizer, lr_schedule = sgd_of(config, network.parameters(), stream.batches_per_pass)
+    network.train()
+    for epoch, augment in enumerate(augmentation.by_epoch(config.epochs, data.train)):
+        losses = torch.zeros((), device=device)
+        for _ in range(stream.batches_per_pass):
+            images, labels = stream.next()
+            augmented = preprocessing.train(augment(images, generator), generator)
+            loss = F.cross_entropy(network(augmented), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            lr_schedule.step()
+            losses += loss.detach()
+            on_step()
+        if not losses.isfinite():
+            raise DivergedError(f"the loss of epoch {epoch + 1} is not finite; {_remedy(config)}")
+
+
+def _remedy(config: EvaluationConfig) -> str:
+    return f"try a learning rate below {config.learning_rate:g}"

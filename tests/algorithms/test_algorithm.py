@@ -1,0 +1,159 @@
+"""Algorithm 2, step by step, against its pseudo-code written out again."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from search_problems import paper_config, small_data
+from torch import Tensor
+
+from hba.algorithms import hypergradient as algorithm
+from hba.algorithms import updates
+from hba.algorithms.gradient_state import HyperGradientState
+from hba.algorithms.hypergradient import initial_state, search_step
+from hba.algorithms.problem import Problem
+from hba.algorithms.temperature import best_temperature
+from hba.models import build_model
+from hba.policy.space import SearchSpace
+from hba.preprocessing.baseline import Baseline
+from hba.preprocessing.preprocessing import Preprocessing
+from hba.preprocessing.standardize import Standardize
+
+
+def make(**settings: object) -> tuple[Problem, HyperGradientState]:
+    config, data, space = paper_config(**settings), small_data(), SearchSpace()
+    preprocessing = Preprocessing(Standardize.of(data.train), Baseline(), config.side)
+    problem = Problem(config, space, preprocessing, torch.full((3,), 0.5), data.val)
+    return problem, initial_state(config, space, lambda _: build_model(config.model, 2, seed=0), data)
+
+
+def update_phi(problem: Problem, state: HyperGradientState) -> None:
+    """One training step of Algorithm 2, without the lambda step that may follow it."""
+    lambda_steps, state.step = state.step, 0
+    search_step(problem, state)
+    state.step = lambda_steps
+
+
+def update_lambda(problem: Problem, state: HyperGradientState) -> None:
+    updates.update_lambda(problem, state)
+
+
+def parameters(state: HyperGradientState) -> list[Tensor]:
+    return [parameter.detach().clone() for parameter in state.hypernetwork.parameters()]
+
+
+def changed(before: list[Tensor], after: list[Tensor]) -> bool:
+    return any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_lambda_starts_at_the_papers_initial_values() -> None:
+    _, state = make()
+    assert torch.allclose(torch.sigmoid(state.lam), torch.full((54,), 0.05))
+
+
+def test_a_training_step_moves_phi_and_not_lambda() -> None:
+    problem, state = make()
+    before, lam = parameters(state), state.lam.detach().clone()
+    update_phi(problem, state)
+    assert changed(before, parameters(state))
+    assert torch.equal(state.lam, lam)
+
+
+def test_a_lambda_step_moves_lambda_and_neither_phi_nor_the_batchnorm_statistics() -> None:
+    problem, state = make()
+    # Two training steps first: at the start phi_V is zero, so that no gradient reaches lambda.
+    update_phi(problem, state)
+    update_phi(problem, state)
+    weights = {name: value.clone() for name, value in state.hypernetwork.state_dict().items()}
+    lam = state.lam.detach().clone()
+    update_lambda(problem, state)
+    assert not torch.equal(state.lam, lam)
+    for name, value in state.hypernetwork.state_dict().items():
+        assert torch.equal(value, weights[name]), name
+
+
+@pytest.mark.parametrize(("train_steps", "val_steps"), [(2, 1), (1, 1), (3, 2), (2, 0)])
+def test_steps_alternate_as_in_the_pseudo_code(
+    train_steps: int, val_steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, state = make(train_steps=train_steps, val_steps=val_steps)
+    calls: list[str] = []
+    monkeypatch.setattr(algorithm, "update_phi", lambda *_: calls.append("phi"))
+    monkeypatch.setattr(algorithm, "update_lambda", lambda *_: calls.append("lambda"))
+    for _ in range(3 * train_steps):
+        search_step(problem, state)
+    assert calls == 3 * (train_steps * ["phi"] + val_steps * ["lambda"])
+
+
+def test_every_image_has_its_own_lambda_in_policy_and_network_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, state = make(sigma=0.7)
+    seen: dict[str, Tensor] = {}
+    augment = Problem.augment
+    forward = state.hypernetwork.forward
+
+    def record_augment(self: Problem, images: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
+        seen["policy"] = lam
+        return augment(self, images, lam, generator)
+
+    def record_forward(x: Tensor, lam: Tensor) -> Tensor:
+        seen["network"] = lam
+        return forward(x, lam)
+
+    monkeypatch.setattr(Problem, "augment", record_augment)
+    monkeypatch.setattr(state.hypernetwork, "forward", record_forward)
+    noises = []
+    for _ in range(20):
+        update_phi(problem, state)
+        assert torch.equal(seen["policy"], seen["network"])
+        noises.append(seen["policy"] - state.lam.detach())
+    noise = torch.cat(noises)
+    assert len(noise.unique(dim=0)) == len(noise)
+    # Standard errors of mean and spread of so many normal numbers are below 0.5 % of sigma.
+    assert abs(noise.mean()) < 0.02
+    assert math.isclose(noise.std().item(), 0.7, rel_tol=0.03)
+
+
+def test_the_lambda_gradient_is_the_one_of_the_unaugmented_validation_batch() -> None:
+    problem, state = make()
+    for _ in range(4):
+        update_phi(problem, state)
+    place = state.val_stream.state_dict()
+    images, labels = state.val_stream.next()
+    state.val_stream.load_state_dict(place)
+    network = state.hypernetwork.eval()
+    x = problem.preprocessing.measure(images)
+    update_lambda(problem, state)
+    assert state.lam.grad is not None
+    # Adam moved lambda since; its first step is the learning rate times the sign of the gradient.
+    start = problem.space.initial()
+    direction = torch.zeros(54)
+    direction[int(state.lam.grad.abs().argmax())] = 1.0
+    step = 0.05
+    with torch.no_grad():
+        plus = F.cross_entropy(network(x, start + step * direction), labels).double()
+        minus = F.cross_entropy(network(x, start - step * direction), labels).double()
+    slope = ((plus - minus) / (2 * step)).item()
+    assert math.isclose(slope, float(state.lam.grad @ direction), rel_tol=0.02)
+    assert torch.allclose(state.lam.detach() - start, -0.03 * state.lam.grad.sign(), atol=2e-3)
+
+
+def test_the_best_temperature_beats_its_neighbours_and_finds_a_planted_one() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(20_000, 5, generator=generator)
+    labels = torch.multinomial(logits.softmax(1), 1, generator=generator)[:, 0]
+    # Labels follow the logits, so that logits six times too confident want a temperature of six.
+    found = best_temperature(6 * logits, labels).item()
+    assert math.isclose(found, 6.0, rel_tol=0.08)
+
+
+def test_calibration_takes_confidence_out_of_the_lambda_gradient() -> None:
+    gradients = {}
+    for calibrate in (False, True):
+        problem, state = make(calibrate=calibrate)
+        for _ in range(6):
+            update_phi(problem, state)
+        update_lambda(problem, state)
+        assert state.lam.grad is not None
+        gradients[calibrate] = state.lam.grad.clone()
+    assert not torch.allclose(gradients[False], gradients[True])

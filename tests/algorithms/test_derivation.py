@@ -1,0 +1,321 @@
+"""Algorithms 3, 4 and 5 against their pseudo-code: what sets each apart from the next."""
+
+import copy
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from search_problems import paper_config, small_data
+from torch import Tensor, nn
+
+from hba.algorithms import fixed_noise, hyper_population, population
+from hba.algorithms import hypergradient as hba
+from hba.algorithms.exploring import best_of
+from hba.algorithms.networks import equal_networks, named_networks
+from hba.algorithms.population import PopulationState
+from hba.algorithms.problem import Problem
+from hba.data import LabelledImages
+from hba.errors import SettingsError
+from hba.models import build_model
+from hba.policy.space import SearchSpace
+from hba.preprocessing.baseline import Baseline
+from hba.preprocessing.preprocessing import Preprocessing
+from hba.preprocessing.standardize import Standardize
+
+
+def make(module: Any, **settings: Any) -> tuple[Problem, Any]:
+    """A problem and the beginning of the module's algorithm on it."""
+    algorithm = "hba" if module is hba else module.__name__.rpartition(".")[2].replace("_", "-")
+    config, data, space = paper_config(algorithm=algorithm, **settings), small_data(), SearchSpace()
+    preprocessing = Preprocessing(Standardize.of(data.train), Baseline(), 8)
+    problem = Problem(config, space, preprocessing, torch.full((3,), 0.5), data.val)
+    return problem, module.initial_state(config, space, named_networks(config.model, 2, seed=0), data)
+
+
+def validation_inputs(problem: Problem) -> Tensor:
+    assert isinstance(problem.val, LabelledImages)
+    return problem.preprocessing.measure(problem.val.images.float() / 255)
+
+
+def recorded_lambdas(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """The lambdas of the images of every batch that is augmented from now on."""
+    seen: list[Tensor] = []
+    augment = Problem.augment
+
+    def record(self: Problem, images: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
+        seen.append(lam.clone())
+        return augment(self, images, lam, generator)
+
+    monkeypatch.setattr(Problem, "augment", record)
+    return seen
+
+
+def noise_of_steps(module: Any, monkeypatch: pytest.MonkeyPatch, n_steps: int) -> list[Tensor]:
+    """lambda_i - lambda of each training step, as it was when the step began."""
+    problem, state = make(module, train_steps=3, sigma=0.7)
+    seen, noises = recorded_lambdas(monkeypatch), []
+    for _ in range(n_steps):
+        center = state.lam.detach().clone()
+        module.search_step(problem, state)
+        noises.append(seen[-1] - center)
+    return noises
+
+
+def test_algorithm_5_keeps_its_noise_for_t_train_steps_and_then_draws_it_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    noises = noise_of_steps(fixed_noise, monkeypatch, 9)
+    for step in range(9):
+        assert torch.allclose(noises[step], noises[step - step % 3], atol=1e-5)
+    firsts = torch.stack(noises[::3])
+    assert not torch.allclose(firsts[0], firsts[1])
+    assert not torch.allclose(firsts[1], firsts[2])
+    assert math.isclose(firsts.std().item(), 0.7, rel_tol=0.05)
+
+
+def test_algorithm_6_draws_its_noise_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    noises = noise_of_steps(hba, monkeypatch, 6)
+    for first, second in itertools.pairwise(noises):
+        assert not torch.allclose(first, second)
+
+
+def test_algorithm_4_measures_each_lambda_on_the_whole_validation_set() -> None:
+    problem, state = make(hyper_population, population_size=4)
+    give_lambda_an_effect(state)
+    x = validation_inputs(problem)
+    state.hypernetwork.eval()
+    losses = [F.cross_entropy(state.hypernetwork(x, lam), problem.val.labels).item() for lam in state.lam_rows]
+    assert hyper_population.validation_losses(problem, state).tolist() == pytest.approx(losses, rel=1e-5)
+    assert len(set(losses)) == 4
+
+
+def give_lambda_an_effect(state: Any) -> None:
+    """V starts at zero, so that all members of a hypernetwork are alike."""
+    with torch.no_grad():
+        for name, parameter in state.hypernetwork.named_parameters():
+            if name.endswith("_V"):
+                parameter.normal_(std=0.1, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("module", [population, hyper_population])
+def test_a_population_keeps_its_lambdas_for_t_train_steps_and_then_goes_on_from_the_least_validation_loss(
+    module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, state = make(module, train_steps=2, population_size=4)
+    if module is hyper_population:
+        give_lambda_an_effect(state)
+    start, center = state.lam_rows.clone(), state.lam.clone()
+    measured: list[Tensor] = []
+    validation_losses = module.validation_losses
+
+    def record(problem: Problem, state: Any) -> Tensor:
+        measured.append(validation_losses(problem, state))
+        return measured[-1]
+
+    monkeypatch.setattr(module, "validation_losses", record)
+    module.search_step(problem, state)
+    assert torch.equal(state.lam_rows, start)
+    assert torch.equal(state.lam, center)
+    assert not measured
+    module.search_step(problem, state)
+    (losses,) = measured
+    assert len(losses.unique()) == 4
+    assert torch.equal(state.lam, start[losses.tolist().index(min(losses.tolist()))])
+    assert not torch.equal(state.lam_rows, start)
+
+
+def test_algorithm_4_explores_about_the_selected_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, state = make(hyper_population, train_steps=1, population_size=8, sigma=0.3)
+    start = state.lam_rows.clone()
+    monkeypatch.setattr(hyper_population, "validation_losses", lambda *_: torch.tensor([5.0, 4, 1, 4, 3, 2, 9, 9]))
+    hyper_population.search_step(problem, state)
+    assert torch.equal(state.lam, start[2])
+    noise = state.lam_rows - start[2]
+    assert len(noise.unique(dim=0)) == 8
+    assert math.isclose(noise.std().item(), 0.3, rel_tol=0.15)
+
+
+@pytest.mark.parametrize("n_members", [2, 4, 8])
+@pytest.mark.parametrize("module", [hyper_population, population])
+def test_every_member_gets_its_own_part_of_a_batch(
+    module: Any, n_members: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, state = make(module, population_size=n_members)
+    seen = recorded_lambdas(monkeypatch)
+    start = state.lam_rows.clone()
+    module.search_step(problem, state)
+    assert torch.equal(seen[0], start.repeat_interleave(8 // n_members, 0))
+
+
+@pytest.mark.parametrize("batched", [True, False])
+@pytest.mark.parametrize("n_members", [4, 8])
+def test_algorithm_3_updates_each_member_as_if_it_were_alone(batched: bool, n_members: int) -> None:
+    problem, state = make(population, population_size=n_members, train_steps=99, batched_members=batched)
+    alone = [copy.deepcopy(build_member(state, number)) for number in range(n_members)]
+    optimizers = [
+        torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.005)
+        for network in alone
+    ]
+    inputs = [recorded_inputs(problem, state) for _ in range(2)]
+    for (x, labels), factor in zip(inputs, cosine_factors(problem, state), strict=False):
+        for number, (network, optimizer) in enumerate(zip(alone, optimizers, strict=True)):
+            optimizer.param_groups[0]["lr"] = 0.05 * factor
+            size = len(x) // n_members
+            part = slice(number * size, (number + 1) * size)
+            network.train()
+            optimizer.zero_grad()
+            F.cross_entropy(network(x[part]), labels[part]).backward()
+            optimizer.step()
+    for number, network in enumerate(alone):
+        trained = build_member(state, number).state_dict()
+        for name, value in network.state_dict().items():
+            assert torch.allclose(trained[name].double(), value.double(), atol=2e-5), (number, name)
+
+
+def cosine_factors(problem: Problem, state: PopulationState) -> list[float]:
+    total = problem.config.epochs * state.steps_per_epoch
+    return [(1 + math.cos(math.pi * step / total)) / 2 for step in range(total)]
+
+
+def build_member(state: PopulationState, number: int) -> nn.Module:
+    network = copy.deepcopy(state.template)
+    weights, buffers = state.members()[number]
+    network.load_state_dict({**weights, **buffers})
+    return network
+
+
+def recorded_inputs(problem: Problem, state: PopulationState) -> tuple[Tensor, Tensor]:
+    """Do one training step; the network inputs and labels that it used."""
+    seen: list[Tensor] = []
+    forward, next_batch = population.forward, state.train_stream.next
+    labels: list[Tensor] = []
+
+    def record(state: PopulationState, inputs: Tensor, batched: bool) -> Tensor:
+        seen.append(inputs.flatten(0, 1).clone())
+        return forward(state, inputs, batched)
+
+    def record_labels() -> tuple[Tensor, Tensor]:
+        batch = next_batch()
+        labels.append(batch[1])
+        return batch
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(population, "forward", record)
+        patch.setattr(state.train_stream, "next", record_labels)
+        population.search_step(problem, state)
+    return seen[0], labels[0]
+
+
+def test_batched_members_and_members_one_after_the_other_give_the_same_numbers() -> None:
+    states = []
+    for batched in (True, False):
+        problem, state = make(population, population_size=4, batched_members=batched)
+        for _ in range(6):
+            population.search_step(problem, state)
+        states.append(state)
+    first, second = states
+    assert torch.equal(first.lam, second.lam)
+    for name in first.weights:
+        assert torch.allclose(first.weights[name], second.weights[name], atol=1e-4), name
+    for name in first.buffers:
+        assert torch.allclose(first.buffers[name].float(), second.buffers[name].float(), atol=1e-4), name
+
+
+def test_algorithm_3_starts_from_different_weights_and_different_lambdas() -> None:
+    _, state = make(population, population_size=4)
+    for tensor in (state.lam_rows, state.weights["conv.weight"]):
+        assert len(tensor.flatten(1).unique(dim=0)) == 4
+
+
+def test_the_first_member_is_the_network_that_hba_starts_from() -> None:
+    _, state = make(population, population_size=4)
+    _, other = make(hba)
+    assert torch.equal(state.weights["conv.weight"][0], other.hypernetwork.model.get_parameter("conv.weight"))
+    assert torch.equal(
+        named_networks("wrn-10-1", 2, seed=3)(0).get_parameter("conv.weight"),
+        build_model("wrn-10-1", 2, named_seed(3)).get_parameter("conv.weight"),
+    )
+
+
+def named_seed(seed: int) -> int:
+    from hba.runtime.seeding import derived_seed
+
+    return derived_seed(seed, "weights")
+
+
+def test_algorithm_3_copies_the_best_member_and_then_disturbs_every_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, state = make(population, population_size=4, train_steps=1, weight_sigma=0.02, sigma=0.3)
+    population.update(problem, state)
+    state.step += 1
+    weights = {name: tensor.detach()[3].clone() for name, tensor in state.weights.items()}
+    buffers = {name: tensor[3].clone() for name, tensor in state.buffers.items()}
+    momentum = [slot["momentum_buffer"][3].clone() for slot in state.optimizer.state.values()]
+    lam = state.lam_rows[3].clone()
+    population.exploit(state, torch.tensor([3]))
+    for name, tensor in state.weights.items():
+        assert torch.equal(tensor, weights[name].expand_as(tensor))
+        assert torch.equal(state.best_weights[name], weights[name])
+    for slot, expected in zip(state.optimizer.state.values(), momentum, strict=True):
+        assert torch.equal(slot["momentum_buffer"], expected.expand_as(slot["momentum_buffer"]))
+    population.explore(problem, state)
+    assert torch.equal(state.lam, lam)
+    noise = torch.cat([(state.weights[name] - weights[name]).flatten(1) for name in weights], dim=1)
+    assert math.isclose(noise.std().item(), 0.02, rel_tol=0.02)
+    assert len(noise.unique(dim=0)) == 4
+    assert math.isclose((state.lam_rows - lam).std().item(), 0.3, rel_tol=0.15)
+    for name, tensor in state.buffers.items():
+        assert torch.equal(tensor, buffers[name].expand_as(tensor)), "statistics are copied, and not disturbed"
+    plain = state.plain()
+    assert torch.equal(plain.get_parameter("conv.weight"), weights["conv.weight"])
+
+
+def test_algorithm_3_selects_by_the_loss_on_the_whole_validation_set() -> None:
+    problem, state = make(population, population_size=4)
+    losses = population.validation_losses(problem, state)
+    x = validation_inputs(problem)
+    for number, loss in enumerate(losses.tolist()):
+        logits = build_member(state, number).eval()(x)
+        assert F.cross_entropy(logits, problem.val.labels).item() == pytest.approx(loss, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("losses", "best"),
+    [([3.0, 1.0, 2.0], 1), ([math.nan, 5.0, 4.0], 2), ([math.inf, math.nan, 9.0], 2), ([1.0, 1.0, 1.0], 0)],
+)
+def test_a_member_whose_loss_is_not_finite_is_never_selected(losses: list[float], best: int) -> None:
+    assert best_of(torch.tensor(losses)).tolist() == [best]
+
+
+@pytest.mark.parametrize("module", [population, hyper_population])
+def test_a_population_that_does_not_divide_the_batch_is_one_line(module: Any) -> None:
+    with pytest.raises(SettingsError, match="got batch_size 8 for population_size 3"):
+        make(module, population_size=3)
+    # There are only 24 images, so that batches are smaller than asked for.
+    with pytest.raises(SettingsError, match="got batches of 24 images for population_size 16"):
+        make(module, population_size=16, batch_size=32)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_one_image_per_member_and_one_pixel_per_channel_is_one_line(batched: bool) -> None:
+    class OnePixel(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bn, self.linear = nn.BatchNorm2d(3), nn.Linear(3, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.as_tensor(self.linear(self.bn(x.mean(dim=(2, 3), keepdim=True)).flatten(1)))
+
+    config = paper_config(algorithm="population", batched_members=batched)
+    data, space = small_data(), SearchSpace()
+    problem = Problem(config, space, Preprocessing(Standardize.of(data.train), Baseline(), 8), torch.ones(3), data.val)
+    state = population.initial_state(config, space, equal_networks(OnePixel()), data)
+    with pytest.raises(SettingsError, match=r"one image per member .* choose a smaller population_size"):
+        population.search_step(problem, state)
+
+
+def test_members_of_a_network_of_ones_own_start_equal() -> None:
+    network = build_model("wrn-10-1", 2, seed=0)
+    first, second = (equal_networks(network)(number) for number in (0, 1))
+    assert first is not network
+    assert torch.equal(first.get_parameter("conv.weight"), second.get_parameter("conv.weight"))

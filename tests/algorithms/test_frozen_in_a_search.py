@@ -1,0 +1,112 @@
+"""What is frozen in a user's network is the same after a search, by every algorithm."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from search_problems import SMALL_SETTINGS, small_data
+from torch import Tensor, nn
+
+import hba
+from hba.algorithms.registry import ALGORITHMS
+from hba.algorithms.responses import RESPONSES
+
+OF_HYPERNETWORKS = ("hba", "hba-lookahead", "fixed-noise", "hyper-population")
+STEM = ("conv1.weight", "conv1.bias", "bn1.weight", "bn1.bias")
+FROZEN = (*STEM, "conv2.weight", "bn2.weight", "conv3.bias", "bn3.bias")
+TRAINED = ("conv2.bias", "bn2.bias", "conv3.weight", "bn3.weight", "head.weight", "head.bias")
+
+
+class HalfFrozen(nn.Module):
+    """A stem that is frozen, then layers of which the weight or the bias is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.conv2, self.bn2 = nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.conv3, self.bn3 = nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.head = nn.Linear(4 * 64, 2)
+        for name in FROZEN:
+            self.get_parameter(name).requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.bn1(self.conv1(x)).relu()
+        x = self.bn2(self.conv2(x)).relu()
+        return torch.as_tensor(self.head(self.bn3(self.conv3(x)).flatten(1)))
+
+
+def searched(network: nn.Module, **settings: Any) -> hba.SearchResult:
+    moving: dict[str, Any] = {"weight_decay": 0.1, "learning_rate": 0.05}
+    return hba.search(small_data(), network=network, **{**SMALL_SETTINGS, **moving, **settings})
+
+
+def assert_only_the_rest_moved(result: hba.SearchResult, before: nn.Module) -> None:
+    after = dict(result.network.named_parameters())
+    assert sorted(after) == sorted((*FROZEN, *TRAINED))
+    for name, parameter in after.items():
+        assert torch.equal(parameter, before.get_parameter(name)) == (name in FROZEN), name
+        assert parameter.requires_grad == (name in TRAINED), name
+
+
+def frozen_network() -> nn.Module:
+    torch.manual_seed(0)
+    return HalfFrozen()
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_frozen_weights_do_not_move(algorithm: str) -> None:
+    network = frozen_network()
+    before = copy.deepcopy(network)
+    sharing = {"sharing": "conv+bn"} if algorithm in OF_HYPERNETWORKS else {}
+    assert_only_the_rest_moved(searched(network, algorithm=algorithm, **sharing), before)
+
+
+@pytest.mark.parametrize("response", RESPONSES)
+def test_frozen_weights_do_not_move_by_any_response(response: str) -> None:
+    network = frozen_network()
+    before = copy.deepcopy(network)
+    result = searched(network, algorithm="hba", sharing="conv+bn", response=response, response_weight_decay=0.1)
+    assert_only_the_rest_moved(result, before)
+    assert result.hypernetwork is not None
+    elsewhere = result.hypernetwork.plain(result.lam + 1)
+    assert all(torch.equal(elsewhere.get_parameter(name), before.get_parameter(name)) for name in FROZEN)
+
+
+class Spying(HalfFrozen):
+    """Notes when a frozen weight is not what it was, in whatever copy of the network."""
+
+    moved = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        reference = frozen_network()
+        own = dict(self.named_parameters())
+        known = [name for name in FROZEN if name in own]
+        Spying.moved |= any(not torch.equal(own[name], reference.get_parameter(name)) for name in known)
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("sharing", ["bn", "conv"])
+def test_probes_train_no_frozen_weights(sharing: str) -> None:
+    torch.manual_seed(0)
+    Spying.moved = False
+    searched(Spying(), algorithm="hba", sharing=sharing, probes=3)
+    assert not Spying.moved
+
+
+class KeepsStatistics(HalfFrozen):
+    def train(self, mode: bool = True) -> "KeepsStatistics":
+        super().train(mode)
+        for layer in self.modules():
+            if isinstance(layer, nn.BatchNorm2d):
+                layer.eval()
+        return self
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_running_statistics_that_the_network_keeps_are_kept(algorithm: str) -> None:
+    torch.manual_seed(0)
+    network = KeepsStatistics()
+    result = searched(network, algorithm=algorithm)
+    for name, value in result.network.named_buffers():
+        assert torch.equal(value, network.get_buffer(name)), name

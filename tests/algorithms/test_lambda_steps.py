@@ -1,0 +1,283 @@
+"""The options of a lambda step: when it comes, what it sees, how far it goes."""
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from search_steps import begun, begun_as_in_the_paper, next_validation, respond_at_random, step
+from torch import Tensor, nn
+
+from hba.algorithms import hba_lookahead, lookahead, updates
+from hba.algorithms.temperature import best_temperature
+from hba.algorithms.updates import move_lambda, sigma_now, validation_statistics
+
+ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]
+"""Those with lambda steps."""
+STEPS_PER_EPOCH = 3
+
+
+def hba_begun(**settings: Any) -> tuple[Any, Any]:
+    """A hypernetwork that answers lambda from the start."""
+    problem, state = begun_as_in_the_paper(**settings)
+    respond_at_random(state.hypernetwork, 0.1)
+    return problem, state
+
+
+JUDGES: Mapping[str, Callable[..., None]] = {
+    "lookahead": lookahead.update_lambda,
+    "hba-lookahead": hba_lookahead.update_lambda,
+}
+"""Lambda steps that need a trial."""
+
+
+def lambda_step(problem: Any, state: Any) -> None:
+    """Without the training step before it."""
+    if judge := JUDGES.get(problem.config.algorithm):
+        judge(problem, state, lookahead.augmented(problem, state, *state.train_stream.next()))
+    else:
+        updates.update_lambda(problem, state)
+
+
+def network_of(state: Any) -> nn.Module:
+    network: nn.Module = state.network if hasattr(state, "network") else state.hypernetwork
+    return network
+
+
+def slope(state: Any, loss: Callable[[Tensor], Tensor]) -> Tensor:
+    """Gradient of the loss at lambda."""
+    at = state.lam.detach().clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(loss(at), at)
+    return gradient
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(
+    ("warm_up_epochs", "train_steps", "first"),
+    # Three steps are an epoch, and a lambda step comes after every T_train.
+    [(0, 2, 2), (1, 1, 4), (1, 2, 4), (1, 3, 6), (2, 2, 8)],
+)
+def test_lambda_stays_until_the_warm_up_is_over(
+    algorithm: str, warm_up_epochs: int, train_steps: int, first: int
+) -> None:
+    problem, state = begun(
+        algorithm=algorithm, response="affine", warm_up_epochs=warm_up_epochs, train_steps=train_steps
+    )
+    if algorithm != "lookahead":
+        respond_at_random(state.hypernetwork, 0.1)
+    assert state.steps_per_epoch == STEPS_PER_EPOCH
+    start = state.lam.detach().clone()
+    step(problem, state, first - 1)
+    assert torch.equal(state.lam, start)
+    step(problem, state)
+    assert not torch.equal(state.lam, start)
+
+
+@pytest.mark.parametrize("calibrate", [False, True])
+def test_the_gradient_is_the_mean_of_those_of_the_validation_batches(calibrate: bool) -> None:
+    problem, state = hba_begun(val_batches=3, val_batch_size=4, calibrate=calibrate)
+    batches = next_validation(problem, state, 4)
+    network = copy.deepcopy(state.hypernetwork).eval()
+
+    def loss_on(images: Tensor, labels: Tensor) -> Callable[[Tensor], Tensor]:
+        def loss(at: Tensor) -> Tensor:
+            logits = network(images, at)
+            return F.cross_entropy(logits / best_temperature(logits.detach(), labels) if calibrate else logits, labels)
+
+        return loss
+
+    expected = torch.stack([slope(state, loss_on(*batch)) for batch in batches[:3]]).mean(0)
+    lambda_step(problem, state)
+    torch.testing.assert_close(state.lam.grad, expected, rtol=1e-4, atol=1e-7)
+    # The batch after the three is the next.
+    assert torch.equal(problem.preprocessing.measure(state.val_stream.next()[0]), batches[3][0])
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(("val_batch_size", "expected"), [(None, 8), (5, 5), (16, 16), (1000, 16)])
+def test_validation_batches_have_a_size_of_their_own(algorithm: str, val_batch_size: int | None, expected: int) -> None:
+    _, state = begun(algorithm=algorithm, val_batch_size=val_batch_size)
+    assert len(state.val_stream.next()[0]) == expected
+    assert len(state.train_stream.next()[0]) == 8
+
+
+def test_with_batch_statistics_the_gradient_is_the_one_of_a_network_in_training_mode() -> None:
+    gradients = {}
+    for statistics in ("batch", "running"):
+        problem, state = hba_begun(val_statistics=statistics, sharing="bn")
+        step(problem, state)
+        ((images, labels),) = next_validation(problem, state)
+        # No layer of this network draws at random.
+        network = copy.deepcopy(state.hypernetwork).train(statistics == "batch")
+        expected = slope(state, lambda at: F.cross_entropy(network(images, at), labels))  # noqa: B023
+        lambda_step(problem, state)
+        torch.testing.assert_close(state.lam.grad, expected, rtol=1e-4, atol=1e-7)
+        gradients[statistics] = expected
+    assert not torch.allclose(gradients["batch"], gradients["running"], rtol=0.1)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("statistics", ["batch", "running"])
+def test_a_lambda_step_leaves_running_statistics_and_modes(algorithm: str, statistics: str) -> None:
+    problem, state = begun(algorithm=algorithm, val_statistics=statistics)
+    step(problem, state, 3)
+    network = network_of(state)
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    lambda_step(problem, state)
+    for name, value in network.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    for module in network.modules():
+        assert not module.training
+        assert getattr(module, "track_running_stats", True)
+    # And the next training step learns new statistics as ever.
+    counts = [value.clone() for name, value in network.state_dict().items() if name.endswith("num_batches_tracked")]
+    step(problem, state)
+    after = [value for name, value in network.state_dict().items() if name.endswith("num_batches_tracked")]
+    assert counts
+    assert all(now > then for now, then in zip(after, counts, strict=True))
+
+
+def test_dropout_stays_off_with_batch_statistics() -> None:
+    network = nn.Sequential(nn.BatchNorm2d(3), nn.Dropout(0.5)).eval()
+    images = torch.randn(20, 3, 4, 4) + 3
+    with validation_statistics(network, "batch"):
+        output = network(images)
+    expected = (images - images.mean((0, 2, 3), keepdim=True)) / images.std((0, 2, 3), keepdim=True, correction=0)
+    torch.testing.assert_close(output, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(network(images), images, rtol=1e-4, atol=1e-4)
+
+
+def test_an_exception_leaves_batchnorm_as_it_was() -> None:
+    tracking, not_tracking = nn.BatchNorm2d(3), nn.BatchNorm2d(3, track_running_stats=False)
+    network = nn.Sequential(tracking, not_tracking).eval()
+    with pytest.raises(ZeroDivisionError), validation_statistics(network, "batch"):
+        raise ZeroDivisionError
+    assert (tracking.training, tracking.track_running_stats) == (False, True)
+    assert (not_tracking.training, not_tracking.track_running_stats) == (False, False)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("statistics", ["batch", "running"])
+def test_a_batchnorm_without_running_statistics_can_be_searched_with(algorithm: str, statistics: str) -> None:
+    tracking, not_tracking = nn.BatchNorm2d(3), nn.BatchNorm2d(3, track_running_stats=False)
+    network = nn.Sequential(tracking, not_tracking, nn.Flatten(), nn.Linear(3 * 64, 2))
+    problem, state = begun(network=network, algorithm=algorithm, val_statistics=statistics, learning_rate=0.001)
+    start = state.lam.detach().clone()
+    step(problem, state, 4)
+    assert state.lam.isfinite().all()
+    assert not torch.equal(state.lam, start)
+
+
+def moves(gradients: list[Tensor], **settings: Any) -> list[Tensor]:
+    """Where lambda stands at first, and after a step for each gradient."""
+    problem, state = begun_as_in_the_paper(**settings)
+    places = [state.lam.detach().clone()]
+    for gradient in gradients:
+        move_lambda(problem, state, gradient)
+        places.append(state.lam.detach().clone())
+    return places
+
+
+def random_gradients(n_steps: int = 6) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(54, generator=generator) for _ in range(n_steps)]
+
+
+def test_no_move_is_longer_than_the_trust_radius_and_all_keep_their_direction() -> None:
+    gradients, radius = random_gradients(), 0.05
+    free, bound = moves(gradients), moves(gradients, trust_radius=radius)
+    for number in range(len(gradients)):
+        # Adam does not know of the radius: its steps are the same.
+        own, cut = (places[number + 1] - places[number] for places in (free, bound))
+        assert own.norm() > radius
+        torch.testing.assert_close(cut, radius * own / own.norm(), rtol=1e-3, atol=1e-6)
+
+
+def test_a_move_shorter_than_the_trust_radius_is_left_alone() -> None:
+    # 54 entries of about 0.03 are a length of 0.22.
+    for own, cut in zip(moves(random_gradients()), moves(random_gradients(), trust_radius=0.5), strict=True):
+        torch.testing.assert_close(own, cut, rtol=0, atol=1e-6)
+
+
+def test_a_gradient_of_zero_is_no_trouble_for_the_trust_radius() -> None:
+    first, second = moves([torch.zeros(54)], trust_radius=0.1)
+    assert torch.equal(first, second)
+
+
+def test_no_logit_passes_the_bound() -> None:
+    down, up = torch.ones(54), -torch.ones(54)
+    places = moves([*[down] * 10, *[up] * 10], logit_bound=3.0)
+    assert torch.equal(places[10], torch.full((54,), -3.0))
+    assert (places[20] > -3).all()
+    far = moves([up] * 5, logit_bound=0.1, lambda_learning_rate=3.0)
+    assert torch.equal(far[-1], torch.full((54,), 0.1))
+    free = moves([down] * 10)
+    assert free[-1].max() < -3.1
+
+
+@pytest.mark.parametrize("betas", [(0.0, 0.0), (0.5, 0.9), (0.9, 0.999)])
+def test_lambda_moves_by_adam_with_these_betas(betas: tuple[float, float]) -> None:
+    gradients = random_gradients()
+    expected = moves([])[0].double()
+    first, second = torch.zeros(54).double(), torch.zeros(54).double()
+    for number, gradient in enumerate(map(Tensor.double, gradients), start=1):
+        first = betas[0] * first + (1 - betas[0]) * gradient
+        second = betas[1] * second + (1 - betas[1]) * gradient.square()
+        mean, square = first / (1 - betas[0] ** number), second / (1 - betas[1] ** number)
+        expected = expected - 0.02 * mean / (square.sqrt() + 1e-8)
+    found = moves(gradients, lambda_betas=betas, lambda_learning_rate=0.02)[-1]
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_lambda_steps_of_every_algorithm_have_these_settings(algorithm: str) -> None:
+    problem, state = begun(algorithm=algorithm, response="affine", trust_radius=1e-3, lambda_betas=(0.3, 0.4))
+    if algorithm != "lookahead":
+        respond_at_random(state.hypernetwork, 0.1)
+    assert state.lambda_optimizer.param_groups[0]["betas"] == (0.3, 0.4)
+    start = state.lam.detach().clone()
+    lambda_step(problem, state)
+    assert math.isclose((state.lam.detach() - start).norm().item(), 1e-3, rel_tol=1e-3)
+
+
+def test_the_noise_shrinks_linearly() -> None:
+    problem, state = begun(algorithm="hba", sigma=0.8, sigma_end=0.2, epochs=4)
+    found = []
+    for number in (0, 6, 12):
+        state.step = number
+        found.append(sigma_now(problem, state))
+    assert found == pytest.approx([0.8, 0.5, 0.2])
+    problem, state = begun(algorithm="hba", sigma=0.8, sigma_end=None)
+    state.step = 5
+    assert sigma_now(problem, state) == 0.8
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_the_noise_that_is_used_is_that_of_the_step(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half way, lambdas are spread by the mean of both sigmas; val_steps of 0 keep lambda where it is."""
+    problem, state = begun(algorithm=algorithm, sigma=1.0, sigma_end=0.01, epochs=4, val_steps=0)
+    seen: list[Tensor] = []
+    decode = type(problem.space).decode
+
+    def record(self: Any, logits: Tensor) -> Tensor:
+        seen.append(logits - state.lam.detach())
+        return decode(self, logits)
+
+    monkeypatch.setattr(type(problem.space), "decode", record)
+    step(problem, state, 12)
+    assert len(seen) == 12
+    for number, noise in enumerate(seen):
+        # 8 * 54 normal numbers know their spread to within 3.4 %.
+        assert noise.std().item() == pytest.approx(1 - number / 12, rel=0.17)
+
+
+@pytest.mark.parametrize("algorithm", [*ALGORITHMS, "hyper-population", "population"])
+@pytest.mark.parametrize("fraction", [0.05, 0.3, 0.9])
+def test_every_value_starts_at_the_same_fraction_of_its_range(algorithm: str, fraction: float) -> None:
+    problem, state = begun(algorithm=algorithm, initial_fraction=fraction)
+    low, high = torch.tensor(problem.space.ranges).T
+    values = problem.space.decode(state.lam.detach())
+    torch.testing.assert_close(values, (1 - fraction) * low + fraction * high, rtol=1e-5, atol=1e-5)

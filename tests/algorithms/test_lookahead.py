@@ -1,0 +1,339 @@
+"""Look-ahead: its rewards against autograd and real steps, and where its own steps lead."""
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from search_problems import seeded, small_data, small_images
+from search_steps import (
+    WithAttention,
+    WithAttentionLayer,
+    WithFrozenLayer,
+    WithSkippedLayer,
+    WithUnusedLayers,
+    begun,
+    next_validation,
+    space_of,
+    step,
+)
+from torch import Tensor, nn
+
+import hba
+from hba.algorithms import lookahead
+from hba.algorithms.lookahead import Trial, advantages_of, augmented, expected_score, rewards_of, update_lambda
+from hba.algorithms.moves import PROBE_STEPS, Moves
+from hba.data import LabelledImages, SearchData
+from hba.models import build_model
+from hba.policy.draw import Walk
+
+
+def lookahead_begun(**settings: Any) -> tuple[Any, Any]:
+    return begun(algorithm="lookahead", **settings)
+
+
+def trial_of(images: Tensor, labels: Tensor) -> Trial:
+    """For what reads images and labels only."""
+    nothing = torch.zeros(len(labels), 0)
+    return Trial(images, labels, Walk(nothing.bool(), nothing.bool()), nothing, nothing, 1.0)
+
+
+def trained_network() -> tuple[nn.Module, Trial, dict[str, Tensor]]:
+    """In double precision and eval mode, with running statistics of its own; a batch; the validation gradient."""
+    network = build_model("wrn-10-1", 2, seed=0).double()
+    images = torch.randn(26, 3, 8, 8, generator=seeded(0)).double()
+    labels = torch.arange(26) % 2
+    for _ in range(3):
+        network.train()(images)
+    network.eval()
+    F.cross_entropy(network(images[6:]), labels[6:]).backward()
+    direction = {name: _gradient(parameter) for name, parameter in network.named_parameters()}
+    network.zero_grad()
+    return network, trial_of(images[:6], labels[:6]), direction
+
+
+def _gradient(parameter: Tensor) -> Tensor:
+    assert parameter.grad is not None
+    return parameter.grad.clone()
+
+
+def loss_at(network: nn.Module, direction: dict[str, Tensor], distance: float, loss: Callable[[nn.Module], Any]) -> Any:
+    """The loss of a network whose weights went that far along the direction."""
+    moved = copy.deepcopy(network)
+    with torch.no_grad():
+        for name, parameter in moved.named_parameters():
+            parameter.add_(distance * direction[name])
+        return loss(moved)
+
+
+def image_gradient(network: nn.Module, trial: Trial, image: int) -> dict[str, Tensor]:
+    own = copy.deepcopy(network)
+    F.cross_entropy(own(trial.images[image : image + 1]), trial.labels[image : image + 1]).backward()
+    return {name: _gradient(parameter) for name, parameter in own.named_parameters()}
+
+
+def test_a_reward_is_the_product_of_the_images_own_gradient_and_the_direction() -> None:
+    network, trial, direction = trained_network()
+    rewards = rewards_of(network, trial, direction)
+    for image, reward in enumerate(rewards):
+        gradient = image_gradient(network, trial, image)
+        expected = torch.stack([(gradient[name] * direction[name]).sum() for name in direction]).sum()
+        torch.testing.assert_close(reward, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_rewards_are_the_central_differences_of_the_losses() -> None:
+    network, trial, direction = trained_network()
+
+    def losses(moved: nn.Module) -> Tensor:
+        return F.cross_entropy(moved(trial.images), trial.labels, reduction="none")
+
+    small = 1e-6
+    plus, minus = (loss_at(network, direction, sign * small, losses) for sign in (1, -1))
+    torch.testing.assert_close(
+        rewards_of(network, trial, direction), (plus - minus) / (2 * small), rtol=1e-6, atol=1e-8
+    )
+
+
+def test_a_step_on_an_image_lowers_the_validation_loss_by_alpha_times_its_reward() -> None:
+    network, trial, direction = trained_network()
+    rewards = rewards_of(network, trial, direction)
+    # The images that the direction was made of.
+    images = torch.randn(26, 3, 8, 8, generator=seeded(0)).double()[6:]
+    labels, alpha = torch.arange(6, 26) % 2, 1e-6
+
+    def validation(moved: nn.Module) -> float:
+        return F.cross_entropy(moved(images), labels).item()
+
+    before = validation(network)
+    for image, reward in enumerate(rewards.tolist()):
+        after = loss_at(network, image_gradient(network, trial, image), -alpha, validation)
+        assert math.isclose(after - before, -alpha * reward, rel_tol=1e-3, abs_tol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "kind", [WithFrozenLayer, WithUnusedLayers, WithSkippedLayer, WithAttention, WithAttentionLayer]
+)
+def test_networks_of_every_build_are_judged_by_what_they_train(kind: type[nn.Module]) -> None:
+    torch.manual_seed(0)
+    problem, state = lookahead_begun(network=kind(), learning_rate=0.001)
+    step(problem, state, 4)
+    assert (state.lam != 0).any(), "it started at the middle of every range"
+    network, trial = state.network.double(), augmented(problem, state, *state.train_stream.next())
+    trained = {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
+    direction = {name: torch.randn_like(parameter) for name, parameter in trained.items()}
+    double = trial_of(trial.images.double(), trial.labels)
+    still = {name: torch.zeros_like(parameter) for name, parameter in network.named_parameters()}
+
+    def losses(moved: nn.Module) -> Tensor:
+        return F.cross_entropy(moved(double.images), double.labels, reduction="none")
+
+    small = 1e-6
+    plus, minus = (loss_at(network, still | direction, sign * small, losses) for sign in (1, -1))
+    torch.testing.assert_close(
+        rewards_of(network, double, direction), (plus - minus) / (2 * small), rtol=1e-5, atol=1e-7
+    )
+
+
+def test_a_batch_is_augmented_at_lambdas_of_its_own() -> None:
+    problem, state = lookahead_begun(sigma=0.5)
+    images, labels = state.train_stream.next()
+    trial = augmented(problem, state, images, labels)
+    values = problem.space.decode(state.lam.detach() + 0.5 * trial.noise)
+    at = [slot.probability for slot in problem.space.slots]
+    torch.testing.assert_close(trial.probabilities, values[:, at])
+    assert trial.sigma == 0.5
+    assert len(trial.noise.unique(dim=0)) == len(images)
+    untouched = ~trial.walk.fired.any(1)
+    assert untouched.any()
+    assert not untouched.all()
+    plain = problem.preprocessing.measure(images)
+    same = (trial.images == plain).flatten(1).all(1)
+    torch.testing.assert_close(trial.images[untouched], plain[untouched])
+    assert not same[~untouched].all()
+
+
+@pytest.mark.parametrize("draws", [1, 3])
+def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_image(draws: int) -> None:
+    """The whole chain again, slowly: one image, one step of SGD, one validation loss, and the score in plain loops."""
+    space = space_of("Rotate", "Invert", "Color", count_probabilities=(0.0, 0.3, 0.7))
+    problem, state = lookahead_begun(space=space, initial_fraction=0.4, reward_limit=None, calibrate=False)
+    step(problem, state, 3)
+    state.moves = Moves.since(state.lam)
+    batch, batch_labels = state.train_stream.next()
+    trial = augmented(problem, state, batch, batch_labels, draws)
+    ((images, labels),) = next_validation(problem, state)
+    network = copy.deepcopy(state.network).double().eval()
+    double = trial_of(trial.images.double(), trial.labels)
+    alpha, lowered = 1e-6, []
+
+    def validation(moved: nn.Module) -> float:
+        return F.cross_entropy(moved(images.double()), labels).item()
+
+    for image in range(len(trial.labels)):
+        after = loss_at(network, image_gradient(network, double, image), -alpha, validation)
+        lowered.append((validation(network) - after) / alpha)
+    rewards = torch.tensor(lowered)
+    compared = rewards - rewards.mean()
+    if draws == 3:
+        first, second, third = rewards.chunk(3)
+        others = torch.cat([second + third, first + third, first + second]) / 2
+        compared = rewards - others
+    uphill = expected_score(space, trial, compared / compared.std())
+    update_lambda(problem, state, trial)
+    torch.testing.assert_close(state.lam.grad, -uphill, rtol=5e-3, atol=5e-4)
+    # What a probe's short training would win, to first order and in nats: its steps with Nesterov's momentum.
+    weight = torch.zeros(1, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], state.learning_rate, momentum=0.9, nesterov=True)
+    for _ in range(PROBE_STEPS):
+        weight.grad = torch.ones(1)
+        optimizer.step()
+    promised = weight.item() * expected_score(space, trial, compared)
+    torch.testing.assert_close(state.moves.gradients, promised, rtol=5e-3, atol=1e-3 * promised.abs().max().item())
+
+
+def test_an_image_drawn_for_several_times_is_there_as_often() -> None:
+    problem, state = lookahead_begun()
+    images, labels = state.train_stream.next()
+    trial = augmented(problem, state, images, labels, draws=3)
+    assert trial.labels.tolist() == labels.tolist() * 3
+    untouched = ~trial.walk.fired.any(1)
+    plain = problem.preprocessing.measure(images).repeat(3, 1, 1, 1)
+    assert untouched.any()
+    torch.testing.assert_close(trial.images[untouched], plain[untouched])
+    first, second = trial.noise[:8], trial.noise[8:16]
+    assert not torch.equal(first, second), "each draw has a lambda of its own"
+
+
+def test_a_reward_counts_by_its_distance_from_the_images_other_draws() -> None:
+    rewards = torch.tensor([[1.0, 20.0], [2.0, 20.0], [6.0, 26.0]])
+    others = torch.tensor([[4.0, 23.0], [3.5, 23.0], [1.5, 20.0]])
+    torch.testing.assert_close(advantages_of(rewards.flatten(), 3), (rewards - others).flatten())
+    torch.testing.assert_close(advantages_of(rewards.flatten(), 1), (rewards - 12.5).flatten())
+
+
+@pytest.mark.parametrize(("given", "judged"), [(1, 8), (3, 24)])
+def test_a_search_judges_as_many_draws_as_set(given: int, judged: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, state = lookahead_begun(reward_draws=given, train_steps=2)
+    seen: list[Trial] = []
+
+    def random_rewards(trial: Trial) -> Tensor:
+        seen.append(trial)
+        return torch.rand(len(trial.labels), generator=seeded(len(seen)))
+
+    plant_rewards(monkeypatch, random_rewards)
+    step(problem, state, 4)
+    assert [(len(trial.labels), trial.draws) for trial in seen] == [(judged, given)] * 2
+
+
+def test_what_an_image_is_worth_whatever_is_done_to_it_says_nothing_about_a_policy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rewards that differ a thousand times more between images than between draws: one lambda step finds the slot."""
+    space = space_of("Rotate", "Invert", "Color", "Equalize", count_probabilities=(0.0, 1.0))
+    problem, state = lookahead_begun(space=space, initial_fraction=0.5, batch_size=24)
+    images, labels = state.train_stream.next()
+    worth = 1000 * torch.randn(24, generator=seeded(0))
+    plant_rewards(monkeypatch, lambda trial: worth.repeat(trial.draws) + trial.walk.fired[:, 2])
+    update_lambda(problem, state, augmented(problem, state, images, labels, draws=16))
+    probabilities = -state.lam.grad[[slot.probability for slot in space.slots]]
+    assert probabilities.argmax() == 2
+    others = probabilities[[0, 1, 3]]
+    assert probabilities[2] > 0 > others.max(), "it fires in the others' place"
+
+
+def plant_rewards(monkeypatch: pytest.MonkeyPatch, value: Callable[[Trial], Tensor]) -> None:
+    monkeypatch.setattr(lookahead, "rewards_of", lambda network, trial, direction: value(trial))
+
+
+@pytest.mark.parametrize("winner", [0, 1, 3])
+def test_the_slot_that_alone_is_rewarded_wins(winner: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = space_of("Rotate", "Invert", "Color", "Equalize")
+    problem, state = lookahead_begun(space=space, initial_fraction=0.3, lambda_learning_rate=0.05, batch_size=24)
+    generator = seeded(0)
+    plant_rewards(monkeypatch, lambda trial: trial.walk.fired[:, winner] + 0.5 * torch.randn(24, generator=generator))
+    for _ in range(80):
+        update_lambda(problem, state, augmented(problem, state, *state.train_stream.next()))
+    probabilities = torch.sigmoid(state.lam.detach())[[slot.probability for slot in space.slots]].tolist()
+    found = probabilities.pop(winner)
+    assert found > 0.8
+    assert found > 2 * max(probabilities)
+
+
+def test_a_magnitude_goes_where_the_reward_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = space_of("Rotate", "Color", count_probabilities=(0.0, 1.0))
+    column = space.names.index("Color.1.magnitude")
+    problem, state = lookahead_begun(
+        space=space, initial_fraction=0.5, lambda_learning_rate=0.05, batch_size=24, sigma=0.5
+    )
+    # Best at the logit 1.2.
+    plant_rewards(
+        monkeypatch,
+        lambda trial: (
+            -(state.lam.detach()[column] + 0.5 * trial.noise[:, column] - 1.2).square() * trial.walk.fired[:, 1]
+        ),
+    )
+    # The probability of Color would fall, as it is never rewarded.
+    logits = []
+    for _ in range(150):
+        with torch.no_grad():
+            state.lam[space.names.index("Color.1.probability")] = 1.0
+        update_lambda(problem, state, augmented(problem, state, *state.train_stream.next()))
+        logits.append(state.lam[column].item())
+    assert abs(sum(logits[-50:]) / 50 - 1.2) < 0.3
+
+
+@pytest.mark.parametrize("statistics", ["running", "batch"])
+def test_a_lambda_step_changes_neither_weights_nor_running_statistics(statistics: str) -> None:
+    problem, state = lookahead_begun(val_statistics=statistics)
+    step(problem, state, 3)
+    before = {name: value.clone() for name, value in state.network.state_dict().items()}
+    lam = state.lam.detach().clone()
+    update_lambda(problem, state, augmented(problem, state, *state.train_stream.next()))
+    assert not torch.equal(state.lam, lam)
+    for name, value in state.network.state_dict().items():
+        assert torch.equal(value, before[name]), name
+
+
+@pytest.mark.parametrize("limit", [0.8, 2.0, None])
+def test_no_reward_counts_for_more_than_the_limit(limit: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, state = lookahead_begun(reward_limit=limit)
+    planted = torch.tensor([0.0, 0.1, 0.2, -0.1, -0.2, 0.0, 0.1, 30.0])
+    plant_rewards(monkeypatch, lambda trial: planted)
+    trial = augmented(problem, state, *state.train_stream.next())
+    update_lambda(problem, state, trial)
+    standardized = (planted.numpy() - planted.numpy().mean()) / planted.numpy().std(ddof=1)
+    assert standardized.max() > 2.4
+    clipped = standardized if limit is None else np.clip(standardized, -limit, limit)
+    torch.testing.assert_close(state.lam.grad, -expected_score(problem.space, trial, torch.tensor(clipped)))
+
+
+@pytest.mark.parametrize("same", [0.0, 0.25, -1024.0])
+def test_rewards_that_are_all_the_same_move_nothing(same: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, state = lookahead_begun()
+    plant_rewards(monkeypatch, lambda trial: torch.full((8,), same))
+    lam = state.lam.detach().clone()
+    update_lambda(problem, state, augmented(problem, state, *state.train_stream.next()))
+    assert torch.equal(state.lam, lam)
+
+
+@pytest.mark.parametrize("inverted", [False, True])
+def test_a_search_inverts_training_images_where_validation_images_are_inverted(inverted: bool) -> None:
+    data, val = small_data(), small_images(16, seed=1)
+    seen = LabelledImages(255 - val.images if inverted else val.images, val.labels)
+    space = space_of("Rotate", "Invert", "Color", "AutoContrast")
+    settings: dict[str, Any] = {
+        **{"model": "wrn-10-1", "device": "cpu", "epochs": 40, "batch_size": 24, "learning_rate": 0.02, "sigma": 0.5},
+        **{"train_steps": 1, "lambda_learning_rate": 0.05, "initial_fraction": 0.3, "probes": 0},
+    }
+    planted = SearchData(data.name, data.class_names, data.train, seen)
+    result = hba.search(planted, space=space, algorithm="lookahead", **settings)
+    found = {name: torch.sigmoid(logit).item() for name, logit in zip(space.names, result.lam, strict=True)}
+    probabilities = [value for name, value in found.items() if name.endswith("probability")]
+    invert = found["Invert.1.probability"]
+    # Other seeds end at 0.73 to 0.75, and at 0.07 to 0.08.
+    assert invert == (max if inverted else min)(probabilities)
+    assert invert > 0.6 if inverted else invert < 0.15

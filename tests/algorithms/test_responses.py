@@ -1,0 +1,254 @@
+"""How a hypernetwork learns to answer lambda: against closed forms, autograd on a copy and finite differences."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from search_steps import is_response, respond_at_random
+from torch import Tensor, nn
+
+from hba.algorithms.responses import RESPONSES, Gradients, joint, linearized, separate
+from hba.hypernet import HyperNetwork
+from hba.hypernet.layers import HyperLayer
+
+N = 3
+BATCH = 6
+APART = [separate, linearized]
+"""The two that learn the response from a loss of its own."""
+
+
+class Deep(nn.Module):
+    """Smooth, so that finite differences hold; BatchNorm mixes the images of a batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(2, 4, 3, bias=False)
+        self.bn = nn.BatchNorm2d(4)
+        self.hidden, self.linear = nn.Linear(4, 5), nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(self.bn(self.conv(x)))
+        return self.linear(torch.tanh(self.hidden(x.mean(dim=(2, 3)))))
+
+
+class Linear(nn.Module):
+    """Linear in its weights; the last linear layer, which never gets a hyper-layer, is not used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden, self.linear = nn.Linear(2 * 4 * 4, 3), nn.Linear(1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.hidden(x.flatten(1))
+
+
+@pytest.fixture(autouse=True)
+def _double() -> Any:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    yield
+    torch.set_default_dtype(before)
+
+
+def hyper_of(model: nn.Module, center: Tensor | None = None) -> HyperNetwork:
+    hypernetwork = HyperNetwork(model, N, "all")
+    respond_at_random(hypernetwork)
+    if center is not None:
+        hypernetwork.center.copy_(center)
+    return hypernetwork
+
+
+def batch() -> tuple[Tensor, Tensor, Tensor]:
+    return torch.randn(BATCH, 2, 4, 4), torch.arange(BATCH) % 3, torch.randn(BATCH, N)
+
+
+def brighter(images: Tensor, lam_rows: Tensor) -> Tensor:
+    """An augmentation that depends on lambda."""
+    return images + lam_rows.sum(1)[:, None, None, None]
+
+
+def gradients_of(hypernetwork: HyperNetwork) -> dict[str, Tensor]:
+    found = {name: parameter.grad for name, parameter in hypernetwork.named_parameters()}
+    return {name: gradient.clone() for name, gradient in found.items() if gradient is not None}
+
+
+def learnt(
+    learn: Gradients, hypernetwork: HyperNetwork, images: Tensor, labels: Tensor, rows: Tensor, before: float = 0.0
+) -> dict[str, Tensor]:
+    """The gradients that it leaves behind in a copy, where those of the response were all `before`."""
+    own = copy.deepcopy(hypernetwork)
+    for parameter in own.response_parameters():
+        parameter.grad = torch.full_like(parameter, before)
+    learn(own, brighter, F.cross_entropy, images, labels, rows)
+    return gradients_of(own)
+
+
+def test_at_its_center_a_hypernetwork_is_the_network_it_was_made_of() -> None:
+    model, center = Deep(), torch.randn(N)
+    hypernetwork = hyper_of(model, center)
+    images = batch()[0]
+    for lam in (center, center.expand(BATCH, -1)):
+        torch.testing.assert_close(hypernetwork(images, lam), model(images))
+    assert not torch.allclose(hypernetwork(images, center + 1), model(images))
+
+
+def test_the_plain_network_answers_as_the_centered_hypernetwork() -> None:
+    hypernetwork = hyper_of(Deep(), torch.randn(N)).eval()
+    images, _, rows = batch()
+    together = hypernetwork(images, rows)
+    for image, lam, output in zip(images, rows, together, strict=True):
+        torch.testing.assert_close(hypernetwork.plain(lam)(image[None])[0], output)
+
+
+def test_only_the_distance_from_the_center_counts() -> None:
+    at_zero = hyper_of(Deep())
+    elsewhere, shift = copy.deepcopy(at_zero), torch.randn(N)
+    elsewhere.center.copy_(shift)
+    images, _, rows = batch()
+    torch.testing.assert_close(elsewhere(images, rows + shift), at_zero(images, rows))
+
+
+def test_the_papers_response_is_one_loss_with_every_image_at_its_own_weights() -> None:
+    model = Linear()
+    hypernetwork = hyper_of(model)
+    images, labels, rows = batch()
+    found = learnt(joint, hypernetwork, images, labels, rows)
+    own = {name.rpartition(".")[2]: value.detach().requires_grad_() for name, value in hypernetwork.named_parameters()}
+    inputs, outputs = brighter(images, rows).flatten(1), []
+    for x, lam in zip(inputs, rows, strict=True):
+        weight = own["weight_0"] + (own["weight_V"] @ lam)[:, None] * own["weight_U"]
+        outputs.append(weight @ x + own["bias_0"] + (own["bias_V"] @ lam) * own["bias_U"])
+    F.cross_entropy(torch.stack(outputs), labels).backward()
+    assert len(found) == 6
+    for name, gradient in found.items():
+        torch.testing.assert_close(gradient, own[name.rpartition(".")[2]].grad)
+
+
+@pytest.mark.parametrize("learn", APART)
+def test_the_current_weights_learn_from_the_loss_at_the_center_alone(learn: Gradients) -> None:
+    hypernetwork = hyper_of(Deep(), torch.randn(N))
+    images, labels, rows = batch()
+    found = learnt(learn, hypernetwork, images, labels, rows)
+    own, center = copy.deepcopy(hypernetwork), hypernetwork.center
+    F.cross_entropy(own(brighter(images, center.expand(BATCH, -1)), center), labels).backward()
+    for name, gradient in gradients_of(own).items():
+        if is_response(name):
+            assert not gradient.any(), "at the center, no output depends on the response"
+        else:
+            torch.testing.assert_close(found[name], gradient)
+
+
+def test_the_response_learns_from_the_perturbed_loss_alone() -> None:
+    hypernetwork = hyper_of(Deep(), torch.randn(N))
+    images, labels, rows = batch()
+    found = learnt(separate, hypernetwork, images, labels, rows)
+    own = copy.deepcopy(hypernetwork)
+    F.cross_entropy(own(brighter(images, rows), rows), labels).backward()
+    for name, gradient in gradients_of(own).items():
+        # And the shared weights do not.
+        assert torch.allclose(found[name], gradient) == is_response(name), name
+
+
+@pytest.mark.parametrize("learn", APART)
+def test_gradients_of_before_are_not_added_to_the_response(learn: Gradients) -> None:
+    hypernetwork = hyper_of(Deep())
+    images, labels, rows = batch()
+    expected = learnt(learn, hypernetwork, images, labels, rows)
+    found = learnt(learn, hypernetwork, images, labels, rows, before=1.0)
+    for name in filter(is_response, expected):
+        torch.testing.assert_close(found[name], expected[name])
+
+
+def test_in_a_network_that_is_linear_in_its_weights_the_linearized_one_is_itself() -> None:
+    hypernetwork = hyper_of(Linear(), torch.randn(N))
+    images, labels, rows = batch()
+    first = learnt(separate, hypernetwork, images, labels, rows)
+    second = learnt(linearized, hypernetwork, images, labels, rows)
+    assert first.keys() == second.keys()
+    for name, gradient in first.items():
+        torch.testing.assert_close(second[name], gradient)
+
+
+class Spy:
+    """A loss that keeps what it was given, and what it gave."""
+
+    def __init__(self) -> None:
+        self.logits: list[Tensor] = []
+        self.losses: list[Tensor] = []
+
+    def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
+        loss = F.cross_entropy(logits, labels)
+        self.logits.append(logits.detach())
+        self.losses.append(loss.detach())
+        return loss
+
+
+def perturbed(hypernetwork: HyperNetwork, images: Tensor, labels: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits and loss of the linearized network at lambda + eps, with an augmentation that does nothing."""
+    spy = Spy()
+    linearized(copy.deepcopy(hypernetwork), lambda same, _: same, spy, images, labels, rows)
+    _, logits = spy.logits
+    _, loss = spy.losses
+    return logits, loss
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_linearized_logits_change_as_central_differences_say(training: bool) -> None:
+    hypernetwork = hyper_of(Deep(), torch.randn(N)).train(training)
+    images, labels, rows = batch()
+    logits, _ = perturbed(hypernetwork, images, labels, rows)
+    center, small = hypernetwork.center, 1e-5
+    with torch.no_grad():
+        plus, minus = (hypernetwork(images, center + sign * small * (rows - center)) for sign in (1, -1))
+        expected = hypernetwork(images, center) + (plus - minus) / (2 * small)
+        assert not torch.allclose(hypernetwork(images, rows), expected, rtol=1e-2)
+    torch.testing.assert_close(logits, expected, rtol=1e-7, atol=1e-8)
+
+
+def test_the_linearized_response_follows_the_slope_of_its_own_loss() -> None:
+    hypernetwork = hyper_of(Deep(), torch.randn(N))
+    images, labels, rows = batch()
+    own = copy.deepcopy(hypernetwork)
+    linearized(own, lambda same, _: same, F.cross_entropy, images, labels, rows)
+    small = 1e-6
+    for parameter, learning in zip(hypernetwork.response_parameters(), own.response_parameters(), strict=True):
+        direction, before, losses = torch.randn_like(parameter), parameter.detach().clone(), []
+        for sign in (1, -1):
+            with torch.no_grad():
+                parameter.copy_(before + sign * small * direction)
+            losses.append(perturbed(hypernetwork, images, labels, rows)[1])
+        with torch.no_grad():
+            parameter.copy_(before)
+        assert learning.grad is not None
+        slope = (losses[0] - losses[1]) / (2 * small)
+        torch.testing.assert_close((learning.grad * direction).sum(), slope, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", RESPONSES)
+def test_loss_and_logits_are_those_that_the_current_weights_learn_from(name: str) -> None:
+    response = RESPONSES[name]
+    hypernetwork = hyper_of(Deep(), torch.randn(N))
+    images, labels, rows = batch()
+    loss, logits = response.gradients(
+        copy.deepcopy(hypernetwork), lambda same, _: same, F.cross_entropy, images, labels, rows
+    )
+    at = rows if response.gradients is joint else hypernetwork.center
+    expected = hypernetwork(images, at)
+    torch.testing.assert_close(logits, expected.detach())
+    torch.testing.assert_close(loss, F.cross_entropy(expected, labels).detach())
+    assert not loss.requires_grad
+    assert not logits.requires_grad
+
+
+def test_the_response_is_all_that_hyper_layers_have_beyond_the_weights() -> None:
+    hypernetwork = hyper_of(Deep())
+    named = {name for name, _ in hypernetwork.named_parameters()}
+    response = {id(parameter) for parameter in hypernetwork.response_parameters()}
+    found = {name for name, parameter in hypernetwork.named_parameters() if id(parameter) in response}
+    layers = [module for module in hypernetwork.modules() if isinstance(module, HyperLayer)]
+    # A convolution, a BatchNorm, and a linear layer with bias.
+    assert (len(layers), len(found)) == (3, 2 * (1 + 1 + 2))
+    assert found == {name for name in named if is_response(name)}

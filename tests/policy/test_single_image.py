@@ -1,0 +1,146 @@
+"""The policy on one PIL image, held against the policy on a batch of one."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+from torchvision.transforms.v2 import functional as TF
+
+from hba.errors import SettingsError
+from hba.operations import OPERATIONS, Operation, color_for, fill_for
+from hba.policy.draw import apply_operations, draw_operations
+from hba.policy.single_image import Drawn, apply_to_pil, draw_for_one
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import search_space
+
+ENHANCERS = ("Contrast", "Color", "Brightness", "Sharpness")
+EXACT = tuple(name for name in OPERATIONS if name not in ENHANCERS)
+FILL = (0.2, 0.6, 0.9)
+IN_THE_MIDDLE = (0.5, 0.5)
+
+
+def random_row(space: SearchSpace, seed: int, probability: float | None = None) -> Tensor:
+    """Values (n,) drawn uniformly from their ranges, float32; probabilities as given."""
+    low, high = torch.tensor(space.ranges).unbind(1)
+    row = torch.lerp(low, high, torch.rand(space.n, generator=torch.Generator().manual_seed(seed)))
+    if probability is not None:
+        row[[name.endswith("probability") for name in space.names]] = probability
+    return row
+
+
+def photo(mode: str, seed: int, size: tuple[int, int] = (25, 18)) -> Image.Image:
+    """Smooth waves with a little noise, width x height."""
+    rng = np.random.default_rng(seed)
+    x, y = np.meshgrid(np.arange(size[0]), np.arange(size[1]))
+    planes = [
+        128 + 70 * np.sin(x / (3 + channel) + rng.random()) + 40 * np.cos(y / 4 + channel) + rng.normal(0, 4, x.shape)
+        for channel in range(len(mode))
+    ]
+    levels = np.stack(planes, axis=2).clip(0, 255).round().astype(np.uint8)
+    return Image.fromarray(levels[:, :, 0] if mode == "L" else levels)
+
+
+def levels_of(image: Image.Image) -> NDArray[np.int64]:
+    return np.asarray(image).astype(np.int64)
+
+
+def as_a_batch(space: SearchSpace, row: Tensor, image: Image.Image, seed: int) -> NDArray[np.int64]:
+    """What the policy on tensors makes of the image, as grey levels."""
+    batch = TF.pil_to_tensor(image)[None].float() / 255
+    draw = draw_operations(space, row, 1, torch.Generator().manual_seed(seed))
+    result = apply_operations(space, draw, batch, fill_for(batch, FILL))[0].mul(255).round().to(torch.uint8)
+    return levels_of(TF.to_pil_image(result, mode=image.mode))
+
+
+def on_pil(space: SearchSpace, row: Tensor, image: Image.Image, seed: int) -> Image.Image:
+    drawn = draw_for_one(space, row.tolist(), torch.Generator().manual_seed(seed))
+    return apply_to_pil(drawn, image, color_for(len(image.mode), FILL))
+
+
+@pytest.mark.parametrize(
+    "space",
+    [SearchSpace(), search_space("pba"), SearchSpace(copies=1, count_probabilities=(0.1, 0.2, 0.3, 0.4))],
+    ids=["hba", "pba", "up to three"],
+)
+def test_one_image_draws_what_a_batch_of_one_draws(space: SearchSpace) -> None:
+    n_operations = set()
+    for seed in range(400):
+        row = random_row(space, seed)
+        draw = draw_operations(space, row, 1, torch.Generator().manual_seed(seed))
+        steps = zip(draw.slots[0].tolist(), draw.magnitudes[0].tolist(), draw.positions[0].tolist(), strict=True)
+        expected = [
+            Drawn(space.operations[slot // space.copies], magnitude, (x, y))
+            for slot, magnitude, (x, y) in steps
+            if slot >= 0
+        ]
+        assert draw_for_one(space, row.tolist(), torch.Generator().manual_seed(seed)) == expected
+        n_operations.add(len(expected))
+    assert n_operations == set(range(space.max_count + 1))
+
+
+def test_without_a_generator_the_default_one_decides() -> None:
+    space = SearchSpace()
+    row = random_row(space, 1).tolist()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        default = draw_for_one(space, row)
+    assert default == draw_for_one(space, row, torch.Generator().manual_seed(5))
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_without_enhancers_pil_gives_exactly_the_pixels_of_the_batch(mode: str) -> None:
+    space = search_space("hba", EXACT)
+    changed = 0
+    for seed in range(150):
+        row, image = random_row(space, seed, probability=0.5), photo(mode, seed)
+        before = levels_of(image)
+        result = on_pil(space, row, image, seed)
+        np.testing.assert_array_equal(levels_of(result), as_a_batch(space, row, image, seed))
+        assert (result.mode, result.size) == (image.mode, image.size)
+        np.testing.assert_array_equal(levels_of(image), before)
+        changed += not np.array_equal(levels_of(result), before)
+    assert changed > 80
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+@pytest.mark.parametrize("name", ENHANCERS)
+def test_enhancers_are_within_a_grey_level_of_the_batch(name: str, mode: str) -> None:
+    space = SearchSpace((OPERATIONS[name],), count_probabilities=(0.0, 1.0))
+    for seed in range(30):
+        row, image = random_row(space, seed, probability=1.0), photo(mode, seed)
+        difference = levels_of(on_pil(space, row, image, seed)) - as_a_batch(space, row, image, seed)
+        assert abs(difference).max() <= 1
+
+
+@pytest.mark.parametrize("name", ["ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"])
+def test_bilinear_is_within_a_grey_level_of_the_batch(name: str) -> None:
+    space = SearchSpace((OPERATIONS[name].with_interpolation("bilinear"),), count_probabilities=(0.0, 1.0))
+    for seed in range(20):
+        row, image = random_row(space, seed, probability=1.0), photo("RGB", seed)
+        difference = levels_of(on_pil(space, row, image, seed)) - as_a_batch(space, row, image, seed)
+        assert abs(difference).max() <= 1
+
+
+def test_nothing_drawn_is_a_copy() -> None:
+    image = photo("RGB", 0)
+    result = apply_to_pil([], image, FILL)
+    assert result is not image
+    np.testing.assert_array_equal(levels_of(result), levels_of(image))
+
+
+def test_an_operation_that_knows_nothing_of_pil_gets_a_batch_of_one() -> None:
+    def paint(images: Tensor, magnitude: Tensor, fill: Tensor, position: Tensor) -> Tensor:
+        assert images.shape == (1, 3, 18, 25)
+        assert magnitude.tolist() == [0.25]
+        assert position.tolist() == [[0.5, 0.5]]
+        return images * 0 + fill[:, None, None] * magnitude[:, None, None, None]
+
+    own = Operation("Paint", paint, (0.0, 1.0), "share", uses_fill=True, uses_position=True)
+    drawn = [Drawn(own, 0.25, IN_THE_MIDDLE), Drawn(OPERATIONS["Invert"], 0.0, IN_THE_MIDDLE)]
+    result = apply_to_pil(drawn, photo("RGB", 0), FILL)
+    expected = [255 - round(255 * channel / 4) for channel in FILL]
+    assert (levels_of(result) == expected).all()
+    with pytest.raises(SettingsError, match="Paint has no function for PIL images"):
+        own.apply_to_pil(photo("RGB", 0), 0.25, (1, 2, 3), IN_THE_MIDDLE)

@@ -1,0 +1,128 @@
+"""Rows by name: settings and augmentation of each, and what tells one from another."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_trainings import one_operation, tiny_data
+
+import hba
+from hba.config.evaluation import EvaluationConfig
+from hba.errors import SettingsError
+from hba.operations import OPERATIONS
+from hba.policy.space import SearchSpace
+from hba.policy_evaluation.contenders import RIVALS, Contender, contenders, named_rows
+from hba.policy_evaluation.rivals import final, middle, static
+from hba.schedule.schedule import Schedule
+from hba.training.augmentation import ScheduleAugmentation, Unchanged
+
+SPACE = SearchSpace((OPERATIONS["Rotate"], OPERATIONS["Invert"]), copies=1, count_probabilities=(0.0, 1.0))
+SCHEDULE = Schedule(SPACE, [[0.25, 3.0, 0.5], [0.75, 24.0, 0.125]])  # type: ignore[arg-type]
+SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 3, "batch_size": 20, "device": "cpu", "seeds": 2}
+
+
+def rows_for(*against: str, schedule: Schedule = SCHEDULE, **settings: Any) -> dict[str, Contender]:
+    config = EvaluationConfig.make({"data": "digits", **settings})
+    return {row.name: row for row in contenders(named_rows(schedule, against), schedule, config)}
+
+
+def schedule_of(row: Contender, seed: int = 0) -> Schedule:
+    augmentation = row.augmentation(seed)
+    assert isinstance(augmentation, ScheduleAugmentation)
+    return augmentation.schedule
+
+
+def test_names_in_one_text_are_refused() -> None:
+    with pytest.raises(
+        SettingsError, match=r"^against must be a list of names, got the text 'none'; write \['none'\]$"
+    ):
+        hba.evaluate(SCHEDULE, tiny_data(), against="none", **SETTINGS)
+
+
+def test_each_name_has_its_augmentation() -> None:
+    rows = rows_for(*RIVALS)
+    assert list(rows) == ["schedule", *RIVALS]
+    assert schedule_of(rows["schedule"]) is SCHEDULE
+    assert rows["none"].augmentations == rows["cutout"].augmentations == (Unchanged(),)
+    for name, make in {"random": middle, "middle": middle, "static": static, "final": final}.items():
+        assert schedule_of(rows[name]).values.tolist() == make(SCHEDULE).values.tolist()
+    assert len({row.definition for row in rows.values()}) == len(rows) - 1, "random began in the middle"
+
+
+def test_shuffled_takes_its_ten_schedules_in_turn() -> None:
+    row = rows_for("shuffled")["shuffled"]
+    assert [row.augmentation(seed) for seed in range(10)] == list(row.augmentations)
+    assert row.augmentation(23) is row.augmentations[3]
+
+
+@pytest.mark.parametrize(
+    ("settings", "size"),
+    [
+        ({"data": "digits"}, 8),
+        ({"data": "digits", "image_size": 24}, 12),
+        ({"data": "a folder", "image_size": 8}, 4),
+        ({"data": "fashionmnist"}, 14),
+        ({"data": "cifar10", "cutout_size": 0}, 16),
+        ({"data": "cifar10", "cutout_size": 0, "image_size": 16}, 8),
+        ({"data": "svhn", "cutout_size": 0}, 20),
+        ({"data": "a folder", "baseline_like": "svhn", "cutout_size": 0}, 20),
+    ],
+)
+def test_cutout_is_the_dataset_s_own_else_of_half_the_side(settings: dict[str, Any], size: int) -> None:
+    rows = rows_for("none", "cutout", **settings)
+    assert [rows[name].config.baseline_augmentation().cutout_size for name in rows] == [0, 0, size]
+
+
+def test_cutout_where_the_baseline_has_it_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"a Cutout of 16 pixels already, so that cutout equals none; leave cutout"):
+        rows_for("cutout", data="cifar10")
+
+
+def test_a_reserved_name_comes_before_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    SCHEDULE.save("random")
+    SCHEDULE.save("final/policy.json")
+    assert named_rows(SCHEDULE, ["random", "final"])["random"] is RIVALS["random"]
+    row = named_rows(SCHEDULE, ["random", "./final"])["final"]
+    assert isinstance(row, Schedule)
+
+
+def test_two_rows_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    SCHEDULE.save("static.json")
+    with pytest.raises(SettingsError, match="two rows would be called 'static'"):
+        named_rows("static.json", ["static"])
+
+
+@pytest.mark.parametrize(
+    ("other", "alike"),
+    [
+        (Schedule(SPACE, SCHEDULE.values, SCHEDULE.fill, {"seed": 3}), True),
+        (Schedule(SPACE, SCHEDULE.values, (0.1, 0.5, 0.5)), False),
+        (Schedule(SPACE, SCHEDULE.values[:1]), False),
+        (Schedule(SearchSpace(SPACE.operations, 1, (0.5, 0.5)), SCHEDULE.values), False),
+        (
+            Schedule(
+                SearchSpace((SPACE.operations[0].with_interpolation("bilinear"), SPACE.operations[1]), 1, (0.0, 1.0)),
+                SCHEDULE.values,
+            ),
+            False,
+        ),
+    ],
+    ids=["provenance", "fill", "values", "counts", "interpolation"],
+)
+def test_the_definition_tells_schedules_apart_by_what_they_do(other: Schedule, alike: bool) -> None:
+    first, second = (rows_for(schedule=schedule)["schedule"].definition for schedule in (SCHEDULE, other))
+    assert (first == second) == alike
+
+
+def test_all_rows_train_beside_each_other() -> None:
+    result = hba.evaluate(SCHEDULE, tiny_data(), against=tuple(RIVALS), **{**SETTINGS, "epochs": 1})
+    assert [len(row.test_error_percent) for row in result.rows] == [2] * 11
+    assert list(result.differences) == list(RIVALS)
+    assert str(result.verdict).startswith("Verdict: ")
+
+
+def test_shuffled_of_one_operation_is_refused_before_any_training() -> None:
+    with pytest.raises(SettingsError, match="at least two operations"):
+        hba.evaluate(one_operation("Invert", [[0.5]]), tiny_data(), against=["shuffled"], **SETTINGS)

@@ -1,0 +1,368 @@
+"""Evaluation of several schedules side by side: rows, numbers, results.json, and settings taken from the search."""
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_trainings import ReadTooEarly, guarded_data, one_operation, tiny_data
+from torch import nn
+
+import hba
+from hba.config.evaluation import EvaluationConfig
+from hba.config.search import SearchConfig
+from hba.errors import DivergedError, RunError, ScheduleError, SettingsError
+from hba.policy_evaluation.plan import EvaluationPlan
+from hba.schedule.schedule import Schedule
+from hba.training.augmentation import Augmentation, ScheduleAugmentation, augmentation_of
+from hba.training.measure import Measured
+from hba.training.train import Trained, train
+
+SETTINGS = {"model": "wrn-10-1", "epochs": 3, "batch_size": 20, "device": "cpu", "seeds": 2}
+INVERT = one_operation("Invert", [[0.0], [1.0]])
+DIM = one_operation("Brightness", [[1.0, 0.5]])
+
+
+def evaluate(schedule: Schedule | str | Path = INVERT, data: Any = None, **settings: Any) -> hba.EvaluationResult:
+    return hba.evaluate(schedule, data or tiny_data(), **{**SETTINGS, **settings})
+
+
+def errors_of(result: hba.EvaluationResult) -> dict[str, tuple[float, ...]]:
+    return {row.name: row.test_error_percent for row in result.rows}
+
+
+def made_up_errors(monkeypatch: pytest.MonkeyPatch, errors: dict[Schedule | None, list[float]]) -> None:
+    """Trainings end at once, with these errors per seed."""
+
+    def trained(config: EvaluationConfig, data: object, augmentation: Augmentation, seed: int, *others: object) -> Any:
+        schedule = augmentation.schedule if isinstance(augmentation, ScheduleAugmentation) else None
+        return Trained(nn.Identity(), Measured(0.0, errors[schedule][seed]))
+
+    monkeypatch.setattr("hba.policy_evaluation.trainings.train", trained)
+
+
+class Notes(hba.EvaluationObserver):
+    """What an observer is told, and results.json at the end of each training."""
+
+    def __init__(self, results: Path | None = None) -> None:
+        self.results, self.started_with, self.steps = results, (0, 0), 0
+        self.trainings: list[tuple[str, int, float]] = []
+        self.files: list[dict[str, Any]] = []
+
+    def planned(self, plan: EvaluationPlan) -> None:
+        self.started_with = (plan.n_trainings, plan.steps_per_training)
+
+    def step_done(self) -> None:
+        self.steps += 1
+
+    def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
+        self.trainings.append((name, seed, test_error_percent))
+        if self.results is not None:
+            self.files.append(json.loads(self.results.read_text(encoding="utf-8")))
+
+
+def test_rows_hold_each_seed_s_error_and_their_mean_and_sample_deviation(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_up_errors(monkeypatch, {INVERT: [10.0, 13.0, 16.0, 11.0], None: [20.5, 20.5, 20.5, 20.5]})
+    result = evaluate(seeds=4)
+    assert errors_of(result) == {"schedule": (10, 13, 16, 11), "none": (20.5, 20.5, 20.5, 20.5)}
+    row, none = result.rows
+    assert row.mean == statistics.mean([10, 13, 16, 11]) == 12.5
+    # Squared distances 6.25, 0.25, 12.25 and 2.25 over 4 - 1.
+    assert row.std == pytest.approx(statistics.stdev([10, 13, 16, 11]))
+    assert row.std == pytest.approx(7**0.5)
+    assert (none.mean, none.std) == (20.5, 0)
+
+
+def test_results_json_is_written_after_every_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made_up_errors(monkeypatch, {INVERT: [10.0, 12.0], None: [20.0, 25.0]})
+    notes = Notes(tmp_path / "new" / "results.json")
+    evaluate(out=tmp_path / "new", observer=notes)
+    assert [[row["test_error_percent"] for row in file["rows"]] for file in notes.files] == [
+        [[10], []],
+        [[10], [20]],
+        [[10, 12], [20]],
+        [[10, 12], [20, 25]],
+    ]
+    assert [(row["name"], row["mean"], row["std"]) for row in notes.files[1]["rows"]] == [
+        ("schedule", 10, None),
+        ("none", 20, None),
+    ]
+    assert [row["seeds"] for row in notes.files[2]["rows"]] == [[0, 1], [0]]
+    assert [file["rows"][1]["schedule_minus_row"] for file in notes.files[:2]] == [
+        None,
+        {"n_pairs": 1, "mean": -10, "interval": None, "equal_pairs": False},
+    ]
+    assert notes.files[0]["verdict"] is None
+    assert notes.files[1]["verdict"].startswith(
+        "Verdict: no verdict from one seed, because a spread needs two: 10.00 points lower test error than none. "
+    )
+    difference = notes.files[3]["rows"][1]["schedule_minus_row"]
+    assert (difference["n_pairs"], difference["mean"], notes.files[3]["rows"][0]["schedule_minus_row"]) == (
+        2,
+        -11.5,
+        None,
+    )
+    for row in notes.files[3]["rows"]:
+        assert row["mean"] == statistics.mean(row["test_error_percent"])
+        assert row["std"] == pytest.approx(statistics.stdev(row["test_error_percent"]))
+
+
+def test_results_json_tells_what_the_numbers_depend_on(tmp_path: Path) -> None:
+    result = evaluate(seeds=1, epochs=1, learning_rate=0.25, out=tmp_path)
+    content = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert content["settings"] == result.config.model_dump()
+    assert (content["settings"]["learning_rate"], content["settings"]["seeds"]) == (0.25, 1)
+    assert (content["train_images"], content["test_images"]) == (40, 30)
+    assert content["packages"]["torch"] == torch.__version__.split("+")[0]
+    assert content["device"] == "cpu"
+    assert [row["std"] for row in content["rows"]] == [None, None]
+    assert list(tmp_path.iterdir()) == [tmp_path / "results.json"]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), DivergedError("the loss is not finite")], ids=repr)
+def test_an_evaluation_that_ends_early_keeps_what_it_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stop: BaseException
+) -> None:
+    made_up_errors(monkeypatch, {INVERT: [10.0, 12.0], None: [20.0, 25.0]})
+
+    class StopAfterTwo(hba.EvaluationObserver):
+        n_done = 0
+
+        def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
+            self.n_done += 1
+            if self.n_done == 2:
+                raise stop
+
+    with pytest.raises(type(stop)):
+        evaluate(out=tmp_path, observer=StopAfterTwo())
+    content = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert [row["test_error_percent"] for row in content["rows"]] == [[10], [20]]
+
+
+def test_an_existing_results_json_is_refused_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text("mine")
+    notes = Notes()
+    with pytest.raises(
+        RunError, match=r"results\.json is there already: add --resume to go on with it, or choose another --out"
+    ):
+        evaluate(out=tmp_path, observer=notes)
+    assert (tmp_path / "results.json").read_text() == "mine"
+    assert notes.started_with == (0, 0)
+
+
+def test_the_observer_hears_of_every_step_and_training() -> None:
+    notes = Notes()
+    result = evaluate(observer=notes)
+    # 40 images in batches of 20, 3 epochs; two rows with two seeds.
+    assert notes.started_with == (4, 6)
+    assert notes.steps == 24
+    assert [(name, seed) for name, seed, _ in notes.trainings] == [
+        ("schedule", 0), ("none", 0), ("schedule", 1), ("none", 1),
+    ]  # fmt: skip
+    heard = {name: tuple(error for heard_name, _, error in notes.trainings if heard_name == name) for name in
+             ("schedule", "none")}  # fmt: skip
+    assert heard == errors_of(result)
+
+
+def test_each_row_trains_with_its_own_schedule_whatever_stands_beside_it(tmp_path: Path) -> None:
+    DIM.save(tmp_path / "dim.json")
+    together = errors_of(evaluate(against=(str(tmp_path / "dim.json"), "none"), epochs=4, learning_rate=0.1))
+    config = EvaluationConfig.make({**SETTINGS, "data": "tiny", "epochs": 4, "learning_rate": 0.1})
+    for name, schedule in {"schedule": INVERT, "dim": DIM, "none": None}.items():
+        alone = [train(config, tiny_data(), augmentation_of(schedule), seed).test.error_percent for seed in (0, 1)]
+        assert together[name] == tuple(alone)
+    assert len(set(together.values())) > 1, "the numbers can tell one row from another"
+
+
+def test_the_same_evaluation_again_gives_the_same_numbers() -> None:
+    first, again = (errors_of(evaluate(epochs=4, learning_rate=0.1)) for _ in range(2))
+    assert first == again
+    assert len({*first["schedule"], *first["none"]}) > 1, "the numbers can differ"
+
+
+def test_the_caller_s_random_numbers_are_left_alone() -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    evaluate(seeds=1)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_no_training_reads_the_test_split_before_its_last_step() -> None:
+    data, guard = guarded_data()
+
+    class CountSteps(hba.EvaluationObserver):
+        def step_done(self) -> None:
+            guard.step_done()
+
+    assert [len(row.test_error_percent) for row in evaluate(INVERT, data, observer=CountSteps()).rows] == [2, 2]
+    assert guard.steps == 24
+
+
+def test_the_guard_stops_an_evaluation_that_looks_at_the_test_split_between_steps() -> None:
+    data, guard = guarded_data()
+
+    class Look(hba.EvaluationObserver):
+        def step_done(self) -> None:
+            guard.step_done()
+            # The third training is on its way.
+            if guard.steps == 15:
+                guard.opened()
+
+    with pytest.raises(ReadTooEarly, match="after 15 steps"):
+        evaluate(INVERT, data, observer=Look())
+
+
+class Named(Exception):
+    """Ends an evaluation once its settings are known."""
+
+
+def config_of(schedule: Schedule, data: str, **settings: Any) -> EvaluationConfig:
+    """The settings with which an evaluation on a dataset of that name would train."""
+    configs: list[EvaluationConfig] = []
+
+    class Stop(hba.EvaluationObserver):
+        def planned(self, plan: EvaluationPlan) -> None:
+            configs.append(plan.config)
+            raise Named
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hba.policy_evaluation.run.load_evaluation_data", lambda *_: tiny_data())
+        with pytest.raises(Named):
+            hba.evaluate(schedule, data, observer=Stop(), **settings)
+    return configs[0]
+
+
+@pytest.mark.parametrize("searched_size", [8, 20, None])
+def test_images_in_memory_have_the_size_that_they_have(searched_size: int | None) -> None:
+    settings = {"image_size": searched_size, "crop_padding": 2, "cutout_size": 4} if searched_size else {}
+    schedule = Schedule(INVERT.space, INVERT.values, INVERT.fill, {"settings": {"data": "tiny", **settings}})
+    config = evaluate(schedule, seeds=1).config
+    assert config.side == 8
+    if searched_size:
+        assert (config.crop_padding, config.cutout_size) == (round(16 / searched_size), round(32 / searched_size))
+
+
+SEARCHED = SearchConfig(
+    data="cats", model="wrn-16-3", epochs=7, batch_size=9, learning_rate=0.3, weight_decay=0.2, device="cpu",
+    image_size=20, split_seed=4, data_root="elsewhere", skip_broken=True, flip=True, crop_padding=3, cutout_size=5,
+    train_size=50, val_size=60, seed=8,
+)  # fmt: skip
+FOR_TRAINING = {"model": "wrn-16-3", "epochs": 7, "batch_size": 9, "learning_rate": 0.3, "weight_decay": 0.2}
+FOR_IMAGES = {"image_size": 20, "split_seed": 4, "data_root": "elsewhere", "skip_broken": True}
+BASELINE = {"flip": True, "crop_padding": 3, "cutout_size": 5}
+UNSET = {"image_size": None, "split_seed": 0, "data_root": "data", "skip_broken": False}
+NO_BASELINE = {"flip": None, "crop_padding": None, "cutout_size": None}
+TABLE_11_CIFAR10 = {"learning_rate": 0.1, "weight_decay": 0.0005, "epochs": 200, "batch_size": 128}
+
+
+def searched_schedule(**settings: Any) -> Schedule:
+    searched = SEARCHED.model_copy(update=settings)
+    return Schedule(INVERT.space, INVERT.values, provenance={"settings": searched.model_dump()})
+
+
+@pytest.mark.parametrize(
+    ("schedule", "data", "expected"),
+    [
+        (searched_schedule(), "cats", {**FOR_TRAINING, **FOR_IMAGES, **BASELINE}),
+        (searched_schedule(), "dogs", {**FOR_TRAINING, **FOR_IMAGES, **BASELINE}),
+        (searched_schedule(), "cifar10", {**FOR_TRAINING, **TABLE_11_CIFAR10, **UNSET, **NO_BASELINE}),
+        (
+            searched_schedule(data="cifar10"),
+            "cifar10",
+            {**FOR_TRAINING, **TABLE_11_CIFAR10, **FOR_IMAGES, **BASELINE},
+        ),
+        (INVERT, "dogs", {"model": "wrn-16-2", "epochs": 200, "batch_size": 128, **UNSET, **NO_BASELINE}),
+    ],
+    ids=["the same data", "a folder that moved", "cifar10", "searched on cifar10", "no provenance"],
+)
+def test_settings_come_from_the_search_and_from_table_11(
+    schedule: Schedule, data: str, expected: dict[str, Any]
+) -> None:
+    config = config_of(schedule, data).model_dump()
+    assert {name: config[name] for name in expected} == expected
+    assert (config["data"], config["train_size"], config["seeds"]) == (data, None, 3)
+
+
+def test_settings_given_here_come_before_those_of_the_search_and_table_11() -> None:
+    given = {"epochs": 2, "learning_rate": 0.7, "model": "wrn-10-2", "image_size": 16, "flip": False, "train_size": 30}
+    for data in ("cats", "cifar10"):
+        config = config_of(searched_schedule(), data, **given).model_dump()
+        assert {name: config[name] for name in given} == given
+
+
+def test_an_unknown_setting_is_refused_by_name() -> None:
+    with pytest.raises(SettingsError, match="lambda_learning_rate"):
+        evaluate(lambda_learning_rate=0.1)
+
+
+def names_of(schedule: Schedule | str | Path, against: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(
+        "hba.policy_evaluation.trainings.train", lambda *arguments: Trained(nn.Identity(), Measured(0.0, 1.0))
+    )
+    return [row.name for row in evaluate(schedule, against=against, seeds=1).rows]
+
+
+def test_rows_are_called_by_file_run_folder_or_shipped_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for path in ("a.json", "b.v2.json", "run/policy.json", "other/policy.json"):
+        INVERT.save(tmp_path / path)
+    monkeypatch.chdir(tmp_path)
+    assert names_of(INVERT, (), monkeypatch) == ["schedule"]
+    assert names_of("a.json", ("none", "b.v2.json"), monkeypatch) == ["a", "none", "b.v2"]
+    assert names_of(tmp_path / "run", ("other/policy.json", "digits"), monkeypatch) == ["run", "other", "digits"]
+    monkeypatch.chdir(tmp_path / "run")
+    assert names_of("policy.json", ("../other", "none"), monkeypatch) == ["run", "other", "none"]
+
+
+@pytest.mark.parametrize("folder", ["run.1", "lr-0.05", ".hidden"])
+def test_a_run_folder_s_whole_name_is_the_row_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str) -> None:
+    INVERT.save(tmp_path / folder / "policy.json")
+    assert names_of(tmp_path / folder, (), monkeypatch) == [folder]
+    assert names_of(tmp_path / folder / "policy.json", (), monkeypatch) == [folder]
+
+
+def test_the_current_folder_is_called_by_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    INVERT.save(tmp_path / "run" / "policy.json")
+    monkeypatch.chdir(tmp_path / "run")
+    assert names_of(".", (), monkeypatch) == ["run"]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "against", "name"),
+    [
+        ("a.json", ("b/a.json",), "a"),
+        ("run", ("run/policy.json",), "run"),
+        ("a.json", ("none", "none"), "none"),
+        ("none.json", ("none",), "none"),
+        ("digits", ("digits",), "digits"),
+    ],
+)
+def test_two_rows_of_one_name_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, schedule: str, against: tuple[str, ...], name: str
+) -> None:
+    for path in ("a.json", "b/a.json", "run/policy.json", "none.json"):
+        INVERT.save(tmp_path / path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingsError, match=f"two rows would be called '{name}'"):
+        names_of(schedule, against, monkeypatch)
+
+
+def test_a_schedule_that_is_not_there_is_refused_before_any_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_up_errors(monkeypatch, {})
+    with pytest.raises(ScheduleError, match="no schedule file nowhere"):
+        evaluate(INVERT, against=("none", "nowhere"))
+
+
+def test_digits_train_on_all_but_the_test_split() -> None:
+    class Stop(Notes):
+        def planned(self, plan: EvaluationPlan) -> None:
+            super().planned(plan)
+            raise Named
+
+    notes = Stop()
+    with pytest.raises(Named):
+        hba.evaluate(INVERT, "digits", observer=notes, epochs=2, batch_size=100, seeds=2, device="cpu")
+    # 1,797 digits but 1,097 for the test: 7 batches.
+    assert notes.started_with == (4, 14)

@@ -1,0 +1,217 @@
+"""An evaluation that was interrupted goes on to the same results, and not as another one."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_trainings import one_operation, tiny_data, two_sides
+
+import hba
+from hba.data import EvaluationData
+from hba.errors import RunError, SettingsError
+from hba.policy_evaluation.plan import EvaluationPlan
+from hba.schedule.schedule import Schedule
+
+DIM = one_operation("Brightness", [[1.0, 0.5], [0.5, 0.9]])
+INVERT = one_operation("Invert", [[0.0], [1.0]])
+SETTINGS: dict[str, Any] = {
+    "model": "wrn-10-1", "epochs": 2, "batch_size": 20, "device": "cpu", "seeds": 2, "learning_rate": 0.1,
+    "against": ("none", "final"),
+}  # fmt: skip
+
+
+def evaluate(out: Path | None, schedule: Schedule = DIM, data: Any = None, **settings: Any) -> hba.EvaluationResult:
+    return hba.evaluate(schedule, data or tiny_data(), out=out, **{**SETTINGS, **settings})
+
+
+class StopAfter(hba.EvaluationObserver):
+    """Ctrl-C in the training behind the first `n`, and what was heard."""
+
+    def __init__(self, n: int = 100) -> None:
+        self.n_left, self.n_kept = n, 0
+        self.trainings: list[tuple[str, int]] = []
+
+    def planned(self, plan: EvaluationPlan) -> None:
+        self.n_kept = plan.n_kept
+
+    def step_done(self) -> None:
+        if self.n_left == 0:
+            raise KeyboardInterrupt
+
+    def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
+        self.n_left -= 1
+        self.trainings.append((name, seed))
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four of six trainings."""
+    out = tmp_path_factory.mktemp("interrupted")
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(out, observer=StopAfter(4))
+    return out
+
+
+@pytest.fixture
+def out(interrupted: Path, tmp_path: Path) -> Path:
+    """A copy to go on with."""
+    shutil.copytree(interrupted, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def content_of(out: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    return content
+
+
+def test_it_goes_on_to_the_numbers_of_one_that_was_not_interrupted(out: Path, tmp_path: Path) -> None:
+    observer = StopAfter()
+    result = evaluate(out, resume=True, observer=observer)
+    assert observer.n_kept == 4
+    assert observer.trainings == [("none", 1), ("final", 1)]
+    whole = evaluate(tmp_path / "whole")
+    assert result.rows == whole.rows
+    assert len({error for row in whole.rows for error in row.test_error_percent}) > 1, "the numbers can differ"
+    assert content_of(out) == content_of(tmp_path / "whole")
+
+
+def test_what_is_finished_is_only_read_again(out: Path) -> None:
+    first = evaluate(out, resume=True)
+    before = (out / "results.json").read_bytes()
+    observer = StopAfter(0)
+    assert evaluate(out, resume=True, observer=observer) == first
+    assert observer.trainings == []
+    assert (out / "results.json").read_bytes() == before
+
+
+def test_seeds_and_rows_may_be_added(out: Path) -> None:
+    observer = StopAfter()
+    result = evaluate(out, resume=True, seeds=3, against=("none", "final", "random"), observer=observer)
+    assert observer.trainings == [
+        ("random", 0), ("none", 1), ("final", 1), ("random", 1),
+        ("schedule", 2), ("none", 2), ("final", 2), ("random", 2),
+    ]  # fmt: skip
+    assert [row.seeds for row in result.rows] == [(0, 1, 2)] * 4
+    assert [row.by_seed() for row in result.rows] == [
+        row.by_seed() for row in evaluate(None, seeds=3, against=("none", "final", "random")).rows
+    ]
+
+
+OTHER_TRAIN = EvaluationData("tiny", ("left", "right"), two_sides(40, seed=9), tiny_data().test)
+OTHER_TEST = EvaluationData("tiny", ("left", "right"), tiny_data().train, two_sides(30, seed=9))
+NEW_VALUES = one_operation("Brightness", [[1.0, 0.5], [0.5, 0.8]])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epochs": 3, "learning_rate": 0.2}, "keeps its settings; RUN has epochs 2 (now 3), learning_rate 0.1 (now"),
+        ({"seeds": 1}, "a resumed evaluation may have more seeds, not fewer; RUN has 2 (now 1)"),
+        ({"schedule": NEW_VALUES}, "the row schedule trains with something else than when RUN was begun"),
+        ({"against": ("final", "none")}, "keeps its rows, and new ones come last; RUN has schedule, none, final (now"),
+        ({"against": ("none",)}, "keeps its rows, and new ones come last; RUN has schedule, none, final (now"),
+        ({"against": ("none", "static", "final")}, "keeps its rows, and new ones come last"),
+        ({"data": OTHER_TRAIN}, "the training images changed since RUN was begun ("),
+        ({"data": OTHER_TEST}, "the test images changed since RUN was begun ("),
+    ],
+    ids=[
+        "settings",
+        "fewer seeds",
+        "schedule",
+        "order",
+        "fewer rows",
+        "inserted row",
+        "training images",
+        "test images",
+    ],
+)
+def test_another_evaluation_is_refused_and_nothing_changes(out: Path, settings: dict[str, Any], message: str) -> None:
+    before = (out / "results.json").read_bytes()
+    with pytest.raises((SettingsError, RunError)) as raised:
+        evaluate(out, resume=True, **settings)
+    assert message.replace("RUN", str(out)) in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 1
+    assert (out / "results.json").read_bytes() == before
+
+
+def test_a_row_of_a_file_that_changed_is_refused_by_name(tmp_path: Path) -> None:
+    INVERT.save(tmp_path / "mine.json")
+    evaluate(tmp_path / "run", against=[str(tmp_path / "mine.json")], seeds=1)
+    DIM.save(tmp_path / "mine.json")
+    with pytest.raises(SettingsError, match="the row mine trains with something else"):
+        evaluate(tmp_path / "run", against=[str(tmp_path / "mine.json")], seeds=1, resume=True)
+
+
+def test_where_files_are_may_change(out: Path) -> None:
+    result = evaluate(out, resume=True, data_root="elsewhere", workers=1, download=True)
+    assert [len(row.seeds) for row in result.rows] == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "holds no evaluation to resume: there is no results.json in it"),
+        ("mine", "cannot be resumed: "),
+        ('{"rows": []}', "cannot be resumed: settings is missing"),
+        ('{"rows": [{"name": "a", "test_error_percent": [1.0]}]}', "cannot be resumed: rows"),
+    ],
+)
+def test_what_is_no_evaluation_is_refused(tmp_path: Path, text: str | None, message: str) -> None:
+    if text is not None:
+        (tmp_path / "results.json").write_text(text, encoding="utf-8")
+    with pytest.raises(RunError, match=message):
+        evaluate(tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 100.5, None, "x"])
+def test_a_test_error_that_no_training_can_have_is_refused_with_its_place(out: Path, value: Any) -> None:
+    content = content_of(out)
+    content["rows"][1]["test_error_percent"][0] = value
+    (out / "results.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(
+        RunError, match=r"cannot be resumed: rows\[1\]\.test_error_percent\[0\] .*other --out"
+    ) as raised:
+        evaluate(out, resume=True)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_a_row_with_a_seed_twice_is_refused(out: Path) -> None:
+    content = content_of(out)
+    content["rows"][0]["seeds"] = [0, 0]
+    (out / "results.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(RunError, match="row schedule must have each seed once"):
+        evaluate(out, resume=True)
+
+
+def test_resume_needs_a_folder() -> None:
+    with pytest.raises(SettingsError, match="resume needs out"):
+        evaluate(None, resume=True)
+
+
+def test_another_kind_of_device_is_refused(out: Path) -> None:
+    results = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    (out / "results.json").write_text(json.dumps({**results, "device": "cuda:0"}), encoding="utf-8")
+    with pytest.raises(
+        SettingsError, match=r"keeps its kind of device; .*run has cuda \(now cpu\); go on there, or start"
+    ):
+        evaluate(out, resume=True)
+
+
+def test_what_is_left_is_trained_on_as_many_threads_as_before(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of six trainings are left: two processes at most, with the threads that each of three would have had."""
+    seen: list[tuple[int, int]] = []
+
+    def side_by_side(trainings: Any, data: Any, device: Any, n_jobs: int, n_threads: int, on_step: Any) -> Any:
+        seen.append((n_jobs, n_threads))
+        yield from ((training, 50.0) for training in trainings)
+
+    monkeypatch.setattr("hba.policy_evaluation.run.side_by_side", side_by_side)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 6)
+    result = evaluate(out, resume=True, jobs=3)
+    assert seen == [(2, 2)]
+    assert (result.environment["jobs"], result.environment["n_threads"]) == (3, 2)
+    evaluate(out, resume=True, jobs=3)
+    assert seen == [(2, 2), (0, 2)]

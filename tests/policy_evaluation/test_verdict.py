@@ -1,0 +1,125 @@
+"""The sentence below the table, for planted test errors."""
+
+import pytest
+
+from hba.policy_evaluation.paired import PairedDifference
+from hba.policy_evaluation.resolution import Resolution
+from hba.policy_evaluation.verdict import best_other, verdict, what_it_can_tell
+
+SCHEDULE = [1.0, 1.2, 1.1, 0.9, 1.0]
+
+
+def verdict_on(**others: list[float]) -> str | None:
+    errors = dict(enumerate(SCHEDULE))
+    return verdict(
+        {name: PairedDifference.of(errors, minus=dict(enumerate(values))) for name, values in others.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        (
+            {"none": [3.0, 3.0, 3.0, 3.0, 3.0], "random": [1.4, 1.9, 1.6, 1.3, 1.6]},
+            "Verdict: better than the best other, random: 0.52 points lower test error (95 % interval 0.36 to 0.68, "
+            "5 paired seeds).",
+        ),
+        (
+            {"none": [1.2, 1.0, 1.2, 1.0, 1.1]},
+            "Verdict: no difference shown to none: 0.06 points lower test error (95 % interval 0.25 lower to 0.13 "
+            "higher, 5 paired seeds).",
+        ),
+        (
+            {"random": [2.0, 2.0, 2.0, 2.0, 2.0], "final": [0.5, 0.9, 0.6, 0.2, 0.5]},
+            "Verdict: worse than the best other, final: 0.50 points higher test error (95 % interval 0.32 to 0.68, "
+            "5 paired seeds).",
+        ),
+        (
+            {"none": [1.5], "random": [1.9]},
+            "Verdict: no verdict from one seed, because a spread needs two: 0.50 points lower test error than the best "
+            "other, none.",
+        ),
+        (
+            {"none": [1.0]},
+            "Verdict: no verdict from one seed, because a spread needs two: the same test error as none.",
+        ),
+        (
+            {"none": SCHEDULE, "random": [2.0, 3.0]},
+            "Verdict: no difference to the best other, none: the same test error with each of 5 seeds. Not compared, "
+            "because they have fewer seeds: random.",
+        ),
+        (
+            {"none": [1.2, 1.0, 1.2, 1.0, 1.1], "random": [0.2]},
+            "Verdict: no difference shown to the best other, none: 0.06 points lower test error (95 % interval 0.25 "
+            "lower to 0.13 higher, 5 paired seeds). Not compared, because they have fewer seeds: random.",
+        ),
+        (
+            {"none": [2.0, 2.2, 2.1, 1.9, 2.0]},
+            "Verdict: no verdict, for want of a spread: all 5 seeds have 1.00 points lower test error than none, by "
+            "the same number.",
+        ),
+    ],
+    ids=["better", "no difference", "worse", "one seed", "one equal seed", "equal", "fewer seeds", "no spread"],
+)
+def test_the_verdict_is_on_the_best_other_row(others: dict[str, list[float]], expected: str) -> None:
+    assert verdict_on(**others) == expected
+
+
+def test_without_another_row_or_a_pair_there_is_none() -> None:
+    assert verdict_on() is None
+    assert verdict_on(none=[]) is None
+
+
+def test_a_row_without_a_pair_is_still_another_row() -> None:
+    assert (verdict_on(none=[2.0], random=[]) or "").endswith(
+        "than the best other, none. Not compared, because they have fewer seeds: random."
+    )
+
+
+def told(test_images: int = 95, n_seeds: int = 5, **others: list[float]) -> str:
+    """The sentences behind the verdict."""
+    errors = dict(enumerate(SCHEDULE[:n_seeds]))
+    differences = {
+        name: PairedDifference.of(errors, minus=dict(enumerate(values[:n_seeds]))) for name, values in others.items()
+    }
+    best = best_other(differences)
+    assert best is not None
+    mean = sum(errors.values()) / len(errors)
+    return what_it_can_tell(best, Resolution.of(best.difference, mean, test_images), ["schedule", *others])
+
+
+def test_no_difference_says_what_the_numbers_can_resolve_and_what_to_try() -> None:
+    # Differences 0, -4, 0, -4, 0: a deviation of 2.19, times 2.776 over the root of 5.
+    text = told(none=[1.0, 5.2, 1.1, 4.9, 1.0])
+    assert text.startswith("The interval is over training seeds, for one schedule, one split and one test set. ")
+    assert "With 5 paired seeds it reaches 2.72 points to either side; about 40 would show a difference of one " in text
+    assert (
+        "One of 95 test images is 1.05 points, and the standard error of a test error of 1.04 % on so many is " in text
+    )
+    assert text.endswith(
+        "To try: evaluate anew with --seeds 40; or get more test images; or compare with --against randaugment, which "
+        "needs no search."
+    )
+
+
+def test_where_randaugment_does_as_well_it_is_what_to_use() -> None:
+    text = told(none=[9.0, 9.2, 9.1, 8.9, 9.0], randaugment=[1.0, 5.2, 1.1, 4.9, 1.0])
+    assert text.endswith("get more test images; or use randaugment, which needs no search.")
+
+
+def test_equal_errors_of_a_few_seeds_are_called_too_little() -> None:
+    text = told(randaugment=SCHEDULE)
+    assert text.startswith("Numbers without a spread are too little to tell. One of 95 test images is 1.05 points")
+
+
+def test_numbers_that_would_have_shown_one_point_say_so() -> None:
+    text = told(test_images=10_000, none=[1.2, 1.0, 1.2, 1.0, 1.1], trivialaugment=[2.0, 2.3, 2.1, 1.9, 2.0])
+    assert text.endswith("One point would probably have been shown.")
+
+
+def test_a_clear_verdict_only_says_what_its_interval_is_of() -> None:
+    clear = [3.0, 3.1, 3.0, 3.2, 3.0]
+    assert told(none=clear) == "The interval is over training seeds, for one schedule, one split and one test set."
+    assert told(n_seeds=3, none=clear).endswith(
+        "3 seeds tell their spread only roughly: to be sure, evaluate anew with --seeds 10."
+    )

@@ -1,0 +1,123 @@
+"""How many probes a search can afford: a tenth of what it costs, counted in passes of images through the network."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from search_problems import SMALL_SETTINGS, small_config, small_data
+from search_steps import begun, step
+from torch import Tensor, nn
+
+import hba
+from hba.config.search import SearchConfig
+from hba.policy_search.cost import probe_cost, probes_within, search_cost
+from hba.policy_search.evidence import probe
+from hba.policy_search.pace import Pace
+
+GRADIENT_ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]
+
+
+def probes_of(config: SearchConfig, steps_per_epoch: int, batch_size: int, n_val: int) -> int:
+    return probes_within(config, Pace.of(config, steps_per_epoch), batch_size, n_val)
+
+
+def test_the_search_of_digits_has_four_probes() -> None:
+    """600 training steps of 100 images, and 150 policy steps of 100 validation images and 400 draws; a probe is twice
+    ten steps and five batches forward.
+    """
+    config = SearchConfig.from_preset({"data": "digits"})
+    pace = Pace.of(config, 2)
+    assert search_cost(config, pace, 100, 500) == pytest.approx(600 + 150 * (1 + 4 * 2 / 3))
+    assert probe_cost(100, 500) == pytest.approx(2 * (10 + 5 / 3))
+    assert probes_within(config, pace, 100, 500) == 4
+    assert probes_of(SearchConfig.from_preset({"data": "digits", "probes": 3}), 2, 100, 500) == 3
+    assert probes_of(SearchConfig.from_preset({"data": "digits", "algorithm": "hba"}), 2, 100, 500) == 3
+    assert probes_of(SearchConfig.from_preset({"data": "digits", "epochs": 3000}), 2, 100, 500) == 10
+
+
+@pytest.mark.parametrize("algorithm", GRADIENT_ALGORITHMS)
+@pytest.mark.parametrize(("epochs", "n_val"), [(12, 77), (66, 77), (200, 77), (200, 5000), (2000, 77), (20000, 500)])
+def test_probes_take_a_tenth_at_most_and_as_much_of_it_as_they_may(algorithm: str, epochs: int, n_val: int) -> None:
+    config = small_config(algorithm=algorithm, epochs=epochs, batch_size=128, train_steps=4)
+    n_probes = probes_of(config, 2, 128, n_val)
+    most = 0.1 * search_cost(config, Pace.of(config, 2), 128, n_val)
+    assert n_probes * probe_cost(128, n_val) <= most
+    assert n_probes == 10 or (n_probes + 1) * probe_cost(128, n_val) > most
+    assert epochs > 12 or n_probes == 0
+
+
+@pytest.mark.parametrize("settings", [{"algorithm": "population"}, {"algorithm": "hyper-population"}, {"val_steps": 0},
+                                      {"probes": 0}, {"epochs": 1, "train_steps": 99}])  # fmt: skip
+def test_where_nothing_is_tried_out_there_are_no_probes(settings: dict[str, Any]) -> None:
+    assert probes_of(small_config(**{"epochs": 20000, **settings}), 2, 128, 77) == 0
+
+
+class Counting(nn.Module):
+    """Counts images: forward in training, forward alone, and in forward mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bn, self.linear = nn.BatchNorm2d(3), nn.Linear(3 * 64, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.as_tensor(self.linear(self.bn(x).flatten(1)))
+
+
+def test_a_probe_costs_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, state = begun(network=Counting(), algorithm="lookahead", calibrate=False)
+    step(problem, state, 4)
+    images = {"backward": 0, "forward": 0}
+    forward = Counting.forward
+
+    def count(self: Counting, x: Tensor) -> Tensor:
+        images["backward" if torch.is_grad_enabled() else "forward"] += len(x)
+        return forward(self, x)
+
+    monkeypatch.setattr(Counting, "forward", count)
+    data = small_data()
+    probe(problem, state, state.moves, data, epoch=1)
+    assert images == {"backward": 2 * 10 * 8, "forward": 2 * len(data.val)}
+    assert probe_cost(8, len(data.val)) == pytest.approx((images["backward"] + images["forward"] / 3) / 8)
+
+
+def test_a_policy_step_of_look_ahead_costs_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A validation batch forward and backward, and every draw once in forward mode."""
+    settings: dict[str, Any] = {"val_batch_size": 12, "val_batches": 2, "reward_draws": 3, "train_steps": 1}
+    problem, state = begun(network=Counting(), algorithm="lookahead", calibrate=False, **settings)
+    seen: list[int] = []
+    cross_entropy = F.cross_entropy
+
+    def count(logits: Tensor, labels: Tensor, **options: Any) -> Tensor:
+        seen.append(len(labels))
+        return cross_entropy(logits, labels, **options)
+
+    monkeypatch.setattr(F, "cross_entropy", count)
+    step(problem, state)
+    assert seen == [8, 12, 12, 3 * 8]
+    config = problem.config.model_copy(update={"epochs": 1})
+    one_step = search_cost(config, Pace(1, 1, 1, 0, 0.03), 8, 16)
+    assert one_step == pytest.approx((8 + 12 + 12 + 24 * 2 / 3) / 8)
+
+
+class Told(hba.SearchObserver):
+    def __init__(self) -> None:
+        self.plans: list[hba.SearchPlan] = []
+
+    def planned(self, plan: hba.SearchPlan) -> None:
+        self.plans.append(plan)
+
+
+@pytest.mark.parametrize(("epochs", "expected"), [(3, 0), (60, 2)])
+def test_the_plan_says_how_many_probes_the_search_then_makes(epochs: int, expected: int, tmp_path: Path) -> None:
+    told = Told()
+    settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": epochs}
+    result = hba.search(small_data(), out=tmp_path, observer=told, **settings)
+    assert result.schedule is not None
+    (plan,) = told.plans
+    assert plan.probes == len(result.schedule.provenance["probes"]) == expected
+    assert plan.policy_steps == result.schedule.provenance["policy_steps"] == 3 * epochs // 2
+    assert (plan.train_images, plan.val_images, plan.test_images, plan.folder) == (24, 16, None, tmp_path)
+    assert (plan.epochs, plan.steps_per_epoch, plan.batch_size, plan.epochs_done) == (epochs, 3, 8, 0)
+    assert plan.n_parameters == sum(parameter.numel() for parameter in result.network.parameters())

@@ -1,0 +1,222 @@
+"""More epochs for a run that was begun with fewer, and a run whose images have moved."""
+
+import json
+import math
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from search_problems import SMALL_SETTINGS, StopAfter, small_config, small_data, small_images
+from search_steps import begun, step
+
+import hba
+from hba.algorithms.registry import ALGORITHMS
+from hba.algorithms.updates import sigma_now
+from hba.errors import DataError, RunError, SettingsError
+from hba.policy_search import cost
+from hba.policy_search.lengthen import lengthen
+
+RATE = 0.02
+
+
+class Told(hba.SearchObserver):
+    def __init__(self) -> None:
+        self.plans: list[hba.SearchPlan] = []
+
+    def planned(self, plan: hba.SearchPlan) -> None:
+        self.plans.append(plan)
+
+
+def run(out: Path | None, **settings: Any) -> hba.SearchResult:
+    own = {"device": "cpu"} if settings.get("resume") else {**SMALL_SETTINGS, "learning_rate": RATE}
+    return hba.search(small_data(), out=out, **{**own, **settings})
+
+
+def values_of(result: hba.SearchResult) -> np.ndarray:
+    assert result.schedule is not None
+    return result.schedule.values
+
+
+def cosine(step: int, total: int) -> float:
+    return RATE * (1 + math.cos(math.pi * step / total)) / 2
+
+
+def drops(step: int, total: int) -> float:
+    return RATE * 0.1 ** sum(step >= ninths * total // 9 for ninths in (3, 6, 8))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("n_steps", [4, 9])
+def test_a_run_is_lengthened_with_the_rates_of_the_longer_schedule(
+    algorithm: str, n_steps: int, tmp_path: Path
+) -> None:
+    """Three epochs of three steps become seven, after four steps or after the last one."""
+    first = run(tmp_path, algorithm=algorithm, observer=StopAfter(n_steps))
+    told = Told()
+    longer = run(tmp_path, algorithm=algorithm, resume=True, epochs=7, observer=told)
+    finished = n_steps // 3
+    assert longer.finished
+    assert values_of(longer).shape[0] == 7
+    np.testing.assert_array_equal(values_of(longer)[:finished], values_of(first))
+    assert [row for row in longer.metrics[:finished]] == [row for row in first.metrics]
+    rates = [row["learning_rate"] for row in longer.metrics]
+    expected = [cosine(3 * epoch, 9 if epoch <= finished else 21) for epoch in range(1, 8)]
+    assert rates == pytest.approx(expected, abs=1e-9)
+    entry = {"from_epochs": 3, "to_epochs": 7, "at_epoch": finished, "at_step": n_steps}
+    (plan,) = told.plans
+    assert longer.schedule is not None
+    assert longer.schedule.provenance["lengthened"] == [entry]
+    assert (longer.schedule.provenance["epochs_finished"], longer.schedule.provenance["settings"]["epochs"]) == (7, 7)
+    assert plan.notes[1] == (
+        f"Lengthened from 3 to 7 epochs after {finished}: from here on the learning rate is that of 7 epochs "
+        f"({cosine(n_steps, 9):.3g} -> {cosine(n_steps, 21):.3g}), so that the schedule is not the one that so many "
+        "epochs find from the beginning."
+    )
+    assert json.loads((tmp_path / "config.json").read_text())["epochs"] == 7
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(("schedule", "rate"), [("cosine", cosine), ("step", drops)])
+def test_the_rate_of_each_step_after_is_that_of_the_longer_search_to_the_last_bit(
+    algorithm: str, schedule: str, rate: Any
+) -> None:
+    settings: dict[str, Any] = {"algorithm": algorithm, "learning_rate": RATE, "learning_rate_schedule": schedule}
+    _, whole = begun(**settings, epochs=6)
+    problem, state = begun(**settings, epochs=3)
+    longer = problem.config.model_copy(update={"epochs": 6})
+    step(problem, state, 5)
+    assert state.learning_rate == pytest.approx(rate(5, 9))
+    optimizer, whole_schedule = whole.weights_learning()
+    for _ in range(5):
+        optimizer.step()
+        whole_schedule.step()
+    assert lengthen(longer, state) is not None
+    for number in range(5, 18):
+        assert state.learning_rate == whole.learning_rate
+        assert [group["lr"] for group in state.weights_learning()[0].param_groups] == [
+            group["lr"] for group in optimizer.param_groups
+        ]
+        assert state.learning_rate == pytest.approx(rate(number, 18), abs=1e-9)
+        step(problem, state)
+        optimizer.step()
+        whole_schedule.step()
+
+
+def test_the_noise_goes_on_by_the_longer_line() -> None:
+    problem, state = begun(epochs=3, sigma=1.0, sigma_end=0.1)
+    step(problem, state, 6)
+    assert sigma_now(problem, state) == pytest.approx(1 - 0.9 * 6 / 9)
+    longer = small_config(epochs=9, sigma=1.0, sigma_end=0.1)
+    lengthen(longer, state)
+    assert sigma_now(begun(epochs=9, sigma=1.0, sigma_end=0.1)[0], state) == pytest.approx(1 - 0.9 * 6 / 27)
+
+
+@pytest.mark.parametrize("algorithm", ["lookahead", "hba", "population"])
+def test_a_lengthened_run_that_is_stopped_goes_on_to_the_same_end(algorithm: str, tmp_path: Path) -> None:
+    ends = []
+    for name, n_steps in (("at once", 99), ("stopped", 4)):
+        run(tmp_path / name, algorithm=algorithm, observer=StopAfter(4))
+        run(tmp_path / name, algorithm=algorithm, resume=True, epochs=5, observer=StopAfter(n_steps))
+        ends.append(run(tmp_path / name, algorithm=algorithm, resume=True))
+    np.testing.assert_array_equal(values_of(ends[0]), values_of(ends[1]))
+    assert [len(end.schedule.provenance["lengthened"]) for end in ends if end.schedule] == [1, 1]
+    assert ends[0].metrics[-1]["epoch"] == ends[1].metrics[-1]["epoch"] == 5
+
+
+def test_a_run_that_was_killed_while_it_was_lengthened_is_lengthened_when_resumed(tmp_path: Path) -> None:
+    """config.json is written first."""
+    run(tmp_path)
+    settings = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**settings, "epochs": 5}))
+    result = run(tmp_path, resume=True)
+    assert values_of(result).shape[0] == 5
+    assert result.schedule is not None
+    assert result.schedule.provenance["lengthened"][0]["at_epoch"] == 3
+
+
+def test_a_run_that_has_no_step_yet_is_simply_longer(tmp_path: Path) -> None:
+    run(tmp_path, observer=StopAfter(0))
+    longer, whole = run(tmp_path, resume=True, epochs=5), run(None, epochs=5)
+    np.testing.assert_array_equal(values_of(longer), values_of(whole))
+    assert longer.schedule is not None
+    assert "lengthened" not in longer.schedule.provenance
+
+
+@pytest.mark.parametrize("n_steps", [4, 9])
+def test_fewer_epochs_are_refused_and_change_nothing(n_steps: int, tmp_path: Path) -> None:
+    run(tmp_path, observer=StopAfter(n_steps))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(SettingsError, match=r"can get more epochs, not fewer; .* has 3 \(given 2\)$"):
+        run(tmp_path, resume=True, epochs=2)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_settings_that_were_made_fewer_by_hand_are_refused(tmp_path: Path) -> None:
+    run(tmp_path)
+    settings = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**settings, "epochs": 2}))
+    with pytest.raises(SettingsError, match="epochs must be at least the 3 that the run was to have, got 2"):
+        run(tmp_path, resume=True)
+
+
+def test_probes_that_are_left_are_spread_over_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost, "LARGEST_SHARE", 1000.0)
+    run(tmp_path, epochs=4, probes=4, observer=StopAfter(6))
+    result = run(tmp_path, epochs=6, resume=True)
+    probed = [row["epoch"] for row in result.metrics if row["saturated_percent"] is not None]
+    assert probed == [1, 2, 4, 6]
+
+
+def write_images(folder: Path) -> Path:
+    for part, images in (("train", small_images(24, seed=0)), ("val", small_images(16, seed=1))):
+        for number, (image, label) in enumerate(zip(images.images, images.labels.tolist(), strict=True)):
+            path = folder / part / str(label) / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
+    return folder
+
+
+def on_files(data: Path | None, out: Path | None, **settings: Any) -> hba.SearchResult:
+    own: dict[str, Any] = {} if settings.get("resume") else {**SMALL_SETTINGS, "image_size": 8}
+    return hba.search(data, out=out, **own, **settings)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_run_goes_on_where_its_images_have_moved(stream: bool, tmp_path: Path) -> None:
+    there = write_images(tmp_path / "there")
+    whole = on_files(there, None, stream=stream, workers=0)
+    on_files(there, tmp_path / "run", stream=stream, workers=0, observer=StopAfter(4))
+    here = Path(shutil.move(there, tmp_path / "here"))
+    shutil.move(tmp_path / "run", tmp_path / "moved run")
+    with pytest.raises(DataError) as raised:
+        on_files(None, tmp_path / "moved run", resume=True)
+    assert str(raised.value).startswith(f"the images of {tmp_path / 'moved run'} are no longer in {there}; name the ")
+    resumed = on_files(here, tmp_path / "moved run", resume=True, workers=1)
+    np.testing.assert_array_equal(values_of(resumed), values_of(whole))
+    settings = json.loads((tmp_path / "moved run" / "config.json").read_text())
+    assert (settings["data"], settings["workers"]) == (str(here), 1)
+    assert resumed.schedule is not None
+    assert resumed.schedule.provenance["dataset"] == resumed.schedule.provenance["settings"]["data"] == str(here)
+    assert on_files(None, tmp_path / "moved run", resume=True).finished
+
+
+def test_a_run_does_not_go_on_with_other_images_in_another_place(tmp_path: Path) -> None:
+    on_files(write_images(tmp_path / "there"), tmp_path / "run", observer=StopAfter(4))
+    other = write_images(tmp_path / "other")
+    before = (tmp_path / "run" / "config.json").read_bytes()
+    Image.fromarray(np.zeros((8, 8, 3), dtype=np.uint8)).save(other / "train" / "0" / "0.png")
+    with pytest.raises(RunError, match="the images or their split changed since"):
+        on_files(other, tmp_path / "run", resume=True)
+    assert (tmp_path / "run" / "config.json").read_bytes() == before
+
+
+def test_the_metrics_of_a_resumed_run_are_those_of_the_checkpoint(tmp_path: Path) -> None:
+    """The version of the file says that it holds the epochs that were planned."""
+    run(tmp_path, observer=StopAfter(4))
+    content: Mapping[str, Any] = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    assert (content["version"], content["state"]["epochs"], content["state"]["lengthened"]) == (6, 3, [])

@@ -1,0 +1,103 @@
+"""When policy steps come, how far they carry, and what is said where they are too few."""
+
+import math
+from typing import Any
+
+import pytest
+
+import hba
+from hba.config.search import SearchConfig
+from hba.policy_search.pace import Pace, advice_in, pace_in, policy_steps_in
+
+
+def pace(**changed: Any) -> Pace:
+    return Pace(
+        **{"steps_per_epoch": 2, "train_steps": 4, "val_steps": 1, "warm_up_epochs": 0, "stride": 0.03, **changed}
+    )
+
+
+def counted(one: Pace, epochs: int) -> int:
+    """Step by step, as the algorithms go."""
+    n = 0
+    for step in range(1, epochs * one.steps_per_epoch + 1):
+        if step % one.train_steps == 0 and step > one.warm_up_epochs * one.steps_per_epoch:
+            n += one.val_steps
+    return n
+
+
+@pytest.mark.parametrize("steps_per_epoch", [1, 2, 3, 7])
+@pytest.mark.parametrize("train_steps", [1, 2, 4, 5])
+@pytest.mark.parametrize(("val_steps", "warm_up_epochs"), [(1, 0), (0, 0), (2, 0), (1, 3), (3, 1)])
+def test_policy_steps_are_those_that_come_by(
+    steps_per_epoch: int, train_steps: int, val_steps: int, warm_up_epochs: int
+) -> None:
+    one = Pace(steps_per_epoch, train_steps, val_steps, warm_up_epochs, 0.03)
+    assert [one.policy_steps(epochs) for epochs in range(20)] == [counted(one, epochs) for epochs in range(20)]
+
+
+def test_a_search_that_cannot_move_a_logit_by_one_is_too_short() -> None:
+    """At 0.03 that takes 34 steps; 306 images in batches of 128 have two training steps an epoch."""
+    assert pace().advice(2 * 34) is None
+    assert pace().advice(2 * 33) is not None
+    assert pace(stride=0.003).advice(2 * 333) is not None
+    assert pace(stride=0.003).advice(2 * 334) is None
+    # A probability of 0.5 is a logit of 0; after 6 steps it is 0.18 at most.
+    farthest = 1 / (1 + math.exp(-0.18))
+    assert pace().advice(12) == (
+        f"6 policy steps are too few: they can move a probability from 0.50 to about {farthest:.2f} at most; use about "
+        "200 epochs, or a smaller batch size."
+    )
+    assert str(pace().advice(2)).startswith("1 policy step is too few: ")
+    assert pace().advice(1) == (
+        "No policy step comes in so few training steps: use about 200 epochs, or a smaller batch size."
+    )
+
+
+@pytest.mark.parametrize(
+    "one",
+    [pace(), pace(val_steps=3), pace(warm_up_epochs=20), pace(steps_per_epoch=391, stride=0.003), pace(stride=1.0)],
+)
+def test_the_epochs_advised_are_the_fewest_that_move_a_logit_by_three(one: Pace) -> None:
+    epochs = one.advised_epochs()
+    assert one.policy_steps(epochs) * one.stride >= 3
+    assert one.policy_steps(epochs - 1) * one.stride < 3
+    assert one.advice(epochs) is None
+
+
+@pytest.mark.parametrize("one", [pace(val_steps=0), pace(stride=0.0)])
+def test_a_search_that_is_not_to_move_is_not_too_short(one: Pace) -> None:
+    assert one.advice(1) is None
+
+
+@pytest.mark.parametrize("algorithm", ["population", "hyper-population"])
+def test_members_of_a_population_jump_by_what_they_explore_with(algorithm: str) -> None:
+    one = Pace.of(SearchConfig.make({"algorithm": algorithm, "sigma": 0.5, "train_steps": 2}), 3)
+    assert one == Pace(3, 2, 1, 0, 0.5)
+
+
+def test_the_pace_of_a_schedule_is_that_of_its_search() -> None:
+    provenance = hba.load_policy("digits").provenance
+    assert pace_in(provenance) == Pace(2, 4, 1, 0, 0.03)
+    assert policy_steps_in(provenance) == 150
+    assert advice_in(provenance) is None
+
+
+def made(**changed: Any) -> dict[str, Any]:
+    settings = {"train_steps": 4, "val_steps": 1, "warm_up_epochs": 0, "lambda_learning_rate": 0.03, "epochs": 12}
+    return {"settings": settings, "steps_per_epoch": 2, "policy_steps": 6, "epochs_finished": 12, **changed}
+
+
+def test_advice_is_for_a_finished_search_only() -> None:
+    assert str(advice_in(made())).startswith("6 policy steps are too few: ")
+    assert advice_in(made(epochs_finished=3)) is None
+
+
+@pytest.mark.parametrize("damaged", [None, "2", 2.0, True, -1, 0, 10**12, [2], {}])
+def test_a_damaged_provenance_says_nothing(damaged: Any) -> None:
+    assert pace_in(made(steps_per_epoch=damaged)) is None
+    assert pace_in(made(settings=damaged)) is None
+    assert advice_in(made(epochs_finished=damaged)) is None
+    if damaged != 0 or isinstance(damaged, bool):
+        assert policy_steps_in(made(policy_steps=damaged)) is None
+        assert pace_in(made(settings={**made()["settings"], "val_steps": damaged})) is None
+    assert advice_in({}) is None

@@ -1,0 +1,177 @@
+"""Pictures: files that can be read, with what should be in them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from hba.operations import OPERATIONS
+from hba.policy.draw import Draw
+from hba.policy.space import SearchSpace
+from hba.schedule.pictures import describe_draw, draw_augmented, draw_schedule
+from hba.schedule.schedule import Schedule
+
+PNG_START = b"\x89PNG\r\n\x1a\n"
+
+
+def random_schedule(epochs: int, copies: int = 2, names: tuple[str, ...] = tuple(OPERATIONS)) -> Schedule:
+    space = SearchSpace(tuple(OPERATIONS[name] for name in names), copies, count_probabilities=(0.5, 0.5))
+    low, high = np.array(space.ranges).T
+    return Schedule(space, low + (high - low) * np.random.default_rng(0).random((epochs, space.n)))
+
+
+def inverting(probability: float) -> Schedule:
+    space = SearchSpace((OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0))
+    return Schedule(space, np.array([[1 - probability], [probability]]))
+
+
+def picture(path: Path) -> Image.Image:
+    """The file's picture, read whole."""
+    assert path.read_bytes().startswith(PNG_START)
+    image = Image.open(path)
+    image.load()
+    return image.convert("RGB")
+
+
+def colors_of(image: Image.Image) -> set[tuple[int, ...]]:
+    return {tuple(color) for color in np.unique(np.asarray(image).reshape(-1, 3), axis=0).tolist()}
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures that are saved from now on."""
+    from matplotlib.figure import Figure
+
+    saved: list[Any] = []
+    save = Figure.savefig
+
+    def save_and_keep(figure: Figure, *arguments: Any, **options: Any) -> None:
+        saved.append(figure)
+        save(figure, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", save_and_keep)
+    return saved
+
+
+@pytest.mark.parametrize("epochs", [1, 40])
+def test_a_schedule_s_picture_is_a_png_file_that_fits_a_screen(tmp_path: Path, epochs: int) -> None:
+    draw_schedule(random_schedule(epochs), tmp_path / "new" / "a.png")
+    image = picture(tmp_path / "new" / "a.png")
+    assert 800 <= image.width <= 2500
+    assert 400 <= image.height <= 2000
+    assert image.width > image.height
+    assert len(colors_of(image)) > 20, "there is something on it"
+    assert list((tmp_path / "new").iterdir()) == [tmp_path / "new" / "a.png"]
+
+
+def lines_of(axes: Any) -> list[tuple[list[float], list[float]]]:
+    return [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in axes.get_lines()]
+
+
+@pytest.mark.parametrize("copies", [1, 2, 4, 6])
+def test_every_operation_has_a_panel_with_the_numbers_of_each_copy(
+    tmp_path: Path, figures: list[Any], copies: int
+) -> None:
+    schedule = random_schedule(3, copies, ("Rotate", "Invert"))
+    draw_schedule(schedule, tmp_path / "a.png")
+    (figure,) = figures
+    panels = {axes.get_title(): axes for axes in figure.axes if axes.get_title()}
+    assert list(panels) == ["Rotate", "Invert"]
+    columns = dict(zip(schedule.space.names, schedule.values.T.tolist(), strict=True))
+    (magnitudes,) = [axes for axes in figure.axes if axes.get_ylabel() == "degrees"]
+    for axes, prefix, quantity in (
+        (panels["Rotate"], "Rotate", "probability"),
+        (magnitudes, "Rotate", "magnitude"),
+        (panels["Invert"], "Invert", "probability"),
+    ):
+        expected = [([1, 2, 3], columns[f"{prefix}.{copy}.{quantity}"]) for copy in range(1, copies + 1)]
+        assert lines_of(axes) == expected
+
+
+def test_the_title_names_what_was_searched_on(tmp_path: Path, figures: list[Any]) -> None:
+    schedule = random_schedule(2, 1, ("Invert",))
+    draw_schedule(schedule, tmp_path / "a.png")
+    draw_schedule(
+        Schedule(schedule.space, schedule.values, provenance={"dataset": "/home/me/cats"}), tmp_path / "b.png"
+    )
+    first, second = (figure.get_suptitle() for figure in figures)
+    assert first.startswith("Schedule: ")
+    assert second.startswith("Schedule searched on cats: ")
+
+
+def draw_of(slots: list[int], magnitudes: list[float]) -> Draw:
+    """The draw of one image."""
+    return Draw(torch.tensor([slots]), torch.tensor([magnitudes]), torch.zeros(1, len(slots), 2))
+
+
+@pytest.mark.parametrize(
+    ("slots", "magnitudes", "expected"),
+    [
+        # Slots 0 and 1 are the copies of Rotate, 2 and 3 those of Invert, 4 and 5 those of Posterize.
+        ([-1, -1], [0.0, 0.0], "unchanged"),
+        ([0, -1], [12.3456, 0.0], "Rotate 12.3"),
+        ([1, -1], [-7.0, 0.0], "Rotate -7"),
+        ([3, 0], [0.0, -0.123456], "Invert\nRotate -0.123"),
+        ([-1, 2], [0.0, 0.0], "Invert"),
+        ([5, 4], [4.0, 0.5], "Posterize 4\nPosterize 0.5"),
+    ],
+)
+def test_a_draw_is_described_operation_by_operation(slots: list[int], magnitudes: list[float], expected: str) -> None:
+    schedule = random_schedule(1, 2, ("Rotate", "Invert", "Posterize"))
+    assert describe_draw(schedule, draw_of(slots, magnitudes), 0) == expected
+
+
+def test_each_image_of_a_draw_is_described_by_itself() -> None:
+    draw = Draw(torch.tensor([[0], [2], [-1]]), torch.tensor([[5.0], [0.0], [0.0]]), torch.zeros(3, 1, 2))
+    schedule = random_schedule(1, 2, ("Rotate", "Invert"))
+    assert [describe_draw(schedule, draw, index) for index in range(3)] == ["Rotate 5", "Invert", "unchanged"]
+
+
+RED, GREEN = (200, 30, 20), (10, 180, 40)
+
+
+def plain(color: tuple[int, int, int], height: int = 16, width: int = 16) -> Tensor:
+    return torch.tensor(color, dtype=torch.uint8)[:, None, None].expand(3, height, width).contiguous()
+
+
+def cells_of(figure: Any, n_columns: int) -> list[list[tuple[str, tuple[int, int, int]]]]:
+    """Caption and colour of each cell, row by row; the cells are of one colour each."""
+    cells = []
+    for axes in figure.axes:
+        levels = (np.asarray(axes.get_images()[0].get_array()) * 255).round().astype(int)
+        (color,) = np.unique(levels.reshape(-1, 3), axis=0).tolist()
+        cells.append((axes.get_title(), tuple(color)))
+    return [cells[start : start + n_columns] for start in range(0, len(cells), n_columns)]
+
+
+def test_each_image_is_shown_as_it_is_and_beside_it_its_copies(tmp_path: Path, figures: list[Any]) -> None:
+    path = tmp_path / "a.png"
+    draw_augmented(inverting(1.0), [plain(RED), plain(GREEN, 20, 12)], path, epoch=1, n_copies=3, seed=0)
+    assert cells_of(figures[0], 4) == [
+        [("original", RED)] + [("Invert", (55, 225, 235))] * 3,
+        [("original", GREEN)] + [("Invert", (245, 75, 215))] * 3,
+    ]
+    assert figures[0].get_suptitle() == "Policy of epoch 2 of 2"
+    image = picture(path)
+    assert 400 <= image.width <= 1200
+    assert 250 <= image.height <= 1000
+    assert {RED, GREEN, (55, 225, 235), (245, 75, 215)} <= colors_of(image)
+
+
+def test_the_policy_is_that_of_the_epoch(tmp_path: Path, figures: list[Any]) -> None:
+    draw_augmented(inverting(1.0), [plain(RED)], tmp_path / "a.png", epoch=0, n_copies=2, seed=0)
+    assert cells_of(figures[0], 3) == [[("original", RED), ("unchanged", RED), ("unchanged", RED)]]
+
+
+def test_the_seed_decides_the_copies(tmp_path: Path) -> None:
+    schedule, files = random_schedule(1, 1, ("Brightness", "Rotate")), []
+    for number, seed in enumerate((1, 1, 2)):
+        path = tmp_path / f"{number}.png"
+        draw_augmented(schedule, [plain(RED)], path, epoch=0, n_copies=8, seed=seed)
+        files.append(path.read_bytes())
+    assert files[0] == files[1]
+    assert files[0] != files[2]

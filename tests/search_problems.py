@@ -1,0 +1,63 @@
+"""A search so small that it ends in a second: two classes of 8x8 images, bright on the left or on the right."""
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+import hba
+from hba.config.presets import PAPER_SETTINGS
+from hba.config.search import SearchConfig
+from hba.data import LabelledImages, SearchData
+
+SMALL_SETTINGS = {"model": "wrn-10-1", "epochs": 3, "batch_size": 8, "train_steps": 2, "device": "cpu"}
+
+
+def small_config(**settings: object) -> SearchConfig:
+    return SearchConfig.make({**SMALL_SETTINGS, "data": "small", "image_size": 8, **settings})
+
+
+def paper_config(**settings: object) -> SearchConfig:
+    """As in the paper, but for what is given."""
+    return small_config(**{**PAPER_SETTINGS, **settings})
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def small_images(n_images: int, seed: int) -> LabelledImages:
+    generator = seeded(seed)
+    images = torch.randint(0, 90, (n_images, 3, 8, 8), generator=generator)
+    labels = torch.arange(n_images) % 2
+    images[labels == 0, :, :, :4] += 150
+    images[labels == 1, :, :, 4:] += 150
+    return LabelledImages(images.to(torch.uint8), labels)
+
+
+def small_data() -> SearchData:
+    return SearchData("small", ("left", "right"), small_images(24, seed=0), small_images(16, seed=1))
+
+
+class WithDropout(nn.Module):
+    """Draws from torch's default generator, whose state a resumed run must find again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bn, self.dropout, self.linear = nn.BatchNorm2d(3), nn.Dropout(0.5), nn.Linear(3 * 64, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return cast(Tensor, self.linear(self.dropout(self.bn(x).flatten(1))))
+
+
+class StopAfter(hba.SearchObserver):
+    """Asks for a stop once so many steps were done in this process."""
+
+    def __init__(self, n_steps: int) -> None:
+        self.left = n_steps
+
+    def step_done(self, step: int) -> None:
+        self.left -= 1
+
+    def stop_requested(self) -> bool:
+        return self.left <= 0

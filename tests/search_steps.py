@@ -1,0 +1,134 @@
+"""The parts of a small search, to do its steps one by one."""
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from search_problems import small_config, small_data
+from torch import Tensor, nn
+
+from hba.algorithms.networks import equal_networks, named_networks
+from hba.algorithms.problem import Problem
+from hba.algorithms.registry import ALGORITHMS
+from hba.config.presets import PAPER_SETTINGS
+from hba.data import SearchData
+from hba.hypernet import HyperNetwork
+from hba.operations import OPERATIONS
+from hba.policy.space import SearchSpace
+from hba.preprocessing.baseline import Baseline
+from hba.preprocessing.preprocessing import Preprocessing
+from hba.preprocessing.standardize import Standardize
+
+
+def space_of(*names: str, copies: int = 1, count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.5)) -> SearchSpace:
+    return SearchSpace(tuple(OPERATIONS[name] for name in names), copies, count_probabilities)
+
+
+def begun(
+    space: SearchSpace | None = None, data: SearchData | None = None, network: nn.Module | None = None, **settings: Any
+) -> tuple[Problem, Any]:
+    """A problem, and the beginning of the algorithm on it."""
+    config, data, space = small_config(**settings), data or small_data(), space or SearchSpace()
+    preprocessing = Preprocessing(Standardize.of(data.train), Baseline(), 8)
+    problem = Problem(config, space, preprocessing, torch.full((3,), 0.5), data.val)
+    networks = named_networks(config.model, 2, seed=0) if network is None else equal_networks(network)
+    return problem, ALGORITHMS[config.algorithm].initial_state(config, space, networks, data)
+
+
+def begun_as_in_the_paper(**settings: Any) -> tuple[Problem, Any]:
+    """The same with the paper's settings, but for what is given."""
+    return begun(**{**PAPER_SETTINGS, **settings})
+
+
+class WithFrozenLayer(nn.Module):
+    """Its BatchNorm is not trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bn, self.linear = nn.BatchNorm2d(3).requires_grad_(False), nn.Linear(3 * 64, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.as_tensor(self.linear(self.bn(x).flatten(1)))
+
+
+class WithUnusedLayers(nn.Module):
+    """Two of its layers have no part in the output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bn, self.linear = nn.BatchNorm2d(3), nn.Linear(3 * 64, 2)
+        self.unused_bn, self.unused_linear = nn.BatchNorm2d(3), nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.as_tensor(self.linear(self.bn(x).flatten(1)))
+
+
+class WithSkippedLayer(nn.Module):
+    """In training it leaves out a layer at random."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bn, self.second_bn, self.linear = nn.BatchNorm2d(3), nn.BatchNorm2d(3), nn.Linear(3 * 64, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.bn(x)
+        if not self.training or torch.rand(()) < 0.5:
+            x = self.second_bn(x)
+        return torch.as_tensor(self.linear(x.flatten(1)))
+
+
+class WithAttention(nn.Module):
+    """Over the rows of an image, by the function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bn, self.up, self.linear = nn.BatchNorm2d(3), nn.Linear(24, 16), nn.Linear(16, 2)
+
+    def attend(self, x: Tensor) -> Tensor:
+        heads = x[:, None]
+        return F.scaled_dot_product_attention(heads, heads, heads)[:, 0]
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = self.up(self.bn(x).permute(0, 2, 1, 3).flatten(2))
+        return torch.as_tensor(self.linear(self.attend(rows).mean(1)))
+
+
+class WithAttentionLayer(WithAttention):
+    """By the layer, which has a fast path of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+
+    def attend(self, x: Tensor) -> Tensor:
+        return torch.as_tensor(self.attention(x, x, x, need_weights=False)[0])
+
+
+def step(problem: Problem, state: Any, times: int = 1) -> None:
+    """As many training steps, with the lambda steps that follow them."""
+    for _ in range(times):
+        ALGORITHMS[problem.config.algorithm].search_step(problem, state)
+
+
+def respond_at_random(hypernetwork: HyperNetwork, scale: float = 0.3) -> None:
+    """A hypernetwork answers lambda from the start, not only once it has learnt to."""
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in hypernetwork.response_parameters():
+            parameter.copy_(scale * torch.randn(parameter.shape, generator=generator))
+
+
+def is_response(name: str) -> bool:
+    """Whether a hypernetwork's parameter of that name is of its response."""
+    return name.endswith(("_U", "_V"))
+
+
+def next_validation(problem: Problem, state: Any, n_batches: int = 1) -> Sequence[tuple[Tensor, Tensor]]:
+    """Inputs and labels of the validation batches that come next, which stay the next."""
+    stream = copy.copy(state.val_stream)
+    stream.generator = state.val_stream.generator.clone_state()
+    stream._rest_of_pass = None
+    batches = [stream.next() for _ in range(n_batches)]
+    return [(problem.preprocessing.measure(images), labels) for images, labels in batches]

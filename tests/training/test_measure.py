@@ -1,0 +1,92 @@
+"""Loss and error against a computation by hand."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from hba.data.images import LabelledImages
+from hba.preprocessing.standardize import Standardize
+from hba.training.measure import MEASURE_BATCH_SIZE, measure
+
+PLAIN = Standardize(torch.zeros(1, 3, 1, 1), torch.ones(1, 3, 1, 1))
+
+
+def data_with_labels(labels: list[int]) -> LabelledImages:
+    images = torch.zeros(len(labels), 3, 2, 2, dtype=torch.uint8)
+    images[:, 0] = (torch.arange(len(labels)) % 251).to(torch.uint8)[:, None, None]
+    return LabelledImages(images, torch.tensor(labels))
+
+
+def test_loss_and_error_of_three_images_by_hand() -> None:
+    # Logits (ln 3, 0) give probabilities 3/4 and 1/4; the images' labels are 0, 1 and 0.
+    measured = measure(
+        nn.Identity(),
+        lambda x: torch.tensor([math.log(3), 0.0]).expand(len(x), 2),
+        data_with_labels([0, 1, 0]),
+        PLAIN,
+    )
+    assert measured.loss == pytest.approx((-math.log(0.75) - math.log(0.25) - math.log(0.75)) / 3)
+    assert measured.error_percent == pytest.approx(100 / 3)
+
+
+@pytest.mark.parametrize("n", [1, MEASURE_BATCH_SIZE, MEASURE_BATCH_SIZE + 1, 1203])
+def test_every_image_counts_once_whatever_the_number_of_batches(n: int) -> None:
+    labels = [index % 4 for index in range(n)]
+    # Always class 2: the logits (0, 0, 1, 0) give -ln p = ln(e + 3) - [label is 2].
+    measured = measure(
+        nn.Identity(),
+        lambda x: torch.tensor([0.0, 0.0, 1.0, 0.0]).expand(len(x), 4),
+        data_with_labels(labels),
+        PLAIN,
+    )
+    assert measured.error_percent == pytest.approx(100 * sum(label != 2 for label in labels) / n)
+    assert measured.loss == pytest.approx(math.log(math.e + 3) - labels.count(2) / n, rel=1e-5)
+
+
+def test_images_arrive_standardised_in_order() -> None:
+    seen: list[Tensor] = []
+
+    def predict(x: Tensor) -> Tensor:
+        seen.append(x)
+        return torch.zeros(len(x), 2)
+
+    mean, std = torch.tensor([0.5, 0.25, 0.0])[None, :, None, None], torch.tensor([0.5, 1.0, 2.0])[None, :, None, None]
+    data = data_with_labels([0] * 600)
+    data.images[:, 2] = 255
+    measure(nn.Identity(), predict, data, Standardize(mean, std))
+    images = torch.cat(seen)
+    red = torch.tensor([(index % 251 / 255 - 0.5) / 0.5 for index in range(600)])
+    torch.testing.assert_close(images[:, 0], red[:, None, None].expand(600, 2, 2))
+    torch.testing.assert_close(images[:, 1], torch.full((600, 2, 2), -0.25))
+    torch.testing.assert_close(images[:, 2], torch.full((600, 2, 2), 0.5))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_network_runs_in_eval_mode_and_gets_its_mode_back(training: bool) -> None:
+    network = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(12, 2)).train(training)
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    modes: list[bool] = []
+
+    def predict(x: Tensor) -> Tensor:
+        modes.extend(layer.training for layer in network.modules())
+        return network(x)
+
+    measure(network, predict, data_with_labels([0, 1, 1]), PLAIN)
+    assert not any(modes)
+    assert all(layer.training == training for layer in network.modules())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
+
+
+def test_no_graph_is_kept() -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
+    kept: list[bool] = []
+
+    def predict(x: Tensor) -> Tensor:
+        logits: Tensor = network(x)
+        kept.append(logits.requires_grad)
+        return logits
+
+    measure(network, predict, data_with_labels([0, 1]), PLAIN)
+    assert kept == [False]

@@ -1,0 +1,329 @@
+"""Training: the order of the augmentations, the policy of each epoch, and what is measured when."""
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from small_trainings import (
+    BATCH,
+    EPOCHS,
+    N_TEST,
+    N_TRAIN,
+    STEPS,
+    ReadTooEarly,
+    guarded_data,
+    one_operation,
+    tiny_data,
+    two_sides,
+)
+from torch import Tensor, nn
+
+import hba
+from hba.config.evaluation import EvaluationConfig
+from hba.data import EvaluationData, LabelledImages, SearchData
+from hba.data.batches import BatchStream
+from hba.data.images import Images
+from hba.errors import DivergedError
+from hba.schedule.schedule import Schedule
+from hba.training.augmentation import Unchanged, augmentation_of
+from hba.training.train import train
+
+Values = NDArray[np.float64]
+
+SETTINGS = {"data": "tiny", "model": "wrn-10-1", "epochs": EPOCHS, "batch_size": BATCH, "device": "cpu"}
+
+GREYS = np.linspace(10, 250, N_TRAIN).round()
+"""Levels of images that are of one grey each, so that an augmented one can be told from its brightest pixel."""
+
+
+def grey_data() -> EvaluationData:
+    images = torch.tensor(GREYS, dtype=torch.uint8)[:, None, None, None].expand(N_TRAIN, 3, 8, 8).contiguous()
+    return EvaluationData(
+        "tiny", ("even", "odd"), LabelledImages(images, torch.arange(N_TRAIN) % 2), two_sides(N_TEST, seed=1)
+    )
+
+
+def config_with(**settings: Any) -> EvaluationConfig:
+    return EvaluationConfig.make({**SETTINGS, **settings})
+
+
+class Recorder(nn.Module):
+    """Keeps the batches that it trains on; answers by the mean of an image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2))
+        self.seen: list[Tensor] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.seen.append(x.detach().clone())
+        return x.mean(dim=(1, 2, 3))[:, None] * self.weight
+
+
+def use_network(monkeypatch: pytest.MonkeyPatch, network: nn.Module) -> None:
+    monkeypatch.setattr("hba.training.train.build_model", lambda *_: network)
+
+
+def batches_of(
+    monkeypatch: pytest.MonkeyPatch, schedule: Schedule | None, data: EvaluationData, seed: int = 0, **settings: Any
+) -> Tensor:
+    """What the network sees, (epochs, images, C, H, W)."""
+    recorder = Recorder()
+    use_network(monkeypatch, recorder)
+    config = config_with(**settings)
+    train(config, data, augmentation_of(schedule), seed)
+    return torch.cat(recorder.seen).reshape(config.epochs, len(data.train), 3, 8, 8)
+
+
+def standardized(levels: Values) -> Values:
+    """By the statistics of the grey training images."""
+    return cast(Values, (levels - GREYS.mean()) / GREYS.std())
+
+
+def test_the_policy_comes_before_standardisation_and_both_before_crop_and_cutout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    invert = one_operation("Invert", [[1.0]])
+    seen = batches_of(monkeypatch, invert, grey_data(), flip=True, crop_padding=2, cutout_size=4)
+    inverted = standardized(255 - GREYS)
+    # An image is one colour but for what crop and Cutout uncover, which is the mean colour: 0 behind standardisation.
+    pixels = seen.double().flatten(2).numpy()
+    colors = np.take_along_axis(pixels, np.abs(pixels).argmax(axis=2)[..., None], axis=2)
+    is_uncovered, is_color = pixels == 0, pixels == colors
+    assert (is_uncovered | is_color).all()
+    assert (is_uncovered.sum(axis=2) >= 3 * 4).all(), "in a corner, Cutout covers 2 x 2 pixels of each channel"
+    assert is_color.any(axis=2).all()
+    for epoch in range(EPOCHS):
+        np.testing.assert_allclose(np.sort(colors[epoch, :, 0]), np.sort(inverted), atol=1e-4)
+    assert len({row.tobytes() for row in is_uncovered.reshape(-1, 192)}) > 40, "each image has draws of its own"
+
+
+def test_without_a_schedule_each_epoch_is_the_standardised_images_in_a_new_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = batches_of(monkeypatch, None, grey_data()).double()
+    assert torch.equal(seen, seen[..., :1, :1, :1].expand_as(seen))
+    orders = seen[:, :, 0, 0, 0].numpy()
+    for order in orders:
+        np.testing.assert_allclose(np.sort(order), standardized(GREYS), atol=1e-4)
+    assert len({order.tobytes() for order in orders}) == EPOCHS
+
+
+def test_a_policy_that_never_fires_is_the_same_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    without = batches_of(monkeypatch, None, tiny_data())
+    assert torch.equal(batches_of(monkeypatch, one_operation("Invert", [[0.0]]), tiny_data()), without)
+
+
+def factors_of(seen: Tensor) -> Values:
+    """By what the grey images of each epoch were multiplied."""
+    levels = seen[:, :, 0, 0, 0].double().numpy() * GREYS.std() + GREYS.mean()
+    factors = np.sort(levels, axis=1) / GREYS
+    np.testing.assert_allclose(factors, np.broadcast_to(factors[:, -1:], factors.shape), rtol=1e-2)
+    return factors[:, -1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "epochs", "expected"),
+    [
+        ([0.4, 1.0], 3, [0.4, 0.7, 1.0]),
+        ([0.4, 1.0, 0.2], 5, [0.4, 0.7, 1.0, 0.6, 0.2]),
+        ([0.3, 0.5, 0.7, 0.9], 4, [0.3, 0.5, 0.7, 0.9]),
+        ([0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8], 2, [0.2, 0.8]),
+        ([0.4, 1.0], 1, [0.7]),
+        ([0.6], 3, [0.6, 0.6, 0.6]),
+    ],
+)
+def test_each_epoch_trains_with_its_row_of_the_stretched_schedule(
+    monkeypatch: pytest.MonkeyPatch, rows: list[float], epochs: int, expected: list[float]
+) -> None:
+    dim = one_operation("Brightness", [[1.0, factor] for factor in rows])
+    factors = factors_of(batches_of(monkeypatch, dim, grey_data(), epochs=epochs))
+    np.testing.assert_allclose(factors, expected, rtol=1e-3)
+
+
+def same_images() -> EvaluationData:
+    """Training images that are all alike, so that only what is drawn for them can differ."""
+    images = torch.full((N_TRAIN, 3, 8, 8), 40, dtype=torch.uint8)
+    images[:, :, :, :4] = 90
+    labels = torch.arange(N_TRAIN) % 2
+    return EvaluationData("tiny", ("even", "odd"), LabelledImages(images, labels), two_sides(N_TEST, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "make_data", "settings"),
+    [
+        (None, grey_data, {}),
+        (one_operation("Invert", [[0.5]]), same_images, {}),
+        (None, same_images, {"flip": True}),
+        (None, same_images, {"crop_padding": 2}),
+        (None, same_images, {"cutout_size": 2}),
+    ],
+    ids=["batches", "policy", "flip", "crop", "cutout"],
+)
+def test_the_seed_decides_each_of_the_draws(
+    monkeypatch: pytest.MonkeyPatch,
+    schedule: Schedule | None,
+    make_data: Callable[[], EvaluationData],
+    settings: dict[str, Any],
+) -> None:
+    first, again, other = (batches_of(monkeypatch, schedule, make_data(), seed, **settings) for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_the_seed_decides_the_first_weights() -> None:
+    standing_still = config_with(learning_rate=1e-30, weight_decay=0.0, epochs=1)
+
+    def first_kernels(seed: int) -> list[Tensor]:
+        network = train(standing_still, tiny_data(), Unchanged(), seed).network
+        return [weight for weight in network.parameters() if weight.ndim == 4]
+
+    first, again, other = first_kernels(0), first_kernels(0), first_kernels(1)
+    assert all(torch.equal(kernel, same) for kernel, same in zip(first, again, strict=True))
+    assert not any(torch.equal(kernel, another) for kernel, another in zip(first, other, strict=True))
+
+
+def test_no_evaluation_has_the_first_weights_or_the_batches_of_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = []
+    begin = BatchStream.__init__
+
+    def noted(stream: BatchStream, data: Images, batch_size: int, seed: int) -> None:
+        seeds.append(seed)
+        begin(stream, data, batch_size, seed)
+
+    monkeypatch.setattr(BatchStream, "__init__", noted)
+    standing_still: dict[str, Any] = {"learning_rate": 1e-30, "weight_decay": 0.0, "epochs": 1}
+    settings: dict[str, Any] = {name: value for name, value in (SETTINGS | standing_still).items() if name != "data"}
+    data = tiny_data()
+    searched = hba.search(
+        SearchData("tiny", data.class_names, data.train, two_sides(N_TEST, seed=1)),
+        seed=3,
+        val_steps=0,
+        **settings,
+    )
+    trained = train(config_with(**standing_still), data, Unchanged(), 3).network
+    kernels = [
+        [weight for weight in network.parameters() if weight.ndim == 4] for network in (searched.network, trained)
+    ]
+    assert not any(torch.equal(kernel, other) for kernel, other in zip(*kernels, strict=True))
+    assert len(set(seeds)) == len(seeds) == 3, "of training and validation batches of the search, and of the training"
+
+
+def test_the_same_seed_gives_the_same_network_and_another_seed_another() -> None:
+    rotate = augmentation_of(one_operation("Rotate", [[0.5, 10.0], [1.0, 30.0]]))
+    results = [train(config_with(), tiny_data(), rotate, seed) for seed in (3, 3, 4)]
+    weights = [torch.cat([weight.flatten() for weight in result.network.state_dict().values()]) for result in results]
+    assert torch.equal(weights[0], weights[1])
+    assert results[0].test == results[1].test
+    assert not torch.equal(weights[0], weights[2])
+    assert results[0].test.loss != results[2].test.loss
+
+
+class GoodUntilTheLastStep(nn.Module):
+    """Answers class 0 for everything after its early steps, class 1 after its last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1))
+        self.steps = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.steps += self.training
+        answer = torch.tensor([1.0, 0.0] if self.steps < STEPS else [0.0, 1.0])
+        return answer.expand(len(x), 2) + 0 * self.weight
+
+
+def test_the_network_of_the_last_epoch_is_measured_not_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = GoodUntilTheLastStep()
+    use_network(monkeypatch, network)
+    data = tiny_data()
+    test = LabelledImages(two_sides(N_TEST, seed=1).images, torch.zeros(N_TEST, dtype=torch.int64))
+    result = train(config_with(), EvaluationData(data.name, data.class_names, data.train, test), Unchanged(), seed=0)
+    assert result.network is network
+    assert result.test.error_percent == 100
+
+
+@pytest.mark.parametrize("schedule", [None, one_operation("Brightness", [[0.5, 0.6]])], ids=["none", "schedule"])
+def test_the_measured_numbers_are_those_of_the_returned_network(schedule: Schedule | None) -> None:
+    data, test = tiny_data(), two_sides(N_TEST, seed=1)
+    result = train(config_with(epochs=10, learning_rate=0.1), data, augmentation_of(schedule), seed=0)
+    pixels = two_sides(N_TRAIN, seed=0).images.numpy() / 255
+    mean, std = (statistic(pixels, axis=(0, 2, 3), keepdims=True) for statistic in (np.mean, np.std))
+    images = torch.tensor((test.images.numpy() / 255 - mean) / std, dtype=torch.float32)
+    with torch.no_grad():
+        logits = result.network.eval()(images).double().numpy()
+    labels = test.labels.numpy()
+    losses = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(N_TEST), labels]
+    assert result.test.loss == pytest.approx(losses.mean(), rel=1e-3)
+    assert result.test.error_percent == pytest.approx(100 * (logits.argmax(axis=1) != labels).mean())
+    assert result.test.error_percent < 20, "the two classes are easy to tell"
+
+
+@pytest.mark.parametrize("schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"])
+def test_the_test_split_is_not_read_before_the_last_step(schedule: Schedule | None) -> None:
+    data, guard = guarded_data()
+    result = train(config_with(), data, augmentation_of(schedule), 0, on_step=guard.step_done)
+    assert guard.steps == STEPS
+    assert 0 <= result.test.error_percent <= 100
+
+
+@pytest.mark.parametrize(
+    "read", [lambda split: split.labels, lambda split: split.images, lambda split: split.mean_color()]
+)
+@pytest.mark.parametrize("early", [1, 2, STEPS - 1])
+def test_the_guard_stops_a_look_at_the_test_split_after_any_step_but_the_last(
+    read: Callable[[LabelledImages], object], early: int
+) -> None:
+    data, guard = guarded_data()
+
+    def look() -> None:
+        guard.step_done()
+        if guard.steps == early:
+            read(cast(LabelledImages, data.test))
+
+    with pytest.raises(ReadTooEarly, match=f"after {early} steps"):
+        train(config_with(), data, Unchanged(), 0, on_step=look)
+
+
+def test_the_guard_stops_a_training_on_test_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, guard = guarded_data()
+    monkeypatch.setattr(
+        "hba.training.train.BatchStream",
+        lambda train_images, *others: BatchStream(cast(LabelledImages, data.test), *others),
+    )
+    with pytest.raises(ReadTooEarly, match="after 0 steps"):
+        train(config_with(), data, Unchanged(), 0, on_step=guard.step_done)
+
+
+@pytest.mark.parametrize("schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"])
+def test_a_loss_that_is_not_finite_is_an_error_with_a_remedy(schedule: Schedule | None) -> None:
+    with pytest.raises(DivergedError) as raised:
+        train(config_with(learning_rate=1e30), tiny_data(), augmentation_of(schedule), seed=0)
+    assert str(raised.value) == "the loss of epoch 1 is not finite; try a learning rate below 1e+30"
+
+
+def by_hand(weight: float, gradient: float, learning_rate: float, weight_decay: float, steps: int) -> list[float]:
+    """Nesterov's SGD (momentum 0.9, as PyTorch documents it) with a cosine that ends at 0."""
+    velocity, weights = 0.0, []
+    for step in range(steps):
+        rate = learning_rate * (1 + math.cos(math.pi * step / steps)) / 2
+        slope = gradient + weight_decay * weight
+        velocity = 0.9 * velocity + slope
+        weight -= rate * (slope + 0.9 * velocity)
+        weights.append(weight)
+    return weights
+
+
+def test_training_uses_the_config_s_rate_and_decay_over_all_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = GoodUntilTheLastStep()
+    nn.init.constant_(network.weight, 5.0)
+    use_network(monkeypatch, network)
+    found: list[float] = []
+    config = config_with(learning_rate=0.4, weight_decay=0.2)
+    train(config, tiny_data(), Unchanged(), seed=0, on_step=lambda: found.append(network.weight.item()))
+    assert found == pytest.approx(by_hand(5.0, 0.0, 0.4, 0.2, STEPS), rel=1e-5)
