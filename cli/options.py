@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from hba.data.named import DATASET_NAMES
 from hba.hypernet.sharing import SHARING
-from hba.operations_file import load_operations_file
+from hba.operations.from_file import load_operations_file
 from hba.policy.spaces import SPACES
 from hba.runtime.unknown import did_you_mean
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hba.operations import find_operation
-from hba.operations_file import load_operations_file
+from hba.operations.from_file import load_operations_file
 from hba.policy.magnitude_table import HEADINGS, as_markdown, magnitude_table
 from hba.policy.spaces import SPACES
 
