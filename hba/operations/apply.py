@@ -1,4 +1,4 @@
-"""Applying operations to a batch, each image its own."""
+"""Applies operations to a batch: in each step every image gets its own."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from hba.operations.fixed_shapes import apply_in_fixed_shapes
-from hba.operations.geometric import Maps, Warp, identity_coefficients
 from hba.operations.operation import Operation
 from hba.operations.own_images import apply_to_own_images
+from hba.operations.resample import Maps, identity_coefficients
 from hba.operations.steps import Step
 
 
@@ -24,9 +24,8 @@ def apply_steps(
     """New images (B, C, H, W) after S steps, without gradient; the input is not changed.
 
     chosen (B, S) are indices into the operations, -1 for none; magnitudes (B, S), positions (B, S, 2) and fill (C,)
-    are what operations take. On a CPU an operation computes its own images only, which is least work. Elsewhere, and
-    in a compiled program, nothing may depend on what was drawn, so that the host never waits for the device.
-    Images without a pixel are copied.
+    are what operations take. On a CPU each operation computes its own images only, which is least work. Elsewhere, and
+    in a compiled program, nothing depends on what was drawn, so the host never waits for the device.
     """
     if not images.numel():
         return images.clone()
@@ -43,8 +42,8 @@ def _maps(operations: Sequence[Operation], chosen: Tensor, magnitudes: Tensor, h
     magnitude = magnitudes.double()
     coefficients = identity_coefficients(magnitude)
     for index, operation in enumerate(operations):
-        if isinstance(operation.function, Warp):
-            own = operation.function.coefficients(magnitude, height, width)
+        own = operation.kind.map_coefficients(magnitude, height, width)
+        if own:
             is_chosen = chosen == index
             coefficients |= {name: torch.where(is_chosen, own[name], coefficients[name]) for name in own}
     return Maps.of(coefficients)

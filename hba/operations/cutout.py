@@ -1,9 +1,13 @@
 """Cutout: a square of one colour over a part of the image (DeVries and Taylor 2017)."""
 
-import torch
-from torch import Tensor
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from hba.runtime.device_constants import whole_numbers
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def cutout(images: Tensor, size: Tensor, fill: Tensor, position: Tensor) -> Tensor:
@@ -12,10 +16,10 @@ def cutout(images: Tensor, size: Tensor, fill: Tensor, position: Tensor) -> Tens
     Convention:
         images (B, C, H, W) float in [0, 1]; size (B,) is the side as a fraction of the image's shorter side, rounded
         to whole pixels, 0 is the identity; fill (C,); position (B, 2) in [0, 1) is the centre as fractions of width
-        and height. The square covers side x side pixels, fewer where it is cut off at the borders.
+        and height. The square covers side x side pixels, fewer at a border.
     """
     height, width = images.shape[2:]
-    # In float64, as in plain Python, so that halves are rounded to the same side.
+    # In float64, as in plain Python: halves are rounded to the same side.
     side = (size.double() * min(height, width)).round()
     covered_x = _covered(width, position[:, 0].double(), side)
     covered_y = _covered(height, position[:, 1].double(), side)
@@ -26,5 +30,5 @@ def cutout(images: Tensor, size: Tensor, fill: Tensor, position: Tensor) -> Tens
 def _covered(length: int, centre: Tensor, side: Tensor) -> Tensor:
     """1 where one of `length` pixels lies in a span of `side` pixels about the centre pixel, else 0; (B, length)."""
     first = (centre * length).floor() - (side / 2).floor()
-    beyond = whole_numbers(length, torch.int64, centre.device) - first[:, None]
+    beyond = whole_numbers(length, centre.dtype, centre.device) - first[:, None]
     return ((beyond >= 0) & (beyond < side[:, None])).to(side.dtype)

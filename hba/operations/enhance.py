@@ -3,24 +3,43 @@
 Convention:
     images (B, C, H, W) float in [0, 1], C 1 or 3; factor (B,) as in PIL.ImageEnhance: 1 is the identity, 0 the
     poorer version, above 1 goes beyond the image. Results are clamped to [0, 1] and not rounded to 8 bits. Rounded,
-    they are within one grey level of PIL's; as they are, Color may be up to 1.5 off, because PIL rounds the luma.
+    they are within one grey level of PIL's. Unrounded, Color may differ by up to 1.5, because PIL rounds the luma.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from __future__ import annotations
 
-from kornia.color import rgb_to_grayscale
-from torch import Tensor
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hba.operations.kind import Kind
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from hba.operations.steps import Pick, Step
 
 
 @dataclass(frozen=True)
-class Blend:
+class Blend(Kind):
     """An enhancer: from images to their poorer version, of a shape that broadcasts to the images'."""
 
     poorer: Callable[[Tensor], Tensor]
 
     def __call__(self, images: Tensor, factor: Tensor) -> Tensor:
         return blend(self.poorer(images), images, factor)
+
+    @property
+    def batch_group(self) -> Hashable:
+        return Blend
+
+    def on_batch(self, picks: Sequence[Pick[Blend]], images: Tensor, step: Step, fill: Tensor) -> Tensor:
+        """One poorer version and one factor per image, and a single blend."""
+        poorer, factor = images, images.new_ones(len(images))
+        for pick in picks:
+            poorer = pick.kind.poorer(images).where(pick.images[:, None, None, None], poorer)
+            factor = pick.magnitude.where(pick.images, factor)
+        return blend(poorer, images, factor)
 
 
 def blend(poorer: Tensor, images: Tensor, factor: Tensor) -> Tensor:
@@ -35,8 +54,10 @@ def black(images: Tensor) -> Tensor:
 
 
 def gray(images: Tensor) -> Tensor:
-    """The poorer version for Color: luma 0.299 R + 0.587 G + 0.114 B, as PIL's mode L. Ref: PIL.ImageEnhance.Color."""
-    return images if images.shape[1] == 1 else rgb_to_grayscale(images)
+    """The poorer version for Color: the luma, as PIL's mode L, but not rounded. Ref: PIL.ImageEnhance.Color."""
+    from hba.operations.images import luma
+
+    return images if images.shape[1] == 1 else luma(images)
 
 
 def mean_gray(images: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Operations of your own from a Python file: the file is run, and registers them."""
+"""Your own operations from a Python file, which is run and registers them."""
 
 import importlib.util
 import sys
@@ -10,9 +10,9 @@ from hba.operations import Operation, registered_operations
 
 
 def load_operations_file(path: Path) -> tuple[Operation, ...]:
-    """Run a file that calls hba.register_operation; the operations that it registered.
+    """Run a file that calls hba.register_operation; return the operations that it registered.
 
-    Raises SettingsError for a file that is not there, that fails, or that registers nothing.
+    Raises SettingsError for a file that is missing, that fails, or that registers nothing.
     """
     before = set(registered_operations())
     if not path.is_file():
@@ -21,7 +21,7 @@ def load_operations_file(path: Path) -> tuple[Operation, ...]:
     if spec is None or spec.loader is None:
         raise SettingsError(f"an operations file must be a Python file ending .py, got {path}")
     module = importlib.util.module_from_spec(spec)
-    # A function can be pickled only if its module is found by name; a module that is there already stays.
+    # Pickling finds a function by the name of its module. A module that has this name already stays.
     sys.modules.setdefault(path.stem, module)
     try:
         spec.loader.exec_module(module)

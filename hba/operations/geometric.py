@@ -6,41 +6,66 @@ Convention:
     corner: the output pixel (x, y) shows the input at x' = a x + b y + c, y' = d x + e y + f.
 """
 
-from collections.abc import Callable, Mapping
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+from hba.operations.kind import Kind
 
-from hba.runtime.device_constants import whole_numbers
+if TYPE_CHECKING:
+    from torch import Tensor
 
-INTERPOLATIONS = ("nearest", "bilinear")
+    from hba.operations.operation import Operation
+    from hba.operations.steps import Pick, Step
 
-FRACTION_BITS = 16
-ONE = 1 << FRACTION_BITS
-LARGE_SIDE_PIXELS = 1 << 14
-
-
-Coefficients = Callable[[Tensor, int, int], Mapping[str, Tensor]]
+    Coefficients = Callable[[Tensor, int, int], Mapping[str, Tensor]]
 
 
 @dataclass(frozen=True)
-class Warp:
+class Warp(Kind):
     """A geometric operation: from magnitudes (N,) float64, height and width to its coefficients {name: (N,)}.
 
-    Those that it does not name are the identity's.
+    It need not name those that are the identity's. A step holds the maps of all images, so one resampling does for
+    all operations of an interpolation.
     """
 
     coefficients: Coefficients
     interpolation: str = "nearest"
 
     def __call__(self, images: Tensor, magnitude: Tensor, fill: Tensor) -> Tensor:
+        from hba.operations.resample import Maps, identity_coefficients, warp
+
         magnitude = magnitude.double()
         own = self.coefficients(magnitude, *images.shape[2:])
         maps = Maps.of({**identity_coefficients(magnitude), **own})
         return warp(images, maps, fill, self.interpolation)
+
+    @property
+    def batch_group(self) -> Hashable:
+        return Warp, self.interpolation
+
+    @property
+    def own_images_group(self) -> Hashable:
+        return self.batch_group
+
+    def map_coefficients(self, magnitude: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
+        return self.coefficients(magnitude, height, width)
+
+    def on_own_images(self, operation: Operation, images: Tensor, step: Step, fill: Tensor) -> Tensor:
+        from hba.operations.resample import warp
+
+        return warp(images, step.maps, fill, self.interpolation)
+
+    def on_batch(self, picks: Sequence[Pick[Warp]], images: Tensor, step: Step, fill: Tensor) -> Tensor:
+        from hba.operations.resample import warp
+
+        return warp(images, step.maps, fill, self.interpolation)
+
+    def with_interpolation(self, interpolation: str) -> Warp:
+        return dataclasses.replace(self, interpolation=interpolation)
 
 
 def shear_x(factor: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
@@ -65,89 +90,7 @@ def translate_y(fraction: Tensor, height: int, width: int) -> Mapping[str, Tenso
 
 def rotate(degrees: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
     """Turn counter-clockwise about the image's centre. Ref: PIL.Image.rotate, without expanding."""
-    angle = torch.deg2rad(degrees)
-    cos, sin = torch.cos(angle), torch.sin(angle)
+    angle = degrees.deg2rad()
+    cos, sin = angle.cos(), angle.sin()
     x, y = width / 2, height / 2
     return {"a": cos, "b": -sin, "c": x - cos * x + sin * y, "d": sin, "e": cos, "f": y - sin * x - cos * y}
-
-
-def identity_coefficients(like: Tensor) -> dict[str, Tensor]:
-    """The map that changes nothing, for each of (N,)."""
-    zero, one = torch.zeros_like(like), torch.ones_like(like)
-    return {"a": one, "b": zero, "c": zero, "d": zero, "e": one, "f": zero}
-
-
-class Maps(NamedTuple):
-    """Affine maps of N images, coefficients a to f in the last of (N, 6): float64, and in units of 2^-16 pixel, int64.
-
-    In the second the offsets c and f are those of the first pixel's centre.
-    """
-
-    exact: Tensor
-    fixed_point: Tensor
-
-    @staticmethod
-    def of(coefficients: Mapping[str, Tensor]) -> "Maps":
-        """From coefficients by name, of any shape (...)."""
-        a, b, c, d, e, f = (coefficients[name] for name in "abcdef")
-        # PIL moves an image that is neither turned nor sheared by whole pixels, before the fraction is cut to 16 bits.
-        moved = (b == 0) & (d == 0)
-        x0 = torch.where(moved, (c + a / 2).floor(), c + a / 2 + b / 2)
-        y0 = torch.where(moved, (f + e / 2).floor(), f + d / 2 + e / 2)
-        fixed_point = torch.stack([a, b, x0, d, e, y0], dim=-1).mul(ONE).add(0.5).floor().long()
-        return Maps(torch.stack([a, b, c, d, e, f], dim=-1), fixed_point)
-
-
-def warp(images: Tensor, maps: Maps, fill: Tensor, interpolation: str) -> Tensor:
-    """Each of B images through its map. Ref: PIL.Image.transform(AFFINE), nearest or bilinear."""
-    if interpolation == "nearest":
-        return _nearest(images, maps.fixed_point, fill)
-    return _bilinear(images, maps.exact, fill)
-
-
-def _nearest(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
-    """The input pixel in which the centre of each output pixel falls.
-
-    In whole numbers with 16 bits of fraction, as PIL computes it, so that ties fall on the same side.
-    """
-    batch, channels, height, width = images.shape
-    framed = fill.to(images.dtype)[:, None, None].repeat(batch, 1, height + 2, width + 2)
-    framed[:, :, 1:-1, 1:-1] = images
-    # int32 is faster, and holds the places of images of usual size.
-    whole = torch.int32 if max(height, width) < LARGE_SIDE_PIXELS else torch.int64
-    xx, xy, x0, yx, yy, y0 = maps.to(whole).unbind(1)
-    x = _source(xx, xy, x0, height, width).clamp_(0, width + 1)
-    y = _source(yx, yy, y0, height, width).clamp_(0, height + 1)
-    pixel = x.add_(y, alpha=width + 2).flatten(1).long()
-    shown = framed.flatten(2).gather(2, pixel[:, None].expand(batch, channels, height * width))
-    return shown.view(images.shape)
-
-
-def _source(per_column: Tensor, per_row: Tensor, first: Tensor, height: int, width: int) -> Tensor:
-    """Row or column of the input for each output pixel, (B, H, W); 1 is the image's first, for a frame of 1 pixel."""
-    columns = whole_numbers(width, first.dtype, first.device)
-    rows = whole_numbers(height, first.dtype, first.device)
-    in_first_row = torch.addcmul((first + ONE)[:, None], per_column[:, None], columns)
-    below = per_row[:, None] * rows
-    return (in_first_row[:, None, :] + below[:, :, None]).bitwise_right_shift_(FRACTION_BITS)
-
-
-def _bilinear(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
-    """A mean of the four input pixels about the place of each output pixel's centre; outside, the fill colour."""
-    if images.dtype in (torch.float16, torch.bfloat16):
-        return _bilinear(images.float(), maps, fill.float()).to(images.dtype)
-    height, width = images.shape[2:]
-    a, b, c, d, e, f = maps.unbind(1)
-    columns = whole_numbers(width, maps.dtype, maps.device) + 0.5
-    rows = whole_numbers(height, maps.dtype, maps.device) + 0.5
-
-    def place(per_column: Tensor, per_row: Tensor, first: Tensor) -> Tensor:
-        across = per_column[:, None, None] * columns + first[:, None, None]
-        return across + per_row[:, None, None] * rows[:, None]
-
-    x, y = place(a, b, c), place(d, e, f)
-    grid = torch.stack([2 * x / width - 1, 2 * y / height - 1], dim=3).to(images.dtype)
-    sampled = F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
-    inside = ((x >= 0) & (x < width) & (y >= 0) & (y < height)).to(images.dtype)[:, None]
-    # The four weights may sum to a last bit more than 1.
-    return sampled.clamp_(0, 1).mul_(inside).add_(fill[:, None, None] * (1 - inside))

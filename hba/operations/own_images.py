@@ -1,19 +1,18 @@
 """Steps on a CPU: every operation computes the images that get it, and no others."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from hba.operations.geometric import warp
 from hba.operations.operation import Operation
 from hba.operations.steps import Step
 
 PART_VALUES = 1 << 19
-"""How many numbers of a batch are worked on at once: with their temporaries they stay in the processor's cache."""
+"""How many numbers of a batch are worked on at once; with their temporaries they stay in the processor's cache."""
 LARGE_IMAGE_VALUES = 1 << 17
-"""An image of as many numbers is worked on alone: what is saved by batches is less than sorting it costs."""
+"""An image of at least so many numbers is worked on alone: sorting it would cost more than a batch saves."""
 
 
 def apply_to_own_images(operations: Sequence[Operation], steps: list[Step], images: Tensor, fill: Tensor) -> Tensor:
@@ -33,22 +32,21 @@ def apply_to_own_images(operations: Sequence[Operation], steps: list[Step], imag
 
 @dataclass(frozen=True)
 class _Group:
-    """Operations, by their indices, that are computed in one go: all that move pixels alike, or a single other one."""
+    """Operations, by their indices, that are computed in one go, and the first of them."""
 
     indices: tuple[int, ...]
     operation: Operation
 
     def __call__(self, images: Tensor, step: Step, fill: Tensor) -> Tensor:
-        if self.operation.interpolation is not None:
-            return warp(images, step.maps, fill, self.operation.interpolation)
-        return self.operation(images, step.magnitude, fill=fill, position=step.position)
+        return self.operation.kind.on_own_images(self.operation, images, step, fill)
 
 
 def _groups(operations: Sequence[Operation]) -> list[_Group | None]:
     """All groups; the last is None, for images that get no operation."""
-    alike: dict[str | int, list[int]] = {}
+    alike: dict[Hashable, list[int]] = {}
     for index, operation in enumerate(operations):
-        alike.setdefault(operation.interpolation or index, []).append(index)
+        group = operation.kind.own_images_group
+        alike.setdefault(index if group is None else group, []).append(index)
     return [*(_Group(tuple(indices), operations[indices[0]]) for indices in alike.values()), None]
 
 
@@ -64,10 +62,10 @@ def _group_numbers(groups: list[_Group | None], n_operations: int) -> list[int]:
 def _apply_to_part(
     groups: list[_Group | None], steps: Sequence[Step], images: Tensor, fill: Tensor, result: Tensor
 ) -> None:
-    """Images are sorted by their group, so that each group sees a batch of its own.
+    """Sort the images by group: each group computes one batch.
 
-    The `chosen` of these steps is a group. order: for each image of the sorted batch, its number in the part; None
-    while nothing is sorted.
+    `chosen` of these steps is a group's number. order: for each image of the sorted batch, its number in the part;
+    None while nothing is sorted.
     """
     order: Tensor | None = None
     for step in steps:

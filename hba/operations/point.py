@@ -5,19 +5,47 @@ Convention:
     divided by 255. No gradient reaches the images. Inputs are never changed.
 """
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from hba.operations.kind import Kind
 from hba.runtime.device_constants import whole_numbers
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from hba.operations.steps import Pick, Step
 
 N_LEVELS = 256
 
 
+class Levels(Kind):
+    """An operation that can be written as a table of new levels."""
+
+    @abstractmethod
+    def tables(self, levels: Tensor, *magnitude: Tensor) -> Tensor:
+        """The new level of each level, (B, 1 or C, 256), from levels (B, C, H, W) and magnitudes (B,), if any."""
+
+    @property
+    def batch_group(self) -> Hashable:
+        return Levels
+
+    def on_batch(self, picks: Sequence[Pick[Levels]], images: Tensor, step: Step, fill: Tensor) -> Tensor:
+        """One table per image and channel, and a single look-up."""
+        levels = to_levels(images)
+        tables = every_level(images)
+        for pick in picks:
+            magnitude = pick.operation.arguments(pick.magnitude, fill, step.position)
+            tables = pick.kind.tables(levels, *magnitude).where(pick.images[:, None, None], tables)
+        return look_up(tables.expand(*images.shape[:2], N_LEVELS), levels)
+
+
 @dataclass(frozen=True)
-class Curve:
+class Curve(Levels):
     """New levels by a formula: from levels of any shape (B, ...), which it may overwrite, and magnitudes (B,)."""
 
     formula: Callable[..., Tensor]
@@ -26,19 +54,22 @@ class Curve:
         return self.formula(to_levels(images), *magnitude).div_(255)
 
     def tables(self, levels: Tensor, *magnitude: Tensor) -> Tensor:
-        """The new level of each level, (B, 1, 256); what levels the images hold does not matter."""
+        """(B, 1, 256); what levels the images hold does not matter."""
         return self.formula(every_level(levels).repeat(len(levels), 1, 1), *magnitude)
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Stretch(Levels):
     """New levels by what each channel holds: from levels (B, C, H, W) to the new level of each level (B, C, 256)."""
 
-    tables: Callable[[Tensor], Tensor]
+    stretch: Callable[[Tensor], Tensor]
 
     def __call__(self, images: Tensor) -> Tensor:
         levels = to_levels(images)
-        return look_up(self.tables(levels), levels)
+        return look_up(self.stretch(levels), levels)
+
+    def tables(self, levels: Tensor, *magnitude: Tensor) -> Tensor:
+        return self.stretch(levels)
 
 
 def to_levels(images: Tensor) -> Tensor:
@@ -48,6 +79,8 @@ def to_levels(images: Tensor) -> Tensor:
 
 def every_level(like: Tensor) -> Tensor:
     """0, 1, ..., 255 as float64: the table that changes nothing."""
+    import torch
+
     return whole_numbers(N_LEVELS, torch.float64, like.device)
 
 
@@ -57,23 +90,23 @@ def look_up(tables: Tensor, levels: Tensor) -> Tensor:
 
 
 def auto_contrast(levels: Tensor) -> Tensor:
-    """Stretch each channel so that its darkest level becomes 0 and its brightest 255.
+    """Stretch each channel: its darkest level becomes 0, its brightest 255.
 
     A channel with one level stays as it is. Ref: PIL.ImageOps.autocontrast, cutoff 0, which truncates to the
-    level below; computed in float64 as there, so that the truncation falls on the same side.
+    level below; computed in float64 as there, so the truncation falls on the same side.
     """
     lowest = levels.amin(dim=(2, 3)).double()[..., None]
     highest = levels.amax(dim=(2, 3)).double()[..., None]
     span = highest - lowest
     # A number divided by a tensor would be a product with its reciprocal, which rounds twice.
-    scale = torch.full_like(span, 255.0) / span.clamp(min=1)
+    scale = span.new_full(span.shape, 255.0) / span.clamp(min=1)
     level = every_level(levels)
     stretched = (level * scale - lowest * scale).trunc().clamp(0, 255)
-    return torch.where(span > 0, stretched, level)
+    return stretched.where(span > 0, level)
 
 
 def equalize(levels: Tensor) -> Tensor:
-    """Spread the levels of each channel so that their histogram becomes as flat as a table can make it.
+    """Spread the levels of each channel: their histogram becomes as flat as a table can make it.
 
     Ref: PIL.ImageOps.equalize, in whole numbers as there: step = (pixels - pixels at the brightest level) // 255,
     table[i] = (step // 2 + pixels darker than i) // step, and no change where step is 0.
@@ -85,7 +118,7 @@ def equalize(levels: Tensor) -> Tensor:
     step = ((flat.shape[2] - counts.gather(2, brightest)).double() / 255).floor_()
     darker = counts.cumsum(2).sub_(counts).double()
     spread = darker.add_((step / 2).floor_()).div_(step.clamp(min=1)).floor_().clamp_(0, 255)
-    return torch.where(step > 0, spread, every_level(levels))
+    return spread.where(step > 0, every_level(levels))
 
 
 def invert(levels: Tensor) -> Tensor:
@@ -109,7 +142,7 @@ def posterize(levels: Tensor, bits: Tensor) -> Tensor:
     Convention: bits (B,) is rounded to a whole number and kept within [1, 8], because 0 bits is a black image;
     8 is the identity.
     """
-    step = torch.exp2(8 - bits.round().clamp(1, 8))
+    step = (8 - bits.round().clamp(1, 8)).exp2()
     return levels.mul_(_per_image(1 / step, levels)).floor_().mul_(_per_image(step, levels))
 
 

@@ -1,22 +1,28 @@
-"""The 15 operations of the paper's Table 9, one row each, and those that a user adds."""
+"""The 15 operations of the paper's Table 9, one row each, and those that users register."""
+
+from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from PIL import ImageEnhance, ImageOps
-from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import enhance, geometric, on_pil, point
 from hba.operations.cutout import cutout
 from hba.operations.enhance import Blend
-from hba.operations.geometric import Coefficients, Warp
-from hba.operations.on_pil import OnPil
+from hba.operations.geometric import Warp
 from hba.operations.operation import Operation
 from hba.operations.point import Curve, Stretch
-from hba.operations.trial import try_out
 from hba.runtime.unknown import unknown
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from hba.operations.geometric import Coefficients
+    from hba.operations.on_pil import OnPil
 
 
 def _geometric(name: str, coefficients: Coefficients, on: OnPil, high: float, unit: str, pil: str) -> Operation:
@@ -83,20 +89,22 @@ _registered: dict[str, Operation] = {}
 def register_operation(operation: Operation) -> Operation:
     """Make an operation of your own known by its name, to searches and to the reader of schedule files.
 
-    It is tried on a small batch. A second registration of a name takes the place of the first. Returns the operation.
-    Raises SettingsError for the name of one of the 15, for a function that has no name by which a schedule file could
-    tell where it is, and for one that does not do what Operation asks of it.
+    It is tried on a small batch first. A second registration of a name replaces the first. Returns the operation.
+    Raises SettingsError for the name of one of the 15, for a function without a name, which a schedule file could not
+    refer to, and for a function that does not do what Operation asks of it.
     """
     function_path(operation)
     if operation.name in OPERATIONS:
         raise SettingsError(f"{operation.name} is one of hba's own operations; give yours another name")
+    from hba.operations.trial import try_out
+
     try_out(operation)
     _registered[operation.name] = operation
     return operation
 
 
 def registered_operations() -> tuple[Operation, ...]:
-    """The operations that were registered, in that order."""
+    """The operations that were registered, in order of registration."""
     return tuple(_registered.values())
 
 
@@ -114,7 +122,7 @@ def function_path(operation: Operation) -> str | None:
 
 
 def check_known(operation: Operation) -> None:
-    """Raise SettingsError unless a schedule file could be read that has this operation."""
+    """Raise SettingsError unless a schedule file with this operation could be read."""
     if not _means_the_same(operation, find_operation(operation.name)):
         raise SettingsError(f"another operation is registered as {operation.name}; register this one, or rename it")
 
@@ -130,7 +138,7 @@ def find_operation(name: str) -> Operation:
     known = {**OPERATIONS, **_registered}
     if name not in known:
         raise SettingsError(
-            f"{unknown('operation', name, known)}. One of your own must be registered first "
+            f"{unknown('operation', name, known)}. Register your own first "
             "(hba.register_operation; commands: --operations-file FILE.py)"
         )
     return known[name]

@@ -1,4 +1,4 @@
-"""A first try of an operation of one's own, so that mistakes show before a search has begun."""
+"""Tries a user's operation on a small batch when it is registered: its mistakes show before a search begins."""
 
 import torch
 
@@ -10,7 +10,7 @@ ROUNDING = 1e-3
 
 
 def try_out(operation: Operation) -> None:
-    """Apply the operation to a small batch at both ends of its range; SettingsError says what is wrong with it."""
+    """Apply the operation at both ends of its range; SettingsError says what is wrong with the result."""
     pixels = torch.arange(torch.Size(SHAPE).numel()) * 37 % 256
     images = (pixels / 255).view(SHAPE)
     for magnitude in operation.magnitude_range or (0.0,):
@@ -19,7 +19,7 @@ def try_out(operation: Operation) -> None:
         try:
             result = operation(given, magnitudes)
         except Exception as error:
-            # A function of the user's may fail in any way it likes.
+            # A user's function may raise anything.
             reason = " ".join(str(error).split())
             raise SettingsError(f"{operation.name} fails on images {SHAPE}: {type(error).__name__}: {reason}") from None
         if not isinstance(result, torch.Tensor) or result.shape != given.shape or result.dtype != given.dtype:
@@ -30,7 +30,7 @@ def try_out(operation: Operation) -> None:
                 f"{operation.name} must return images like those it gets, torch.float32 {SHAPE}, got {found}"
             )
         if not torch.equal(given, images):
-            raise SettingsError(f"{operation.name} must leave the images that it gets alone, but changes them")
+            raise SettingsError(f"{operation.name} must not change the images that it gets; return new ones")
         if not ((result >= -ROUNDING) & (result <= 1 + ROUNDING)).all():
             raise SettingsError(
                 f"{operation.name} must return values in [0, 1], got [{result.min():g}, {result.max():g}] "

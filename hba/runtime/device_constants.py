@@ -1,11 +1,14 @@
 """Tensors that never change and need to travel to each device only once."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 Make = TypeVar("Make", bound=Callable[..., Any])
 
@@ -16,6 +19,9 @@ def device_constant(make: Make) -> Make:
 
     @functools.wraps(make)
     def constant(*arguments: Hashable) -> Any:
+        # Modules that only declare a constant are imported without torch.
+        import torch
+
         if arguments in kept and not torch.compiler.is_compiling():
             return kept[arguments]
         # What is made inside another mode belongs to it; what a CUDA graph records has no content yet.
@@ -29,10 +35,14 @@ def device_constant(make: Make) -> Make:
 
 
 def _is_capturing() -> bool:
+    import torch
+
     return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
 @device_constant
 def whole_numbers(count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """0, 1, ..., count - 1, shape (count,). Must not be changed in place."""
+    import torch
+
     return torch.arange(count, dtype=dtype, device=device)

@@ -1,6 +1,6 @@
 """Search spaces of several kinds of operations, and draws from them in which every operation occurs.
 
-The operations of one's own are strict: they refuse a magnitude that is not theirs.
+The own operations are strict: they refuse a magnitude that is not theirs.
 """
 
 import torch

@@ -58,7 +58,7 @@ PIL_REFERENCE: Mapping[str, Reference] = {
     "Equalize": lambda image, m, fill: ImageOps.equalize(image),
     # PIL is typed for whole thresholds, but compares each level with whatever number it gets.
     "Solarize": lambda image, m, fill: ImageOps.solarize(image, m),  # type: ignore[arg-type]
-    # The table's one exception: 0 bits would be a black image, so that hba keeps at least 1.
+    # The table's one exception: 0 bits would be a black image, so hba keeps at least 1.
     "Posterize": lambda image, m, fill: ImageOps.posterize(image, max(1, round(m))),
     "Contrast": lambda image, m, fill: ImageEnhance.Contrast(image).enhance(m),
     "Color": lambda image, m, fill: ImageEnhance.Color(image).enhance(m),

@@ -49,7 +49,7 @@ def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def policy_for(space: SearchSpace, n_rows: int | None) -> Policy:
-    """Shared values, or a row for each image. A space of its own, for which nothing has been computed yet."""
+    """Shared values, or a row for each image. A new space, for which nothing has been computed yet."""
     values = random_values(space, n_rows or 1, seed=1)
     return Policy(dataclasses.replace(space), values[0] if n_rows is None else values, fill=(0.2, 0.4, 0.6))
 

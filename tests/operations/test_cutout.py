@@ -36,7 +36,7 @@ class Square(NamedTuple):
 
 
 def square_of(side: int, centre_x: int, centre_y: int) -> Square:
-    """About the centre pixel, one more pixel before it than behind it where the side is even."""
+    """About the centre pixel, one more pixel before it than after it where the side is even."""
     left, top = centre_x - side // 2, centre_y - side // 2
     return Square(left, top, left + side, top + side)
 

@@ -108,7 +108,7 @@ def test_right_and_other_whole_angles_equal_pil() -> None:
 
 @pytest.mark.parametrize(("name", "highest"), [("ShearX", 3.0), ("ShearY", 3.0), ("Rotate", 400.0)])
 def test_magnitudes_far_beyond_the_range_equal_pil(name: str, highest: float) -> None:
-    """A range is for a search; what a schedule of one's own asks for is done."""
+    """A range is for a search; a schedule written by hand may ask for more."""
     for seed, images in enumerate(noise_of_every_size()):
         assert_equals_pil(name, images, magnitudes_within(-highest, highest, 12, seed))
 

@@ -64,7 +64,7 @@ def test_a_draw_gives_the_cpu_s_pixels(operation: Operation, channels: int) -> N
     elif operation.uses_fill:
         assert torch.equal(result, expected)
     else:
-        # A GPU divides a level by 255 as a product with 1 / 255, so that the last bit may be another.
+        # A GPU divides a level by 255 as a product with 1 / 255, so the last bit may differ.
         assert torch.equal(levels(result), levels(expected))
         torch.testing.assert_close(result, expected, atol=1e-6, rtol=0)
 

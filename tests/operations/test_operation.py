@@ -49,14 +49,14 @@ def test_a_range_is_two_numbers(magnitude_range: Any) -> None:
 
 @pytest.mark.parametrize("magnitude_range", [(-0.1, 0.3), (0.3, -0.1), (-2.0, -1.0)])
 def test_a_signed_range_is_not_negative_and_another_may_be(magnitude_range: tuple[float, float]) -> None:
-    with pytest.raises(SettingsError, match="Half is signed, so that its magnitude_range must not be negative"):
+    with pytest.raises(SettingsError, match="Half is signed, so its magnitude_range must not be negative"):
         Operation("Half", halve, magnitude_range, signed=True)
     assert Operation("Half", halve, magnitude_range).magnitude_range == magnitude_range
 
 
 @pytest.mark.parametrize("contradiction", [{"unit": "degrees"}, {"identity": 0.0}, {"signed": True}])
 def test_what_describes_a_magnitude_needs_one(contradiction: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError, match="Half has no magnitude_range, so that it has no unit, identity or sign"):
+    with pytest.raises(SettingsError, match="Half has no magnitude_range, so it must have no unit, identity or sign"):
         Operation("Half", halve, **contradiction)
     assert Operation("Half", halve, (0.0, 1.0), **contradiction).name == "Half"
 

@@ -129,15 +129,15 @@ def test_a_name_that_cannot_stand_in_a_file_or_an_option_is_refused(name: str) -
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"unit": "exponent"}, "has no magnitude_range, so that it has no unit, identity or sign"),
-        ({"identity": 1.0}, "has no magnitude_range, so that it has no unit, identity or sign"),
-        ({"signed": True}, "has no magnitude_range, so that it has no unit, identity or sign"),
+        ({"unit": "exponent"}, "has no magnitude_range, so it must have no unit, identity or sign"),
+        ({"identity": 1.0}, "has no magnitude_range, so it must have no unit, identity or sign"),
+        ({"signed": True}, "has no magnitude_range, so it must have no unit, identity or sign"),
         ({"magnitude_range": (0.0,)}, ": magnitude_range must be two numbers, got"),
         ({"magnitude_range": (0.0, 1.0, 2.0)}, ": magnitude_range must be two numbers, got"),
         ({"magnitude_range": (0.0, math.inf)}, ": magnitude_range must be two numbers, got"),
         ({"magnitude_range": (math.nan, 1.0)}, ": magnitude_range must be two numbers, got"),
-        ({"magnitude_range": (-0.5, 1.0), "signed": True}, "is signed, so that its magnitude_range must not be neg"),
-        ({"magnitude_range": (1.0, -0.5), "signed": True}, "is signed, so that its magnitude_range must not be neg"),
+        ({"magnitude_range": (-0.5, 1.0), "signed": True}, "is signed, so its magnitude_range must not be neg"),
+        ({"magnitude_range": (1.0, -0.5), "signed": True}, "is signed, so its magnitude_range must not be neg"),
     ],
 )
 def test_an_operation_that_contradicts_itself_is_refused(options: dict[str, Any], message: str) -> None:

@@ -1,4 +1,4 @@
-"""An own operation is tried when it is registered: what it does wrong is told there, and not during a search."""
+"""An own operation is tried when it is registered: its mistakes are told there, not during a search."""
 
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ WRONG: list[tuple[Any, str]] = [
     (one_image, f"Mine must return images like those it gets, torch.float32 {SEEN}, got torch.float32 (3, 32, 32)"),
     (doubles_the_bits, f"Mine must return images like those it gets, torch.float32 {SEEN}, got torch.float64 {SEEN}"),
     (grey_levels, f"Mine must return images like those it gets, torch.float32 {SEEN}, got torch.uint8 {SEEN}"),
-    (works_in_place, "Mine must leave the images that it gets alone, but changes them"),
+    (works_in_place, "Mine must not change the images that it gets; return new ones"),
     (brightens, "Mine must return values in [0, 1], got [0.5, 1.5] at magnitude 0; .clamp(0, 1) helps"),
     (goes_below, "Mine must return values in [0, 1], got [-0.1, 0.9] at magnitude 0; .clamp(0, 1) helps"),
     (divides, "Mine must return values in [0, 1], got [nan, nan] at magnitude 0; .clamp(0, 1) helps"),
@@ -142,7 +142,7 @@ def test_a_function_is_tried_with_what_it_is_said_to_take(options: Any, takes: t
     assert set(magnitudes) == set(options.get("magnitude_range", ()))
 
 
-def test_an_operation_that_changes_nothing_may_give_back_what_it_got() -> None:
+def test_an_operation_that_changes_nothing_may_return_what_it_got() -> None:
     assert register_operation(Operation("Stays", stays)) in registered_operations()
 
 

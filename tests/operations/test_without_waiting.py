@@ -1,6 +1,6 @@
 """On a GPU the host never waits for the device: nothing that a policy does depends on values.
 
-Tensors on PyTorch's device "meta" have shapes and no values, so that every look at a value raises.
+Tensors on PyTorch's device "meta" have shapes and no values, so every look at a value raises.
 """
 
 from collections.abc import Callable

@@ -235,7 +235,7 @@ def test_a_negative_range_of_a_signed_operation_is_refused(magnitude_range: list
         content["space"]["operations"][0]["magnitude_range"] = magnitude_range
 
     message = refusal_of(changed(GOLDEN, below_zero))
-    assert message == "space: Rotate is signed, so that its magnitude_range must not be negative"
+    assert message == "space: Rotate is signed, so its magnitude_range must not be negative"
 
 
 def test_the_golden_file_is_read_and_written_as_ever_beside_own_operations(tmp_path: Path) -> None:
