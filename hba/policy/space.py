@@ -8,18 +8,22 @@
 value = low + (high - low) sigmoid(lambda) (paper, Appendix A).
 """
 
+from __future__ import annotations
+
 import functools
+import itertools
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, NamedTuple
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
 from hba.runtime.device_constants import device_constant
-from hba.runtime.validation import first_of
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 INITIAL_FRACTION = 0.05
 """The paper starts every hyperparameter at 0.95 low + 0.05 high (Appendix A)."""
@@ -77,6 +81,8 @@ class SearchSpace:
 
     def __repr__(self) -> str:
         """One line: the first operations, and the numbers that count."""
+        from hba.runtime.validation import first_of
+
         names = first_of([operation.name for operation in self.operations])
         return f"SearchSpace({names}; copies={self.copies}, max_count={self.max_count}, n={self.n})"
 
@@ -117,7 +123,7 @@ class SearchSpace:
     def decode(self, logits: Tensor) -> Tensor:
         """Logits (..., n) to values (..., n) in the same dtype; infinite logits give the exact end points."""
         low, high = _bounds(self, logits.dtype, logits.device)
-        return torch.lerp(low, high, torch.sigmoid(logits))
+        return low.lerp(high, logits.sigmoid())
 
     def encode(self, values: Tensor) -> Tensor:
         """Values (..., n) to logits (..., n); an end point gives an infinite logit. The inverse of decode.
@@ -125,18 +131,20 @@ class SearchSpace:
         Raises SettingsError for values outside their range.
         """
         low, high = _bounds(self, values.dtype, values.device)
-        inside = (values >= torch.minimum(low, high)) & (values <= torch.maximum(low, high))
+        inside = (values >= low.minimum(high)) & (values <= low.maximum(high))
         if not inside.all():
             column = int((~inside).reshape(-1, self.n).any(0).nonzero()[0])
             raise SettingsError(f"{self.names[column]} must lie in {sorted(self.ranges[column])}")
-        return torch.logit((values - low) / (high - low))
+        return ((values - low) / (high - low)).logit()
 
     def initial(self, fraction: float = INITIAL_FRACTION) -> Tensor:
         """A starting point as logits (n,), float32: every value at (1 - fraction) low + fraction high.
 
         The paper's is 0.05 (its section 4).
         """
-        return torch.logit(torch.full((self.n,), fraction))
+        import torch
+
+        return torch.full((self.n,), fraction).logit()
 
     def named(self, values: Tensor) -> Mapping[str, float]:
         """One row of values (n,) as a mapping from name to number."""
@@ -159,7 +167,8 @@ class SearchSpace:
     @functools.cached_property
     def count_limits(self) -> tuple[float, ...]:
         """count_probabilities cumulated (max_count,), float32: K is how many of them a uniform number reaches."""
-        return tuple(torch.tensor(self.count_probabilities).cumsum(0)[:-1].tolist())
+        sums = itertools.accumulate(array("f", self.count_probabilities))
+        return tuple(array("f", sums))[:-1]
 
     def slot_columns(self, device: torch.device) -> SlotColumns:
         """Column indices of every slot's numbers, on the device."""
@@ -168,12 +177,16 @@ class SearchSpace:
 
 @device_constant
 def _bounds(space: SearchSpace, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    import torch
+
     low, high = torch.tensor(space.ranges, dtype=dtype, device=device).unbind(1)
     return low, high
 
 
 @device_constant
 def _slot_columns(space: SearchSpace, device: torch.device) -> SlotColumns:
+    import torch
+
     def tensor(numbers: list[int] | list[bool] | list[float]) -> Tensor:
         return torch.tensor(numbers, device=device)
 

@@ -42,6 +42,14 @@ def test_the_paper_s_space_has_54_hyperparameters_in_30_slots() -> None:
     assert space.count_probabilities == (0.2, 0.3, 0.5)
 
 
+@settings(deadline=None)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20).filter(lambda weights: sum(weights) > 0.01))
+def test_count_limits_are_the_float32_cumulative_sums_of_torch(weights: list[float]) -> None:
+    probabilities = tuple(weight / sum(weights) for weight in weights)
+    space = SearchSpace(count_probabilities=probabilities)
+    assert space.count_limits == tuple(torch.tensor(probabilities).cumsum(0)[:-1].tolist())
+
+
 def test_the_names_say_operation_copy_and_kind_in_column_order() -> None:
     space = SearchSpace()
     assert space.names[:5] == (
