@@ -14,7 +14,7 @@ from hba.errors import DataError, SettingsError
 from hba.schedule.pictures import draw_augmented
 
 from .findings import reach_line, shares_line
-from .options import operations_file_option
+from .operations_files import operations_file_option
 from .terminal import say
 
 N_OF_FOLDER = 6

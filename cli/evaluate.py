@@ -15,7 +15,8 @@ from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.progress import EvaluationProgress, training_text
 
 from .evaluation_text import plan_lines, print_table
-from .options import given, operations_file_option, settings_options
+from .operations_files import operations_file_option
+from .options import given, settings_options
 from .sections import SectionedCommand
 from .terminal import console, run_folder, say
 from .wording import counted, minutes_words

@@ -7,7 +7,7 @@ from hba.policy.magnitude_table import HEADINGS, LEGEND, as_markdown, magnitude_
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, find_space
 
-from .options import operations_file_option
+from .operations_files import operations_file_option
 from .terminal import console, say, table
 
 

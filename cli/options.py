@@ -1,11 +1,9 @@
 """Command-line options made from the fields of a settings class, so that each is written down once."""
 
 import re
-import shlex
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,13 +12,11 @@ from pydantic.fields import FieldInfo
 
 from hba.data.named import DATASET_NAMES
 from hba.hypernet.sharing import SHARING
-from hba.operations.from_file import load_operations_file
 from hba.policy.spaces import SPACES
 from hba.runtime.unknown import did_you_mean
 
 Command = Callable[..., Any]
 TYPES = (bool, int, float, str)
-OPERATIONS_FILES = "hba.operations_files"
 WIDEST_CHOICES = 50
 """Characters; more do not stand in a line of a terminal beside the option."""
 
@@ -40,31 +36,6 @@ def settings_options(
         return command
 
     return decorate
-
-
-def operations_file_option(command: Command) -> Command:
-    """--operations-file, which registers operations before the command begins."""
-
-    def load(context: click.Context, parameter: click.Parameter, paths: tuple[Path, ...]) -> None:
-        if not context.resilient_parsing:
-            for path in paths:
-                load_operations_file(path)
-            context.meta[OPERATIONS_FILES] = paths
-
-    return click.option(
-        "--operations-file",
-        type=click.Path(path_type=Path),
-        multiple=True,
-        expose_value=False,
-        callback=load,
-        help="Python file that registers operations of your own; it is run.",
-    )(command)
-
-
-def operations_file_arguments() -> str:
-    """` --operations-file FILE` for each file that was given, for commands that are printed."""
-    paths = click.get_current_context().meta.get(OPERATIONS_FILES, ())
-    return "".join(f" --operations-file {shlex.quote(str(path))}" for path in paths)
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from hba.policy_search.probes import probes_in, what_probes_say
 from hba.policy_search.progress import SearchProgress
 
 from .findings import change_lines, reach_line
-from .options import given, operations_file_arguments, operations_file_option, settings_options
+from .operations_files import operations_file_arguments, operations_file_option
+from .options import given, settings_options
 from .plan import Estimate, plan_lines
 from .sections import SectionedCommand
 from .terminal import console, percent, run_folder, say

@@ -16,7 +16,7 @@ from hba.schedule.schedule import Schedule
 from hba.schedule.summary import OperationSummary, key_epochs, summarize
 
 from .findings import change_lines, reach_line, share
-from .options import operations_file_option
+from .operations_files import operations_file_option
 from .terminal import console
 
 PROBE_LEGEND = (
