@@ -38,6 +38,25 @@ def settings_options(
     return decorate
 
 
+def algorithm_options(
+    algorithms: Mapping[str, type[pydantic.BaseModel]], text: str, *, default_texts: Mapping[str, str]
+) -> Callable[[Command], Command]:
+    """--algorithm, whose help is the text, and an option for each setting that some algorithm has."""
+
+    def decorate(command: Command) -> Command:
+        fields: dict[str, FieldInfo] = {}
+        for algorithm in algorithms.values():
+            for name, field in algorithm.model_fields.items():
+                fields.setdefault(name, field)
+        for name, field in reversed(fields.items()):
+            command = _option(name, field, default_texts.get(name, "{}"))(command)
+        names = tuple(algorithms)
+        text_and_default = f"{' '.join(text.split())} [default: {names[0]}]"
+        return click.option("--algorithm", type=_Choice(names), metavar="NAME", help=text_and_default)(command)
+
+    return decorate
+
+
 def given(options: dict[str, Any]) -> dict[str, Any]:
     """The options that the user gave."""
     return {name: value for name, value in options.items() if value is not None}

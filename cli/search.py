@@ -10,16 +10,18 @@ from typing import Any
 import click
 
 import hba
+from hba.algorithms import ALGORITHMS
 from hba.config.presets import SEARCH_PRESETS
-from hba.config.search import SearchConfig
+from hba.config.search import CommonSearchConfig
 from hba.errors import SettingsError
+from hba.policy_search.config import SearchConfig
 from hba.policy_search.pace import advice_in
 from hba.policy_search.probes import probes_in, what_probes_say
 from hba.policy_search.progress import SearchProgress
 
 from .findings import change_lines, reach_line
 from .operations_files import operations_file_arguments, operations_file_option
-from .options import given, settings_options
+from .options import algorithm_options, given, settings_options
 from .plan import Estimate, plan_lines
 from .sections import SectionedCommand
 from .terminal import console, percent, run_folder, say
@@ -45,7 +47,8 @@ DEFAULT_TEXTS = dict.fromkeys(
 )
 @click.option("--paper", is_flag=True, help="Search as in the paper, where the defaults differ from it.")
 @operations_file_option
-@settings_options(SearchConfig, without=("data",), default_texts=DEFAULT_TEXTS)
+@settings_options(CommonSearchConfig, without=("data",), default_texts=DEFAULT_TEXTS)
+@algorithm_options(ALGORITHMS, SearchConfig.model_fields["algorithm"].description or "", default_texts=DEFAULT_TEXTS)
 def search(data: str | None, preset: str | None, out: Path | None, resume: bool, paper: bool, **options: Any) -> None:
     """Search a schedule of augmentations for DATA: digits (the default), cifar10, cifar100, svhn, svhn-full,
     fashionmnist, imagenet, or a folder DIR/<class>/*.png, or DIR/train/<class>/*.png with optional DIR/val, DIR/test.

@@ -5,8 +5,9 @@ from types import MappingProxyType
 
 import click
 
-from hba.config.search import SearchConfig
+from hba.config.search import CommonSearchConfig
 from hba.data.config import DataConfig
+from hba.policy_search.config import ALGORITHM_SETTINGS
 
 RUN, IMAGES, TRAINING, BASELINE = "This run", "Images and splits", "Network and training", "Baseline augmentation"
 SPACE, SEARCH, MOVES = "What is searched", "Search", "Search: its steps on lambda, for (5), (6) and lookahead"
@@ -78,4 +79,4 @@ def section_of(name: str) -> str:
             return title
     if name in DataConfig.model_fields:
         return IMAGES
-    return SEARCH if name in SearchConfig.model_fields else RUN
+    return SEARCH if name in (*CommonSearchConfig.model_fields, *ALGORITHM_SETTINGS) else RUN

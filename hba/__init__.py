@@ -20,7 +20,8 @@ from hba.policy_evaluation import EvaluationObserver, EvaluationResult, evaluate
 # The function takes the place of the package in this namespace; `from hba.algorithms.state import ...` works as ever.
 from hba.policy_search.observer import SearchObserver
 from hba.policy_search.plan import SearchPlan
-from hba.policy_search.run import SearchResult, search
+from hba.policy_search.result import SearchResult
+from hba.policy_search.run import search
 from hba.schedule.library import load_policy, policy_names
 from hba.schedule.schedule import Schedule
 from hba.schedule.transform import PolicyTransform

@@ -6,11 +6,13 @@ import torch
 from torch import Tensor, nn
 
 import hba
-from hba.config.presets import PAPER_SETTINGS
-from hba.config.search import SearchConfig
 from hba.data import LabelledImages, SearchData
+from hba.policy_search.config import SearchConfig
 
-SMALL_SETTINGS = {"model": "wrn-10-1", "epochs": 3, "batch_size": 8, "train_steps": 2, "device": "cpu"}
+SMALL_SETTINGS = {
+    **{"model": "wrn-10-1", "epochs": 3, "batch_size": 8, "device": "cpu"},
+    **{"train_steps": 2, "initial_fraction": 0.5},
+}
 
 
 def small_config(**settings: object) -> SearchConfig:
@@ -19,7 +21,7 @@ def small_config(**settings: object) -> SearchConfig:
 
 def paper_config(**settings: object) -> SearchConfig:
     """As in the paper, but for what is given."""
-    return small_config(**{**PAPER_SETTINGS, **settings})
+    return small_config(**{"algorithm": "hba", "initial_fraction": 0.05, "train_steps": 2, **settings})
 
 
 def seeded(seed: int) -> torch.Generator:

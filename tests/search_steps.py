@@ -11,12 +11,11 @@ from torch import Tensor, nn
 
 from hba.algorithms.networks import equal_networks, named_networks
 from hba.algorithms.problem import Problem
-from hba.algorithms.registry import ALGORITHMS
-from hba.config.presets import PAPER_SETTINGS
 from hba.data import SearchData
 from hba.hypernet import HyperNetwork
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
+from hba.policy_search.config import SearchConfig
 from hba.preprocessing.baseline import Baseline
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.preprocessing.standardize import Standardize
@@ -32,14 +31,20 @@ def begun(
     """A problem, and the beginning of the algorithm on it."""
     config, data, space = small_config(**settings), data or small_data(), space or SearchSpace()
     preprocessing = Preprocessing(Standardize.of(data.train), Baseline(), 8)
-    problem = Problem(config, space, preprocessing, torch.full((3,), 0.5), data.val)
+    problem = Problem(config, space, data, preprocessing, torch.full((3,), 0.5))
     networks = named_networks(config.model, 2, seed=0) if network is None else equal_networks(network)
-    return problem, ALGORITHMS[config.algorithm].initial_state(config, space, networks, data)
+    return problem, config.algorithm.begin(problem, networks)
 
 
 def begun_as_in_the_paper(**settings: Any) -> tuple[Problem, Any]:
     """The same with the paper's settings, but for what is given."""
-    return begun(**{**PAPER_SETTINGS, **settings})
+    return begun(**{"algorithm": "hba", "initial_fraction": 0.05, "train_steps": 2, **settings})
+
+
+def algorithm_of(problem: Problem) -> Any:
+    """The algorithm, with its settings, that a problem was begun with."""
+    assert isinstance(problem.config, SearchConfig)
+    return problem.config.algorithm
 
 
 class WithFrozenLayer(nn.Module):
@@ -109,7 +114,7 @@ class WithAttentionLayer(WithAttention):
 def step(problem: Problem, state: Any, times: int = 1) -> None:
     """As many training steps, with the lambda steps that follow them."""
     for _ in range(times):
-        ALGORITHMS[problem.config.algorithm].search_step(problem, state)
+        algorithm_of(problem).step(problem, state)
 
 
 def respond_at_random(hypernetwork: HyperNetwork, scale: float = 0.3) -> None:
@@ -127,8 +132,8 @@ def is_response(name: str) -> bool:
 
 def next_validation(problem: Problem, state: Any, n_batches: int = 1) -> Sequence[tuple[Tensor, Tensor]]:
     """Inputs and labels of the validation batches that come next, which stay the next."""
-    stream = copy.copy(state.val_stream)
-    stream.generator = state.val_stream.generator.clone_state()
+    stream = copy.copy(state.mover.val_stream)
+    stream.generator = state.mover.val_stream.generator.clone_state()
     stream._rest_of_pass = None
     batches = [stream.next() for _ in range(n_batches)]
     return [(problem.preprocessing.measure(images), labels) for images, labels in batches]

@@ -113,8 +113,8 @@ def test_results_of_other_settings_or_images_are_not_mixed_with_these(images: Pa
 def test_the_floor_trains_on_images_of_the_networks_size(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from torch import Tensor
 
-    from hba.config.search import SearchConfig
     from hba.models import WideResNet
+    from hba.policy_search.config import SearchConfig
 
     settings = {"data": str(images), "baseline_like": "imagenet", "image_size": 14, "model": "wrn-10-1"}
     config = SearchConfig.make({**settings, "device": "cpu", "batch_size": 10, "train_steps": 2})
@@ -193,7 +193,7 @@ def test_means_and_spreads_are_those_of_the_records(images: Path, tmp_path: Path
 
 def test_trainings_of_the_ablation_are_tested_on_images_that_no_search_saw(images: Path) -> None:
     from hba.config.evaluation import EvaluationConfig
-    from hba.config.search import SearchConfig
+    from hba.policy_search.config import SearchConfig
 
     read = module("reproduction.data").Images()
     settings = {"data": str(images), "image_size": 8, "device": "cpu"}

@@ -10,8 +10,8 @@ import torch
 from benchmark_modules import module
 from click.testing import CliRunner, Result
 
-from hba.config.search import SearchConfig
 from hba.data import LabelledImages, SearchData
+from hba.policy_search.config import SearchConfig
 
 pytestmark = pytest.mark.usefixtures("benchmarks_can_be_imported")
 

@@ -1,1 +1,42 @@
-"""The search algorithms, each in one file that reads like its pseudo-code in the paper."""
+"""The search algorithms, each in one file with its settings, its state and its step, like the paper's pseudo-code."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from hba.algorithms.algorithm import Algorithm, Rhythm
+from hba.algorithms.fixed_noise import FixedNoise
+from hba.algorithms.hba_lookahead import HbaLookahead
+from hba.algorithms.hyper_population import HyperPopulation
+from hba.algorithms.hypergradient import Hypergradient
+from hba.algorithms.lambda_steps import LambdaSteps
+from hba.algorithms.lookahead import Lookahead
+from hba.algorithms.population import Population
+from hba.algorithms.problem import Problem
+from hba.algorithms.state import SearchState
+
+
+def _by_name(*algorithms: type[Algorithm]) -> Mapping[str, type[Algorithm]]:
+    return MappingProxyType({algorithm.name: algorithm for algorithm in algorithms})
+
+
+ALGORITHMS = _by_name(Lookahead, Hypergradient, HbaLookahead, FixedNoise, HyperPopulation, Population)
+"""By name, the default first."""
+
+PAPER_ALGORITHMS = _by_name(Hypergradient, FixedNoise, HyperPopulation, Population)
+"""The paper's method (Algorithm 6), and from back to front what it is derived from (5, 4 and 3; Appendix B)."""
+
+__all__ = [
+    "ALGORITHMS",
+    "PAPER_ALGORITHMS",
+    "Algorithm",
+    "FixedNoise",
+    "HbaLookahead",
+    "HyperPopulation",
+    "Hypergradient",
+    "LambdaSteps",
+    "Lookahead",
+    "Population",
+    "Problem",
+    "Rhythm",
+    "SearchState",
+]

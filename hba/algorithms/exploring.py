@@ -1,28 +1,51 @@
-"""What the two algorithms with a population of lambdas share: its size, where it starts, whom it selects."""
+"""What the two algorithms with a population of lambdas share: its size, where it starts, which member is selected."""
+
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from hba.config.search import SearchConfig
+from hba.algorithms.algorithm import Noisy, Rhythm
+from hba.config.search import CommonSearchConfig
 from hba.data.batches import BatchStream
+from hba.data.config import Size
 from hba.errors import SettingsError
 
 
-def members_of(config: SearchConfig, stream: BatchStream) -> int:
-    """How many members there are; each trains on an equal part of every batch, one image each in the paper."""
-    size = config.population_size or stream.batch_size
-    if stream.batch_size % size:
-        raise SettingsError(
-            "every member must get the same number of images of a batch, "
-            f"got batches of {stream.batch_size} images for population_size {size}"
-        )
-    return size
+class Exploring(Noisy):
+    """An algorithm that selects among members, which then explore; the paper's settings are its defaults."""
 
+    initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    train_steps: Size = 2
+    population_size: Annotated[int, Field(ge=2)] | None = None
+    """Members of a population, each on its part of a batch; the batch size, as in the paper."""
 
-def explored(lam: Tensor, n_members: int, sigma: float, generator: torch.Generator) -> Tensor:
-    """lambda_i = lambda + epsilon_i, with epsilon_i of standard deviation sigma: (n_members, n) from (n,)."""
-    noise = torch.randn(n_members, len(lam), generator=generator, device=lam.device)
-    return lam.detach() + sigma * noise
+    @property
+    def rhythm(self) -> Rhythm:
+        return Rhythm(self.train_steps, stride=self.sigma)
+
+    def check(self, config: CommonSearchConfig) -> None:
+        if self.population_size is not None and config.batch_size % self.population_size:
+            raise SettingsError(
+                "every member must get the same number of images of a batch, "
+                f"got batch_size {config.batch_size} for population_size {self.population_size}"
+            )
+
+    def members_of(self, stream: BatchStream) -> int:
+        """How many members there are; each trains on an equal part of every batch, one image each in the paper."""
+        size = self.population_size or stream.batch_size
+        if stream.batch_size % size:
+            raise SettingsError(
+                "every member must get the same number of images of a batch, "
+                f"got batches of {stream.batch_size} images for population_size {size}"
+            )
+        return size
+
+    def explored(self, lam: Tensor, n_members: int, generator: torch.Generator) -> Tensor:
+        """lambda_i = lambda + epsilon_i, with epsilon_i of standard deviation sigma: (n_members, n) from (n,)."""
+        noise = torch.randn(n_members, len(lam), generator=generator, device=lam.device)
+        return lam.detach() + self.sigma * noise
 
 
 def best_of(losses: Tensor) -> Tensor:

@@ -1,46 +1,127 @@
 """Hypernetwork-Based Augmentation: Algorithm 2 of the paper, which is its Algorithm 6.
 
-symbol              in the code                     meaning
-phi                 state.hypernetwork              parameters of the hypernetwork
-lambda              state.lam                       hyperparameters as logits, shape (n,)
-epsilon             noise                           one row for each image of a batch, shape (B, n)
-D_T, D_V            state.train_stream, val_stream  batches of training and of validation images
-A                   problem.augment                 the augmentation policy
-F(x; theta(lambda)) state.hypernetwork(x, lam)      the network with the weights that belong to lambda
-alpha, alpha'       learning rates in the optimizers of the state
-T_train, T_val      config.train_steps, val_steps
-sigma               sigma_now(), config.sigma from first to last unless sigma_end is set
+symbol              in the code                              meaning
+phi                 state.learner.hypernetwork               parameters of the hypernetwork
+lambda              state.lam                                hyperparameters as logits, shape (n,)
+epsilon             noise                                    one row for each image of a batch, shape (B, n)
+D_T, D_V            state.train_stream, mover.val_stream     batches of training and of validation images
+A                   problem.augment                          the augmentation policy
+F(x; theta(lambda)) hypernetwork(x, lam)                     the network with the weights that belong to lambda
+alpha, alpha'       learning rates in the optimizers of learner and mover
+T_train, T_val      train_steps, val_steps
+sigma               sigma_now(): sigma from first to last unless sigma_end is set
 """
 
-import torch
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal
 
-from hba.algorithms.gradient_state import HyperGradientState, hyper_gradient_fields
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor
+
+from hba.algorithms.algorithm import Algorithm
+from hba.algorithms.lambda_steps import GradientState, LambdaSteps, validation_statistics
+from hba.algorithms.learners import HyperLearner, wrong_share
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
-from hba.algorithms.updates import is_lambda_time, sigma_now, update_lambda, update_phi
-from hba.config.search import SearchConfig
+from hba.algorithms.responses import RESPONSES
+from hba.algorithms.state import EpochTotals
+from hba.config.fields import NotNegative, Sharing
+from hba.data.config import Size
 from hba.data.images import Batch
-from hba.data.load import SearchData
-from hba.policy.space import SearchSpace
+
+HyperGradientState = GradientState[HyperLearner]
 
 
-def initial_state(config: SearchConfig, space: SearchSpace, networks: Networks, data: SearchData) -> HyperGradientState:
-    """Line 2: phi from a network, lambda at the space's initial values. data is on its device."""
-    return HyperGradientState(**hyper_gradient_fields(config, space, networks, data))
+class HyperLayers(Algorithm):
+    """An algorithm whose model is a hypernetwork."""
+
+    sharing: Sharing = "first-bn"
+    """Weight sharing strategy: which layers depend on lambda."""
+    response_weight_decay: NotNegative | None = None
+    """Weight decay of the response in the hyper-layers; as weight_decay."""
+
+    def hyper_learner(self, problem: Problem, networks: Networks, lam: Tensor) -> HyperLearner:
+        return HyperLearner.of(problem, networks(0), lam, self.sharing, self.response_weight_decay)
 
 
-def search_step(problem: Problem, state: HyperGradientState) -> None:
-    """One training step; after each T_train of them, T_val lambda steps (lines 4 to 12)."""
-    train_step(problem, state)
-    if is_lambda_time(problem, state):
-        for _ in range(problem.config.val_steps):
-            update_lambda(problem, state)
+class Hypergradient(LambdaSteps, HyperLayers):
+    """HBA, with the paper's settings (section 4, Appendix A) as defaults."""
+
+    name: ClassVar[str] = "hba"
+
+    initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    train_steps: Size = 2
+    response: Literal["affine", "centered", "separate", "linearized"] = "affine"
+    """How the weights answer a change of lambda. `affine` (the paper's): affine in lambda. `centered`: affine in the
+    distance from where the search stands. `separate`: as centered, with the current weights learned apart from the
+    response, at twice the cost. `linearized`: as separate, with the response learned in the linearized network."""
+
+    def begin(self, problem: Problem, networks: Networks) -> Any:
+        """Line 2: phi from a network, lambda at the space's initial values."""
+        lam = problem.initial_lambda(self.initial_fraction)
+        learner = self.hyper_learner(problem, networks, lam)
+        if RESPONSES[self.response].centered:
+            learner.hypernetwork.center.copy_(lam)
+        return HyperGradientState(
+            lam=lam,
+            learner=learner,
+            mover=self.mover(problem, lam),
+            train_stream=problem.train_stream(),
+            generator=problem.generator(),
+            totals=EpochTotals.zero(problem.device),
+        )
+
+    def step(self, problem: Problem, state: HyperGradientState) -> None:
+        """One training step; after each T_train of them, T_val lambda steps (lines 4 to 12)."""
+        self.train_step(problem, state)
+        if self.is_lambda_time(state):
+            for _ in range(self.val_steps):
+                self.update_lambda(problem, state)
+
+    def train_step(self, problem: Problem, state: HyperGradientState) -> Batch:
+        """One update of phi on the next batch, every image at a lambda of its own; returns the batch."""
+        images, labels = state.train_stream.next()
+        noise = torch.randn(len(images), len(state.lam), generator=state.generator, device=state.device)
+        lam_rows = state.lam.detach() + self.sigma_now(problem, state) * noise
+        update_phi(problem, state, images, labels, lam_rows, self.response)
+        state.step += 1
+        return images, labels
+
+    def update_lambda(self, problem: Problem, state: HyperGradientState) -> None:
+        """Equation 3: one Adam step on lambda for validation images, not augmented.
+
+        Validation images never change BatchNorm's running statistics.
+        """
+        hypernetwork = state.learner.hypernetwork.eval()
+        with validation_statistics(hypernetwork, self.val_statistics):
+            loss = self.validation_loss(problem, state, lambda images: hypernetwork(images, state.lam))
+        (gradient,) = torch.autograd.grad(loss, state.lam)
+        state.mover.moves.add(gradient)
+        self.move_lambda(state, gradient)
+        self.move_center(state)
+        state.totals.add_lambda(loss.detach())
+
+    def move_center(self, state: HyperGradientState) -> None:
+        """A centered response goes with lambda."""
+        if RESPONSES[self.response].centered:
+            state.learner.hypernetwork.center.copy_(state.lam.detach())
 
 
-def train_step(problem: Problem, state: HyperGradientState) -> Batch:
-    """One update of phi on the next batch, every image at a lambda of its own; gives back the batch."""
-    images, labels = state.train_stream.next()
-    noise = torch.randn(len(images), len(state.lam), generator=state.generator, device=state.device)
-    update_phi(problem, state, images, labels, state.lam.detach() + sigma_now(problem, state) * noise)
-    state.step += 1
-    return images, labels
+def update_phi(
+    problem: Problem, state: Any, images: Tensor, labels: Tensor, lam_rows: Tensor, response: str = "affine"
+) -> None:
+    """Equations 2 and 4: one SGD step on a batch (B, C, H, W) in which every image has its own lambda (B, n).
+
+    state: of any search whose learner is a hypernetwork.
+    """
+    learner: HyperLearner = state.learner
+    learner.hypernetwork.train()
+    learner.optimizer.zero_grad()
+    augment = partial(problem.augment, generator=state.generator)
+    loss, logits = RESPONSES[response].gradients(
+        learner.hypernetwork, augment, F.cross_entropy, images, labels, lam_rows
+    )
+    learner.update()
+    state.totals.add_training(loss, wrong_share(logits, labels))

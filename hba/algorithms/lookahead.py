@@ -1,7 +1,7 @@
 """Look-ahead: how much would a step on this augmented image lower the validation loss? It needs no hypernetwork.
 
 symbol      in the code                     meaning
-w           state.network                   weights of an ordinary network
+w           learner.network                 weights of an ordinary network
 lambda      state.lam                       hyperparameters as logits, shape (n,)
 epsilon     noise                           one row for each draw of a batch, standard normal, shape (B, n)
 v           direction                       gradient of the validation loss with respect to w
@@ -18,9 +18,9 @@ and a reward counts by how far it is from the mean of the image's other draws: t
 (Kool, van Hoof and Welling 2019), which changes no expectation.
 """
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -28,29 +28,23 @@ from torch import Tensor, nn
 from torch.func import functional_call, jvp
 
 from hba.algorithms.forward_mode import differentiable_attention, forward_mode
-from hba.algorithms.gradient_state import GradientState, lambda_fields
-from hba.algorithms.moves import probe_learning_rate, probe_reach
+from hba.algorithms.lambda_steps import GradientState, LambdaSteps, validation_statistics
+from hba.algorithms.learners import NetworkLearner
+from hba.algorithms.moves import PROBE_STEPS, reach, short_training_rate
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
-from hba.algorithms.state import OneModelState, SearchState, shared_fields
-from hba.algorithms.updates import is_lambda_time, move_lambda, sigma_now, validation_loss, validation_statistics
-from hba.config.search import SearchConfig
-from hba.data.load import SearchData
+from hba.algorithms.state import EpochTotals, L
+from hba.config.fields import Positive
+from hba.config.search import CommonSearchConfig
+from hba.data.config import Size
+from hba.errors import SettingsError
 from hba.policy.draw import Walk
 from hba.policy.space import SearchSpace
-from hba.training.optimizer import sgd_of
 
+FORWARD_MODE_COST = 2 / 3
+"""Of a pass forward with a derivative, in training steps, as policy_search/cost.py counts them."""
 
-@dataclass(kw_only=True)
-class LookaheadState(OneModelState, GradientState):
-    """network: trained as ever; its weights do not depend on lambda."""
-
-    WITH_STATE_DICT = (*OneModelState.WITH_STATE_DICT, *GradientState.OF_LAMBDA_STEPS, "network")
-
-    network: nn.Module
-
-    def plain(self) -> nn.Module:
-        return copy.deepcopy(self.network)
+LookaheadState = GradientState[NetworkLearner]
 
 
 @dataclass(frozen=True)
@@ -70,66 +64,98 @@ class Trial:
     draws: int = 1
 
 
-def initial_state(config: SearchConfig, space: SearchSpace, networks: Networks, data: SearchData) -> LookaheadState:
-    """A network, and lambda at the space's initial values. data is on its device."""
-    fields = shared_fields(config, space.initial(config.initial_fraction), data)
-    network = networks(0).to(fields["lam"].device)
-    optimizer, schedule = sgd_of(config, network.parameters(), fields["train_stream"].batches_per_pass)
-    fields |= lambda_fields(config, fields["lam"], data)
-    return LookaheadState(**fields, network=network, weight_optimizer=optimizer, weight_schedule=schedule)
+class Rewards(LambdaSteps):
+    """An algorithm that compares what was drawn for images by the rewards of steps on them."""
+
+    reward_draws: Size = 4
+    """Draws for each image that a lambda step compares with each other. 1 compares images instead, and look-ahead's
+    first lambda step then by what was drawn for each when it was trained on."""
+    reward_limit: Positive | None = None
+    """Largest absolute reward, in standard deviations of those of its lambda step; no limit."""
+
+    def check(self, config: CommonSearchConfig) -> None:
+        super().check(config)
+        if self.sigma == 0 or self.sigma_end == 0:
+            raise SettingsError(
+                f"{self.name} learns magnitudes from the noise on them: sigma and sigma_end must be above 0"
+            )
+
+    def policy_step_cost(self, batch_size: int, val_batch_size: int) -> float:
+        return super().policy_step_cost(batch_size, val_batch_size) + FORWARD_MODE_COST * self.reward_draws
+
+    def augmented(
+        self, problem: Problem, state: GradientState[L], images: Tensor, labels: Tensor, draws: int = 1
+    ) -> Trial:
+        """Every image, as often as it is drawn for, augmented at a lambda of its own, lambda + sigma epsilon."""
+        space, sigma = problem.space, self.sigma_now(problem, state)
+        images, labels = images.repeat(draws, 1, 1, 1), labels.repeat(draws)
+        noise = torch.randn(len(images), space.n, generator=state.generator, device=state.device)
+        values = space.decode(state.lam.detach() + sigma * noise)
+        inputs, walk = problem.augment_with(values, images, state.generator)
+        probabilities = values[:, space.slot_columns(state.device).probability]
+        return Trial(inputs, labels, walk, probabilities, noise, sigma, draws)
+
+    def standardized(self, trial: Trial, rewards: Tensor) -> tuple[Tensor, Tensor]:
+        """Advantages (B,) of rewards (B,), in standard deviations and limited; and one standard deviation ()."""
+        advantages = advantages_of(rewards, trial.draws)
+        scale = advantages.std().clamp(min=torch.finfo(rewards.dtype).tiny)
+        in_deviations = advantages / scale
+        if self.reward_limit is not None:
+            in_deviations = in_deviations.clamp(-self.reward_limit, self.reward_limit)
+        return in_deviations, scale
 
 
-def search_step(problem: Problem, state: LookaheadState) -> None:
-    """One training step; after each T_train of them, T_val lambda steps, which judge draws for the images of the last
-    batch by other validation images each.
-    """
-    images, labels = state.train_stream.next()
-    trial = augmented(problem, state, images, labels)
-    update_weights(state, trial)
-    state.step += 1
-    if is_lambda_time(problem, state):
-        draws = problem.config.reward_draws
-        for number in range(problem.config.val_steps):
-            is_told_by_training = draws == 1 and number == 0
-            judged = trial if is_told_by_training else augmented(problem, state, images, labels, draws)
-            update_lambda(problem, state, judged)
+class Lookahead(Rewards):
+    """Look-ahead, the default."""
 
+    name: ClassVar[str] = "lookahead"
 
-def augmented(problem: Problem, state: SearchState, images: Tensor, labels: Tensor, draws: int = 1) -> Trial:
-    """Every image, as often as it is drawn for, augmented at a lambda of its own, lambda + sigma epsilon."""
-    space, sigma = problem.space, sigma_now(problem, state)
-    images, labels = images.repeat(draws, 1, 1, 1), labels.repeat(draws)
-    noise = torch.randn(len(images), space.n, generator=state.generator, device=state.device)
-    values = space.decode(state.lam.detach() + sigma * noise)
-    inputs, walk = problem.augment_with(values, images, state.generator)
-    probabilities = values[:, space.slot_columns(state.device).probability]
-    return Trial(inputs, labels, walk, probabilities, noise, sigma, draws)
+    def begin(self, problem: Problem, networks: Networks) -> Any:
+        """A network, and lambda at the space's initial values."""
+        lam = problem.initial_lambda(self.initial_fraction)
+        return LookaheadState(
+            lam=lam,
+            learner=NetworkLearner.of(problem, networks(0)),
+            mover=self.mover(problem, lam),
+            train_stream=problem.train_stream(),
+            generator=problem.generator(),
+            totals=EpochTotals.zero(problem.device),
+        )
 
+    def step(self, problem: Problem, state: LookaheadState) -> None:
+        """One training step; after each T_train of them, T_val lambda steps, which judge draws for the images of the
+        last batch by other validation images each.
+        """
+        images, labels = state.train_stream.next()
+        trial = self.augmented(problem, state, images, labels)
+        state.totals.add_training(*state.learner.learn(trial.images, trial.labels))
+        state.step += 1
+        if self.is_lambda_time(state):
+            for number in range(self.val_steps):
+                is_told_by_training = self.reward_draws == 1 and number == 0
+                judged = (
+                    trial if is_told_by_training else self.augmented(problem, state, images, labels, self.reward_draws)
+                )
+                self.update_lambda(problem, state, judged)
 
-def update_weights(state: LookaheadState, trial: Trial) -> None:
-    """One SGD step on the batch."""
-    state.network.train()
-    logits = state.network(trial.images)
-    loss = F.cross_entropy(logits, trial.labels)
-    state.weight_optimizer.zero_grad()
-    loss.backward()
-    state.weight_optimizer.step()
-    state.weight_schedule.step()
-    state.totals.add_training(loss.detach(), (logits.argmax(1) != trial.labels).float().mean())
+    def update_lambda(self, problem: Problem, state: LookaheadState, trial: Trial) -> None:
+        """One Adam step on lambda, by the standardised rewards of the trial."""
+        network = state.learner.network.eval()
+        with validation_statistics(network, self.val_statistics):
+            loss = self.validation_loss(problem, state, network)
+        rewards, scale = self.standardized(trial, self.rewards(network, trial, loss))
+        gradient = -expected_score(problem.space, trial, rewards)
+        # In nats that the short trainings of a probe win, which the moves are compared with.
+        nats = reach(PROBE_STEPS) * short_training_rate(problem, state.learner) * scale
+        state.mover.moves.add(nats * gradient)
+        self.move_lambda(state, gradient)
+        state.totals.add_lambda(loss.detach())
 
-
-def update_lambda(problem: Problem, state: LookaheadState, trial: Trial) -> None:
-    """One Adam step on lambda, by the standardised rewards of the trial."""
-    state.network.eval()
-    with validation_statistics(state.network, problem.config.val_statistics):
-        loss = validation_loss(problem, state, state.network)
-    parameters = trained_parameters(state.network)
-    direction = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
-    rewards = rewards_of(state.network, trial, dict(zip(parameters, direction, strict=True)))
-    gradient, nats = reward_gradient(problem, state, trial, rewards)
-    state.moves.add(nats * gradient)
-    move_lambda(problem, state, gradient)
-    state.totals.add_lambda(loss.detach())
+    def rewards(self, network: nn.Module, trial: Trial, loss: Tensor) -> Tensor:
+        """Of what was drawn for each image (B,). loss: on validation images, with its graph."""
+        parameters = trained_parameters(network)
+        direction = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
+        return rewards_of(network, trial, dict(zip(parameters, direction, strict=True)))
 
 
 def trained_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
@@ -152,19 +178,6 @@ def rewards_of(network: nn.Module, trial: Trial, direction: Mapping[str, Tensor]
     with torch.no_grad(), differentiable_attention(), forward_mode("look-ahead", "the algorithm hba"):
         rewards: Tensor = jvp(losses, (parameters,), (dict(direction),))[1]
     return rewards
-
-
-def reward_gradient(problem: Problem, state: GradientState, trial: Trial, rewards: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradient (n,) of lambda by the standardised rewards (B,), downhill for the validation loss; and the nats () that
-    a short training, as of a probe, wins for one of its units: a step of SGD wins the learning rate times a reward.
-    """
-    advantages = advantages_of(rewards, trial.draws)
-    scale = advantages.std().clamp(min=torch.finfo(rewards.dtype).tiny)
-    standardized = advantages / scale
-    if (limit := problem.config.reward_limit) is not None:
-        standardized = standardized.clamp(-limit, limit)
-    nats = probe_reach() * probe_learning_rate(problem, state) * scale
-    return -expected_score(problem.space, trial, standardized), nats
 
 
 def advantages_of(rewards: Tensor, draws: int) -> Tensor:

@@ -1,20 +1,19 @@
-"""What the moves of lambda since the last probe promised, and what a short training of a probe is."""
+"""What the moves of lambda since the last probe promised, and how far a short training goes."""
 
 import functools
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from hba.algorithms.learners import Learner
 from hba.algorithms.problem import Problem
-from hba.algorithms.state import SearchState
 from hba.training.optimizer import MOMENTUM
 
 PROBE_STEPS = 10
 """Training steps of each of the two short trainings of a probe."""
 LEAST_LEARNING_RATE = 0.1
-"""Of a probe, as a share of the search's first: late in a search, steps are too small to show anything."""
+"""Of a short training, as a share of the search's first: late in a search, steps are too small to show anything."""
 
 
 @dataclass
@@ -43,7 +42,7 @@ class Moves:
     def predicted_change(self, lam: Tensor) -> Tensor:
         """Of the validation loss, to first order: the mean hypergradient times the whole move of lambda.
 
-        Both come from the same hypergradients, noise and all, so that it promises too much.
+        Both come from the same hypergradients, noise and all, so it promises too much.
         """
         return (self.gradients / self.count) @ (lam.detach() - self.start)
 
@@ -53,24 +52,17 @@ class Moves:
         variance = ((self.squares / self.count - mean.square()) * self.count / (self.count - 1)).sum()
         return (mean.square().sum() - variance / self.count) / variance
 
-    def state_dict(self) -> dict[str, Tensor]:
-        return dict(vars(self))
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            getattr(self, name).copy_(value)
-
-
-def probe_learning_rate(problem: Problem, state: SearchState) -> float:
-    """Of a probe: that of the search's next step, but not too little."""
-    return max(state.learning_rate, LEAST_LEARNING_RATE * problem.config.learning_rate)
+def short_training_rate(problem: Problem, learner: Learner) -> float:
+    """Learning rate of a short training: that of the search's next step, but not too little."""
+    return max(learner.learning_rate, LEAST_LEARNING_RATE * problem.config.learning_rate)
 
 
 @functools.cache
-def probe_reach() -> float:
-    """How far the steps of a probe go along a gradient that stays the same, in units of its learning rate."""
-    velocity = reach = 0.0
-    for _ in range(PROBE_STEPS):
+def reach(steps: int) -> float:
+    """How far steps of SGD go along a gradient that stays the same, in units of the learning rate."""
+    velocity = distance = 0.0
+    for _ in range(steps):
         velocity = MOMENTUM * velocity + 1
-        reach += 1 + MOMENTUM * velocity
-    return reach
+        distance += 1 + MOMENTUM * velocity
+    return distance

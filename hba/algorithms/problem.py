@@ -3,35 +3,36 @@
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from hba.algorithms.temperature import best_temperature
-from hba.config.search import SearchConfig
+from hba.config.search import CommonSearchConfig
+from hba.data.batches import BatchStream
 from hba.data.images import Images
+from hba.data.load import SearchData
 from hba.policy.draw import Walk, apply_operations, draw_walk
 from hba.policy.space import SearchSpace
 from hba.preprocessing.preprocessing import Preprocessing
+from hba.runtime.seeding import derived_seed, generator_for
 
 
 @dataclass(frozen=True)
 class Problem:
-    """val: the whole validation set D_V. fill (C,): the mean colour of the training images."""
+    """data: training set D_T and validation set D_V, on their device. fill (C,): what operations uncover."""
 
-    config: SearchConfig
+    config: CommonSearchConfig
     space: SearchSpace
+    data: SearchData
     preprocessing: Preprocessing
     fill: Tensor
-    val: Images
 
-    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Of validation images, whose logits are (B, classes): mean cross entropy, at the best temperature if so set.
+    @property
+    def device(self) -> torch.device:
+        return self.data.train.device
 
-        The temperature is found without a gradient and then held.
-        """
-        if self.config.calibrate:
-            logits = logits / best_temperature(logits.detach(), labels)
-        return F.cross_entropy(logits, labels)
+    @property
+    def val(self) -> Images:
+        """D_V, whole."""
+        return self.data.val
 
     def augment(self, images: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
         """Policy, standardisation, baseline, Cutout (paper, 4.2): images (B, C, H, W), a lambda for each (B, n)."""
@@ -42,3 +43,19 @@ class Problem:
         draw, walk = draw_walk(self.space, values, len(images), generator)
         augmented = apply_operations(self.space, draw, images, self.fill)
         return self.preprocessing.train(augmented, generator), walk
+
+    def initial_lambda(self, fraction: float) -> Tensor:
+        """Logits (n,) at this fraction of every range, on the device."""
+        return self.space.initial(fraction).to(self.device)
+
+    def train_stream(self) -> BatchStream:
+        """Batches of D_T."""
+        return BatchStream(self.data.train, self.config.batch_size, derived_seed(self.config.seed, "training batches"))
+
+    def val_stream(self, batch_size: int) -> BatchStream:
+        """Batches of D_V."""
+        return BatchStream(self.data.val, batch_size, derived_seed(self.config.seed, "validation batches"))
+
+    def generator(self) -> torch.Generator:
+        """For all that a search draws itself, on the device."""
+        return generator_for(self.config.seed, "augmentation", self.device)

@@ -4,6 +4,6 @@ Names are the same in Python, in config.json and, with dashes, on the command li
 """
 
 from hba.config.evaluation import EvaluationConfig
-from hba.config.search import SearchConfig
+from hba.config.search import CommonSearchConfig
 
-__all__ = ["EvaluationConfig", "SearchConfig"]
+__all__ = ["CommonSearchConfig", "EvaluationConfig"]

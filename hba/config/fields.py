@@ -6,6 +6,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from hba.data.named import DATASET_NAMES
 from hba.errors import SettingsError
+from hba.hypernet.sharing import SHARING
 from hba.models import find_model
 from hba.runtime.devices import find_device
 from hba.runtime.unknown import unknown
@@ -23,6 +24,12 @@ def _known_dataset(name: str) -> str:
     return name
 
 
+def _known_sharing(name: str) -> str:
+    if name not in SHARING:
+        raise SettingsError(unknown("sharing", name, SHARING))
+    return name
+
+
 def _known_device(name: str) -> str:
     find_device(name)
     return name
@@ -35,3 +42,4 @@ Color = Annotated[tuple[float, ...], BeforeValidator(color)]
 ModelName = Annotated[str, AfterValidator(_known_model)]
 DatasetName = Annotated[str, AfterValidator(_known_dataset)]
 DeviceName = Annotated[str, AfterValidator(_known_device)]
+Sharing = Annotated[str, AfterValidator(_known_sharing)]

@@ -20,33 +20,6 @@ _TARGET_TASK = {
     "lambda_learning_rate": 0.003,
 }
 
-PAPER_SETTINGS: Settings = MappingProxyType(
-    {
-        "algorithm": "hba",
-        "response": "affine",
-        "response_weight_decay": None,
-        "initial_fraction": 0.05,
-        "warm_up_epochs": 0,
-        "lambda_betas": (0.9, 0.999),
-        "trust_radius": None,
-        "logit_bound": None,
-        "train_steps": 2,
-        "val_steps": 1,
-        "val_batch_size": None,
-        "val_batches": 1,
-        "val_statistics": "running",
-        "sigma": 1.0,
-        "sigma_end": None,
-        "calibrate": False,
-        "reward_draws": 1,
-        "reward_limit": None,
-    }
-)
-"""The search as in the paper, where the defaults may differ; where it leaves something open, what was taken first."""
-
-PAPER_ALGORITHMS = ("hba", "fixed-noise", "hyper-population", "population")
-"""The paper's method, and what it derives it from."""
-
 SEARCH_PRESETS: Mapping[str, Settings] = MappingProxyType(
     {
         "digits": {

@@ -3,9 +3,8 @@
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-import pydantic
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from hba.data.classes import shipped_class_lists
@@ -13,7 +12,8 @@ from hba.data.levels import Levels
 from hba.data.listing import holds_images
 from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.errors import SettingsError
-from hba.runtime.validation import first_problem, words
+from hba.runtime.settings import Settings
+from hba.runtime.validation import words
 
 Size = Annotated[int, Field(ge=1)]
 FOLDER_IMAGE_SIZE = 32
@@ -29,10 +29,8 @@ def _checked_levels(levels: Levels) -> Levels:
     return levels
 
 
-class DataConfig(pydantic.BaseModel):
-    """Which images, and how they are split. The text under a field is also its help on the command line."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+class DataConfig(Settings):
+    """Which images, and how they are split."""
 
     data: str = "digits"
     """A dataset's name, or a folder of images. A name is the dataset, ./NAME a folder that is called so."""
@@ -61,14 +59,6 @@ class DataConfig(pydantic.BaseModel):
     levels: Annotated[tuple[float, float], BeforeValidator(words), AfterValidator(_checked_levels)] | None = None
     """Of images of more than 8 bits: the level that becomes black and the one that becomes white, by a comma; one pair
     for all images, found from those for training and validation, such as 0,4095."""
-
-    @classmethod
-    def make(cls, settings: Mapping[str, Any]) -> Self:
-        """Check the settings; SettingsError says in one line what is wrong."""
-        try:
-            return cls(**settings)
-        except pydantic.ValidationError as error:
-            raise SettingsError(first_problem(error, cls.model_fields)) from None
 
     @property
     def side(self) -> int:

@@ -2,6 +2,7 @@
 
 from hba.policy_search.observer import SearchObserver
 from hba.policy_search.plan import SearchPlan
-from hba.policy_search.run import SearchResult, search
+from hba.policy_search.result import SearchResult
+from hba.policy_search.run import search
 
 __all__ = ["SearchObserver", "SearchPlan", "SearchResult", "search"]

@@ -6,22 +6,20 @@ weights forward, two backward, for the gradients of the inputs and of the weight
 third of a step, and one in forward mode, which carries a derivative along, two thirds.
 """
 
+from hba.algorithms import Algorithm, LambdaSteps
 from hba.algorithms.moves import PROBE_STEPS
-from hba.config.search import IDLE_SETTINGS, SearchConfig
+from hba.config.search import CommonSearchConfig
 from hba.policy_search.pace import Pace
 
 FORWARD = 1 / 3
-FORWARD_MODE = 2 / 3
 LARGEST_SHARE = 0.1
 """Of a search, that probes may take."""
 
 
-def search_cost(config: SearchConfig, pace: Pace, batch_size: int, n_val: int) -> float:
-    """Of the training steps and the policy steps of an algorithm that has probes. batch_size: as it came out."""
-    val_batch = min(config.val_batch_size or config.batch_size, n_val)
-    policy_step = config.val_batches * val_batch / batch_size
-    if "reward_draws" not in IDLE_SETTINGS[config.algorithm]:
-        policy_step += FORWARD_MODE * config.reward_draws
+def search_cost(config: CommonSearchConfig, algorithm: LambdaSteps, pace: Pace, batch_size: int, n_val: int) -> float:
+    """Of all training steps and lambda steps. batch_size: as it came out."""
+    val_batch_size = min(algorithm.val_batch_size or config.batch_size, n_val)
+    policy_step = algorithm.policy_step_cost(batch_size, val_batch_size)
     return config.epochs * pace.steps_per_epoch + pace.policy_steps(config.epochs) * policy_step
 
 
@@ -30,12 +28,13 @@ def probe_cost(batch_size: int, n_val: int) -> float:
     return 2 * (PROBE_STEPS + FORWARD * n_val / batch_size)
 
 
-def probes_within(config: SearchConfig, pace: Pace, batch_size: int, n_val: int) -> int:
+def probes_within(config: CommonSearchConfig, algorithm: Algorithm, pace: Pace, batch_size: int, n_val: int) -> int:
     """How many probes there will be: as many as were asked for, but a tenth of the search's cost at most.
 
-    None where no step moves the policy, nor where a population does.
+    None where no step moves the policy, nor where the algorithm does not move it by lambda steps.
     """
-    if "probes" in IDLE_SETTINGS[config.algorithm] or pace.policy_steps(config.epochs) == 0:
+    if not isinstance(algorithm, LambdaSteps) or pace.policy_steps(config.epochs) == 0:
         return 0
-    affordable = LARGEST_SHARE * search_cost(config, pace, batch_size, n_val) / probe_cost(batch_size, n_val)
-    return min(config.probes, config.epochs, int(affordable))
+    cost = search_cost(config, algorithm, pace, batch_size, n_val)
+    affordable = LARGEST_SHARE * cost / probe_cost(batch_size, n_val)
+    return min(algorithm.probes, config.epochs, int(affordable))

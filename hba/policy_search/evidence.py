@@ -15,12 +15,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hba.algorithms.moves import PROBE_STEPS, Moves, probe_learning_rate
+from hba.algorithms.lambda_steps import GradientState, LambdaSteps
+from hba.algorithms.learners import Learner
+from hba.algorithms.moves import PROBE_STEPS, short_training_rate
 from hba.algorithms.problem import Problem
-from hba.algorithms.state import SearchState
 from hba.data.batches import as_floats
 from hba.data.images import Batch, Images
-from hba.data.load import SearchData
 from hba.policy_search.probes import PROBE_COLUMNS
 from hba.runtime.seeding import derived_seed, generator_for
 from hba.training.optimizer import MOMENTUM
@@ -39,9 +39,11 @@ def is_probe_epoch(epoch: int, epochs: int, probes: int) -> bool:
     return epoch * probes // epochs > (epoch - 1) * probes // epochs
 
 
-def probe(problem: Problem, state: SearchState, moves: Moves, data: SearchData, epoch: int) -> dict[str, float | None]:
-    """The metrics PROBED. None for what too few lambda steps cannot tell."""
-    lam = state.lam.detach()
+def probe(
+    algorithm: LambdaSteps, problem: Problem, state: GradientState[Learner], epoch: int
+) -> dict[str, float | None]:
+    """The metrics PROBED, for the moves since the last probe. None for what too few lambda steps cannot tell."""
+    lam, moves = state.lam.detach(), state.mover.moves
     known = {
         "predicted_change": moves.predicted_change(lam),
         "signal_to_noise": moves.signal_to_noise(),
@@ -53,40 +55,42 @@ def probe(problem: Problem, state: SearchState, moves: Moves, data: SearchData, 
         return {**dict.fromkeys(PROBED), "saturated_percent": numbers["saturated_percent"]}
     if n_steps < 2:
         numbers["signal_to_noise"] = None
-    before, after = (loss_after_training(problem, state, data, at, epoch) for at in (moves.start, lam))
+    before, after = (loss_after_training(algorithm, problem, state, at, epoch) for at in (moves.start, lam))
     return {**numbers, "realized_change": after - before}
 
 
-def loss_after_training(problem: Problem, state: SearchState, data: SearchData, lam: Tensor, epoch: int) -> float:
+def loss_after_training(
+    algorithm: LambdaSteps, problem: Problem, state: GradientState[Learner], lam: Tensor, epoch: int
+) -> float:
     """Validation loss in nats of a copy of the network, trained for PROBE_STEPS at lam (n,).
 
-    Everything drawn depends on the epoch alone, so that two lam differ by themselves only. The search is left as it is.
+    Everything drawn depends on the epoch alone, so two lam differ by themselves only. The search is left as it is.
     """
     config = problem.config
     network = state.plain().train()
-    learning_rate = probe_learning_rate(problem, state)
+    rate = short_training_rate(problem, state.learner)
     optimizer = torch.optim.SGD(
-        network.parameters(), learning_rate, momentum=MOMENTUM, nesterov=True, weight_decay=config.weight_decay
+        network.parameters(), rate, momentum=MOMENTUM, nesterov=True, weight_decay=config.weight_decay
     )
     generator = generator_for(config.seed, f"probe after epoch {epoch}", state.device)
     with torch.random.fork_rng([] if state.device.type == "cpu" else [state.device]):
         torch.manual_seed(derived_seed(config.seed, f"probe after epoch {epoch}"))
-        for images, labels in _batches(data.train, state.train_stream.batch_size, generator):
+        for images, labels in _batches(problem.data.train, state.train_stream.batch_size, generator):
             inputs = problem.augment(images, lam.expand(len(images), -1), generator)
             optimizer.zero_grad()
             F.cross_entropy(network(inputs), labels).backward()
             optimizer.step()
-    return _validation_loss(problem, network.eval(), data.val)
+    return _validation_loss(algorithm, problem, network.eval())
 
 
 @torch.no_grad()
-def _validation_loss(problem: Problem, network: nn.Module, val: Images) -> float:
+def _validation_loss(algorithm: LambdaSteps, problem: Problem, network: nn.Module) -> float:
     """Mean over batches of the loss that lambda steps see, calibrated where they are."""
     losses, n_images = [], 0
-    with contextlib.closing(val.once(VALIDATION_BATCH_SIZE)) as batches:
+    with contextlib.closing(problem.val.once(VALIDATION_BATCH_SIZE)) as batches:
         for images, labels in batches:
             logits = network(problem.preprocessing.measure(as_floats(images)))
-            losses.append(problem.loss(logits, labels) * len(labels))
+            losses.append(algorithm.loss(logits, labels) * len(labels))
             n_images += len(labels)
     return float(torch.stack(losses).sum()) / n_images
 

@@ -11,14 +11,15 @@ from typing import Any
 
 import torch
 
-from hba.config.search import SearchConfig
+from hba.algorithms import Algorithm
 from hba.data.left_out import LeftOut, save_left_out
 from hba.data.named import DATASET_NAMES
 from hba.errors import DataError, RunError, SettingsError
+from hba.policy_search.config import SearchConfig
 from hba.policy_search.evidence import PROBED
 from hba.runtime.files import write_atomically, write_text
 
-CHECKPOINT_VERSION = 6
+CHECKPOINT_VERSION = 7
 MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device")
 """Where things are and what computes: a run keeps its images, their split and its kind of device, which its checkpoint
 identifies, wherever it goes on."""
@@ -54,7 +55,7 @@ class RunFolder:
 
     def write_config(self, config: SearchConfig, left_out: Sequence[LeftOut] = ()) -> None:
         """Write the settings, and the files that are left out."""
-        write_text(self.config, config.model_dump_json(indent=2) + "\n")
+        write_text(self.config, json.dumps(config.flat(), indent=2) + "\n")
         save_left_out(self.path, left_out)
 
     def stored_config(self, settings: Mapping[str, Any]) -> SearchConfig:
@@ -64,19 +65,17 @@ class RunFolder:
         """
         if not self.config.exists():
             raise RunError(f"{self.path} holds no run to resume: there is no {self.config.name} in it")
+        given = _by_name(settings)
         try:
-            config = SearchConfig.make(json.loads(self.config.read_text(encoding="utf-8")))
+            config = SearchConfig.from_file(json.loads(self.config.read_text(encoding="utf-8")), _own_kind(settings))
         except (ValueError, OSError) as error:
             raise RunError(f"{self.config} cannot be read: {error}") from None
-        unknown = [name for name in settings if name not in SearchConfig.model_fields]
-        if unknown:
-            raise SettingsError(f"unknown setting {unknown[0]!r}; known: {', '.join(SearchConfig.model_fields)}")
-        now = SearchConfig.make({**config.model_dump(), **settings})
-        kept = [name for name in settings if name not in (*MAY_CHANGE, "epochs")]
-        changed = [name for name in kept if getattr(config, name) != getattr(now, name)]
+        now = config.changed({name: value for name, value in given.items() if name != "algorithm"})
+        stored, asked = config.flat(), {**now.flat(), "algorithm": given.get("algorithm", config.algorithm.name)}
+        changed = [name for name in given if name not in (*MAY_CHANGE, "epochs") and stored[name] != asked[name]]
         if changed:
-            stored = ", ".join(f"{name} {getattr(config, name)!r} (given {getattr(now, name)!r})" for name in changed)
-            raise SettingsError(f"a resumed run keeps its settings; {self.path} has {stored}")
+            differences = ", ".join(f"{name} {stored[name]!r} (given {asked[name]!r})" for name in changed)
+            raise SettingsError(f"a resumed run keeps its settings; {self.path} has {differences}")
         if now.epochs < config.epochs:
             raise SettingsError(
                 f"a resumed run can get more epochs, not fewer; {self.path} has {config.epochs} (given {now.epochs})"
@@ -110,7 +109,10 @@ class RunFolder:
             reason = next(iter(str(error).splitlines()), type(error).__name__)
             raise RunError(f"{self.checkpoint} cannot be read ({reason})") from None
         if not isinstance(content, dict) or content.get("version") != CHECKPOINT_VERSION:
-            raise RunError(f"{self.checkpoint} is not a checkpoint of version {CHECKPOINT_VERSION}")
+            raise RunError(
+                f"{self.checkpoint} must be a checkpoint of version {CHECKPOINT_VERSION}, which this version of hba "
+                "can resume; resume it with the version that began it, or start anew with another --out"
+            )
         for name, value in identity.items():
             if content["identity"].get(name) != value:
                 raise RunError(
@@ -127,3 +129,21 @@ class RunFolder:
         for row in metrics:
             writer.writerow({name: value if value is None else round(value, 6) for name, value in row.items()})
         write_text(self.metrics, text.getvalue())
+
+
+def _by_name(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Flat settings, with those of an algorithm that was given itself among them."""
+    given = settings.get("algorithm")
+    if isinstance(given, Algorithm):
+        return {**settings, **given.model_dump(), "algorithm": given.name}
+    if isinstance(given, type) and issubclass(given, Algorithm):
+        return {**settings, "algorithm": given.name}
+    return dict(settings)
+
+
+def _own_kind(settings: Mapping[str, Any]) -> type[Algorithm] | None:
+    """The class of what was given as the algorithm, unless by name: no file can tell a class of one's own."""
+    given = settings.get("algorithm")
+    if isinstance(given, Algorithm):
+        return type(given)
+    return given if isinstance(given, type) and issubclass(given, Algorithm) else None

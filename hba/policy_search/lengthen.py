@@ -8,46 +8,48 @@ one that was to be so long from the beginning.
 
 import torch
 
-from hba.algorithms.state import SearchState
-from hba.config.search import SearchConfig
+from hba.algorithms import SearchState
+from hba.algorithms.learners import Learner
+from hba.config.search import CommonSearchConfig
 from hba.errors import SettingsError
+from hba.policy_search.books import Books
 from hba.training.optimizer import sgd_of
 
 
-def lengthen(config: SearchConfig, state: SearchState) -> str | None:
-    """Give a restored state the epochs of config, where they are more than it was to have; one sentence says what that
-    means, None where it means nothing.
+def lengthen(config: CommonSearchConfig, state: SearchState[Learner], books: Books) -> str | None:
+    """Give a restored search the epochs of config, where they are more than it was to have.
 
-    SettingsError where they are fewer.
+    One sentence says what that means, None where it means nothing. SettingsError where they are fewer.
     """
-    if config.epochs < state.epochs:
-        raise SettingsError(f"epochs must be at least the {state.epochs} that the run was to have, got {config.epochs}")
-    if config.epochs == state.epochs:
+    if config.epochs < books.epochs:
+        raise SettingsError(f"epochs must be at least the {books.epochs} that the run was to have, got {config.epochs}")
+    if config.epochs == books.epochs:
         return None
-    before, from_epochs, after_epochs = state.learning_rate, state.epochs, len(state.rows)
+    learner, from_epochs, after_epochs = state.learner, books.epochs, len(books.rows)
+    before = learner.learning_rate
     _take_the_longer_schedule(config, state)
-    state.epochs = config.epochs
+    books.epochs = config.epochs
     if state.step == 0:
         return None
-    state.lengthened.append(
+    books.lengthened.append(
         {"from_epochs": from_epochs, "to_epochs": config.epochs, "at_epoch": after_epochs, "at_step": state.step}
     )
     return (
         f"Lengthened from {from_epochs} to {config.epochs} epochs after {after_epochs}: from here on the learning rate "
-        f"is that of {config.epochs} epochs ({before:.3g} -> {state.learning_rate:.3g}), so that the schedule is not "
-        "the one that so many epochs find from the beginning."
+        f"is that of {config.epochs} epochs ({before:.3g} -> {learner.learning_rate:.3g}), so the schedule is not the "
+        "one that so many epochs find from the beginning."
     )
 
 
-def _take_the_longer_schedule(config: SearchConfig, state: SearchState) -> None:
+def _take_the_longer_schedule(config: CommonSearchConfig, state: SearchState[Learner]) -> None:
     """The learning rate that a search of config's epochs has at this step, and its schedule from there on."""
-    optimizer, schedule = state.weights_learning()
+    optimizer = state.learner.optimizer
     # Walked there, because the schedules go from one rate to the next: so it is the longer search's to the last bit.
     groups = [{"params": [torch.zeros(1, requires_grad=True)]} for _ in optimizer.param_groups]
     stand_in, longer = sgd_of(config, groups, state.steps_per_epoch)
     for _ in range(state.step):
         stand_in.step()
         longer.step()
-    schedule.load_state_dict(longer.state_dict())
+    state.learner.schedule.load_state_dict(longer.state_dict())
     for group, of_longer in zip(optimizer.param_groups, stand_in.param_groups, strict=True):
         group["lr"] = of_longer["lr"]

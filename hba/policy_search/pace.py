@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hba.config.search import IDLE_SETTINGS, SearchConfig
+from hba.algorithms.algorithm import Rhythm
 from hba.runtime.provenance import LARGEST_COUNT, count_of, number_of
 
 LEAST_LOGITS = 1.0
@@ -17,57 +17,38 @@ WANTED_LOGITS = 3.0
 
 @dataclass(frozen=True)
 class Pace:
-    """When policy steps come, and how far one goes.
-
-    A policy step is a step of Adam on the hyperparameters, or the selection of a member from a population. val_steps of
-    them follow every train_steps training steps after the warm-up. stride: about the most by which one moves a logit:
-    Adam's learning rate, which a gradient of constant sign moves it by, or the standard deviation with which members
-    explore.
-    """
+    """When the policy steps of an algorithm's rhythm come in a search, and how far they carry."""
 
     steps_per_epoch: int
-    train_steps: int
-    val_steps: int
-    warm_up_epochs: int
-    stride: float
-
-    @staticmethod
-    def of(config: SearchConfig, steps_per_epoch: int) -> "Pace":
-        by_population = "lambda_learning_rate" in IDLE_SETTINGS[config.algorithm]
-        return Pace(
-            steps_per_epoch,
-            config.train_steps,
-            # Populations leave both at their defaults, without a meaning for them.
-            1 if by_population else config.val_steps,
-            0 if by_population else config.warm_up_epochs,
-            config.sigma if by_population else config.lambda_learning_rate,
-        )
+    rhythm: Rhythm
 
     def policy_steps(self, epochs: int) -> int:
         """How many there are in so many epochs from the beginning."""
-        return self.val_steps * max(0, self._rounds(epochs) - self._rounds(self.warm_up_epochs))
+        return self.rhythm.in_a_row * max(0, self._rounds(epochs) - self._rounds(self.rhythm.warm_up_epochs))
 
     def _rounds(self, epochs: int) -> int:
-        return epochs * self.steps_per_epoch // self.train_steps
+        return epochs * self.steps_per_epoch // self.rhythm.train_steps
 
     def next_policy_step(self, step: int) -> int:
-        """The training step, counted from 1, behind which the first one after training step `step` comes."""
-        return (max(step, self.warm_up_epochs * self.steps_per_epoch) // self.train_steps + 1) * self.train_steps
+        """The training step, counted from 1, that the first policy step after training step `step` follows."""
+        every, warm_up_steps = self.rhythm.train_steps, self.rhythm.warm_up_epochs * self.steps_per_epoch
+        return (max(step, warm_up_steps) // every + 1) * every
 
     def advised_epochs(self) -> int:
         """Epochs whose policy steps can carry a logit as far as is wanted; needs steps that move it."""
-        rounds = math.ceil(WANTED_LOGITS / self.stride / self.val_steps)
-        return math.ceil((self._rounds(self.warm_up_epochs) + rounds) * self.train_steps / self.steps_per_epoch)
+        rounds = self._rounds(self.rhythm.warm_up_epochs)
+        rounds += math.ceil(WANTED_LOGITS / self.rhythm.stride / self.rhythm.in_a_row)
+        return math.ceil(rounds * self.rhythm.train_steps / self.steps_per_epoch)
 
     def advice(self, epochs: int) -> str | None:
         """One sentence where so many epochs are too few; None where they are not, and where no step is wanted."""
-        steps = self.policy_steps(epochs)
-        if self.val_steps * self.stride == 0 or steps * self.stride >= LEAST_LOGITS:
+        steps, stride = self.policy_steps(epochs), self.rhythm.stride
+        if self.rhythm.in_a_row * stride == 0 or steps * stride >= LEAST_LOGITS:
             return None
         remedy = f"use about {self.advised_epochs()} epochs, or a smaller batch size"
         if steps == 0:
             return f"No policy step comes in so few training steps: {remedy}."
-        farthest = 1 / (1 + math.exp(-steps * self.stride))
+        farthest = 1 / (1 + math.exp(-steps * stride))
         count = "1 policy step is" if steps == 1 else f"{steps} policy steps are"
         return f"{count} too few: they can move a probability from 0.50 to about {farthest:.2f} at most; {remedy}."
 
@@ -85,7 +66,7 @@ def pace_in(provenance: Mapping[str, Any]) -> Pace | None:
     stride = number_of(settings.get("sigma" if by_population else "lambda_learning_rate"), 0, LARGEST_COUNT)
     if None in (steps_per_epoch, train_steps, val_steps, warm_up_epochs, stride):
         return None
-    return Pace(steps_per_epoch, train_steps, val_steps, warm_up_epochs, stride)  # type: ignore[arg-type]
+    return Pace(steps_per_epoch, Rhythm(train_steps, val_steps, warm_up_epochs, stride))  # type: ignore[arg-type]
 
 
 def advice_in(provenance: Mapping[str, Any]) -> str | None:

@@ -6,12 +6,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from search_problems import paper_config, small_data
+from search_steps import algorithm_of, step
 from torch import Tensor
 
-from hba.algorithms import hypergradient as algorithm
-from hba.algorithms import updates
-from hba.algorithms.gradient_state import HyperGradientState
-from hba.algorithms.hypergradient import initial_state, search_step
+from hba.algorithms import Hypergradient, hypergradient
+from hba.algorithms.hypergradient import HyperGradientState
 from hba.algorithms.problem import Problem
 from hba.algorithms.temperature import best_temperature
 from hba.models import build_model
@@ -24,23 +23,23 @@ from hba.preprocessing.standardize import Standardize
 def make(**settings: object) -> tuple[Problem, HyperGradientState]:
     config, data, space = paper_config(**settings), small_data(), SearchSpace()
     preprocessing = Preprocessing(Standardize.of(data.train), Baseline(), config.side)
-    problem = Problem(config, space, preprocessing, torch.full((3,), 0.5), data.val)
-    return problem, initial_state(config, space, lambda _: build_model(config.model, 2, seed=0), data)
+    problem = Problem(config, space, data, preprocessing, torch.full((3,), 0.5))
+    return problem, algorithm_of(problem).begin(problem, lambda _: build_model(config.model, 2, seed=0))
 
 
 def update_phi(problem: Problem, state: HyperGradientState) -> None:
     """One training step of Algorithm 2, without the lambda step that may follow it."""
     lambda_steps, state.step = state.step, 0
-    search_step(problem, state)
+    step(problem, state)
     state.step = lambda_steps
 
 
 def update_lambda(problem: Problem, state: HyperGradientState) -> None:
-    updates.update_lambda(problem, state)
+    algorithm_of(problem).update_lambda(problem, state)
 
 
 def parameters(state: HyperGradientState) -> list[Tensor]:
-    return [parameter.detach().clone() for parameter in state.hypernetwork.parameters()]
+    return [parameter.detach().clone() for parameter in state.learner.hypernetwork.parameters()]
 
 
 def changed(before: list[Tensor], after: list[Tensor]) -> bool:
@@ -65,11 +64,11 @@ def test_a_lambda_step_moves_lambda_and_neither_phi_nor_the_batchnorm_statistics
     # Two training steps first: at the start phi_V is zero, so that no gradient reaches lambda.
     update_phi(problem, state)
     update_phi(problem, state)
-    weights = {name: value.clone() for name, value in state.hypernetwork.state_dict().items()}
+    weights = {name: value.clone() for name, value in state.learner.hypernetwork.state_dict().items()}
     lam = state.lam.detach().clone()
     update_lambda(problem, state)
     assert not torch.equal(state.lam, lam)
-    for name, value in state.hypernetwork.state_dict().items():
+    for name, value in state.learner.hypernetwork.state_dict().items():
         assert torch.equal(value, weights[name]), name
 
 
@@ -79,10 +78,9 @@ def test_steps_alternate_as_in_the_pseudo_code(
 ) -> None:
     problem, state = make(train_steps=train_steps, val_steps=val_steps)
     calls: list[str] = []
-    monkeypatch.setattr(algorithm, "update_phi", lambda *_: calls.append("phi"))
-    monkeypatch.setattr(algorithm, "update_lambda", lambda *_: calls.append("lambda"))
-    for _ in range(3 * train_steps):
-        search_step(problem, state)
+    monkeypatch.setattr(hypergradient, "update_phi", lambda *_: calls.append("phi"))
+    monkeypatch.setattr(Hypergradient, "update_lambda", lambda *_: calls.append("lambda"))
+    step(problem, state, 3 * train_steps)
     assert calls == 3 * (train_steps * ["phi"] + val_steps * ["lambda"])
 
 
@@ -90,7 +88,7 @@ def test_every_image_has_its_own_lambda_in_policy_and_network_alike(monkeypatch:
     problem, state = make(sigma=0.7)
     seen: dict[str, Tensor] = {}
     augment = Problem.augment
-    forward = state.hypernetwork.forward
+    forward = state.learner.hypernetwork.forward
 
     def record_augment(self: Problem, images: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
         seen["policy"] = lam
@@ -101,7 +99,7 @@ def test_every_image_has_its_own_lambda_in_policy_and_network_alike(monkeypatch:
         return forward(x, lam)
 
     monkeypatch.setattr(Problem, "augment", record_augment)
-    monkeypatch.setattr(state.hypernetwork, "forward", record_forward)
+    monkeypatch.setattr(state.learner.hypernetwork, "forward", record_forward)
     noises = []
     for _ in range(20):
         update_phi(problem, state)
@@ -118,10 +116,10 @@ def test_the_lambda_gradient_is_the_one_of_the_unaugmented_validation_batch() ->
     problem, state = make()
     for _ in range(4):
         update_phi(problem, state)
-    place = state.val_stream.state_dict()
-    images, labels = state.val_stream.next()
-    state.val_stream.load_state_dict(place)
-    network = state.hypernetwork.eval()
+    place = state.mover.val_stream.state_dict()
+    images, labels = state.mover.val_stream.next()
+    state.mover.val_stream.load_state_dict(place)
+    network = state.learner.hypernetwork.eval()
     x = problem.preprocessing.measure(images)
     update_lambda(problem, state)
     assert state.lam.grad is not None
@@ -129,11 +127,11 @@ def test_the_lambda_gradient_is_the_one_of_the_unaugmented_validation_batch() ->
     start = problem.space.initial()
     direction = torch.zeros(54)
     direction[int(state.lam.grad.abs().argmax())] = 1.0
-    step = 0.05
+    distance = 0.05
     with torch.no_grad():
-        plus = F.cross_entropy(network(x, start + step * direction), labels).double()
-        minus = F.cross_entropy(network(x, start - step * direction), labels).double()
-    slope = ((plus - minus) / (2 * step)).item()
+        plus = F.cross_entropy(network(x, start + distance * direction), labels).double()
+        minus = F.cross_entropy(network(x, start - distance * direction), labels).double()
+    slope = ((plus - minus) / (2 * distance)).item()
     assert math.isclose(slope, float(state.lam.grad @ direction), rel_tol=0.02)
     assert torch.allclose(state.lam.detach() - start, -0.03 * state.lam.grad.sign(), atol=2e-3)
 

@@ -3,19 +3,20 @@
 import copy
 import itertools
 import math
+import sys
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from search_problems import paper_config, small_data
+from search_steps import algorithm_of, step
 from torch import Tensor, nn
 
-from hba.algorithms import fixed_noise, hyper_population, population
-from hba.algorithms import hypergradient as hba
+from hba.algorithms import Algorithm, FixedNoise, Hypergradient, HyperPopulation, Population
 from hba.algorithms.exploring import best_of
 from hba.algorithms.networks import equal_networks, named_networks
-from hba.algorithms.population import PopulationState
+from hba.algorithms.population import PopulationLearner, PopulationState
 from hba.algorithms.problem import Problem
 from hba.data import LabelledImages
 from hba.errors import SettingsError
@@ -26,13 +27,16 @@ from hba.preprocessing.preprocessing import Preprocessing
 from hba.preprocessing.standardize import Standardize
 
 
-def make(module: Any, **settings: Any) -> tuple[Problem, Any]:
-    """A problem and the beginning of the module's algorithm on it."""
-    algorithm = "hba" if module is hba else module.__name__.rpartition(".")[2].replace("_", "-")
-    config, data, space = paper_config(algorithm=algorithm, **settings), small_data(), SearchSpace()
+def make(kind: type[Algorithm], **settings: Any) -> tuple[Problem, Any]:
+    """A problem and the beginning of the algorithm on it."""
+    config, data, space = paper_config(algorithm=kind, **settings), small_data(), SearchSpace()
     preprocessing = Preprocessing(Standardize.of(data.train), Baseline(), 8)
-    problem = Problem(config, space, preprocessing, torch.full((3,), 0.5), data.val)
-    return problem, module.initial_state(config, space, named_networks(config.model, 2, seed=0), data)
+    problem = Problem(config, space, data, preprocessing, torch.full((3,), 0.5))
+    return problem, algorithm_of(problem).begin(problem, named_networks(config.model, 2, seed=0))
+
+
+def module_of(kind: type[Algorithm]) -> Any:
+    return sys.modules[kind.__module__]
 
 
 def validation_inputs(problem: Problem) -> Tensor:
@@ -53,21 +57,21 @@ def recorded_lambdas(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     return seen
 
 
-def noise_of_steps(module: Any, monkeypatch: pytest.MonkeyPatch, n_steps: int) -> list[Tensor]:
+def noise_of_steps(kind: type[Algorithm], monkeypatch: pytest.MonkeyPatch, n_steps: int) -> list[Tensor]:
     """lambda_i - lambda of each training step, as it was when the step began."""
-    problem, state = make(module, train_steps=3, sigma=0.7)
+    problem, state = make(kind, train_steps=3, sigma=0.7)
     seen, noises = recorded_lambdas(monkeypatch), []
     for _ in range(n_steps):
         center = state.lam.detach().clone()
-        module.search_step(problem, state)
+        step(problem, state)
         noises.append(seen[-1] - center)
     return noises
 
 
 def test_algorithm_5_keeps_its_noise_for_t_train_steps_and_then_draws_it_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    noises = noise_of_steps(fixed_noise, monkeypatch, 9)
-    for step in range(9):
-        assert torch.allclose(noises[step], noises[step - step % 3], atol=1e-5)
+    noises = noise_of_steps(FixedNoise, monkeypatch, 9)
+    for number in range(9):
+        assert torch.allclose(noises[number], noises[number - number % 3], atol=1e-5)
     firsts = torch.stack(noises[::3])
     assert not torch.allclose(firsts[0], firsts[1])
     assert not torch.allclose(firsts[1], firsts[2])
@@ -75,50 +79,50 @@ def test_algorithm_5_keeps_its_noise_for_t_train_steps_and_then_draws_it_anew(mo
 
 
 def test_algorithm_6_draws_its_noise_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    noises = noise_of_steps(hba, monkeypatch, 6)
+    noises = noise_of_steps(Hypergradient, monkeypatch, 6)
     for first, second in itertools.pairwise(noises):
         assert not torch.allclose(first, second)
 
 
 def test_algorithm_4_measures_each_lambda_on_the_whole_validation_set() -> None:
-    problem, state = make(hyper_population, population_size=4)
+    problem, state = make(HyperPopulation, population_size=4)
     give_lambda_an_effect(state)
     x = validation_inputs(problem)
-    state.hypernetwork.eval()
-    losses = [F.cross_entropy(state.hypernetwork(x, lam), problem.val.labels).item() for lam in state.lam_rows]
-    assert hyper_population.validation_losses(problem, state).tolist() == pytest.approx(losses, rel=1e-5)
+    state.learner.hypernetwork.eval()
+    losses = [F.cross_entropy(state.learner.hypernetwork(x, lam), problem.val.labels).item() for lam in state.lam_rows]
+    assert module_of(HyperPopulation).validation_losses(problem, state).tolist() == pytest.approx(losses, rel=1e-5)
     assert len(set(losses)) == 4
 
 
 def give_lambda_an_effect(state: Any) -> None:
     """V starts at zero, so that all members of a hypernetwork are alike."""
     with torch.no_grad():
-        for name, parameter in state.hypernetwork.named_parameters():
+        for name, parameter in state.learner.hypernetwork.named_parameters():
             if name.endswith("_V"):
                 parameter.normal_(std=0.1, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize("module", [population, hyper_population])
+@pytest.mark.parametrize("kind", [Population, HyperPopulation])
 def test_a_population_keeps_its_lambdas_for_t_train_steps_and_then_goes_on_from_the_least_validation_loss(
-    module: Any, monkeypatch: pytest.MonkeyPatch
+    kind: type[Algorithm], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem, state = make(module, train_steps=2, population_size=4)
-    if module is hyper_population:
+    problem, state = make(kind, train_steps=2, population_size=4)
+    if kind is HyperPopulation:
         give_lambda_an_effect(state)
     start, center = state.lam_rows.clone(), state.lam.clone()
     measured: list[Tensor] = []
-    validation_losses = module.validation_losses
+    validation_losses = module_of(kind).validation_losses
 
     def record(problem: Problem, state: Any) -> Tensor:
         measured.append(validation_losses(problem, state))
         return measured[-1]
 
-    monkeypatch.setattr(module, "validation_losses", record)
-    module.search_step(problem, state)
+    monkeypatch.setattr(module_of(kind), "validation_losses", record)
+    step(problem, state)
     assert torch.equal(state.lam_rows, start)
     assert torch.equal(state.lam, center)
     assert not measured
-    module.search_step(problem, state)
+    step(problem, state)
     (losses,) = measured
     assert len(losses.unique()) == 4
     assert torch.equal(state.lam, start[losses.tolist().index(min(losses.tolist()))])
@@ -126,10 +130,12 @@ def test_a_population_keeps_its_lambdas_for_t_train_steps_and_then_goes_on_from_
 
 
 def test_algorithm_4_explores_about_the_selected_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, state = make(hyper_population, train_steps=1, population_size=8, sigma=0.3)
+    problem, state = make(HyperPopulation, train_steps=1, population_size=8, sigma=0.3)
     start = state.lam_rows.clone()
-    monkeypatch.setattr(hyper_population, "validation_losses", lambda *_: torch.tensor([5.0, 4, 1, 4, 3, 2, 9, 9]))
-    hyper_population.search_step(problem, state)
+    monkeypatch.setattr(
+        module_of(HyperPopulation), "validation_losses", lambda *_: torch.tensor([5.0, 4, 1, 4, 3, 2, 9, 9])
+    )
+    step(problem, state)
     assert torch.equal(state.lam, start[2])
     noise = state.lam_rows - start[2]
     assert len(noise.unique(dim=0)) == 8
@@ -137,21 +143,21 @@ def test_algorithm_4_explores_about_the_selected_lambda(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("n_members", [2, 4, 8])
-@pytest.mark.parametrize("module", [hyper_population, population])
+@pytest.mark.parametrize("kind", [HyperPopulation, Population])
 def test_every_member_gets_its_own_part_of_a_batch(
-    module: Any, n_members: int, monkeypatch: pytest.MonkeyPatch
+    kind: type[Algorithm], n_members: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem, state = make(module, population_size=n_members)
+    problem, state = make(kind, population_size=n_members)
     seen = recorded_lambdas(monkeypatch)
     start = state.lam_rows.clone()
-    module.search_step(problem, state)
+    step(problem, state)
     assert torch.equal(seen[0], start.repeat_interleave(8 // n_members, 0))
 
 
 @pytest.mark.parametrize("batched", [True, False])
 @pytest.mark.parametrize("n_members", [4, 8])
 def test_algorithm_3_updates_each_member_as_if_it_were_alone(batched: bool, n_members: int) -> None:
-    problem, state = make(population, population_size=n_members, train_steps=99, batched_members=batched)
+    problem, state = make(Population, population_size=n_members, train_steps=99, batched_members=batched)
     alone = [copy.deepcopy(build_member(state, number)) for number in range(n_members)]
     optimizers = [
         torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.005)
@@ -179,8 +185,8 @@ def cosine_factors(problem: Problem, state: PopulationState) -> list[float]:
 
 
 def build_member(state: PopulationState, number: int) -> nn.Module:
-    network = copy.deepcopy(state.template)
-    weights, buffers = state.members()[number]
+    network = copy.deepcopy(state.learner.template)
+    weights, buffers = state.learner.members()[number]
     network.load_state_dict({**weights, **buffers})
     return network
 
@@ -188,12 +194,12 @@ def build_member(state: PopulationState, number: int) -> nn.Module:
 def recorded_inputs(problem: Problem, state: PopulationState) -> tuple[Tensor, Tensor]:
     """Do one training step; the network inputs and labels that it used."""
     seen: list[Tensor] = []
-    forward, next_batch = population.forward, state.train_stream.next
+    forward, next_batch = PopulationLearner.forward, state.train_stream.next
     labels: list[Tensor] = []
 
-    def record(state: PopulationState, inputs: Tensor, batched: bool) -> Tensor:
+    def record(self: PopulationLearner, inputs: Tensor, batched: bool) -> Tensor:
         seen.append(inputs.flatten(0, 1).clone())
-        return forward(state, inputs, batched)
+        return forward(self, inputs, batched)
 
     def record_labels() -> tuple[Tensor, Tensor]:
         batch = next_batch()
@@ -201,37 +207,39 @@ def recorded_inputs(problem: Problem, state: PopulationState) -> tuple[Tensor, T
         return batch
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(population, "forward", record)
+        patch.setattr(PopulationLearner, "forward", record)
         patch.setattr(state.train_stream, "next", record_labels)
-        population.search_step(problem, state)
+        step(problem, state)
     return seen[0], labels[0]
 
 
 def test_batched_members_and_members_one_after_the_other_give_the_same_numbers() -> None:
     states = []
     for batched in (True, False):
-        problem, state = make(population, population_size=4, batched_members=batched)
-        for _ in range(6):
-            population.search_step(problem, state)
+        problem, state = make(Population, population_size=4, batched_members=batched)
+        step(problem, state, 6)
         states.append(state)
     first, second = states
     assert torch.equal(first.lam, second.lam)
-    for name in first.weights:
-        assert torch.allclose(first.weights[name], second.weights[name], atol=1e-4), name
-    for name in first.buffers:
-        assert torch.allclose(first.buffers[name].float(), second.buffers[name].float(), atol=1e-4), name
+    for name in first.learner.weights:
+        assert torch.allclose(first.learner.weights[name], second.learner.weights[name], atol=1e-4), name
+    for name in first.learner.buffers:
+        assert torch.allclose(first.learner.buffers[name].float(), second.learner.buffers[name].float(), atol=1e-4), (
+            name
+        )
 
 
 def test_algorithm_3_starts_from_different_weights_and_different_lambdas() -> None:
-    _, state = make(population, population_size=4)
-    for tensor in (state.lam_rows, state.weights["conv.weight"]):
+    _, state = make(Population, population_size=4)
+    for tensor in (state.lam_rows, state.learner.weights["conv.weight"]):
         assert len(tensor.flatten(1).unique(dim=0)) == 4
 
 
 def test_the_first_member_is_the_network_that_hba_starts_from() -> None:
-    _, state = make(population, population_size=4)
-    _, other = make(hba)
-    assert torch.equal(state.weights["conv.weight"][0], other.hypernetwork.model.get_parameter("conv.weight"))
+    _, state = make(Population, population_size=4)
+    _, other = make(Hypergradient)
+    expected = other.learner.hypernetwork.model.get_parameter("conv.weight")
+    assert torch.equal(state.learner.weights["conv.weight"][0], expected)
     assert torch.equal(
         named_networks("wrn-10-1", 2, seed=3)(0).get_parameter("conv.weight"),
         build_model("wrn-10-1", 2, named_seed(3)).get_parameter("conv.weight"),
@@ -245,34 +253,34 @@ def named_seed(seed: int) -> int:
 
 
 def test_algorithm_3_copies_the_best_member_and_then_disturbs_every_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, state = make(population, population_size=4, train_steps=1, weight_sigma=0.02, sigma=0.3)
-    population.update(problem, state)
+    problem, state = make(Population, population_size=4, train_steps=1, weight_sigma=0.02, sigma=0.3)
+    algorithm_of(problem).update(problem, state)
     state.step += 1
-    weights = {name: tensor.detach()[3].clone() for name, tensor in state.weights.items()}
-    buffers = {name: tensor[3].clone() for name, tensor in state.buffers.items()}
-    momentum = [slot["momentum_buffer"][3].clone() for slot in state.optimizer.state.values()]
+    weights = {name: tensor.detach()[3].clone() for name, tensor in state.learner.weights.items()}
+    buffers = {name: tensor[3].clone() for name, tensor in state.learner.buffers.items()}
+    momentum = [slot["momentum_buffer"][3].clone() for slot in state.learner.optimizer.state.values()]
     lam = state.lam_rows[3].clone()
-    population.exploit(state, torch.tensor([3]))
-    for name, tensor in state.weights.items():
+    algorithm_of(problem).exploit(state, torch.tensor([3]))
+    for name, tensor in state.learner.weights.items():
         assert torch.equal(tensor, weights[name].expand_as(tensor))
-        assert torch.equal(state.best_weights[name], weights[name])
-    for slot, expected in zip(state.optimizer.state.values(), momentum, strict=True):
+        assert torch.equal(state.learner.best_weights[name], weights[name])
+    for slot, expected in zip(state.learner.optimizer.state.values(), momentum, strict=True):
         assert torch.equal(slot["momentum_buffer"], expected.expand_as(slot["momentum_buffer"]))
-    population.explore(problem, state)
+    algorithm_of(problem).explore(state)
     assert torch.equal(state.lam, lam)
-    noise = torch.cat([(state.weights[name] - weights[name]).flatten(1) for name in weights], dim=1)
+    noise = torch.cat([(state.learner.weights[name] - weights[name]).flatten(1) for name in weights], dim=1)
     assert math.isclose(noise.std().item(), 0.02, rel_tol=0.02)
     assert len(noise.unique(dim=0)) == 4
     assert math.isclose((state.lam_rows - lam).std().item(), 0.3, rel_tol=0.15)
-    for name, tensor in state.buffers.items():
+    for name, tensor in state.learner.buffers.items():
         assert torch.equal(tensor, buffers[name].expand_as(tensor)), "statistics are copied, and not disturbed"
     plain = state.plain()
     assert torch.equal(plain.get_parameter("conv.weight"), weights["conv.weight"])
 
 
 def test_algorithm_3_selects_by_the_loss_on_the_whole_validation_set() -> None:
-    problem, state = make(population, population_size=4)
-    losses = population.validation_losses(problem, state)
+    problem, state = make(Population, population_size=4)
+    losses = module_of(Population).validation_losses(problem, state)
     x = validation_inputs(problem)
     for number, loss in enumerate(losses.tolist()):
         logits = build_member(state, number).eval()(x)
@@ -287,13 +295,13 @@ def test_a_member_whose_loss_is_not_finite_is_never_selected(losses: list[float]
     assert best_of(torch.tensor(losses)).tolist() == [best]
 
 
-@pytest.mark.parametrize("module", [population, hyper_population])
-def test_a_population_that_does_not_divide_the_batch_is_one_line(module: Any) -> None:
+@pytest.mark.parametrize("kind", [Population, HyperPopulation])
+def test_a_population_that_does_not_divide_the_batch_is_one_line(kind: type[Algorithm]) -> None:
     with pytest.raises(SettingsError, match="got batch_size 8 for population_size 3"):
-        make(module, population_size=3)
+        make(kind, population_size=3)
     # There are only 24 images, so that batches are smaller than asked for.
     with pytest.raises(SettingsError, match="got batches of 24 images for population_size 16"):
-        make(module, population_size=16, batch_size=32)
+        make(kind, population_size=16, batch_size=32)
 
 
 @pytest.mark.parametrize("batched", [True, False])
@@ -308,10 +316,10 @@ def test_one_image_per_member_and_one_pixel_per_channel_is_one_line(batched: boo
 
     config = paper_config(algorithm="population", batched_members=batched)
     data, space = small_data(), SearchSpace()
-    problem = Problem(config, space, Preprocessing(Standardize.of(data.train), Baseline(), 8), torch.ones(3), data.val)
-    state = population.initial_state(config, space, equal_networks(OnePixel()), data)
+    problem = Problem(config, space, data, Preprocessing(Standardize.of(data.train), Baseline(), 8), torch.ones(3))
+    state = algorithm_of(problem).begin(problem, equal_networks(OnePixel()))
     with pytest.raises(SettingsError, match=r"one image per member .* choose a smaller population_size"):
-        population.search_step(problem, state)
+        step(problem, state)
 
 
 def test_members_of_a_network_of_ones_own_start_equal() -> None:

@@ -9,7 +9,7 @@ from search_problems import SMALL_SETTINGS, small_data
 from torch import Tensor, nn
 
 import hba
-from hba.algorithms.registry import ALGORITHMS
+from hba.algorithms import ALGORITHMS
 from hba.algorithms.responses import RESPONSES
 
 OF_HYPERNETWORKS = ("hba", "hba-lookahead", "fixed-noise", "hyper-population")

@@ -6,13 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-from search_steps import begun, is_response, next_validation, respond_at_random, space_of, step
+from search_steps import algorithm_of, begun, is_response, next_validation, respond_at_random, space_of, step
 from torch import Tensor
 
-from hba.algorithms import hba_lookahead, lookahead
-from hba.algorithms.hba_lookahead import update_lambda
-from hba.algorithms.lookahead import Trial, augmented, expected_score
-from hba.algorithms.moves import Moves, probe_learning_rate, probe_reach
+from hba.algorithms import HbaLookahead
+from hba.algorithms.lookahead import Trial, expected_score
+from hba.algorithms.moves import Moves, reach, short_training_rate
 
 
 @pytest.mark.parametrize("response", ["affine", "centered"])
@@ -21,12 +20,12 @@ def test_a_lambda_step_goes_by_both_gradients_in_nats(draws: int, response: str)
     """Again, slowly: an ordinary network at lambda, the gradient of every image apart, and the hypergradient."""
     space = space_of("Rotate", "Invert", "Color", count_probabilities=(0.0, 0.3, 0.7))
     problem, state = begun(algorithm="hba-lookahead", space=space, initial_fraction=0.4, response=response)
-    respond_at_random(state.hypernetwork, 0.1)
+    respond_at_random(state.learner.hypernetwork, 0.1)
     step(problem, state, 3)
     batch, batch_labels = state.train_stream.next()
-    trial = augmented(problem, state, batch, batch_labels, draws)
+    trial = algorithm_of(problem).augmented(problem, state, batch, batch_labels, draws)
     ((images, labels),) = next_validation(problem, state)
-    hypernetwork = copy.deepcopy(state.hypernetwork).eval()
+    hypernetwork = copy.deepcopy(state.learner.hypernetwork).eval()
     at = state.lam.detach().clone().requires_grad_()
     (through_response,) = torch.autograd.grad(F.cross_entropy(hypernetwork(images, at), labels), at)
 
@@ -43,12 +42,12 @@ def test_a_lambda_step_goes_by_both_gradients_in_nats(draws: int, response: str)
     if draws == 3:
         first, second, third = rewards.chunk(3)
         compared = rewards - torch.cat([second + third, first + third, first + second]) / 2
-    a_short_training = probe_reach() * probe_learning_rate(problem, state)
+    a_short_training = reach(10) * short_training_rate(problem, state.learner)
     expected = through_response - a_short_training * expected_score(space, trial, compared)
-    state.moves = Moves.since(state.lam)
-    update_lambda(problem, state, trial)
+    state.mover.moves = Moves.since(state.lam)
+    algorithm_of(problem).update_lambda_by(problem, state, trial)
     torch.testing.assert_close(state.lam.grad, expected, rtol=1e-3, atol=1e-5)
-    torch.testing.assert_close(state.moves.gradients, expected, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(state.mover.moves.gradients, expected, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize(("given", "judged"), [(1, 8), (3, 24)])
@@ -56,10 +55,10 @@ def test_as_many_draws_are_judged_as_set(given: int, judged: int, monkeypatch: p
     problem, state = begun(algorithm="hba-lookahead", reward_draws=given, train_steps=2)
     seen: list[Trial] = []
 
-    def remember(problem: object, state: object, trial: Trial) -> None:
+    def remember(self: HbaLookahead, problem: object, state: object, trial: Trial) -> None:
         seen.append(trial)
 
-    monkeypatch.setattr(hba_lookahead, "update_lambda", remember)
+    monkeypatch.setattr(HbaLookahead, "update_lambda_by", remember)
     step(problem, state, 4)
     assert [(len(trial.labels), trial.draws) for trial in seen] == [(judged, given)] * 2
 
@@ -69,32 +68,32 @@ def test_where_the_weights_do_not_answer_look_ahead_alone_moves_lambda() -> None
     together, state = begun(algorithm="hba-lookahead", initial_fraction=0.1)
     alone, plain_state = begun(algorithm="lookahead", initial_fraction=0.1)
     images, labels = plain_state.train_stream.next()
-    trial = augmented(alone, plain_state, images, labels, draws=3)
-    update_lambda(together, state, trial)
-    lookahead.update_lambda(alone, plain_state, trial)
-    torch.testing.assert_close(state.lam.grad, plain_state.moves.gradients, rtol=1e-4, atol=1e-6)
+    trial = algorithm_of(alone).augmented(alone, plain_state, images, labels, draws=3)
+    algorithm_of(together).update_lambda_by(together, state, trial)
+    algorithm_of(alone).update_lambda(alone, plain_state, trial)
+    torch.testing.assert_close(state.lam.grad, plain_state.mover.moves.gradients, rtol=1e-4, atol=1e-6)
 
 
 def test_draws_that_did_the_same_to_an_image_are_worth_the_same_whatever_their_noise() -> None:
     """Else magnitudes drift away from the middle of their range, though nothing is done to the images."""
     problem, state = begun(algorithm="hba-lookahead", initial_fraction=0.05)
-    respond_at_random(state.hypernetwork, 0.3)
+    respond_at_random(state.learner.hypernetwork, 0.3)
     images, labels = state.train_stream.next()
-    drawn = augmented(problem, state, images, labels, draws=4)
+    drawn = algorithm_of(problem).augmented(problem, state, images, labels, draws=4)
     plain = problem.preprocessing.measure(images).repeat(4, 1, 1, 1)
     same = replace(drawn, images=plain)
     assert same.noise.std() > 0.9
     ((val_images, val_labels),) = next_validation(problem, state)
     at = state.lam.detach().clone().requires_grad_()
-    network = copy.deepcopy(state.hypernetwork).eval()
+    network = copy.deepcopy(state.learner.hypernetwork).eval()
     (through_response,) = torch.autograd.grad(F.cross_entropy(network(val_images, at), val_labels), at)
-    update_lambda(problem, state, same)
+    algorithm_of(problem).update_lambda_by(problem, state, same)
     torch.testing.assert_close(state.lam.grad, through_response, rtol=1e-3, atol=1e-4)
 
 
 def test_a_centered_response_goes_with_lambda() -> None:
     problem, state = begun(algorithm="hba-lookahead", response="centered")
-    start = state.hypernetwork.center.clone()
+    start = state.learner.hypernetwork.center.clone()
     step(problem, state, 4)
-    assert not torch.equal(state.hypernetwork.center, start)
-    assert torch.equal(state.hypernetwork.center, state.lam.detach())
+    assert not torch.equal(state.learner.hypernetwork.center, start)
+    assert torch.equal(state.learner.hypernetwork.center, state.lam.detach())

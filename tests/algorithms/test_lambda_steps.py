@@ -2,18 +2,20 @@
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from search_steps import begun, begun_as_in_the_paper, next_validation, respond_at_random, step
+from search_steps import algorithm_of, begun, begun_as_in_the_paper, next_validation, respond_at_random, step
 from torch import Tensor, nn
 
-from hba.algorithms import hba_lookahead, lookahead, updates
+from hba.algorithms import HbaLookahead
+from hba.algorithms.lambda_steps import validation_statistics
+from hba.algorithms.learners import NetworkLearner
+from hba.algorithms.lookahead import Rewards
 from hba.algorithms.temperature import best_temperature
-from hba.algorithms.updates import move_lambda, sigma_now, validation_statistics
 
 ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]
 """Those with lambda steps."""
@@ -23,27 +25,24 @@ STEPS_PER_EPOCH = 3
 def hba_begun(**settings: Any) -> tuple[Any, Any]:
     """A hypernetwork that answers lambda from the start."""
     problem, state = begun_as_in_the_paper(**settings)
-    respond_at_random(state.hypernetwork, 0.1)
+    respond_at_random(state.learner.hypernetwork, 0.1)
     return problem, state
-
-
-JUDGES: Mapping[str, Callable[..., None]] = {
-    "lookahead": lookahead.update_lambda,
-    "hba-lookahead": hba_lookahead.update_lambda,
-}
-"""Lambda steps that need a trial."""
 
 
 def lambda_step(problem: Any, state: Any) -> None:
     """Without the training step before it."""
-    if judge := JUDGES.get(problem.config.algorithm):
-        judge(problem, state, lookahead.augmented(problem, state, *state.train_stream.next()))
-    else:
-        updates.update_lambda(problem, state)
+    algorithm = algorithm_of(problem)
+    if not isinstance(algorithm, Rewards):
+        algorithm.update_lambda(problem, state)
+        return
+    trial = algorithm.augmented(problem, state, *state.train_stream.next())
+    judge = algorithm.update_lambda_by if isinstance(algorithm, HbaLookahead) else algorithm.update_lambda
+    judge(problem, state, trial)
 
 
 def network_of(state: Any) -> nn.Module:
-    network: nn.Module = state.network if hasattr(state, "network") else state.hypernetwork
+    network = state.learner.network if isinstance(state.learner, NetworkLearner) else state.learner.hypernetwork
+    assert isinstance(network, nn.Module)
     return network
 
 
@@ -63,11 +62,9 @@ def slope(state: Any, loss: Callable[[Tensor], Tensor]) -> Tensor:
 def test_lambda_stays_until_the_warm_up_is_over(
     algorithm: str, warm_up_epochs: int, train_steps: int, first: int
 ) -> None:
-    problem, state = begun(
-        algorithm=algorithm, response="affine", warm_up_epochs=warm_up_epochs, train_steps=train_steps
-    )
+    problem, state = begun(algorithm=algorithm, warm_up_epochs=warm_up_epochs, train_steps=train_steps)
     if algorithm != "lookahead":
-        respond_at_random(state.hypernetwork, 0.1)
+        respond_at_random(state.learner.hypernetwork, 0.1)
     assert state.steps_per_epoch == STEPS_PER_EPOCH
     start = state.lam.detach().clone()
     step(problem, state, first - 1)
@@ -80,7 +77,7 @@ def test_lambda_stays_until_the_warm_up_is_over(
 def test_the_gradient_is_the_mean_of_those_of_the_validation_batches(calibrate: bool) -> None:
     problem, state = hba_begun(val_batches=3, val_batch_size=4, calibrate=calibrate)
     batches = next_validation(problem, state, 4)
-    network = copy.deepcopy(state.hypernetwork).eval()
+    network = copy.deepcopy(state.learner.hypernetwork).eval()
 
     def loss_on(images: Tensor, labels: Tensor) -> Callable[[Tensor], Tensor]:
         def loss(at: Tensor) -> Tensor:
@@ -93,14 +90,14 @@ def test_the_gradient_is_the_mean_of_those_of_the_validation_batches(calibrate: 
     lambda_step(problem, state)
     torch.testing.assert_close(state.lam.grad, expected, rtol=1e-4, atol=1e-7)
     # The batch after the three is the next.
-    assert torch.equal(problem.preprocessing.measure(state.val_stream.next()[0]), batches[3][0])
+    assert torch.equal(problem.preprocessing.measure(state.mover.val_stream.next()[0]), batches[3][0])
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize(("val_batch_size", "expected"), [(None, 8), (5, 5), (16, 16), (1000, 16)])
 def test_validation_batches_have_a_size_of_their_own(algorithm: str, val_batch_size: int | None, expected: int) -> None:
     _, state = begun(algorithm=algorithm, val_batch_size=val_batch_size)
-    assert len(state.val_stream.next()[0]) == expected
+    assert len(state.mover.val_stream.next()[0]) == expected
     assert len(state.train_stream.next()[0]) == 8
 
 
@@ -111,7 +108,7 @@ def test_with_batch_statistics_the_gradient_is_the_one_of_a_network_in_training_
         step(problem, state)
         ((images, labels),) = next_validation(problem, state)
         # No layer of this network draws at random.
-        network = copy.deepcopy(state.hypernetwork).train(statistics == "batch")
+        network = copy.deepcopy(state.learner.hypernetwork).train(statistics == "batch")
         expected = slope(state, lambda at: F.cross_entropy(network(images, at), labels))  # noqa: B023
         lambda_step(problem, state)
         torch.testing.assert_close(state.lam.grad, expected, rtol=1e-4, atol=1e-7)
@@ -176,7 +173,7 @@ def moves(gradients: list[Tensor], **settings: Any) -> list[Tensor]:
     problem, state = begun_as_in_the_paper(**settings)
     places = [state.lam.detach().clone()]
     for gradient in gradients:
-        move_lambda(problem, state, gradient)
+        algorithm_of(problem).move_lambda(state, gradient)
         places.append(state.lam.detach().clone())
     return places
 
@@ -234,10 +231,10 @@ def test_lambda_moves_by_adam_with_these_betas(betas: tuple[float, float]) -> No
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_lambda_steps_of_every_algorithm_have_these_settings(algorithm: str) -> None:
-    problem, state = begun(algorithm=algorithm, response="affine", trust_radius=1e-3, lambda_betas=(0.3, 0.4))
+    problem, state = begun(algorithm=algorithm, trust_radius=1e-3, lambda_betas=(0.3, 0.4))
     if algorithm != "lookahead":
-        respond_at_random(state.hypernetwork, 0.1)
-    assert state.lambda_optimizer.param_groups[0]["betas"] == (0.3, 0.4)
+        respond_at_random(state.learner.hypernetwork, 0.1)
+    assert state.mover.optimizer.param_groups[0]["betas"] == (0.3, 0.4)
     start = state.lam.detach().clone()
     lambda_step(problem, state)
     assert math.isclose((state.lam.detach() - start).norm().item(), 1e-3, rel_tol=1e-3)
@@ -248,11 +245,11 @@ def test_the_noise_shrinks_linearly() -> None:
     found = []
     for number in (0, 6, 12):
         state.step = number
-        found.append(sigma_now(problem, state))
+        found.append(algorithm_of(problem).sigma_now(problem, state))
     assert found == pytest.approx([0.8, 0.5, 0.2])
     problem, state = begun(algorithm="hba", sigma=0.8, sigma_end=None)
     state.step = 5
-    assert sigma_now(problem, state) == 0.8
+    assert algorithm_of(problem).sigma_now(problem, state) == 0.8
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

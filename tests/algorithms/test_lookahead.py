@@ -16,6 +16,7 @@ from search_steps import (
     WithFrozenLayer,
     WithSkippedLayer,
     WithUnusedLayers,
+    algorithm_of,
     begun,
     next_validation,
     space_of,
@@ -25,7 +26,7 @@ from torch import Tensor, nn
 
 import hba
 from hba.algorithms import lookahead
-from hba.algorithms.lookahead import Trial, advantages_of, augmented, expected_score, rewards_of, update_lambda
+from hba.algorithms.lookahead import Trial, advantages_of, expected_score, rewards_of
 from hba.algorithms.moves import PROBE_STEPS, Moves
 from hba.data import LabelledImages, SearchData
 from hba.models import build_model
@@ -122,7 +123,10 @@ def test_networks_of_every_build_are_judged_by_what_they_train(kind: type[nn.Mod
     problem, state = lookahead_begun(network=kind(), learning_rate=0.001)
     step(problem, state, 4)
     assert (state.lam != 0).any(), "it started at the middle of every range"
-    network, trial = state.network.double(), augmented(problem, state, *state.train_stream.next())
+    network, trial = (
+        state.learner.network.double(),
+        algorithm_of(problem).augmented(problem, state, *state.train_stream.next()),
+    )
     trained = {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
     direction = {name: torch.randn_like(parameter) for name, parameter in trained.items()}
     double = trial_of(trial.images.double(), trial.labels)
@@ -141,7 +145,7 @@ def test_networks_of_every_build_are_judged_by_what_they_train(kind: type[nn.Mod
 def test_a_batch_is_augmented_at_lambdas_of_its_own() -> None:
     problem, state = lookahead_begun(sigma=0.5)
     images, labels = state.train_stream.next()
-    trial = augmented(problem, state, images, labels)
+    trial = algorithm_of(problem).augmented(problem, state, images, labels)
     values = problem.space.decode(state.lam.detach() + 0.5 * trial.noise)
     at = [slot.probability for slot in problem.space.slots]
     torch.testing.assert_close(trial.probabilities, values[:, at])
@@ -162,11 +166,11 @@ def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_i
     space = space_of("Rotate", "Invert", "Color", count_probabilities=(0.0, 0.3, 0.7))
     problem, state = lookahead_begun(space=space, initial_fraction=0.4, reward_limit=None, calibrate=False)
     step(problem, state, 3)
-    state.moves = Moves.since(state.lam)
+    state.mover.moves = Moves.since(state.lam)
     batch, batch_labels = state.train_stream.next()
-    trial = augmented(problem, state, batch, batch_labels, draws)
+    trial = algorithm_of(problem).augmented(problem, state, batch, batch_labels, draws)
     ((images, labels),) = next_validation(problem, state)
-    network = copy.deepcopy(state.network).double().eval()
+    network = copy.deepcopy(state.learner.network).double().eval()
     double = trial_of(trial.images.double(), trial.labels)
     alpha, lowered = 1e-6, []
 
@@ -183,22 +187,24 @@ def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_i
         others = torch.cat([second + third, first + third, first + second]) / 2
         compared = rewards - others
     uphill = expected_score(space, trial, compared / compared.std())
-    update_lambda(problem, state, trial)
+    algorithm_of(problem).update_lambda(problem, state, trial)
     torch.testing.assert_close(state.lam.grad, -uphill, rtol=5e-3, atol=5e-4)
     # What a probe's short training would win, to first order and in nats: its steps with Nesterov's momentum.
     weight = torch.zeros(1, requires_grad=True)
-    optimizer = torch.optim.SGD([weight], state.learning_rate, momentum=0.9, nesterov=True)
+    optimizer = torch.optim.SGD([weight], state.learner.learning_rate, momentum=0.9, nesterov=True)
     for _ in range(PROBE_STEPS):
         weight.grad = torch.ones(1)
         optimizer.step()
     promised = weight.item() * expected_score(space, trial, compared)
-    torch.testing.assert_close(state.moves.gradients, promised, rtol=5e-3, atol=1e-3 * promised.abs().max().item())
+    torch.testing.assert_close(
+        state.mover.moves.gradients, promised, rtol=5e-3, atol=1e-3 * promised.abs().max().item()
+    )
 
 
 def test_an_image_drawn_for_several_times_is_there_as_often() -> None:
     problem, state = lookahead_begun()
     images, labels = state.train_stream.next()
-    trial = augmented(problem, state, images, labels, draws=3)
+    trial = algorithm_of(problem).augmented(problem, state, images, labels, draws=3)
     assert trial.labels.tolist() == labels.tolist() * 3
     untouched = ~trial.walk.fired.any(1)
     plain = problem.preprocessing.measure(images).repeat(3, 1, 1, 1)
@@ -238,7 +244,9 @@ def test_what_an_image_is_worth_whatever_is_done_to_it_says_nothing_about_a_poli
     images, labels = state.train_stream.next()
     worth = 1000 * torch.randn(24, generator=seeded(0))
     plant_rewards(monkeypatch, lambda trial: worth.repeat(trial.draws) + trial.walk.fired[:, 2])
-    update_lambda(problem, state, augmented(problem, state, images, labels, draws=16))
+    algorithm_of(problem).update_lambda(
+        problem, state, algorithm_of(problem).augmented(problem, state, images, labels, draws=16)
+    )
     probabilities = -state.lam.grad[[slot.probability for slot in space.slots]]
     assert probabilities.argmax() == 2
     others = probabilities[[0, 1, 3]]
@@ -256,7 +264,9 @@ def test_the_slot_that_alone_is_rewarded_wins(winner: int, monkeypatch: pytest.M
     generator = seeded(0)
     plant_rewards(monkeypatch, lambda trial: trial.walk.fired[:, winner] + 0.5 * torch.randn(24, generator=generator))
     for _ in range(80):
-        update_lambda(problem, state, augmented(problem, state, *state.train_stream.next()))
+        algorithm_of(problem).update_lambda(
+            problem, state, algorithm_of(problem).augmented(problem, state, *state.train_stream.next())
+        )
     probabilities = torch.sigmoid(state.lam.detach())[[slot.probability for slot in space.slots]].tolist()
     found = probabilities.pop(winner)
     assert found > 0.8
@@ -281,7 +291,9 @@ def test_a_magnitude_goes_where_the_reward_is(monkeypatch: pytest.MonkeyPatch) -
     for _ in range(150):
         with torch.no_grad():
             state.lam[space.names.index("Color.1.probability")] = 1.0
-        update_lambda(problem, state, augmented(problem, state, *state.train_stream.next()))
+        algorithm_of(problem).update_lambda(
+            problem, state, algorithm_of(problem).augmented(problem, state, *state.train_stream.next())
+        )
         logits.append(state.lam[column].item())
     assert abs(sum(logits[-50:]) / 50 - 1.2) < 0.3
 
@@ -290,11 +302,13 @@ def test_a_magnitude_goes_where_the_reward_is(monkeypatch: pytest.MonkeyPatch) -
 def test_a_lambda_step_changes_neither_weights_nor_running_statistics(statistics: str) -> None:
     problem, state = lookahead_begun(val_statistics=statistics)
     step(problem, state, 3)
-    before = {name: value.clone() for name, value in state.network.state_dict().items()}
+    before = {name: value.clone() for name, value in state.learner.network.state_dict().items()}
     lam = state.lam.detach().clone()
-    update_lambda(problem, state, augmented(problem, state, *state.train_stream.next()))
+    algorithm_of(problem).update_lambda(
+        problem, state, algorithm_of(problem).augmented(problem, state, *state.train_stream.next())
+    )
     assert not torch.equal(state.lam, lam)
-    for name, value in state.network.state_dict().items():
+    for name, value in state.learner.network.state_dict().items():
         assert torch.equal(value, before[name]), name
 
 
@@ -303,8 +317,8 @@ def test_no_reward_counts_for_more_than_the_limit(limit: float | None, monkeypat
     problem, state = lookahead_begun(reward_limit=limit)
     planted = torch.tensor([0.0, 0.1, 0.2, -0.1, -0.2, 0.0, 0.1, 30.0])
     plant_rewards(monkeypatch, lambda trial: planted)
-    trial = augmented(problem, state, *state.train_stream.next())
-    update_lambda(problem, state, trial)
+    trial = algorithm_of(problem).augmented(problem, state, *state.train_stream.next())
+    algorithm_of(problem).update_lambda(problem, state, trial)
     standardized = (planted.numpy() - planted.numpy().mean()) / planted.numpy().std(ddof=1)
     assert standardized.max() > 2.4
     clipped = standardized if limit is None else np.clip(standardized, -limit, limit)
@@ -316,7 +330,9 @@ def test_rewards_that_are_all_the_same_move_nothing(same: float, monkeypatch: py
     problem, state = lookahead_begun()
     plant_rewards(monkeypatch, lambda trial: torch.full((8,), same))
     lam = state.lam.detach().clone()
-    update_lambda(problem, state, augmented(problem, state, *state.train_stream.next()))
+    algorithm_of(problem).update_lambda(
+        problem, state, algorithm_of(problem).augmented(problem, state, *state.train_stream.next())
+    )
     assert torch.equal(state.lam, lam)
 
 

@@ -15,6 +15,7 @@ from search_steps import (
     WithAttentionLayer,
     WithSkippedLayer,
     WithUnusedLayers,
+    algorithm_of,
     begun,
     begun_as_in_the_paper,
     is_response,
@@ -25,7 +26,6 @@ from torch import Tensor, nn
 
 import hba
 from hba.algorithms.responses import RESPONSES
-from hba.algorithms.updates import update_lambda
 from hba.errors import SettingsError
 
 CENTERED = [name for name, response in RESPONSES.items() if response.centered]
@@ -38,7 +38,7 @@ def _seeded() -> None:
 
 def responding(**settings: Any) -> tuple[Any, Any]:
     problem, state = begun_as_in_the_paper(**settings)
-    respond_at_random(state.hypernetwork, 0.05)
+    respond_at_random(state.learner.hypernetwork, 0.05)
     return problem, state
 
 
@@ -46,14 +46,14 @@ def responding(**settings: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize("algorithm", ["hba", "fixed-noise"])
 def test_the_center_goes_with_lambda(response: str, algorithm: str) -> None:
     problem, state = begun(algorithm=algorithm, response=response)
-    respond_at_random(state.hypernetwork, 0.05)
+    respond_at_random(state.learner.hypernetwork, 0.05)
     start = state.lam.detach().clone()
-    assert torch.equal(state.hypernetwork.center, start)
+    assert torch.equal(state.learner.hypernetwork.center, start)
     step(problem, state, 4)
     assert not torch.equal(state.lam, start)
-    assert torch.equal(state.hypernetwork.center, state.lam)
+    assert torch.equal(state.learner.hypernetwork.center, state.lam)
     images = torch.randn(4, 3, 8, 8)
-    network = state.hypernetwork.eval()
+    network = state.learner.hypernetwork.eval()
     before = network(images, state.lam), network(images, state.lam + 1)
     respond_at_random(network, 0.1)
     torch.testing.assert_close(network(images, state.lam), before[0])
@@ -63,7 +63,7 @@ def test_the_center_goes_with_lambda(response: str, algorithm: str) -> None:
 def test_the_papers_center_stays_at_zero() -> None:
     problem, state = responding(response="affine")
     step(problem, state, 4)
-    assert not state.hypernetwork.center.any()
+    assert not state.learner.hypernetwork.center.any()
 
 
 @pytest.mark.parametrize("response", CENTERED)
@@ -74,7 +74,7 @@ def test_a_lambda_step_leaves_the_current_weights(response: str) -> None:
         problem, state = responding(response=name, val_steps=0)
         step(problem, state, 3)
         before = state.plain().eval()(images)
-        update_lambda(problem, state)
+        algorithm_of(problem).update_lambda(problem, state)
         changes[name] = (state.plain().eval()(images) - before).abs().max().item()
     assert changes[response] == 0 < changes["affine"]
 
@@ -90,9 +90,11 @@ def test_a_training_step_is_one_of_sgd_along_those_gradients(name: str) -> None:
     def augment(images: Tensor, rows: Tensor) -> Tensor:
         return problem.augment(images, rows, own.generator)
 
-    RESPONSES[name].gradients(own.hypernetwork.train(), augment, F.cross_entropy, images, labels, rows)
+    RESPONSES[name].gradients(own.learner.hypernetwork.train(), augment, F.cross_entropy, images, labels, rows)
     step(problem, state)
-    for moved, still in zip(state.hypernetwork.parameters(), own.hypernetwork.parameters(), strict=True):
+    for moved, still in zip(
+        state.learner.hypernetwork.parameters(), own.learner.hypernetwork.parameters(), strict=True
+    ):
         # The first step of Nesterov's momentum of 0.9 is 1.9 gradients long.
         torch.testing.assert_close(moved, still - 0.1 * 1.9 * still.grad, rtol=1e-4, atol=1e-6)
 
@@ -101,12 +103,12 @@ def test_a_training_step_is_one_of_sgd_along_those_gradients(name: str) -> None:
 def test_the_weight_decay_of_the_response_reaches_nothing_else(algorithm: str) -> None:
     settings: dict[str, Any] = {"learning_rate": 0.1, "weight_decay": 0.0, "response_weight_decay": 0.2}
     _, state = begun(algorithm=algorithm, **settings)
-    respond_at_random(state.hypernetwork)
-    before = {name: value.detach().clone() for name, value in state.hypernetwork.named_parameters()}
-    for parameter in state.hypernetwork.parameters():
+    respond_at_random(state.learner.hypernetwork)
+    before = {name: value.detach().clone() for name, value in state.learner.hypernetwork.named_parameters()}
+    for parameter in state.learner.hypernetwork.parameters():
         parameter.grad = torch.zeros_like(parameter)
-    state.weight_optimizer.step()
-    for name, value in state.hypernetwork.named_parameters():
+    state.learner.optimizer.step()
+    for name, value in state.learner.hypernetwork.named_parameters():
         factor = 1 - 0.1 * 1.9 * 0.2 if is_response(name) else 1.0
         torch.testing.assert_close(value.detach(), factor * before[name])
 
@@ -124,9 +126,9 @@ def test_the_gradient_of_lambda_is_the_one_of_the_validation_loss(name: str) -> 
     """Whatever the response is, a lambda step differentiates the output at the center with respect to lambda."""
     problem, state = responding(response=name)
     own = copy.deepcopy(state)
-    images, labels = own.val_stream.next()
-    slope = slope_of(own.hypernetwork.eval().double(), problem.preprocessing.measure(images), labels, own.lam)
-    update_lambda(problem, state)
+    images, labels = own.mover.val_stream.next()
+    slope = slope_of(own.learner.hypernetwork.eval().double(), problem.preprocessing.measure(images), labels, own.lam)
+    algorithm_of(problem).update_lambda(problem, state)
     torch.testing.assert_close(state.lam.grad @ torch.ones(len(state.lam)), slope.float(), rtol=1e-2, atol=1e-6)
 
 
@@ -140,7 +142,7 @@ def test_networks_of_every_build_work_or_are_refused(kind: type[nn.Module], name
         return
     start = state.lam.detach().clone()
     step(problem, state, 6)
-    assert all(parameter.isfinite().all() for parameter in state.hypernetwork.parameters())
+    assert all(parameter.isfinite().all() for parameter in state.learner.hypernetwork.parameters())
     assert state.lam.isfinite().all()
     assert not torch.equal(state.lam, start)
 

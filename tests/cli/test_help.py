@@ -9,9 +9,10 @@ from hba.cli import main
 from hba.cli.sections import SECTIONS, section_of
 from test_options import run
 
+from hba.algorithms import Lookahead
 from hba.config.evaluation import EvaluationConfig
 from hba.config.presets import DEFAULT_PRESETS
-from hba.config.search import SearchConfig
+from hba.policy_search.config import SearchConfig
 
 OPTION = re.compile(r"^  (--[a-z-]+)", re.MULTILINE)
 FOLDER = "some/images"
@@ -38,9 +39,10 @@ def as_typed(value: Any) -> str:
 def test_every_default_of_a_search_that_is_shown_is_the_one_that_is_taken() -> None:
     taken = {data: SearchConfig.from_preset({"data": data}) for data in (*DEFAULT_PRESETS, "fashionmnist", FOLDER)}
     texts = help_of("search")
-    for name in set(SearchConfig.model_fields) - {"data"}:
+    flat = {data: config.model_dump() | config.algorithm.model_dump() for data, config in taken.items()}
+    for name in set(SearchConfig.model_fields) - {"data", "algorithm"} | set(Lookahead.model_fields):
         default = shown_default("search", name)
-        values = {data: getattr(config, name) for data, config in taken.items()}
+        values = {data: config[name] for data, config in flat.items()}
         option = texts["--" + name.replace("_", "-")]
         assert default, f"{name} shows no default: {option}"
         if default.startswith("by dataset, else "):

@@ -14,14 +14,15 @@ import pytest
 from click.testing import CliRunner, Result
 from hba.cli import main
 from PIL import Image
-from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 import hba
+from hba.algorithms import ALGORITHMS
 from hba.config.evaluation import EvaluationConfig
-from hba.config.search import SearchConfig
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
+from hba.policy_search.config import SearchConfig
 from hba.schedule.schedule import Schedule
 
 COMMANDS = ("search", "evaluate", "show", "apply", "operations", "policies", "import")
@@ -102,23 +103,30 @@ NO_OPTIONS = {("search", "data"), ("evaluate", "data"), ("evaluate", "val_size")
 """The data are an argument, and an evaluation has no validation split."""
 
 
-@pytest.mark.parametrize(("command", "settings"), [("search", SearchConfig), ("evaluate", EvaluationConfig)])
-def test_each_setting_is_an_option_of_the_same_name_with_its_text_as_help(
-    command: str, settings: type[BaseModel]
-) -> None:
-    options = options_of(command)
-    named = [name for name in settings.model_fields if (command, name) not in NO_OPTIONS]
+FIELDS: dict[str, dict[str, FieldInfo]] = {
+    "search": {
+        **{name: field for kind in ALGORITHMS.values() for name, field in kind.model_fields.items()},
+        **SearchConfig.model_fields,
+    },
+    "evaluate": EvaluationConfig.model_fields,
+}
+
+
+@pytest.mark.parametrize("command", FIELDS)
+def test_each_setting_is_an_option_of_the_same_name_with_its_text_as_help(command: str) -> None:
+    options, fields = options_of(command), FIELDS[command]
+    named = [name for name in fields if (command, name) not in NO_OPTIONS]
     expected = {"--" + name.replace("_", "-") for name in named}
     assert set(options) == expected | OWN_OPTIONS[command]
     shown = " ".join(run(command, "--help").stdout.split())
     for name in named:
-        description = settings.model_fields[name].description
+        description = fields[name].description
         assert f"--{name.replace('_', '-')} " in shown
         assert description
         # Help is broken into lines, also behind a hyphen; a default in words stands in brackets.
         text, _, default = description.partition("; ")
         assert squeezed(text) in squeezed(shown)
-        if command == "search" and settings.model_fields[name].default is None:
+        if command == "search" and fields[name].default is None:
             assert squeezed(default.partition(". For ")[0]) in squeezed(shown)
 
 
@@ -138,7 +146,7 @@ SEARCH_VALUES: dict[str, Any] = {
     "response": "centered", "response_weight_decay": 0.0, "initial_fraction": 0.75, "warm_up_epochs": 6,
     "lambda_betas": "0.5,0.75", "trust_radius": 0.375, "logit_bound": 5.5, "val_batch_size": 44, "val_batches": 7,
     "val_statistics": "batch", "sigma_end": 0.0, "reward_draws": 5, "reward_limit": 2.5, "probes": 0,
-    "levels": "-5,1000.5", "baseline": "auto",
+    "levels": "-5,1000.5", "baseline": "auto", "horizon_steps": 9,
 }  # fmt: skip
 EVALUATION_FIELDS = set(EvaluationConfig.model_fields) - {"data", "val_size"}
 EVALUATION_VALUES = {name: value for name, value in SEARCH_VALUES.items() if name in EVALUATION_FIELDS}
@@ -166,7 +174,7 @@ def settings_passed_on(monkeypatch: pytest.MonkeyPatch, command: str, *arguments
 
 
 def test_values_of_all_options_arrive_with_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert set(SEARCH_VALUES) == set(SearchConfig.model_fields) - {"data"}
+    assert set(SEARCH_VALUES) == set(FIELDS["search"]) - {"data"}
     # Without a folder, the command itself looks at the settings, of which some do not go together.
     passed_on = settings_passed_on(monkeypatch, "search", "digits", "--out", "new", *as_options(SEARCH_VALUES))
     expected = {**SEARCH_VALUES, "preset": None, "resume": False, "paper": False}

@@ -9,7 +9,7 @@ from hba.cli import main
 
 from hba.config.evaluation import EvaluationConfig
 from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
-from hba.config.search import SearchConfig
+from hba.policy_search.config import SearchConfig
 
 
 def printed_options() -> dict[str, dict[str, str]]:

@@ -1,178 +1,151 @@
-"""The paper's settings, and which algorithm reads which setting."""
+"""Each algorithm has its own settings, with its own defaults."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from hba.config.presets import PAPER_SETTINGS, SEARCH_PRESETS
-from hba.config.search import IDLE_SETTINGS, SearchConfig
+from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Algorithm, Hypergradient, Lookahead
+from hba.config.presets import SEARCH_PRESETS
 from hba.errors import SettingsError
+from hba.policy_search.config import ALGORITHM_SETTINGS, SearchConfig
 
-OTHER_THAN_THE_PAPER: dict[str, Any] = {
-    "algorithm": "lookahead",
-    "response": "linearized",
-    "response_weight_decay": 0.1,
-    "initial_fraction": 0.4,
-    "warm_up_epochs": 3,
-    "lambda_betas": (0.5, 0.9),
-    "trust_radius": 0.2,
-    "logit_bound": 5.0,
-    "train_steps": 7,
-    "val_steps": 4,
-    "val_batch_size": 30,
-    "val_batches": 6,
-    "val_statistics": "batch",
-    "sigma": 0.3,
-    "sigma_end": 0.1,
-    "calibrate": True,
-    "reward_draws": 3,
-    "reward_limit": 2.5,
+OF_LAMBDA_STEPS: dict[str, Any] = {
+    **{"lambda_betas": (0.1, 0.2), "trust_radius": 0.3, "logit_bound": 4.0, "warm_up_epochs": 2, "val_steps": 3},
+    **{"val_batch_size": 20, "val_batches": 2, "val_statistics": "batch", "sigma_end": 0.1, "calibrate": True},
+    **{"lambda_learning_rate": 0.5, "probes": 3},
 }
+OF_ALL: dict[str, Any] = {"initial_fraction": 0.3, "train_steps": 7, "sigma": 0.25}
+OF_HYPER_LAYERS: dict[str, Any] = {"sharing": "bn", "response_weight_decay": 0.1}
+OF_REWARDS: dict[str, Any] = {"reward_draws": 2, "reward_limit": 2.0}
 
-
-@pytest.fixture
-def _other_defaults(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name, value in OTHER_THAN_THE_PAPER.items():
-        monkeypatch.setattr(SearchConfig.model_fields[name], "default", value)
-    SearchConfig.model_rebuild(force=True)
-    yield
-    monkeypatch.undo()
-    SearchConfig.model_rebuild(force=True)
-
-
-def assert_as_in_the_paper(config: SearchConfig, *but: str) -> None:
-    """Section 4 and Appendix A; options that came after it are off."""
-    paper = {
-        **{"initial_fraction": 0.05, "lambda_betas": (0.9, 0.999), "train_steps": 2, "val_steps": 1, "sigma": 1.0},
-        **{"algorithm": "hba", "response": "affine", "val_statistics": "running", "calibrate": False},
-        **{"warm_up_epochs": 0, "val_batches": 1, "val_batch_size": None, "sigma_end": None, "reward_limit": None},
-        **{"response_weight_decay": None, "trust_radius": None, "logit_bound": None, "reward_draws": 1},
-    }
-    found = config.model_dump()
-    for name in paper.keys() - set(but):
-        assert found[name] == paper[name], name
-
-
-@pytest.mark.usefixtures("_other_defaults")
-@pytest.mark.parametrize("preset", [None, *SEARCH_PRESETS])
-def test_a_search_as_in_the_paper_is_one_whatever_the_defaults_are(preset: str | None) -> None:
-    config = SearchConfig.from_preset({}, preset, paper=True)
-    assert_as_in_the_paper(config, *IDLE_SETTINGS["hba"])
-    for name, value in SEARCH_PRESETS[preset or "digits"].items():
-        assert getattr(config, name) == value
-    assert SearchConfig.from_preset({}, preset).trust_radius == 0.2
-
-
-@pytest.mark.parametrize("preset", [None, *SEARCH_PRESETS])
-def test_unless_the_papers_way_is_asked_for_a_search_looks_ahead_from_the_middle(preset: str | None) -> None:
-    config = SearchConfig.from_preset({}, preset)
-    assert (config.algorithm, config.initial_fraction) == ("lookahead", 0.5)
-    assert (config.train_steps, config.reward_draws) == (4, 4)
-    # Nothing else is another than the paper's.
-    assert_as_in_the_paper(config, "algorithm", "initial_fraction", "train_steps", "reward_draws")
-
-
-@pytest.mark.parametrize("preset", [None, *SEARCH_PRESETS])
-def test_given_settings_override_the_papers(preset: str | None) -> None:
-    given = {"sigma": 0.25, "train_steps": 9, "val_statistics": "batch", "lambda_learning_rate": 0.5}
-    config = SearchConfig.from_preset(given, preset, paper=True)
-    assert {name: getattr(config, name) for name in given} == given
-    assert_as_in_the_paper(config, *given, *IDLE_SETTINGS["hba"])
-
-
-@pytest.mark.parametrize("algorithm", IDLE_SETTINGS)
-def test_every_algorithm_can_be_run_as_in_the_paper(algorithm: str) -> None:
-    config = SearchConfig.from_preset({"algorithm": algorithm}, paper=True)
-    assert config.algorithm == algorithm
-    assert_as_in_the_paper(config, "algorithm", *IDLE_SETTINGS[algorithm])
-
-
-@pytest.mark.usefixtures("_other_defaults")
-@pytest.mark.parametrize("algorithm", IDLE_SETTINGS)
-def test_as_in_the_paper_nothing_is_set_that_the_algorithm_does_not_read(algorithm: str) -> None:
-    config = SearchConfig.from_preset({"algorithm": algorithm}, paper=True)
-    assert_as_in_the_paper(config, "algorithm", *IDLE_SETTINGS[algorithm])
-    for name in OTHER_THAN_THE_PAPER.keys() & IDLE_SETTINGS[algorithm]:
-        assert getattr(config, name) == OTHER_THAN_THE_PAPER[name]
-
-
-def test_the_papers_settings_are_settings() -> None:
-    assert set(PAPER_SETTINGS) == set(OTHER_THAN_THE_PAPER)
-    # Those that its tables have per dataset are in the presets.
-    assert not PAPER_SETTINGS.keys() & SEARCH_PRESETS["digits"].keys()
-
-
-SET: dict[str, Any] = {
-    **{"population_size": 4, "weight_sigma": 0.5, "batched_members": False, "sharing": "bn", "response": "separate"},
-    **{"response_weight_decay": 0.1, "lambda_learning_rate": 0.5, "lambda_betas": (0.1, 0.2), "trust_radius": 0.3},
-    **{"logit_bound": 4.0, "warm_up_epochs": 2, "val_steps": 3, "val_batch_size": 20, "val_batches": 2},
-    **{
-        "val_statistics": "batch",
-        "sigma_end": 0.1,
-        "calibrate": True,
-        "probes": 3,
-        "reward_draws": 2,
-        "reward_limit": 2.0,
+READ: dict[str, dict[str, Any]] = {
+    "lookahead": {**OF_ALL, **OF_LAMBDA_STEPS, **OF_REWARDS},
+    "hba": {**OF_ALL, **OF_LAMBDA_STEPS, **OF_HYPER_LAYERS, "response": "separate"},
+    "hba-lookahead": {
+        **{**OF_ALL, **OF_LAMBDA_STEPS, **OF_HYPER_LAYERS, **OF_REWARDS},
+        **{"response": "separate", "horizon_steps": 5},
     },
+    "fixed-noise": {**OF_ALL, **OF_LAMBDA_STEPS, **OF_HYPER_LAYERS, "response": "separate"},
+    "hyper-population": {**OF_ALL, **OF_HYPER_LAYERS, "population_size": 4},
+    "population": {**OF_ALL, "population_size": 4, "weight_sigma": 0.5, "batched_members": False},
 }
-"""Every setting that is for some algorithms only, at a value that is not its default."""
+"""By algorithm, all settings that it reads, at values that are not its defaults."""
+
+PAPER: dict[str, Any] = {
+    **{"initial_fraction": 0.05, "lambda_betas": (0.9, 0.999), "train_steps": 2, "val_steps": 1, "sigma": 1.0},
+    **{"response": "affine", "val_statistics": "running", "calibrate": False, "sharing": "first-bn"},
+    **{"warm_up_epochs": 0, "val_batches": 1, "val_batch_size": None, "sigma_end": None, "population_size": None},
+    **{"response_weight_decay": None, "trust_radius": None, "logit_bound": None, "weight_sigma": 0.001},
+}
+"""Section 4 and Appendix A; settings that came after the paper are off."""
 
 
-@pytest.mark.parametrize("name", SET)
-@pytest.mark.parametrize("algorithm", IDLE_SETTINGS)
-def test_a_setting_is_refused_where_the_algorithm_does_not_read_it(algorithm: str, name: str) -> None:
-    given = {"algorithm": algorithm, "data": "digits", "batch_size": 100, name: SET[name]}
-    if name in IDLE_SETTINGS[algorithm]:
-        with pytest.raises(SettingsError, match=f"^{name} has no effect on the algorithm {algorithm}; leave it away$"):
-            SearchConfig.from_preset(given)
-    else:
-        assert getattr(SearchConfig.from_preset(given), name) == SET[name]
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_settings_of_an_algorithm_are_its_fields(name: str) -> None:
+    assert READ[name].keys() == ALGORITHMS[name].model_fields.keys()
+    defaults = ALGORITHMS[name]()
+    assert not [setting for setting, value in READ[name].items() if getattr(defaults, setting) == value]
 
 
-def test_every_setting_that_some_algorithm_does_not_read_is_known() -> None:
-    assert set(SET) == {name for idle in IDLE_SETTINGS.values() for name in idle}
-    assert not [name for name, value in SET.items() if value == SearchConfig.model_fields[name].default]
-    for algorithm in ("hba", "fixed-noise"):
-        assert set(IDLE_SETTINGS[algorithm]) == {
-            "population_size",
-            "weight_sigma",
-            "batched_members",
-            "reward_draws",
-            "reward_limit",
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_flat_words_are_given_to_the_algorithm(name: str) -> None:
+    config = SearchConfig.from_preset({"algorithm": name, "batch_size": 100, **READ[name]})
+    assert type(config.algorithm) is ALGORITHMS[name]
+    assert config.algorithm.model_dump() == READ[name]
+    assert config.algorithm == SearchConfig.from_preset({"algorithm": ALGORITHMS[name](**READ[name])}).algorithm
+    assert config.algorithm == SearchConfig.from_preset({"algorithm": ALGORITHMS[name], **READ[name]}).algorithm
+
+
+@pytest.mark.parametrize("setting", sorted(ALGORITHM_SETTINGS))
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_setting_of_another_algorithm_is_refused(name: str, setting: str) -> None:
+    if setting in READ[name]:
+        return
+    value = next(read[setting] for read in READ.values() if setting in read)
+    with pytest.raises(SettingsError, match=f"^{setting} has no effect on the algorithm {name}; remove it$"):
+        SearchConfig.from_preset({"algorithm": name, "data": "digits", setting: value})
+
+
+@pytest.mark.parametrize("preset", [None, *SEARCH_PRESETS])
+@pytest.mark.parametrize("name", PAPER_ALGORITHMS)
+def test_the_defaults_of_the_papers_algorithms_are_the_papers(name: str, preset: str | None) -> None:
+    for config in (
+        SearchConfig.from_preset({"algorithm": name}, preset),
+        SearchConfig.from_preset({"algorithm": name}, preset, paper=True),
+    ):
+        found = config.algorithm.model_dump()
+        assert {setting: found[setting] for setting in found.keys() & PAPER} == {
+            setting: PAPER[setting] for setting in found.keys() & PAPER
         }
 
 
-@pytest.mark.parametrize("algorithm", IDLE_SETTINGS)
-def test_a_setting_at_its_default_is_never_refused(algorithm: str) -> None:
-    defaults = {name: SearchConfig.model_fields[name].default for name in SET}
-    assert SearchConfig.from_preset({"algorithm": algorithm, **defaults}).algorithm == algorithm
+@pytest.mark.parametrize("preset", [None, *SEARCH_PRESETS])
+def test_paper_is_another_name_of_the_algorithm_hba(preset: str | None) -> None:
+    config = SearchConfig.from_preset({}, preset, paper=True)
+    assert config == SearchConfig.from_preset({"algorithm": "hba"}, preset)
+    assert isinstance(config.algorithm, Hypergradient)
+    for name, value in SEARCH_PRESETS[preset or "digits"].items():
+        assert config.flat()[name] == value
 
 
-@pytest.mark.parametrize("betas", ["0.9,0.999", " 0.9, 0.999 ", [0.9, 0.999], (0.9, 0.999)])
-def test_a_default_is_one_in_whatever_form_it_is_given(betas: Any) -> None:
-    config = SearchConfig.from_preset({"algorithm": "population", "lambda_betas": betas, "calibrate": "false"})
-    assert config.lambda_betas == (0.9, 0.999)
+@pytest.mark.parametrize("preset", [None, *SEARCH_PRESETS])
+def test_unless_another_is_asked_for_a_search_looks_ahead_from_the_middle(preset: str | None) -> None:
+    algorithm = SearchConfig.from_preset({}, preset).algorithm
+    assert isinstance(algorithm, Lookahead)
+    assert (algorithm.initial_fraction, algorithm.train_steps, algorithm.reward_draws) == (0.5, 4, 4)
+    # Nothing else is another than the paper's.
+    found = algorithm.model_dump()
+    for name in PAPER.keys() & found.keys() - {"initial_fraction", "train_steps"}:
+        assert found[name] == PAPER[name], name
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("lambda_betas", "0.5,0.9"), ("lambda_betas", [0.5, 0.9]), ("calibrate", "true"), ("calibrate", True)],
-)
-def test_another_value_than_the_default_is_one_in_whatever_form_it_is_given(name: str, value: Any) -> None:
-    with pytest.raises(SettingsError, match=f"^{name} has no effect on the algorithm population; leave it away$"):
-        SearchConfig.from_preset({"algorithm": "population", name: value})
+@pytest.mark.parametrize("preset", SEARCH_PRESETS)
+def test_a_presets_learning_rate_is_for_an_algorithm_that_leaves_it_open(preset: str) -> None:
+    rate = SEARCH_PRESETS[preset]["lambda_learning_rate"]
+    for given, expected in ((Lookahead(reward_draws=8), rate), (Lookahead(lambda_learning_rate=0.5), 0.5)):
+        algorithm = SearchConfig.from_preset({"algorithm": given}, preset).algorithm
+        assert isinstance(algorithm, Lookahead)
+        assert algorithm.lambda_learning_rate == expected
+        assert algorithm.reward_draws == given.reward_draws
 
 
-def test_as_in_the_paper_the_algorithm_is_the_papers_when_settings_are_checked() -> None:
-    # Which look-ahead, the default, would not read, and which it alone reads.
-    assert SearchConfig.from_preset({"sharing": "bn", "response": "separate"}, paper=True).algorithm == "hba"
-    with pytest.raises(SettingsError, match=r"^reward_limit has no effect on the algorithm hba; leave it away$"):
-        SearchConfig.from_preset({"reward_limit": 2.0}, paper=True)
+def test_settings_beside_an_algorithm_that_has_them_are_refused() -> None:
+    with pytest.raises(SettingsError, match=r"^reward_draws must be set in the algorithm itself"):
+        SearchConfig.from_preset({"algorithm": Lookahead(), "reward_draws": 8})
+
+
+@pytest.mark.parametrize("given", ["lookahead", "hba-lookahead", Lookahead, Lookahead()])
+def test_as_in_the_paper_the_algorithm_is_one_of_the_papers(given: Any) -> None:
+    with pytest.raises(
+        SettingsError,
+        match=r"^algorithm must be the paper's \(one of hba, fixed-noise, .*\) for a search as in the paper, got '",
+    ):
+        SearchConfig.from_preset({"algorithm": given}, paper=True)
 
 
 @pytest.mark.parametrize("paper", [False, True])
-@pytest.mark.parametrize("algorithm", ["HBA", ["hba"], {"hba": 1}, 6])
-def test_a_wrong_algorithm_is_refused_as_in_the_paper_too(algorithm: Any, paper: bool) -> None:
+@pytest.mark.parametrize("algorithm", ["HBA", ["hba"], {"hba": 1}, 6, int, object()])
+def test_what_is_no_algorithm_is_refused(algorithm: Any, paper: bool) -> None:
     with pytest.raises(SettingsError, match=r"^algorithm must be "):
         SearchConfig.from_preset({"algorithm": algorithm}, paper=paper)
+
+
+def test_a_file_of_0_1_0_holds_settings_of_all_algorithms_and_the_others_are_dropped() -> None:
+    flat = SearchConfig.from_preset({"algorithm": "population"}).flat()
+    assert "reward_draws" not in flat
+    old = {**flat, "reward_draws": 4, "sharing": "first-bn", "lambda_learning_rate": 0.03, "horizon_steps": 10}
+    assert SearchConfig.from_file(old).flat() == flat
+
+
+def test_an_algorithm_of_ones_own_has_settings_of_its_own() -> None:
+    class Mine(Algorithm):
+        name = "mine"
+        strength: int = 1
+
+    config = SearchConfig.from_preset({"algorithm": Mine, "strength": 3})
+    assert config.flat()["strength"] == 3
+    assert SearchConfig.from_file(config.flat(), Mine) == config
+    with pytest.raises(SettingsError, match=r"^it was searched by the algorithm 'mine', which is your own"):
+        SearchConfig.from_file(config.flat())
+    with pytest.raises(SettingsError, match=r"^there is no setting strenght; did you mean strength\?$"):
+        SearchConfig.from_preset({"algorithm": Mine, "strenght": 3})

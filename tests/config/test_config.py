@@ -1,5 +1,6 @@
 """Settings: what is refused, how, and what overrides what."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,15 @@ import pytest
 import torch
 from own_operations import GAMMA
 
+from hba.algorithms import Lookahead
 from hba.config.evaluation import EvaluationConfig
 from hba.config.presets import SEARCH_PRESETS
-from hba.config.search import SearchConfig
 from hba.data.config import DataConfig
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, register_operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES
+from hba.policy_search.config import SearchConfig
 from hba.policy_search.folder import RunFolder
 from hba.preprocessing.baseline import Baseline
 from hba.runtime.devices import find_device
@@ -69,6 +71,10 @@ WRONG_SEARCH: dict[str, list[Any]] = {
 }
 
 
+ALGORITHM_WITH = {name: {"algorithm": "hba"} for name in ("sharing", "response", "response_weight_decay")}
+"""What has to be set for a setting that the default algorithm does not have."""
+
+
 def values_of(wrong: dict[str, list[Any]]) -> list[Any]:
     return [pytest.param(name, value, id=f"{name}={value}") for name, values in wrong.items() for value in values]
 
@@ -76,7 +82,7 @@ def values_of(wrong: dict[str, list[Any]]) -> list[Any]:
 @pytest.mark.parametrize(("name", "value"), values_of({**WRONG, **WRONG_SEARCH}))
 def test_a_wrong_search_setting_is_refused_in_one_line_that_names_it(name: str, value: Any) -> None:
     with pytest.raises(SettingsError) as raised:
-        SearchConfig.make({name: value})
+        SearchConfig.make({**ALGORITHM_WITH.get(name, {}), name: value})
     message = str(raised.value)
     assert re.match(rf"(unknown |there is no setting )?{name}\b", message)
     assert len(message.splitlines()) == 1
@@ -126,7 +132,7 @@ def test_the_name_of_a_dataset_stays_though_a_folder_has_it_too(
 SEARCHED = SearchConfig(
     data="digits", model="wrn-22-3", epochs=7, batch_size=9, learning_rate=0.3, weight_decay=0.2, device="cpu",
     image_size=20, split_seed=4, skip_broken=True, flip=True, crop_padding=3, cutout_size=5, train_size=50, val_size=60,
-).model_dump()  # fmt: skip
+).flat()  # fmt: skip
 TRAINING = ("model", "epochs", "batch_size", "learning_rate", "weight_decay")
 IMAGES = ("image_size", "split_seed", "skip_broken", "flip", "crop_padding", "cutout_size")
 
@@ -154,7 +160,7 @@ def test_settings_of_an_evaluation_override_those_of_the_search_and_of_the_paper
 
 def test_an_unknown_sharing_or_model_is_refused_with_the_known_ones() -> None:
     with pytest.raises(SettingsError, match=r"first-bn.*conv\+bn"):
-        SearchConfig.make({"sharing": "batchnorm"})
+        SearchConfig.make({"algorithm": "hba", "sharing": "batchnorm"})
     with pytest.raises(SettingsError, match=r"wrn-40-2.*resnet-18"):
         SearchConfig.make({"model": "resnet-7"})
 
@@ -183,11 +189,11 @@ def test_settings_with_which_nothing_is_learnt_are_refused(settings: dict[str, A
         {"image_size": 1024},
         {"seed": 2**32 - 1, "split_seed": 2**32 - 1},
         {"train_size": None, "val_size": None, "image_size": None},
-        {"model": "wrn-22-3", "sharing": "all", "device": "cpu"},
+        {"model": "wrn-22-3", "algorithm": "hba", "sharing": "all", "device": "cpu"},
     ],
 )
 def test_settings_at_the_edge_are_accepted_as_they_are(settings: dict[str, Any]) -> None:
-    config = SearchConfig.make(settings).model_dump()
+    config = SearchConfig.make(settings).flat()
     assert {name: config[name] for name in settings} == settings
 
 
@@ -204,8 +210,8 @@ def test_making_a_config_leaves_the_global_generator_alone() -> None:
 
 def test_a_dumped_config_makes_the_same_config_again() -> None:
     config = SearchConfig.from_preset({"sigma": 0.5, "flip": True}, "reduced-cifar10")
-    assert SearchConfig.make(config.model_dump()) == config
-    assert SearchConfig.model_validate_json(config.model_dump_json()) == config
+    assert SearchConfig.make(config.flat()) == config
+    assert SearchConfig.from_file(json.loads(json.dumps(config.flat()))) == config
 
 
 def test_the_baseline_is_the_datasets() -> None:
@@ -329,8 +335,8 @@ def test_settings_of_a_run_from_before_there_were_spaces_mean_the_paper_s(tmp_pa
     ("given", "difference"),
     [
         ({"space": "hba"}, "space 'pba' (given 'hba')"),
-        ({"operations": "Color,Rotate"}, "operations ('Rotate', 'Color') (given ('Color', 'Rotate'))"),
-        ({"operations": None}, "operations ('Rotate', 'Color') (given None)"),
+        ({"operations": "Color,Rotate"}, "operations ['Rotate', 'Color'] (given ['Color', 'Rotate'])"),
+        ({"operations": None}, "operations ['Rotate', 'Color'] (given None)"),
         ({"interpolation": "bilinear"}, "interpolation 'nearest' (given 'bilinear')"),
     ],
 )
@@ -349,7 +355,7 @@ def test_a_run_keeps_its_space(given: dict[str, Any], difference: str, tmp_path:
 def test_a_fill_is_one_number_or_three(fill: Any, expected: tuple[float, ...] | None) -> None:
     config = SearchConfig.make({"fill": fill})
     assert config.fill == expected
-    assert SearchConfig.model_validate_json(config.model_dump_json()) == config
+    assert SearchConfig.from_file(json.loads(json.dumps(config.flat()))) == config
 
 
 @pytest.mark.parametrize(("side", "crop_padding", "cutout_size"), [(16, 4, 16), (32, 8, 32), (8, 2, 8)])
@@ -369,8 +375,9 @@ def test_the_betas_of_lambda_are_two_numbers_below_one(betas: Any) -> None:
 @pytest.mark.parametrize("betas", ["0.5,0.99", " 0.5 , 0.99", [0.5, 0.99], (0.5, 0.99)])
 def test_the_betas_of_lambda_come_back_from_config_json(betas: Any) -> None:
     config = SearchConfig.make({"lambda_betas": betas})
-    assert config.lambda_betas == (0.5, 0.99)
-    assert SearchConfig.model_validate_json(config.model_dump_json()) == config
+    assert isinstance(config.algorithm, Lookahead)
+    assert config.algorithm.lambda_betas == (0.5, 0.99)
+    assert SearchConfig.from_file(json.loads(json.dumps(config.flat()))) == config
 
 
 @pytest.mark.parametrize("stage", [SearchConfig, EvaluationConfig])
@@ -416,7 +423,7 @@ def test_a_folder_without_a_baseline_is_told_of_the_option() -> None:
     ids=["as searched", "auto", "like"],
 )
 def test_a_baseline_given_to_an_evaluation_replaces_the_search_s(given: dict[str, Any], expected: Baseline) -> None:
-    searched = SearchConfig(data="my/images").resolved().model_dump()
+    searched = SearchConfig(data="my/images").resolved().flat()
     assert EvaluationConfig.like_search(searched, given).baseline_augmentation() == expected
 
 
@@ -434,7 +441,7 @@ def test_what_an_evaluation_on_other_images_takes_over_is_told() -> None:
 
 
 def test_a_list_of_classes_stays_with_the_folder_that_it_was_for() -> None:
-    searched = SearchConfig(data="one", classes="keep.txt").model_dump()
+    searched = SearchConfig(data="one", classes="keep.txt").flat()
     assert EvaluationConfig.like_search(searched, {}).classes == "keep.txt"
     assert EvaluationConfig.like_search(searched, {"data": "other"}).classes is None
     assert EvaluationConfig.like_search(searched, {"data": "other", "classes": "imagenet-120"}).classes

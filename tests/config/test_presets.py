@@ -6,8 +6,8 @@ import pytest
 
 from hba.config.evaluation import EvaluationConfig
 from hba.config.presets import DEFAULT_PRESETS, EVALUATION_PRESETS, SEARCH_PRESETS, find_preset
-from hba.config.search import SearchConfig
 from hba.errors import SettingsError
+from hba.policy_search.config import SearchConfig
 from hba.preprocessing.baseline import Baseline
 
 TABLE_10: dict[str, dict[str, Any]] = {
@@ -88,15 +88,15 @@ def test_presets_are_the_papers_table_10(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLE_10)
 def test_a_preset_makes_a_search_config_with_its_numbers(name: str) -> None:
-    config = SearchConfig.from_preset({}, name).model_dump()
+    config = SearchConfig.from_preset({}, name).flat()
     assert {setting: config[setting] for setting in TABLE_10[name]} == TABLE_10[name]
 
 
 @pytest.mark.parametrize("name", TABLE_10)
 def test_what_the_paper_uses_in_all_its_searches_is_set_for_each(name: str) -> None:
-    config = SearchConfig.from_preset({}, name, paper=True)
-    assert (config.train_steps, config.val_steps, config.sharing) == (2, 1, "first-bn")
-    assert config.sigma == 1
+    config = SearchConfig.from_preset({}, name, paper=True).flat()
+    assert (config["train_steps"], config["val_steps"], config["sharing"]) == (2, 1, "first-bn")
+    assert config["sigma"] == 1
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_what_the_paper_uses_in_all_its_searches_is_set_for_each(name: str) -> N
     ],
 )
 def test_a_dataset_brings_its_preset(data: str, preset: str) -> None:
-    config = SearchConfig.from_preset({"data": data}).model_dump()
+    config = SearchConfig.from_preset({"data": data}).flat()
     assert {setting: config[setting] for setting in TABLE_10[preset]} == TABLE_10[preset]
 
 
@@ -124,13 +124,13 @@ def test_data_without_a_preset_gets_the_general_defaults(data: str) -> None:
 
 
 def test_settings_override_the_preset_and_leave_its_other_numbers() -> None:
-    config = SearchConfig.from_preset({"epochs": 3, "val_size": 500}, "reduced-svhn").model_dump()
+    config = SearchConfig.from_preset({"epochs": 3, "val_size": 500}, "reduced-svhn").flat()
     expected = {**TABLE_10["reduced-svhn"], "epochs": 3, "val_size": 500}
     assert {setting: config[setting] for setting in expected} == expected
 
 
 def test_a_preset_can_be_used_on_other_data() -> None:
-    config = SearchConfig.from_preset({"data": "my/images"}, "reduced-cifar10").model_dump()
+    config = SearchConfig.from_preset({"data": "my/images"}, "reduced-cifar10").flat()
     expected = {**TABLE_10["reduced-cifar10"], "data": "my/images", "baseline_like": "cifar10"}
     assert {setting: config[setting] for setting in expected} == expected
 
@@ -162,7 +162,7 @@ def test_an_evaluation_preset_makes_a_config_with_the_numbers_of_table_11(name: 
 @pytest.mark.parametrize(("name", "image_size"), [("svhn-wrn-28-10", 32), ("imagenet-resnet-50", 224)])
 def test_an_evaluation_of_a_reduced_task_is_on_whole_images(name: str, image_size: int) -> None:
     searched = SearchConfig.from_preset({}, f"reduced-{name.partition('-')[0]}")
-    config = EvaluationConfig.like_search(searched.resolved().model_dump(), {}, name)
+    config = EvaluationConfig.like_search(searched.resolved().flat(), {}, name)
     assert (config.side, config.train_size, config.classes) == (image_size, None, None)
 
 

@@ -9,12 +9,12 @@ from in_memory import in_memory
 from PIL import Image
 
 from hba.config.evaluation import EvaluationConfig
-from hba.config.search import SearchConfig
 from hba.data import load_evaluation_data, load_search_data
 from hba.data.classes import keep_classes, shipped_class_lists
 from hba.data.config import DataConfig, resolved_data
 from hba.data.images import ArrayPool, Source
 from hba.errors import DataError
+from hba.policy_search.config import SearchConfig
 
 NAMES = ("ant", "bee", "c#", "dog")
 
@@ -125,7 +125,7 @@ def test_a_list_is_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_an_evaluation_takes_the_classes_of_the_search_on_the_same_images_only() -> None:
-    searched = SearchConfig(data="cifar10", classes="some.txt").model_dump()
+    searched = SearchConfig(data="cifar10", classes="some.txt").flat()
     assert EvaluationConfig.like_search(searched, {}).classes == "some.txt"
     assert EvaluationConfig.like_search(searched, {"data": "svhn"}).classes is None
 

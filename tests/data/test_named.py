@@ -16,11 +16,11 @@ from scipy.io import savemat
 
 import hba
 from hba.config.evaluation import EvaluationConfig
-from hba.config.search import SearchConfig
 from hba.data import DATASET_NAMES, load_evaluation_data, load_search_data
 from hba.data.config import DataConfig
 from hba.data.named import NATIVE_IMAGE_SIZES, named_source
 from hba.errors import DataError
+from hba.policy_search.config import SearchConfig
 from hba.preprocessing.baseline import BASELINES
 
 N_TRAIN, N_TEST = 60, 20

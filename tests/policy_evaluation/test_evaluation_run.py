@@ -12,9 +12,9 @@ from torch import nn
 
 import hba
 from hba.config.evaluation import EvaluationConfig
-from hba.config.search import SearchConfig
 from hba.errors import DivergedError, RunError, ScheduleError, SettingsError
 from hba.policy_evaluation.plan import EvaluationPlan
+from hba.policy_search.config import SearchConfig
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation, augmentation_of
 from hba.training.measure import Measured

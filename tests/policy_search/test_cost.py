@@ -7,11 +7,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from search_problems import SMALL_SETTINGS, small_config, small_data
-from search_steps import begun, step
+from search_steps import algorithm_of, begun, step
 from torch import Tensor, nn
 
 import hba
-from hba.config.search import SearchConfig
+from hba.algorithms import LambdaSteps, Rhythm
+from hba.policy_search.config import SearchConfig
 from hba.policy_search.cost import probe_cost, probes_within, search_cost
 from hba.policy_search.evidence import probe
 from hba.policy_search.pace import Pace
@@ -19,8 +20,17 @@ from hba.policy_search.pace import Pace
 GRADIENT_ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]
 
 
+def pace_of(config: SearchConfig, steps_per_epoch: int) -> Pace:
+    return Pace(steps_per_epoch, config.algorithm.rhythm)
+
+
+def cost_of(config: SearchConfig, steps_per_epoch: int, batch_size: int, n_val: int) -> float:
+    assert isinstance(config.algorithm, LambdaSteps)
+    return search_cost(config, config.algorithm, pace_of(config, steps_per_epoch), batch_size, n_val)
+
+
 def probes_of(config: SearchConfig, steps_per_epoch: int, batch_size: int, n_val: int) -> int:
-    return probes_within(config, Pace.of(config, steps_per_epoch), batch_size, n_val)
+    return probes_within(config, config.algorithm, pace_of(config, steps_per_epoch), batch_size, n_val)
 
 
 def test_the_search_of_digits_has_four_probes() -> None:
@@ -28,10 +38,9 @@ def test_the_search_of_digits_has_four_probes() -> None:
     ten steps and five batches forward.
     """
     config = SearchConfig.from_preset({"data": "digits"})
-    pace = Pace.of(config, 2)
-    assert search_cost(config, pace, 100, 500) == pytest.approx(600 + 150 * (1 + 4 * 2 / 3))
+    assert cost_of(config, 2, 100, 500) == pytest.approx(600 + 150 * (1 + 4 * 2 / 3))
     assert probe_cost(100, 500) == pytest.approx(2 * (10 + 5 / 3))
-    assert probes_within(config, pace, 100, 500) == 4
+    assert probes_of(config, 2, 100, 500) == 4
     assert probes_of(SearchConfig.from_preset({"data": "digits", "probes": 3}), 2, 100, 500) == 3
     assert probes_of(SearchConfig.from_preset({"data": "digits", "algorithm": "hba"}), 2, 100, 500) == 3
     assert probes_of(SearchConfig.from_preset({"data": "digits", "epochs": 3000}), 2, 100, 500) == 10
@@ -42,7 +51,7 @@ def test_the_search_of_digits_has_four_probes() -> None:
 def test_probes_take_a_tenth_at_most_and_as_much_of_it_as_they_may(algorithm: str, epochs: int, n_val: int) -> None:
     config = small_config(algorithm=algorithm, epochs=epochs, batch_size=128, train_steps=4)
     n_probes = probes_of(config, 2, 128, n_val)
-    most = 0.1 * search_cost(config, Pace.of(config, 2), 128, n_val)
+    most = 0.1 * cost_of(config, 2, 128, n_val)
     assert n_probes * probe_cost(128, n_val) <= most
     assert n_probes == 10 or (n_probes + 1) * probe_cost(128, n_val) > most
     assert epochs > 12 or n_probes == 0
@@ -76,8 +85,8 @@ def test_a_probe_costs_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         return forward(self, x)
 
     monkeypatch.setattr(Counting, "forward", count)
-    data = small_data()
-    probe(problem, state, state.moves, data, epoch=1)
+    data = problem.data
+    probe(algorithm_of(problem), problem, state, epoch=1)
     assert images == {"backward": 2 * 10 * 8, "forward": 2 * len(data.val)}
     assert probe_cost(8, len(data.val)) == pytest.approx((images["backward"] + images["forward"] / 3) / 8)
 
@@ -97,7 +106,7 @@ def test_a_policy_step_of_look_ahead_costs_what_is_counted(monkeypatch: pytest.M
     step(problem, state)
     assert seen == [8, 12, 12, 3 * 8]
     config = problem.config.model_copy(update={"epochs": 1})
-    one_step = search_cost(config, Pace(1, 1, 1, 0, 0.03), 8, 16)
+    one_step = search_cost(config, algorithm_of(problem), Pace(1, Rhythm(1, 1, 0, 0.03)), 8, 16)
     assert one_step == pytest.approx((8 + 12 + 12 + 24 * 2 / 3) / 8)
 
 

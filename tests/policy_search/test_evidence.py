@@ -4,7 +4,6 @@ import copy
 import csv
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,19 @@ import pytest
 import torch
 import torch.nn.functional as F
 from search_problems import SMALL_SETTINGS, StopAfter, WithDropout, small_data, small_images
-from search_steps import begun, respond_at_random, space_of, step
+from search_steps import algorithm_of, begun, respond_at_random, space_of, step
 from torch import Tensor
 from torch.optim import SGD
 
 import hba
+from hba.algorithms import Lookahead
+from hba.algorithms.lambda_steps import LambdaSteps
 from hba.algorithms.moves import PROBE_STEPS, Moves
 from hba.algorithms.problem import Problem
 from hba.data import LabelledImages, SearchData
-from hba.policy_search import cost
-from hba.policy_search import run as search_run
+from hba.policy_search import cost, loop
 from hba.policy_search.evidence import PROBED, _validation_loss, is_probe_epoch, loss_after_training, probe
+from hba.runtime.snapshot import snapshot
 
 ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]
 """Those that can be probed."""
@@ -47,7 +48,7 @@ def search_begun(algorithm: str = "hba", **settings: Any) -> tuple[Problem, Any]
     """Not calibrated: the small images are told apart so well that the calibrated loss is zero."""
     problem, state = begun(algorithm=algorithm, **{"calibrate": False, **settings})
     if algorithm != "lookahead":
-        respond_at_random(state.hypernetwork, 0.1)
+        respond_at_random(state.learner.hypernetwork, 0.1)
     return problem, state
 
 
@@ -109,7 +110,7 @@ def test_a_probe_reports_on_the_gradients_that_lambda_got(algorithm: str, monkey
     with torch.no_grad():
         state.lam[:3] = torch.tensor([-4.5, 4.1, 9.0])
         state.lam[3:] = state.lam[3:].clamp(-3.9, 3.9)
-    found = probe(problem, state, state.moves, small_data(), epoch=2)
+    found = probe(algorithm_of(problem), problem, state, epoch=2)
     recorded = torch.stack(gradients).double().numpy()
     assert len(recorded) == 6
     moved = (state.lam.detach() - start).double().numpy()
@@ -118,7 +119,9 @@ def test_a_probe_reports_on_the_gradients_that_lambda_got(algorithm: str, monkey
     expected = ((recorded.mean(0) ** 2).sum() - variance / 6) / variance
     assert found["signal_to_noise"] == pytest.approx(expected, rel=1e-2, abs=1e-3)
     assert found["saturated_percent"] == pytest.approx(100 * 3 / 54)
-    before, after = (loss_after_training(problem, state, small_data(), lam, 2) for lam in (start, state.lam.detach()))
+    before, after = (
+        loss_after_training(algorithm_of(problem), problem, state, lam, 2) for lam in (start, state.lam.detach())
+    )
     assert found["realized_change"] == pytest.approx(after - before)
     assert found["realized_change"] != 0
     assert tuple(sorted(found)) == tuple(sorted(PROBED))
@@ -127,7 +130,7 @@ def test_a_probe_reports_on_the_gradients_that_lambda_got(algorithm: str, monkey
 def test_without_lambda_steps_a_probe_knows_nothing_of_moves() -> None:
     problem, state = search_begun(val_steps=0)
     step(problem, state, 3)
-    found = probe(problem, state, state.moves, small_data(), epoch=1)
+    found = probe(algorithm_of(problem), problem, state, epoch=1)
     assert found == {**dict.fromkeys(PROBED), "saturated_percent": 0.0}
     result = run("hba", val_steps=0, probes=2)
     assert result.schedule is not None
@@ -137,7 +140,7 @@ def test_without_lambda_steps_a_probe_knows_nothing_of_moves() -> None:
 def test_after_one_lambda_step_noise_is_not_known() -> None:
     problem, state = search_begun()
     step(problem, state, 2)
-    found = probe(problem, state, state.moves, small_data(), epoch=1)
+    found = probe(algorithm_of(problem), problem, state, epoch=1)
     assert found["signal_to_noise"] is None
     assert found["predicted_change"] is not None
     assert found["predicted_change"] < 0, "one step of Adam goes downhill"
@@ -147,12 +150,12 @@ def test_after_one_lambda_step_noise_is_not_known() -> None:
 def test_short_trainings_at_the_same_lambda_end_alike_and_leave_the_search(algorithm: str) -> None:
     problem, state = search_begun(algorithm)
     step(problem, state, 4)
-    before, random = copy.deepcopy(state.state_dict()), torch.get_rng_state()
-    data, lam = small_data(), state.lam.detach()
-    first, other, again = (loss_after_training(problem, state, data, at, epoch=3) for at in (lam, lam + 2, lam.clone()))
+    before, random = copy.deepcopy(snapshot(state)), torch.get_rng_state()
+    of_search, lam = (algorithm_of(problem), problem, state), state.lam.detach()
+    first, other, again = (loss_after_training(*of_search, at, epoch=3) for at in (lam, lam + 2, lam.clone()))
     assert first == again != other
-    assert loss_after_training(problem, state, data, lam, epoch=4) != first
-    assert_same(state.state_dict(), before)
+    assert loss_after_training(*of_search, lam, epoch=4) != first
+    assert_same(snapshot(state), before)
     assert torch.equal(torch.get_rng_state(), random)
 
 
@@ -181,11 +184,11 @@ def test_two_lambdas_are_tried_on_the_same_ten_batches(monkeypatch: pytest.Monke
         return augment(self, images, lam, generator)
 
     monkeypatch.setattr(Problem, "augment", record)
-    probe(problem, state, state.moves, small_data(), epoch=1)
+    probe(algorithm_of(problem), problem, state, epoch=1)
     assert len(seen) == 2 * PROBE_STEPS == 20
     for (images, lam), (same, other) in zip(seen[:10], seen[10:], strict=True):
         assert torch.equal(images, same)
-        assert torch.equal(lam, state.moves.start.expand(8, -1))
+        assert torch.equal(lam, state.mover.moves.start.expand(8, -1))
         assert torch.equal(other, state.lam.detach().expand(8, -1))
     # Three batches are a pass over all 24 images.
     assert len(torch.cat([images for images, _ in seen[:3]]).unique(dim=0)) == 24
@@ -205,7 +208,7 @@ def test_late_in_a_search_a_probe_still_learns(n_steps: int, share: float, monke
 
     monkeypatch.setattr(torch.optim, "SGD", record)
     lam = state.lam.detach()
-    losses = [loss_after_training(problem, state, small_data(), at, epoch=4) for at in (lam, lam + 2)]
+    losses = [loss_after_training(algorithm_of(problem), problem, state, at, epoch=4) for at in (lam, lam + 2)]
     assert rates == pytest.approx([share * 0.02] * 2)
     assert losses[0] != losses[1]
 
@@ -213,9 +216,10 @@ def test_late_in_a_search_a_probe_still_learns(n_steps: int, share: float, monke
 def test_a_calibrated_search_is_probed_by_the_calibrated_loss() -> None:
     problem, state = begun(algorithm="lookahead", calibrate=True)
     step(problem, state, 2)
-    network, val = state.network.eval(), small_data().val
-    plain = replace(problem, config=problem.config.model_copy(update={"calibrate": False}))
-    calibrated, uncalibrated = (_validation_loss(one, network, val) for one in (problem, plain))
+    network, val = state.learner.network.eval(), small_data().val
+    calibrated, uncalibrated = (
+        _validation_loss(one, problem, network) for one in (algorithm_of(problem), Lookahead(calibrate=False))
+    )
     images, labels = next(val.once(len(val)))
     with torch.no_grad():
         logits = network(problem.preprocessing.measure(images / 255)).double()
@@ -238,24 +242,22 @@ def test_moves_towards_what_validation_images_are_like_lower_the_loss(
 ) -> None:
     """Lambda went from never inverting to always: right where validation images are inverted, and else wrong."""
     space = space_of("Invert", count_probabilities=(0.0, 1.0))
-    problem, state = begun(
-        space, data, algorithm=algorithm, response="affine", learning_rate=0.05, sigma=0.01, calibrate=False
-    )
+    problem, state = begun(space, data, algorithm=algorithm, learning_rate=0.05, sigma=0.01, calibrate=False)
     step(problem, state, 10)
     with torch.no_grad():
-        state.moves.start.fill_(-20.0)
+        state.mover.moves.start.fill_(-20.0)
         state.lam.fill_(20.0)
     if algorithm != "lookahead":
         with torch.no_grad():
-            for parameter in state.hypernetwork.response_parameters():
+            for parameter in state.learner.hypernetwork.response_parameters():
                 parameter.zero_()
-    found = probe(problem, state, state.moves, data, epoch=1)
+    found = probe(algorithm_of(problem), problem, state, epoch=1)
     assert found["realized_change"] is not None
     assert sign * found["realized_change"] > 0.1
     with torch.no_grad():
-        state.moves.start.fill_(20.0)
+        state.mover.moves.start.fill_(20.0)
         state.lam.fill_(-20.0)
-    back = probe(problem, state, state.moves, data, epoch=1)
+    back = probe(algorithm_of(problem), problem, state, epoch=1)
     assert back["realized_change"] == pytest.approx(-found["realized_change"], rel=1e-4)
 
 
@@ -318,11 +320,12 @@ def test_a_search_stopped_between_probes_goes_on_to_the_same_probes(
 def test_a_probe_counts_the_moves_since_the_one_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, Tensor, Tensor]] = []
 
-    def record(problem: Problem, state: Any, moves: Moves, *rest: Any) -> dict[str, float | None]:
+    def record(algorithm: LambdaSteps, problem: Problem, state: Any, epoch: int) -> dict[str, float | None]:
+        moves = state.mover.moves
         seen.append((int(moves.count), moves.start.clone(), state.lam.detach().clone()))
-        return probe(problem, state, moves, *rest)
+        return probe(algorithm, problem, state, epoch)
 
-    monkeypatch.setattr(search_run, "probe", record)
+    monkeypatch.setattr(loop, "probe", record)
     result = run("hba", epochs=4, probes=2, train_steps=1, initial_fraction=0.05)
     assert [count for count, _, _ in seen] == [6, 6]
     (_, start, middle), (_, again, end) = seen

@@ -12,13 +12,13 @@ import pytest
 import torch
 from PIL import Image
 from search_problems import SMALL_SETTINGS, StopAfter, small_config, small_data, small_images
-from search_steps import begun, step
+from search_steps import algorithm_of, begun, step
 
 import hba
-from hba.algorithms.registry import ALGORITHMS
-from hba.algorithms.updates import sigma_now
+from hba.algorithms import ALGORITHMS
 from hba.errors import DataError, RunError, SettingsError
 from hba.policy_search import cost
+from hba.policy_search.books import Books
 from hba.policy_search.lengthen import lengthen
 
 RATE = 0.02
@@ -74,7 +74,7 @@ def test_a_run_is_lengthened_with_the_rates_of_the_longer_schedule(
     assert (longer.schedule.provenance["epochs_finished"], longer.schedule.provenance["settings"]["epochs"]) == (7, 7)
     assert plan.notes[1] == (
         f"Lengthened from 3 to 7 epochs after {finished}: from here on the learning rate is that of 7 epochs "
-        f"({cosine(n_steps, 9):.3g} -> {cosine(n_steps, 21):.3g}), so that the schedule is not the one that so many "
+        f"({cosine(n_steps, 9):.3g} -> {cosine(n_steps, 21):.3g}), so the schedule is not the one that so many "
         "epochs find from the beginning."
     )
     assert json.loads((tmp_path / "config.json").read_text())["epochs"] == 7
@@ -90,18 +90,18 @@ def test_the_rate_of_each_step_after_is_that_of_the_longer_search_to_the_last_bi
     problem, state = begun(**settings, epochs=3)
     longer = problem.config.model_copy(update={"epochs": 6})
     step(problem, state, 5)
-    assert state.learning_rate == pytest.approx(rate(5, 9))
-    optimizer, whole_schedule = whole.weights_learning()
+    assert state.learner.learning_rate == pytest.approx(rate(5, 9))
+    optimizer, whole_schedule = whole.learner.optimizer, whole.learner.schedule
     for _ in range(5):
         optimizer.step()
         whole_schedule.step()
-    assert lengthen(longer, state) is not None
+    assert lengthen(longer, state, Books(3)) is not None
     for number in range(5, 18):
-        assert state.learning_rate == whole.learning_rate
-        assert [group["lr"] for group in state.weights_learning()[0].param_groups] == [
+        assert state.learner.learning_rate == whole.learner.learning_rate
+        assert [group["lr"] for group in state.learner.optimizer.param_groups] == [
             group["lr"] for group in optimizer.param_groups
         ]
-        assert state.learning_rate == pytest.approx(rate(number, 18), abs=1e-9)
+        assert state.learner.learning_rate == pytest.approx(rate(number, 18), abs=1e-9)
         step(problem, state)
         optimizer.step()
         whole_schedule.step()
@@ -110,10 +110,11 @@ def test_the_rate_of_each_step_after_is_that_of_the_longer_search_to_the_last_bi
 def test_the_noise_goes_on_by_the_longer_line() -> None:
     problem, state = begun(epochs=3, sigma=1.0, sigma_end=0.1)
     step(problem, state, 6)
-    assert sigma_now(problem, state) == pytest.approx(1 - 0.9 * 6 / 9)
+    assert algorithm_of(problem).sigma_now(problem, state) == pytest.approx(1 - 0.9 * 6 / 9)
     longer = small_config(epochs=9, sigma=1.0, sigma_end=0.1)
-    lengthen(longer, state)
-    assert sigma_now(begun(epochs=9, sigma=1.0, sigma_end=0.1)[0], state) == pytest.approx(1 - 0.9 * 6 / 27)
+    lengthen(longer, state, Books(3))
+    afterwards = begun(epochs=9, sigma=1.0, sigma_end=0.1)[0]
+    assert algorithm_of(afterwards).sigma_now(afterwards, state) == pytest.approx(1 - 0.9 * 6 / 27)
 
 
 @pytest.mark.parametrize("algorithm", ["lookahead", "hba", "population"])
@@ -219,4 +220,5 @@ def test_the_metrics_of_a_resumed_run_are_those_of_the_checkpoint(tmp_path: Path
     """The version of the file says that it holds the epochs that were planned."""
     run(tmp_path, observer=StopAfter(4))
     content: Mapping[str, Any] = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
-    assert (content["version"], content["state"]["epochs"], content["state"]["lengthened"]) == (6, 3, [])
+    books = content["state"]["books"]
+    assert (content["version"], books["epochs"], books["lengthened"]) == (7, 3, [])

@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 
 import hba
-from hba.config.search import SearchConfig
+from hba.algorithms import Rhythm
+from hba.policy_search.config import SearchConfig
 from hba.policy_search.pace import Pace, advice_in, pace_in, policy_steps_in
 
 
 def pace(**changed: Any) -> Pace:
+    steps_per_epoch = changed.pop("steps_per_epoch", 2)
     return Pace(
-        **{"steps_per_epoch": 2, "train_steps": 4, "val_steps": 1, "warm_up_epochs": 0, "stride": 0.03, **changed}
+        steps_per_epoch, Rhythm(**{"train_steps": 4, "in_a_row": 1, "warm_up_epochs": 0, "stride": 0.03, **changed})
     )
 
 
@@ -20,8 +22,8 @@ def counted(one: Pace, epochs: int) -> int:
     """Step by step, as the algorithms go."""
     n = 0
     for step in range(1, epochs * one.steps_per_epoch + 1):
-        if step % one.train_steps == 0 and step > one.warm_up_epochs * one.steps_per_epoch:
-            n += one.val_steps
+        if step % one.rhythm.train_steps == 0 and step > one.rhythm.warm_up_epochs * one.steps_per_epoch:
+            n += one.rhythm.in_a_row
     return n
 
 
@@ -31,7 +33,7 @@ def counted(one: Pace, epochs: int) -> int:
 def test_policy_steps_are_those_that_come_by(
     steps_per_epoch: int, train_steps: int, val_steps: int, warm_up_epochs: int
 ) -> None:
-    one = Pace(steps_per_epoch, train_steps, val_steps, warm_up_epochs, 0.03)
+    one = Pace(steps_per_epoch, Rhythm(train_steps, val_steps, warm_up_epochs, 0.03))
     assert [one.policy_steps(epochs) for epochs in range(20)] == [counted(one, epochs) for epochs in range(20)]
 
 
@@ -55,29 +57,36 @@ def test_a_search_that_cannot_move_a_logit_by_one_is_too_short() -> None:
 
 @pytest.mark.parametrize(
     "one",
-    [pace(), pace(val_steps=3), pace(warm_up_epochs=20), pace(steps_per_epoch=391, stride=0.003), pace(stride=1.0)],
+    [pace(), pace(in_a_row=3), pace(warm_up_epochs=20), pace(steps_per_epoch=391, stride=0.003), pace(stride=1.0)],
 )
 def test_the_epochs_advised_are_the_fewest_that_move_a_logit_by_three(one: Pace) -> None:
     epochs = one.advised_epochs()
-    assert one.policy_steps(epochs) * one.stride >= 3
-    assert one.policy_steps(epochs - 1) * one.stride < 3
+    assert one.policy_steps(epochs) * one.rhythm.stride >= 3
+    assert one.policy_steps(epochs - 1) * one.rhythm.stride < 3
     assert one.advice(epochs) is None
 
 
-@pytest.mark.parametrize("one", [pace(val_steps=0), pace(stride=0.0)])
+@pytest.mark.parametrize("one", [pace(in_a_row=0), pace(stride=0.0)])
 def test_a_search_that_is_not_to_move_is_not_too_short(one: Pace) -> None:
     assert one.advice(1) is None
 
 
 @pytest.mark.parametrize("algorithm", ["population", "hyper-population"])
 def test_members_of_a_population_jump_by_what_they_explore_with(algorithm: str) -> None:
-    one = Pace.of(SearchConfig.make({"algorithm": algorithm, "sigma": 0.5, "train_steps": 2}), 3)
-    assert one == Pace(3, 2, 1, 0, 0.5)
+    config = SearchConfig.make({"algorithm": algorithm, "sigma": 0.5, "train_steps": 2})
+    assert config.algorithm.rhythm == Rhythm(2, 1, 0, 0.5)
+
+
+@pytest.mark.parametrize("algorithm", ["hba", "fixed-noise", "lookahead", "hba-lookahead"])
+def test_lambda_steps_go_by_their_learning_rate(algorithm: str) -> None:
+    settings = {"train_steps": 3, "val_steps": 2, "warm_up_epochs": 1, "lambda_learning_rate": 0.25}
+    config = SearchConfig.make({"algorithm": algorithm, **settings})
+    assert config.algorithm.rhythm == Rhythm(3, 2, 1, 0.25)
 
 
 def test_the_pace_of_a_schedule_is_that_of_its_search() -> None:
     provenance = hba.load_policy("digits").provenance
-    assert pace_in(provenance) == Pace(2, 4, 1, 0, 0.03)
+    assert pace_in(provenance) == Pace(2, Rhythm(4, 1, 0, 0.03))
     assert policy_steps_in(provenance) == 150
     assert advice_in(provenance) is None
 

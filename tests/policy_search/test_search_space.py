@@ -12,7 +12,7 @@ from search_problems import SMALL_SETTINGS, small_data
 from torch import Tensor
 
 import hba
-from hba.config.search import SearchConfig
+from hba.algorithms import Lookahead
 from hba.errors import RunError, ScheduleError, SettingsError
 from hba.operations import OPERATIONS, Operation, register_operation
 from hba.policy.space import SearchSpace
@@ -31,12 +31,13 @@ def found(result: hba.SearchResult) -> hba.Schedule:
 
 
 def first_row(space: SearchSpace) -> np.ndarray:
-    return space.decode(space.initial(SearchConfig().initial_fraction).double()).numpy()
+    return space.decode(space.initial(Lookahead().initial_fraction).double()).numpy()
 
 
 @pytest.mark.parametrize(("paper", "solarize", "posterize"), [(False, 128.0, 2.0), (True, 243.2, 3.8)])
 def test_the_digits_are_searched_in_pba_s_space(paper: bool, solarize: float, posterize: float) -> None:
     settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 1, "train_size": 20, "val_size": 20, "val_steps": 0}
+    del settings["initial_fraction"]
     schedule = found(hba.search("digits", space="pba", paper=paper, **settings))
     assert schedule.space == SPACES["pba"]
     assert schedule.provenance["settings"]["space"] == "pba"
@@ -124,7 +125,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"space": SearchSpace((NAMELESS,))}, "unknown operation 'Nameless'; known: ShearX, "),
     ({"operations": "all,Gamma"}, "unknown operation 'Gamma'; known: ShearX, "),
     ({"space": "faa"}, "unknown search space 'faa'; known: hba, pba"),
-    ({"space": SearchSpace(), "operations": "Rotate"}, "operations has no effect on a search space of your own; leave"),
+    ({"space": SearchSpace(), "operations": "Rotate"}, "operations has no effect on a search space of your own; remove it"),
     ({"space": SearchSpace(), "interpolation": "nearest"}, "interpolation has no effect on a search space of your own"),
 ]
 
@@ -278,6 +279,7 @@ def test_rounding_keeps_values_at_the_ends_of_awkward_ranges(tmp_path: Path) -> 
     # One epoch of two steps, so that the only step of lambda is the last of all. The paper's moves every value, drawn
     # or not.
     settings: dict[str, Any] = {"epochs": 1, "batch_size": 12, "lambda_learning_rate": 1e4, "paper": True}
+    settings["initial_fraction"] = 0.05
     result = run(tmp_path, space=SearchSpace(tuple(operations)), **settings)
     schedule = found(result)
     row = schedule.values[0]

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 import hba
 from hba.config.evaluation import EvaluationConfig
-from hba.config.search import SearchConfig
 from hba.data import LabelledImages, SearchData
+from hba.policy_search.config import SearchConfig
 from hba.preprocessing.baseline import BASELINES, Baseline, augment
 from hba.preprocessing.photometric import color_jitter, pca_jitter
 from hba.preprocessing.preprocessing import Preprocessing

@@ -70,7 +70,7 @@ def test_the_step_schedule_keeps_its_proportions_in_a_shorter_training() -> None
 
 
 def test_every_schedule_is_known_by_the_settings() -> None:
-    from hba.config.search import SearchConfig
+    from hba.policy_search.config import SearchConfig
 
     for schedule in LEARNING_RATE_SCHEDULES:
         assert SearchConfig.make({"learning_rate_schedule": schedule}).learning_rate_schedule == schedule

@@ -1,0 +1,52 @@
+"""A search algorithm of your own: the policy learns to make training images hard.
+
+Look-ahead rewards a draw by how far a step on the augmented image lowers the validation loss. Adversarial AutoAugment
+(Zhang et al. 2020, eq. 4) rewards a draw by the training loss of the augmented image. That is another reward, and all
+else stays: the schedule, its file, the command line's other commands.
+
+    python examples/own_algorithm.py --epochs 20 --out runs/adversarial
+"""
+
+import argparse
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import hba
+from hba.algorithms import Lookahead
+from hba.algorithms.lookahead import Trial
+
+
+class Adversarial(Lookahead):
+    """Settings of its own stand here beside look-ahead's, each with a default and a text."""
+
+    name: ClassVar[str] = "adversarial"
+
+    hardness: float = 1.0
+    """1 rewards a high training loss, -1 a low one."""
+
+    def rewards(self, network: nn.Module, trial: Trial, loss: Tensor) -> Tensor:
+        """Of what was drawn for each image, (B,)."""
+        with torch.no_grad():
+            return self.hardness * F.cross_entropy(network(trial.images), trial.labels, reduction="none")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--epochs", type=int, default=20)
+    arguments.add_argument("--hardness", type=float, default=1.0)
+    arguments.add_argument("--out", help="folder of the run")
+    given = arguments.parse_args()
+    algorithm = Adversarial(hardness=given.hardness)
+    result = hba.search("digits", algorithm=algorithm, epochs=given.epochs, out=given.out)
+    assert result.schedule is not None
+    space, values = result.schedule.space, result.schedule.values
+    probabilities = [slot.probability for slot in space.slots]
+    first, last = values[0, probabilities].mean(), values[-1, probabilities].mean()
+    print(f"mean probability of an operation: {first:.3f} after epoch 1, {last:.3f} after epoch {given.epochs}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Steps on lambda by gradient descent, which look-ahead and Algorithms 5 and 6 share: settings, state, and the step."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import BeforeValidator, Field
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim import Adam
+
+from hba.algorithms.algorithm import Noisy, Rhythm
+from hba.algorithms.moves import Moves
+from hba.algorithms.problem import Problem
+from hba.algorithms.state import L, SearchState
+from hba.algorithms.temperature import best_temperature
+from hba.config.fields import Decay, NotNegative, Positive
+from hba.config.search import CommonSearchConfig
+from hba.data.batches import BatchStream
+from hba.data.config import Size
+from hba.errors import SettingsError
+from hba.runtime.validation import words
+
+
+@dataclass
+class LambdaMover:
+    """optimizer: of lambda. val_stream: batches of D_V. moves: the lambda steps since the last probe."""
+
+    optimizer: Adam
+    val_stream: BatchStream
+    moves: Moves
+
+
+@dataclass(kw_only=True)
+class GradientState(SearchState[L]):
+    """lam is a leaf that the mover's optimizer moves."""
+
+    mover: LambdaMover
+
+
+class LambdaSteps(Noisy):
+    """An algorithm that moves lambda by steps of Adam along a gradient of the validation loss (equation 3)."""
+
+    warm_up_epochs: Annotated[int, Field(ge=0)] = 0
+    """Epochs before the first lambda step."""
+    lambda_learning_rate: Positive = 0.03
+    """Learning rate of the hyperparameters (alpha')."""
+    lambda_betas: Annotated[tuple[Decay, Decay], BeforeValidator(words)] = (0.9, 0.999)
+    """Adam's two decay rates on the hyperparameters, separated by commas."""
+    trust_radius: Positive | None = None
+    """Largest Euclidean length of a lambda step, in logits; no limit."""
+    logit_bound: Positive | None = None
+    """Largest absolute logit of a hyperparameter; no limit."""
+    val_steps: Annotated[int, Field(ge=0)] = 1
+    """Lambda steps in a row (T_val); 0 switches the search off."""
+    val_batch_size: Size | None = None
+    """Validation images of a batch; as batch_size."""
+    val_batches: Size = 1
+    """Validation batches whose gradients are averaged in a lambda step."""
+    val_statistics: Literal["running", "batch"] = "running"
+    """What BatchNorm normalizes validation images of a lambda step with."""
+    sigma_end: NotNegative | None = None
+    """Standard deviation of the noise at the end of the search, reached linearly; as sigma."""
+    calibrate: bool = False
+    """Divide the validation logits of a lambda step by the temperature that suits them best."""
+    probes: Annotated[int, Field(ge=0)] = 10
+    """Times, at most, when the search tries out whether its last moves lowered the validation loss, by two short
+    trainings. Fewer where they would cost more than a tenth of the search. The schedule does not depend on it."""
+
+    @property
+    def rhythm(self) -> Rhythm:
+        return Rhythm(self.train_steps, self.val_steps, self.warm_up_epochs, self.lambda_learning_rate)
+
+    def check(self, config: CommonSearchConfig) -> None:
+        if self.warm_up_epochs and self.warm_up_epochs >= config.epochs:
+            raise SettingsError(
+                "warm_up_epochs must leave epochs for lambda steps, "
+                f"got {self.warm_up_epochs} of {config.epochs} epochs"
+            )
+
+    def mover(self, problem: Problem, lam: Tensor) -> LambdaMover:
+        """For a lambda that is on its device."""
+        optimizer = Adam([lam.requires_grad_()], lr=self.lambda_learning_rate, betas=self.lambda_betas)
+        val_stream = problem.val_stream(self.val_batch_size or problem.config.batch_size)
+        return LambdaMover(optimizer, val_stream, Moves.since(lam))
+
+    def is_lambda_time(self, state: GradientState[L]) -> bool:
+        """After each T_train training steps, once the warm-up is over."""
+        return state.step % self.train_steps == 0 and state.step > self.warm_up_epochs * state.steps_per_epoch
+
+    def sigma_now(self, problem: Problem, state: GradientState[L]) -> float:
+        """Standard deviation of the noise on lambda at this step; linear from sigma to sigma_end."""
+        if self.sigma_end is None:
+            return self.sigma
+        progress = state.step / (problem.config.epochs * state.steps_per_epoch)
+        return self.sigma + progress * (self.sigma_end - self.sigma)
+
+    def validation_loss(self, problem: Problem, state: GradientState[L], predict: Callable[[Tensor], Tensor]) -> Tensor:
+        """Mean cross entropy on the next val_batches batches, not augmented; predict gives logits of such images."""
+        losses = []
+        for _ in range(self.val_batches):
+            images, labels = state.mover.val_stream.next()
+            losses.append(self.loss(predict(problem.preprocessing.measure(images)), labels))
+        return torch.stack(losses).mean()
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Of validation images, whose logits are (B, classes): mean cross entropy, at the best temperature if so set.
+
+        The temperature is found without a gradient and then held.
+        """
+        if self.calibrate:
+            logits = logits / best_temperature(logits.detach(), labels)
+        return F.cross_entropy(logits, labels)
+
+    def move_lambda(self, state: GradientState[L], gradient: Tensor) -> None:
+        """One Adam step on lambda (n,), not longer than the trust radius, into the bounds."""
+        before = state.lam.detach().clone()
+        state.lam.grad = gradient
+        state.mover.optimizer.step()
+        with torch.no_grad():
+            if self.trust_radius is not None:
+                move = state.lam - before
+                state.lam.copy_(before + move * (self.trust_radius / move.norm().clamp(min=self.trust_radius)))
+            if self.logit_bound is not None:
+                state.lam.clamp_(-self.logit_bound, self.logit_bound)
+
+    def policy_step_cost(self, batch_size: int, val_batch_size: int) -> float:
+        """Of one lambda step, in training steps, as policy_search/cost.py counts them."""
+        return self.val_batches * val_batch_size / batch_size
+
+
+@contextmanager
+def validation_statistics(network: nn.Module, statistics: str) -> Iterator[None]:
+    """For a network in eval mode: with `batch`, BatchNorm normalizes by the batch; its own statistics stay."""
+    layers = [layer for layer in network.modules() if isinstance(layer, _BatchNorm) and layer.track_running_stats]
+    if statistics == "running":
+        layers = []
+    for layer in layers:
+        # Without tracking, PyTorch neither reads nor writes the running statistics.
+        layer.training, layer.track_running_stats = True, False
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.training, layer.track_running_stats = False, True

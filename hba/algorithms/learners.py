@@ -1,0 +1,102 @@
+"""What learns the weights: an ordinary network, or a hypernetwork. Each goes with its optimizer and its schedule."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.optim import SGD
+from torch.optim.lr_scheduler import LRScheduler
+
+from hba.algorithms.problem import Problem
+from hba.hypernet import HyperNetwork
+from hba.runtime.seeding import derived_seed
+from hba.training.optimizer import Parameters, sgd_of
+
+
+def optimizer_of(problem: Problem, parameters: Parameters) -> tuple[SGD, LRScheduler]:
+    """SGD as the settings of the problem have it, and the schedule of its learning rate."""
+    batch_size = min(problem.config.batch_size, len(problem.data.train))
+    return sgd_of(problem.config, parameters, len(problem.data.train) // batch_size)
+
+
+@dataclass(kw_only=True)
+class Learner:
+    """optimizer: of the weights. schedule: of its learning rate, which changes at every step."""
+
+    optimizer: SGD
+    schedule: LRScheduler
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the next training step."""
+        return float(self.schedule.get_last_lr()[0])
+
+    def update(self) -> None:
+        """One step along the gradients that the weights have."""
+        self.optimizer.step()
+        self.schedule.step()
+
+    def plain(self, lam: Tensor) -> nn.Module:
+        """An ordinary network with the weights that belong to lam (n,), in a copy."""
+        raise NotImplementedError
+
+
+@dataclass(kw_only=True)
+class NetworkLearner(Learner):
+    """An ordinary network, whose weights do not depend on lambda."""
+
+    network: nn.Module
+
+    @classmethod
+    def of(cls, problem: Problem, network: nn.Module) -> Self:
+        network = network.to(problem.device)
+        optimizer, schedule = optimizer_of(problem, network.parameters())
+        return cls(network=network, optimizer=optimizer, schedule=schedule)
+
+    def learn(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """One SGD step on a batch as the network takes it, (B, C, H, W) and (B,): its loss, and the share of wrong
+        answers.
+        """
+        self.network.train()
+        logits = self.network(images)
+        loss = F.cross_entropy(logits, labels)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.update()
+        return loss.detach(), wrong_share(logits, labels)
+
+    def plain(self, lam: Tensor) -> nn.Module:
+        return copy.deepcopy(self.network)
+
+
+@dataclass(kw_only=True)
+class HyperLearner(Learner):
+    """A hypernetwork with its parameters phi."""
+
+    hypernetwork: HyperNetwork
+
+    @classmethod
+    def of(
+        cls, problem: Problem, network: nn.Module, lam: Tensor, sharing: str, response_weight_decay: float | None
+    ) -> Self:
+        """phi is made of the network's weights. The response has a weight decay of its own; None is the weights'."""
+        directions = torch.Generator().manual_seed(derived_seed(problem.config.seed, "hyper-layers"))
+        hypernetwork = HyperNetwork(network, len(lam), sharing, directions).to(problem.device)
+        response = hypernetwork.response_parameters()
+        of_response = {id(parameter) for parameter in response}
+        weights = [parameter for parameter in hypernetwork.parameters() if id(parameter) not in of_response]
+        decay = problem.config.weight_decay if response_weight_decay is None else response_weight_decay
+        groups: list[dict[str, Any]] = [{"params": weights}, {"params": response, "weight_decay": decay}]
+        optimizer, schedule = optimizer_of(problem, groups)
+        return cls(hypernetwork=hypernetwork, optimizer=optimizer, schedule=schedule)
+
+    def plain(self, lam: Tensor) -> nn.Module:
+        return self.hypernetwork.plain(lam)
+
+
+def wrong_share(logits: Tensor, labels: Tensor) -> Tensor:
+    """Share () of the answers (B, classes) that are wrong."""
+    return (logits.argmax(1) != labels).float().mean()

@@ -1,0 +1,48 @@
+"""What the arguments of `search` say: which of them contradict each other, and which settings they stand for."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hba.data.config import DataConfig
+from hba.data.load import SearchData
+from hba.errors import SettingsError
+from hba.operations import check_known
+from hba.policy.space import SearchSpace
+from hba.policy_search.config import SearchConfig
+from hba.preprocessing.preprocessing import network_input_size
+
+
+def check_resume(preset: str | None, paper: bool, resume: bool, out: str | Path | None) -> None:
+    """SettingsError for arguments that contradict each other."""
+    if resume and (paper or preset):
+        raise SettingsError(f"a resumed run keeps its settings; remove {'paper' if paper else 'preset'}")
+    if resume and out is None:
+        raise SettingsError("resume needs out, the folder of the search to resume")
+
+
+def settings_of_data(
+    data: str | Path | SearchData | None, settings: Mapping[str, Any], preset: str | None, paper: bool
+) -> dict[str, Any]:
+    """What the data decide; images in memory leave nothing to choose about files and splits."""
+    if data is None:
+        return {}
+    if not isinstance(data, SearchData):
+        return {"data": data}
+    idle = [name for name in settings if name in DataConfig.model_fields]
+    if idle:
+        raise SettingsError(f"{idle[0]} has no effect on images in memory; remove it")
+    baseline = SearchConfig.from_preset({**settings, "data": data.name}, preset, paper=paper).baseline_augmentation()
+    return {"data": data.name, "image_size": network_input_size(data.train, baseline)}
+
+
+def settings_of_space(space: SearchSpace | str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A space by name is a setting; one of your own leaves nothing to choose about its operations."""
+    if not isinstance(space, SearchSpace):
+        return {} if space is None else {"space": space}
+    idle = [name for name in ("operations", "interpolation") if name in settings]
+    if idle:
+        raise SettingsError(f"{idle[0]} has no effect on a search space of your own; remove it")
+    for operation in space.operations:
+        check_known(operation)
+    return {}

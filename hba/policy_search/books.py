@@ -1,0 +1,50 @@
+"""The books of a search: what it notes at the end of every epoch, and keeps when it is interrupted."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from torch import Tensor
+
+from hba.policy.space import SearchSpace
+
+VALUE_DIGITS = 6
+
+Metrics = dict[str, float | None]
+
+
+@dataclass
+class Books:
+    """epochs: how many there are to be. lengthened: how that came to be more than it was, as lengthen.py says.
+
+    rows: one row of values (n,) in natural units for each finished epoch. metrics: one mapping for each. seconds:
+    computing time so far, over all runs.
+    """
+
+    epochs: int
+    rows: list[list[float]] = field(default_factory=list)
+    metrics: list[Metrics] = field(default_factory=list)
+    seconds: float = 0.0
+    lengthened: list[dict[str, int]] = field(default_factory=list)
+
+    def note(self, row: list[float], metrics: Metrics, space: SearchSpace) -> None:
+        """An epoch that ended, with its row as it was computed."""
+        self.metrics.append({**metrics, "seconds": self.seconds})
+        # Rounding must not carry a value past the end of its range.
+        self.rows.append(np.clip(np.round(row, VALUE_DIGITS), *np.sort(space.ranges).T).tolist())
+
+
+def row_of(space: SearchSpace, lam: Tensor) -> list[float]:
+    """lambda (n,) in natural units."""
+    row: list[float] = space.decode(lam.detach().double()).tolist()
+    return row
+
+
+def is_finite(row: list[float], loss: float) -> bool:
+    """Whether an epoch that ended so has not diverged."""
+    return math.isfinite(loss) and all(map(math.isfinite, row))
+
+
+def finite_or_none(value: float | None) -> float | None:
+    """JSON has no word for infinity and not-a-number."""
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,112 @@
+"""All settings of a policy search: those of any search, and those of its algorithm."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import Field
+
+from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Algorithm, Hypergradient, Lookahead
+from hba.config.inheritance import values_of
+from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS, find_preset
+from hba.config.search import CommonSearchConfig
+from hba.data.config import resolved_data
+from hba.errors import SettingsError
+from hba.runtime.unknown import did_you_mean
+
+ALGORITHM_SETTINGS = frozenset(name for algorithm in ALGORITHMS.values() for name in algorithm.model_fields)
+"""Settings that some algorithm has."""
+
+
+class SearchConfig(CommonSearchConfig):
+    """A policy search. In files, in Python and on the command line, the algorithm's settings stand flat beside the
+    others, and `algorithm` is its name; here they are `config.algorithm`.
+    """
+
+    algorithm: Algorithm = Field(default_factory=Lookahead)
+    """How the search moves its policy: lookahead, which needs no hypernetwork; hba, the paper's method (its Algorithm
+    6); hba-lookahead, both at once; or what hba is derived from, fixed-noise (5), hyper-population (4) and population
+    (3)."""
+
+    @classmethod
+    def make(cls, settings: Mapping[str, Any]) -> Self:
+        """Check flat settings; SettingsError says in one line what is wrong, also of one that the algorithm has not.
+
+        algorithm: a name, an Algorithm of your own or of hba.algorithms, or the class of one.
+        """
+        kind, made = _found(settings.get("algorithm", Lookahead.name))
+        own = {name: value for name, value in settings.items() if name in kind.model_fields}
+        common = {name: value for name, value in settings.items() if name not in own}
+        for name in common.keys() - cls.model_fields.keys():
+            if name in ALGORITHM_SETTINGS:
+                raise SettingsError(f"{name} has no effect on the algorithm {kind.name}; remove it")
+            known = (*cls.model_fields, *kind.model_fields, *ALGORITHM_SETTINGS)
+            raise SettingsError(f"there is no setting {name}{did_you_mean(name, known)}")
+        if made is not None and own:
+            raise SettingsError(f"{next(iter(own))} must be set in the algorithm itself, where that is not a name")
+        algorithm = kind.make(own) if made is None else made
+        config = super().make({**common, "algorithm": algorithm})
+        algorithm.check(config)
+        return config
+
+    @classmethod
+    def from_preset(cls, settings: Mapping[str, Any], preset: str | None = None, *, paper: bool = False) -> Self:
+        """The preset's values, which settings override. None takes the preset of the dataset, if it has one.
+
+        paper: the algorithm is the paper's, unless another one of the paper's is given.
+        """
+        settings = resolved_data(settings)
+        if paper:
+            settings = {"algorithm": Hypergradient.name, **settings}
+        kind, made = _found(settings.get("algorithm", Lookahead.name))
+        if paper and kind not in PAPER_ALGORITHMS.values():
+            raise SettingsError(
+                f"algorithm must be the paper's (one of {', '.join(PAPER_ALGORITHMS)}) for a search as in the paper, "
+                f"got {kind.name!r}"
+            )
+        data = settings.get("data") or (find_preset(preset)["data"] if preset else "digits")
+        preset = preset or (DEFAULT_PRESETS.get(data) if isinstance(data, str) else None)
+        values = values_of(preset, SEARCH_PRESETS, data, settings) if preset else {}
+        of_algorithm = {name: value for name, value in values.items() if name in kind.model_fields}
+        values = {name: value for name, value in values.items() if name not in ALGORITHM_SETTINGS}
+        if made is None:
+            values |= of_algorithm
+        else:
+            left_open = {name: value for name, value in of_algorithm.items() if name not in made.model_fields_set}
+            settings = {**settings, "algorithm": kind.make({**dict(made), **left_open})}
+        return cls.make({**values, "data": data, **settings})
+
+    @classmethod
+    def from_file(cls, stored: Mapping[str, Any], algorithm: type[Algorithm] | None = None) -> Self:
+        """The settings in a run's config.json. Version 0.1.0 wrote those of all algorithms; the others' are dropped.
+
+        algorithm: the class of the run's, where it is one of your own.
+        """
+        name = stored.get("algorithm", Lookahead.name)
+        if algorithm is None and name not in ALGORITHMS:
+            raise SettingsError(f"it was searched by the algorithm {name!r}, which is your own; give it as algorithm")
+        # Another algorithm than the run's is refused by who compares the settings.
+        kind = algorithm if algorithm is not None and algorithm.name == name else _found(name)[0]
+        others = ALGORITHM_SETTINGS - kind.model_fields.keys()
+        return cls.make({**{name: one for name, one in stored.items() if name not in others}, "algorithm": kind})
+
+    def flat(self) -> dict[str, Any]:
+        """All settings as JSON values, by name."""
+        common = self.model_dump(mode="json", exclude={"algorithm"})
+        return {**common, "algorithm": self.algorithm.name, **self.algorithm.model_dump(mode="json")}
+
+    def changed(self, settings: Mapping[str, Any]) -> Self:
+        """The same settings, but those given, flat."""
+        return type(self).make({**self.flat(), "algorithm": type(self.algorithm), **settings})
+
+
+def _found(given: Any) -> tuple[type[Algorithm], Algorithm | None]:
+    """The class of what was given as an algorithm, and the algorithm itself where it was given."""
+    if isinstance(given, Algorithm):
+        return type(given), given
+    if isinstance(given, type) and issubclass(given, Algorithm):
+        return given, None
+    if isinstance(given, str) and given in ALGORITHMS:
+        return ALGORITHMS[given], None
+    names = ", ".join(map(repr, ALGORITHMS))
+    meant = did_you_mean(given, ALGORITHMS) if isinstance(given, str) else ""
+    raise SettingsError(f"algorithm must be one of {names}, or an hba.algorithms.Algorithm, got {given!r}{meant}")

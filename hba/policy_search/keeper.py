@@ -1,0 +1,117 @@
+"""What a search has found, kept: its schedule with where it came from, and the files of its folder."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from hba.algorithms import SearchState
+from hba.algorithms.learners import Learner
+from hba.data.left_out import save_left_out
+from hba.errors import DivergedError
+from hba.policy_search.books import Books, finite_or_none
+from hba.policy_search.folder import RunFolder
+from hba.policy_search.pace import Pace
+from hba.policy_search.probes import probes_of
+from hba.policy_search.setup import Setup
+from hba.runtime.provenance import environment
+from hba.runtime.seeding import default_generator_state, restore_default_generators
+from hba.runtime.snapshot import restore, snapshot
+from hba.schedule.schedule import Schedule
+
+SAVE_EVERY_SECONDS = 5.0
+
+
+@dataclass
+class Keeper:
+    """Counts the seconds of a search, and saves it now and then. folder: None keeps nothing."""
+
+    setup: Setup
+    state: SearchState[Learner]
+    books: Books
+    pace: Pace
+    folder: RunFolder | None
+    last_clock: float = field(default_factory=time.monotonic)
+    last_save: float = field(default_factory=time.monotonic)
+
+    def restore(self) -> bool:
+        """Give state and books what the folder has saved; False where it has nothing."""
+        saved = None if self.folder is None else self.folder.load_checkpoint(self.setup.identity)
+        if saved is None:
+            return False
+        restore(self.state, saved["search"])
+        restore(self.books, saved["books"])
+        restore_default_generators(saved["default_generators"], self.state.device)
+        return True
+
+    def count_seconds(self) -> None:
+        now = time.monotonic()
+        self.books.seconds += now - self.last_clock
+        self.last_clock = now
+
+    def save_now_and_then(self) -> None:
+        if time.monotonic() - self.last_save > SAVE_EVERY_SECONDS:
+            self.save()
+
+    def save(self) -> None:
+        """Write everything, from which the search can be resumed."""
+        if self.folder is None:
+            return
+        self.count_seconds()
+        saved = {
+            "search": snapshot(self.state),
+            "books": snapshot(self.books),
+            "default_generators": default_generator_state(self.state.device),
+        }
+        self.folder.save_checkpoint(saved, self.setup.identity)
+        self.save_found()
+        save_left_out(self.folder.path, self.setup.problem.data.left_out)
+        self.last_save = time.monotonic()
+
+    def save_found(self) -> None:
+        """The schedule and the metrics of the finished epochs."""
+        schedule = self.schedule()
+        if self.folder is not None and schedule is not None:
+            schedule.save(self.folder.policy)
+            self.folder.save_metrics(self.books.metrics)
+
+    def diverged(self, epoch: int) -> DivergedError:
+        """The error of an epoch whose loss is not finite. What was found before it is saved."""
+        self.save_found()
+        kept = self.folder is not None and epoch > 1
+        saved = f"; the {epoch - 1} epochs before it are in {self.folder.policy}" if kept and self.folder else ""
+        rate = self.setup.config.learning_rate
+        return DivergedError(f"the loss of epoch {epoch} is not finite{saved}; try a learning rate below {rate:g}")
+
+    def schedule(self) -> Schedule | None:
+        """Of the finished epochs; None before the first."""
+        if not self.books.rows:
+            return None
+        space, rows = self.setup.problem.space, self.books.rows
+        return Schedule(space, rows, self.setup.fill, self.provenance())  # type: ignore[arg-type]
+
+    def provenance(self) -> dict[str, Any]:
+        """How the schedule was made, as JSON values."""
+        setup, books, state = self.setup, self.books, self.state
+        config, data, last = setup.config, setup.problem.data, books.metrics[-1]
+        return {
+            "algorithm": config.algorithm.name,
+            "dataset": data.name,
+            "class_names": list(data.class_names),
+            "train_images": len(data.train),
+            "val_images": len(data.val),
+            "skipped_images": len(data.train.skipped) + len(data.val.skipped),
+            "data_fingerprint": setup.identity["images or their split"],
+            "images_seen": setup.images_seen,
+            "image_size": data.train.image_size,
+            "model": setup.identity["network"],
+            "settings": {**config.flat(), **dict.fromkeys(setup.replaced)},
+            "epochs_finished": len(books.rows),
+            "steps_per_epoch": state.steps_per_epoch,
+            "policy_steps": self.pace.policy_steps(len(books.rows)),
+            **({"lengthened": books.lengthened} if books.lengthened else {}),
+            "probes": probes_of(books.metrics),
+            "val_loss": finite_or_none(last["val_loss"]),
+            "val_error_percent": last["val_error_percent"],
+            "wall_seconds": round(books.seconds, 1),
+            **environment(state.device),
+        }

@@ -1,0 +1,158 @@
+"""The loop of all algorithms: step, and at the end of every epoch note, measure, probe and save."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from hba.algorithms import LambdaSteps, SearchState
+from hba.algorithms.lambda_steps import GradientState
+from hba.algorithms.learners import HyperLearner, Learner
+from hba.algorithms.moves import Moves
+from hba.policy_search.books import Books, Metrics, is_finite, row_of
+from hba.policy_search.cost import probes_within
+from hba.policy_search.evidence import PROBED, is_probe_epoch, probe
+from hba.policy_search.folder import RunFolder
+from hba.policy_search.keeper import Keeper
+from hba.policy_search.lengthen import lengthen
+from hba.policy_search.observer import SearchObserver
+from hba.policy_search.pace import Pace
+from hba.policy_search.plan import SearchPlan
+from hba.policy_search.result import SearchResult
+from hba.policy_search.setup import Setup
+from hba.training.measure import measure
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One search on its way. probes: how many there will be. lengthened: what to know of a run with more epochs now."""
+
+    setup: Setup
+    state: SearchState[Learner]
+    books: Books
+    pace: Pace
+    keeper: Keeper
+    probes: int
+    lengthened: str | None
+    is_new: bool
+
+    @staticmethod
+    def begun(setup: Setup, folder: RunFolder | None) -> "Loop":
+        """At the beginning, or where the run in the folder was."""
+        config, problem = setup.config, setup.problem
+        state = config.algorithm.begin(problem, setup.networks)
+        books, pace = Books(config.epochs), Pace(state.steps_per_epoch, config.algorithm.rhythm)
+        keeper = Keeper(setup, state, books, pace, folder)
+        was_saved = keeper.restore()
+        lengthened = lengthen(config, state, books) if was_saved else None
+        probes = probes_within(config, config.algorithm, pace, state.train_stream.batch_size, len(problem.val))
+        return Loop(setup, state, books, pace, keeper, probes, lengthened, not was_saved)
+
+    def run(self, observer: SearchObserver) -> SearchResult:
+        """Until the last epoch ends, or the observer wants a stop."""
+        setup, state = self.setup, self.state
+        if (self.is_new and setup.replaced) or self.lengthened:
+            # The settings alone do not tell what this run is made of.
+            self.keeper.save()
+        observer.planned(self.plan())
+        epochs = setup.config.epochs
+        total_steps = epochs * state.steps_per_epoch
+        observer.started(state.step, total_steps, state.train_stream.batch_size, epochs)
+        while state.step < total_steps and not observer.stop_requested():
+            setup.config.algorithm.step(setup.problem, state)
+            if state.step % state.steps_per_epoch == 0:
+                self.close_epoch()
+                observer.epoch_done(self.books.metrics[-1])
+                self.keeper.save_now_and_then()
+            observer.step_done(state.step)
+        self.keeper.save()
+        return SearchResult(
+            schedule=self.keeper.schedule(),
+            metrics=tuple(self.books.metrics),
+            finished=state.step == total_steps,
+            network=state.plain(),
+            hypernetwork=state.learner.hypernetwork if isinstance(state.learner, HyperLearner) else None,
+            lam=state.lam.detach(),
+            folder=None if self.keeper.folder is None else self.keeper.folder.path,
+        )
+
+    def close_epoch(self) -> None:
+        """Note the epoch's row and metrics."""
+        state, books, space = self.state, self.books, self.setup.problem.space
+        epoch = len(books.rows) + 1
+        train_loss, train_error_percent, lambda_loss = state.totals.means()
+        row = row_of(space, state.lam)
+        if not is_finite(row, train_loss):
+            raise self.keeper.diverged(epoch)
+        state.totals.reset()
+        metrics: Metrics = {
+            "epoch": epoch,
+            "train_loss": train_loss,
+            "train_error_percent": train_error_percent,
+            "lambda_loss": lambda_loss,
+            **self._validated(epoch),
+            **self._probed(epoch),
+            "learning_rate": state.learner.learning_rate,
+        }
+        self.keeper.count_seconds()
+        books.note(row, metrics, space)
+
+    def _validated(self, epoch: int) -> Metrics:
+        """On the whole validation set, now and then."""
+        config, problem = self.setup.config, self.setup.problem
+        if epoch not in (1, config.epochs) and epoch % config.validate_every:
+            return {"val_loss": None, "val_error_percent": None}
+        network = self.state.plain()
+        measured = measure(network, network, problem.val, problem.preprocessing.measure)
+        return {"val_loss": measured.loss, "val_error_percent": measured.error_percent}
+
+    def _probed(self, epoch: int) -> Metrics:
+        """Of the moves since the last probe, where one is due. Only an algorithm with lambda steps has such moves."""
+        algorithm, state = self.setup.config.algorithm, self.state
+        if not isinstance(algorithm, LambdaSteps) or not self._is_probe_epoch(epoch):
+            return dict.fromkeys(PROBED)
+        assert isinstance(state, GradientState)
+        probed = probe(algorithm, self.setup.problem, state, epoch)
+        state.mover.moves = Moves.since(state.lam)
+        return probed
+
+    def _is_probe_epoch(self, epoch: int) -> bool:
+        """Probes are evenly spread; those that are left where a search was lengthened, over what was left of it."""
+        books = self.books
+        begun = books.lengthened[-1]["at_epoch"] if books.lengthened else 0
+        done = sum(metrics["saturated_percent"] is not None for metrics in books.metrics[:begun])
+        return is_probe_epoch(epoch - begun, self.setup.config.epochs - begun, max(0, self.probes - done))
+
+    def plan(self) -> SearchPlan:
+        setup, state = self.setup, self.state
+        config, data = setup.config, setup.problem.data
+        return SearchPlan(
+            data=data.name,
+            class_names=tuple(data.class_names),
+            train_images=len(data.train),
+            val_images=len(data.val),
+            test_images=data.test_images,
+            left_out=len(data.left_out),
+            model=setup.identity["network"],
+            n_parameters=sum(parameter.numel() for parameter in state.plain().parameters()),
+            device=str(state.device),
+            threads=torch.get_num_threads(),
+            image_size=setup.problem.preprocessing.image_size,
+            epochs=config.epochs,
+            epochs_done=len(self.books.rows),
+            steps_per_epoch=state.steps_per_epoch,
+            batch_size=state.train_stream.batch_size,
+            policy_steps=self.pace.policy_steps(config.epochs),
+            first_policy_step=self.pace.next_policy_step(state.step),
+            train_steps=config.algorithm.train_steps,
+            probes=self.probes,
+            folder=None if self.keeper.folder is None else self.keeper.folder.path,
+            notes=tuple(filter(None, self._notes())),
+        )
+
+    def _notes(self) -> Iterator[str | None]:
+        config = self.setup.config
+        yield from self.setup.problem.data.facts
+        yield config.baseline_note()
+        yield self.lengthened
+        yield self.pace.advice(config.epochs)

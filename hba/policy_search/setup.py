@@ -1,0 +1,70 @@
+"""All that a search is made of, before its first step."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from hba.algorithms import Problem
+from hba.algorithms.networks import Networks, equal_networks, named_networks
+from hba.data.identity import seen_by_search
+from hba.data.load import SearchData
+from hba.data.named import DATASET_NAMES
+from hba.operations import fill_for
+from hba.policy.space import SearchSpace
+from hba.policy_search.config import SearchConfig
+from hba.preprocessing.preprocessing import Preprocessing
+from hba.schedule.file import space_entry
+
+
+@dataclass(frozen=True)
+class Setup:
+    """fill: the colour that operations uncover, in [0, 1]. identity: what must be the same when a run is resumed, by a
+    name that a person understands. images_seen: of test images, which a search must not see. replaced: settings in
+    whose place the user brought something.
+    """
+
+    config: SearchConfig
+    problem: Problem
+    networks: Networks
+    fill: tuple[float, ...]
+    identity: Mapping[str, str]
+    images_seen: Any
+    replaced: tuple[str, ...]
+
+    @staticmethod
+    def of(config: SearchConfig, data: SearchData, network: nn.Module | None, own_space: SearchSpace | None) -> "Setup":
+        """data is on its device. network, own_space: in the place of settings."""
+        device, space = data.train.device, own_space or config.search_space()
+        fill = config.fill or data.train.mean_color()
+        preprocessing = Preprocessing.of(data.train, config.baseline_augmentation())
+        colour = fill_for(torch.empty(1, data.train.n_channels, 1, 1, device=device), fill)
+        networks = (
+            named_networks(config.model, len(data.class_names), config.seed, preprocessing.image_size)
+            if network is None
+            else equal_networks(network)
+        )
+        identity = {
+            "images or their split": data.train.fingerprint() + data.val.fingerprint(),
+            "network": config.model if network is None else type(network).__name__,
+            "kind of device": device.type,
+            "search space": hashlib.sha256(json.dumps(space_entry(space)).encode()).hexdigest()[:16],
+        }
+        # Of images in memory, nothing is known of a test split, whatever their name.
+        is_named = config.data in DATASET_NAMES and data.test_images is not None
+        return Setup(
+            config=config,
+            problem=Problem(config, space, data, preprocessing, colour),
+            networks=networks,
+            fill=fill,
+            identity=identity,
+            images_seen=seen_by_search(data.listing, (data.train, data.val), is_named),
+            replaced=(
+                *(("model",) if network is not None else ()),
+                *(("space", "operations", "interpolation") if own_space is not None else ()),
+            ),
+        )

@@ -1,0 +1,31 @@
+"""What all classes of settings have in common."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import pydantic
+
+from hba.errors import SettingsError
+from hba.runtime.validation import first_problem
+
+
+class Settings(pydantic.BaseModel):
+    """Values that are checked when they are made, and never change. The text under a field is also its help."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    @classmethod
+    def make(cls, settings: Mapping[str, Any]) -> Self:
+        """Check the settings; SettingsError says in one line what is wrong."""
+        try:
+            return cls(**settings)
+        except pydantic.ValidationError as error:
+            raise SettingsError(first_problem(error, cls.model_fields)) from None
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **arguments: Any) -> None:
+        """A field that only gets another default keeps its text."""
+        for name, field in cls.model_fields.items():
+            for base in cls.__bases__:
+                if field.description is None and issubclass(base, Settings) and name in base.model_fields:
+                    field.description = base.model_fields[name].description

@@ -1,0 +1,60 @@
+"""Save and restore a record of any dataclass whole: its fields are walked, none is listed, so none can be forgotten."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+PLAIN = (bool, int, float, str, list, type(None))
+"""What a file holds as it is; a list holds such values, or mappings of them."""
+
+
+def snapshot(record: Any) -> dict[str, Any]:
+    """Tensors, numbers, texts, lists and mappings only, by the names of the record's fields.
+
+    Raises TypeError for a field of a kind that cannot be saved.
+    """
+    return {field.name: _saved(getattr(record, field.name), field.name) for field in dataclasses.fields(record)}
+
+
+@torch.no_grad()
+def restore(record: Any, saved: Mapping[str, Any]) -> None:
+    """Give a record of the same kind what was saved. Tensors, modules and streams are filled, not replaced."""
+    for field in dataclasses.fields(record):
+        value, found = getattr(record, field.name), saved[field.name]
+        if isinstance(value, PLAIN):
+            setattr(record, field.name, found)
+        else:
+            _fill(value, found)
+
+
+def _saved(value: Any, name: str) -> Any:
+    if isinstance(value, PLAIN):
+        return value
+    if isinstance(value, Tensor):
+        return value.detach()
+    if isinstance(value, torch.Generator):
+        return value.get_state()
+    if isinstance(value, dict):
+        return {key: _saved(one, f"{name}[{key!r}]") for key, one in value.items()}
+    if hasattr(value, "state_dict"):
+        return value.state_dict()
+    if dataclasses.is_dataclass(value):
+        return snapshot(value)
+    raise TypeError(f"{name} is of a kind that cannot be saved: {type(value).__name__}")
+
+
+def _fill(value: Any, found: Any) -> None:
+    if isinstance(value, Tensor):
+        value.copy_(found)
+    elif isinstance(value, torch.Generator):
+        value.set_state(found.cpu())
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            _fill(one, found[key])
+    elif hasattr(value, "state_dict"):
+        value.load_state_dict(found)
+    else:
+        restore(value, found)
