@@ -39,8 +39,9 @@ def apply(
     seed: int,
     image_size: int | None,
 ) -> None:
-    """Write a grid of augmented copies of IMAGES, with the operations that made each; of a folder, of some of its
-    images.
+    """Write a grid of augmented copies of IMAGES.
+
+    Beside each copy stand the operations that made it. Of a folder, some of its images are taken.
     """
     loaded = hba.load_policy(schedule)
     epoch = loaded.epochs if epoch is None else epoch

@@ -1,44 +1,94 @@
-"""The command `hba` and what all of its commands share: how an error ends."""
+"""The command `hba` and what all of its commands share: the list of them, and how an error ends."""
 
+import importlib
+import os
 import sys
-from typing import Any
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import click
 
-import hba
 from hba.errors import HbaError, RunError, SettingsError
 from hba.runtime.unknown import did_you_mean
+from hba.runtime.version import VERSION
 
-from .apply import apply
-from .evaluate import evaluate
-from .import_schedule import import_schedule
 from .messages import in_options
-from .models import models
-from .operations import operations
-from .policies import policies
-from .presets import presets
-from .search import search
-from .show import show
 
 USER_ERROR = 2
 INTERRUPTED = 130
 
 
+class Listed(NamedTuple):
+    """A command that is imported when it is called: the module and the function in it, and its line in the list."""
+
+    module: str
+    function: str
+    short_help: str
+
+
+COMMANDS: Mapping[str, Listed] = MappingProxyType(
+    {
+        "search": Listed("search", "search", "Search a schedule of augmentations for DATA."),
+        "evaluate": Listed(
+            "evaluate",
+            "evaluate",
+            "Train with SCHEDULE and without, and compare the test errors after the last epoch.",
+        ),
+        "show": Listed(
+            "show",
+            "show",
+            "Print probability and magnitude of each operation of SCHEDULE, and draw them over epochs to a PNG file.",
+        ),
+        "apply": Listed("apply", "apply", "Write a grid of augmented copies of IMAGES."),
+        "models": Listed("models", "models", "List the networks that --model knows."),
+        "operations": Listed(
+            "operations",
+            "operations",
+            "Print the operations of a search space, and those of your own: ranges, units and directions of "
+            "magnitudes.",
+        ),
+        "policies": Listed("policies", "policies", "List the schedules that ship with the package."),
+        "presets": Listed(
+            "presets", "presets", "Print what --preset stands for in `hba search` and in `hba evaluate`."
+        ),
+        "import": Listed(
+            "import_schedule", "import_schedule", "Turn FILE, a schedule that another program found, into one for hba."
+        ),
+    }
+)
+"""By name, in the order in which they are used. The line of each is the first sentence of the command's own help."""
+
+
 class _Group(click.Group):
-    """Ends a command with one line and exit code 2 for a user's mistake, and with 130 for Ctrl-C."""
+    """Imports a command when it is called: most of them import PyTorch, which takes seconds.
+
+    Ends a command with one line and exit code 2 for a user's mistake, and with 130 for Ctrl-C.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        listed = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(f".{listed.module}", __package__), listed.function)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, listed.short_help) for name, listed in COMMANDS.items()])
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
+        # PyTorch's threads spin while they wait for each other. Where another program wants a core too, a search is
+        # then several times slower than with threads that give their core away. Works only before torch is loaded.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         try:
             return super().main(*args, **{**kwargs, "standalone_mode": False})
         except click.Abort:
             click.echo("stopped", err=True)
             sys.exit(INTERRUPTED)
-        except HbaError as error:
-            message = str(error)
-            if isinstance(error, SettingsError | RunError):
-                message = in_options(message, self.commands.values())
-            click.echo(f"hba: error: {message}", err=True)
-            sys.exit(USER_ERROR)
         except click.NoSuchOption as error:
             other = click.UsageError(_no_such_option(error), error.ctx)
             other.show()
@@ -46,6 +96,26 @@ class _Group(click.Group):
         except click.ClickException as error:
             error.show()
             sys.exit(error.exit_code)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except HbaError as error:
+            called = self.get_command(ctx, ctx.invoked_subcommand or "")
+            raise _UserError(error, [] if called is None else called.params) from None
+
+
+class _UserError(click.ClickException):
+    """A mistake that the library has found, in one line and in the words of the command line."""
+
+    exit_code = USER_ERROR
+
+    def __init__(self, error: HbaError, parameters: Iterable[click.Parameter]) -> None:
+        is_of_options = isinstance(error, SettingsError | RunError)
+        super().__init__(in_options(str(error), parameters) if is_of_options else str(error))
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"hba: error: {self.message}", file=file, err=True)
 
 
 def _no_such_option(error: click.NoSuchOption) -> str:
@@ -56,10 +126,6 @@ def _no_such_option(error: click.NoSuchOption) -> str:
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(hba.__version__, prog_name="hba")
+@click.version_option(VERSION, prog_name="hba")
 def main() -> None:
     """Search a data-augmentation schedule for your images, see it, check that it helps, and use it elsewhere."""
-
-
-for command in (search, evaluate, show, apply, models, operations, policies, presets, import_schedule):
-    main.add_command(command)

@@ -11,12 +11,11 @@ WORD = r"(?<![\w/.'\"-]){}(?!\.?[\w/'\"-])"
 SUBJECT = r"(^|: ){}(?= (?:must|has no effect|is missing|and --)|: | '|\[)"
 
 
-def in_options(message: str, commands: Iterable[click.Command]) -> str:
+def in_options(message: str, parameters: Iterable[click.Parameter]) -> str:
     """The message with `--image-size` in the place of `image_size`, and `--epochs must` of `epochs must`."""
     options = {
         parameter.name: parameter.opts[0]
-        for command in commands
-        for parameter in command.params
+        for parameter in parameters
         if isinstance(parameter, click.Option) and parameter.name is not None
     }
     for name, option in sorted(options.items()):

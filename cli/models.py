@@ -11,7 +11,10 @@ from .terminal import console, say, table
 
 @click.command()
 def models() -> None:
-    """List the networks that --model knows: parameters, shapes, and the weight sharing strategies that suit them."""
+    """List the networks that --model knows.
+
+    For each: its parameters, the shapes of its input and output, and the weight sharing strategies that suit it.
+    """
     shown = table(("name", "parameters", "published", "input", "output", "--sharing"))
     for name in MODELS:
         shown.add_row(*_row(model_facts(name)))

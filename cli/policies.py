@@ -2,20 +2,22 @@
 
 import click
 
-import hba
+from hba.schedule.shipped import shipped_schedules
 
 from .terminal import console, percent, table
 
 
 @click.command()
 def policies() -> None:
-    """List the schedules that ship with the package; their names work wherever a SCHEDULE is asked for."""
+    """List the schedules that ship with the package.
+
+    Their names work wherever a command takes a SCHEDULE.
+    """
     shown = table(("name", "dataset", "model", "epochs", "validation error", "search seconds"))
-    for name in hba.policy_names():
-        schedule = hba.load_policy(name)
+    for schedule in shipped_schedules():
         origin = schedule.provenance
         shown.add_row(
-            name,
+            schedule.name,
             str(origin.get("dataset")),
             str(origin.get("model")),
             str(schedule.epochs),

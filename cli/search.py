@@ -50,8 +50,10 @@ DEFAULT_TEXTS = dict.fromkeys(
 @settings_options(CommonSearchConfig, without=("data",), default_texts=DEFAULT_TEXTS)
 @algorithm_options(ALGORITHMS, SearchConfig.model_fields["algorithm"].description or "", default_texts=DEFAULT_TEXTS)
 def search(data: str | None, preset: str | None, out: Path | None, resume: bool, paper: bool, **options: Any) -> None:
-    """Search a schedule of augmentations for DATA: digits (the default), cifar10, cifar100, svhn, svhn-full,
-    fashionmnist, imagenet, or a folder DIR/<class>/*.png, or DIR/train/<class>/*.png with optional DIR/val, DIR/test.
+    """Search a schedule of augmentations for DATA.
+
+    DATA is digits (the default), cifar10, cifar100, svhn, svhn-full, fashionmnist, imagenet, or a folder
+    DIR/<class>/*.png, or DIR/train/<class>/*.png with optional DIR/val, DIR/test.
     """
     if resume and out is None:
         raise SettingsError("--resume needs --out, the folder of the run to go on with")

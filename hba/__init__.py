@@ -1,30 +1,87 @@
-"""Hypernetwork-Based Augmentation: search a data-augmentation schedule for your own images in one training."""
+"""Hypernetwork-Based Augmentation: search a data-augmentation schedule for your own images in one training.
 
-import os
+An import of hba imports neither PyTorch nor anything else that takes long: public names are imported when they are
+first used. Nothing is done besides, and no environment variable is set.
+
+Where other programs want the cores too, set OMP_WAIT_POLICY=PASSIVE before the first import of torch, as the command
+line does. PyTorch's threads spin while they wait for each other, and a search among busy neighbours is then several
+times slower than with threads that give their core away.
+"""
+
 from pathlib import Path
-
-__version__ = "0.1.0"
-
-# PyTorch's threads spin while they wait for each other. Where another program wants a core too, a search is then
-# several times slower than with threads that give their core away. Works only before torch is loaded.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+from typing import TYPE_CHECKING
 
 from hba.errors import HbaError
-from hba.hypernet import HyperNetwork
-from hba.operations import OPERATIONS, Operation, register_operation
-from hba.policy.module import Policy
-from hba.policy.space import SearchSpace
-from hba.policy.spaces import SPACES, search_space
-from hba.policy_evaluation import EvaluationObserver, EvaluationResult, evaluate
+from hba.runtime.lazy import lazy_names
+from hba.runtime.version import VERSION as __version__
 
-# The function takes the place of the package in this namespace; `from hba.algorithms.state import ...` works as ever.
-from hba.policy_search.observer import SearchObserver
-from hba.policy_search.plan import SearchPlan
-from hba.policy_search.result import SearchResult
-from hba.policy_search.run import search
-from hba.schedule.library import load_policy, policy_names
-from hba.schedule.schedule import Schedule
-from hba.schedule.transform import PolicyTransform
+if TYPE_CHECKING:
+    from hba import algorithms as algorithms
+    from hba import config as config
+    from hba import data as data
+    from hba import errors as errors
+    from hba import hypernet as hypernet
+    from hba import models as models
+    from hba import operations as operations
+    from hba import policy as policy
+    from hba import policy_evaluation as policy_evaluation
+    from hba import policy_search as policy_search
+    from hba import preprocessing as preprocessing
+    from hba import runtime as runtime
+    from hba import schedule as schedule
+    from hba import training as training
+    from hba.hypernet import HyperNetwork
+    from hba.operations import OPERATIONS, Operation, register_operation
+    from hba.policy.module import Policy
+    from hba.policy.space import SearchSpace
+    from hba.policy.spaces import SPACES, search_space
+    from hba.policy_evaluation import EvaluationObserver, EvaluationResult, evaluate
+    from hba.policy_search.observer import SearchObserver
+    from hba.policy_search.plan import SearchPlan
+    from hba.policy_search.result import SearchResult
+    from hba.policy_search.run import search
+    from hba.schedule.library import load_policy
+    from hba.schedule.schedule import Schedule
+    from hba.schedule.shipped import policy_names
+    from hba.schedule.transform import PolicyTransform
+
+_MODULES = {
+    "OPERATIONS": "hba.operations",
+    "SPACES": "hba.policy.spaces",
+    "EvaluationObserver": "hba.policy_evaluation",
+    "EvaluationResult": "hba.policy_evaluation",
+    "HyperNetwork": "hba.hypernet",
+    "Operation": "hba.operations",
+    "Policy": "hba.policy.module",
+    "PolicyTransform": "hba.schedule.transform",
+    "Schedule": "hba.schedule.schedule",
+    "SearchObserver": "hba.policy_search.observer",
+    "SearchPlan": "hba.policy_search.plan",
+    "SearchResult": "hba.policy_search.result",
+    "SearchSpace": "hba.policy.space",
+    "evaluate": "hba.policy_evaluation",
+    "load_policy": "hba.schedule.library",
+    "policy_names": "hba.schedule.shipped",
+    "register_operation": "hba.operations",
+    "search": "hba.policy_search.run",
+    "search_space": "hba.policy.spaces",
+}
+_FOLDERS = (
+    "algorithms",
+    "config",
+    "data",
+    "errors",
+    "hypernet",
+    "models",
+    "operations",
+    "policy",
+    "policy_evaluation",
+    "policy_search",
+    "preprocessing",
+    "runtime",
+    "schedule",
+    "training",
+)
 
 # An installed package has hba.cli and hba.policies inside. A checkout, which Python finds first where it is started in
 # it, has them beside this folder.
@@ -55,3 +112,7 @@ __all__ = [
     "search",
     "search_space",
 ]
+
+if not TYPE_CHECKING:
+    # A type checker that saw __getattr__ would take any name for a public one.
+    __getattr__, __dir__ = lazy_names(__name__, _MODULES, _FOLDERS)

@@ -1,12 +1,18 @@
 """Settings for all tests."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from benchmark_modules import BENCHMARKS
+
+# Several processes share the cores; threads that spin while they wait would take them from the others. PyTorch reads it
+# when it is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import torch
 
 from hba.operations import Operation
 

@@ -41,4 +41,4 @@ def test_a_checkout_finds_its_schedules_and_its_commands() -> None:
 def test_the_version_is_written_down_once() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
     assert "version" not in project["project"]
-    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "hba.__version__"}
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "hba.runtime.version.VERSION"}

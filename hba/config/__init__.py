@@ -3,7 +3,17 @@
 Names are the same in Python, in config.json and, with dashes, on the command line.
 """
 
-from hba.config.evaluation import EvaluationConfig
-from hba.config.search import CommonSearchConfig
+from typing import TYPE_CHECKING
+
+from hba.runtime.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from hba.config.evaluation import EvaluationConfig
+    from hba.config.search import CommonSearchConfig
 
 __all__ = ["CommonSearchConfig", "EvaluationConfig"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__, {"EvaluationConfig": "hba.config.evaluation", "CommonSearchConfig": "hba.config.search"}
+    )

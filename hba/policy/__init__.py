@@ -1,20 +1,17 @@
 """The augmentation policy A(x; values): its search space, what is drawn, and what that does to images."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hba.policy.space import SearchSpace
+from hba.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from hba.policy.draw import Draw, Walk, apply_operations, draw_operations, draw_walk
     from hba.policy.module import GRAY, Policy
+    from hba.policy.space import SearchSpace
 
 __all__ = ["GRAY", "Draw", "Policy", "SearchSpace", "Walk", "apply_operations", "draw_operations", "draw_walk"]
 
-
-def __getattr__(name: str) -> Any:
-    """What needs PyTorch, imported when it is first asked for."""
-    from hba.policy import draw, module
-
-    if name in __all__:
-        return getattr(module if name in ("GRAY", "Policy") else draw, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    _DRAW = dict.fromkeys(("Draw", "Walk", "apply_operations", "draw_operations", "draw_walk"), "hba.policy.draw")
+    _MODULE = dict.fromkeys(("GRAY", "Policy"), "hba.policy.module")
+    __getattr__, __dir__ = lazy_names(__name__, {**_DRAW, **_MODULE, "SearchSpace": "hba.policy.space"})

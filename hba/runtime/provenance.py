@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from hba import __version__
+from hba.runtime.version import VERSION
 
 PACKAGES = ("torch", "torchvision", "kornia", "numpy", "pillow", "scikit-learn")
 LARGEST_COUNT = 10**9
@@ -23,7 +23,7 @@ def environment(device: torch.device) -> dict[str, Any]:
         "n_threads": torch.get_num_threads(),
         "python": platform.python_version(),
         # A checkout may stand before an installed package of another version.
-        "packages": {"hba-augment": __version__, **{package: _version(package) for package in PACKAGES}},
+        "packages": {"hba-augment": VERSION, **{package: _version(package) for package in PACKAGES}},
     }
 
 

@@ -7,11 +7,7 @@ from pathlib import Path
 from hba.errors import ScheduleError
 from hba.runtime.unknown import did_you_mean, listed
 from hba.schedule.schedule import Schedule
-
-
-def policy_names() -> list[str]:
-    """Names of the schedules that ship with the package."""
-    return sorted(Path(file.name).stem for file in files("hba.policies").iterdir() if file.name.endswith(".json"))
+from hba.schedule.shipped import FOLDER, policy_names
 
 
 def load_policy(path_or_name: str | Path, *, other_names: Iterable[str] = ()) -> Schedule:
@@ -26,7 +22,7 @@ def load_policy(path_or_name: str | Path, *, other_names: Iterable[str] = ()) ->
     if path.is_dir() and not (is_shipped and not (path / "policy.json").exists()):
         return Schedule.load(path / "policy.json")
     if is_shipped and not path.is_file():
-        with as_file(files("hba.policies") / f"{path_or_name}.json") as shipped:
+        with as_file(files(FOLDER) / f"{path_or_name}.json") as shipped:
             return Schedule.load(shipped)
     if not path.exists():
         meant = did_you_mean(str(path_or_name), (*policy_names(), *other_names))

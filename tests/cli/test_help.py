@@ -5,9 +5,8 @@ from typing import Any
 
 import click
 import pytest
-from hba.cli import main
 from hba.cli.sections import SECTIONS, section_of
-from test_options import run
+from test_options import command_of, run
 
 from hba.algorithms import Lookahead
 from hba.config.evaluation import EvaluationConfig
@@ -73,7 +72,7 @@ def test_what_is_one_of_some_words_lists_them() -> None:
     assert "--sharing [first-bn|bn|first-conv|conv|conv+bn|all]" in shown
     squeezed = "".join(shown.split())
     assert "digits,cifar10,cifar100,svhn,svhn-full,fashionmnist,imagenet.Datasetwhosebaseline" in squeezed
-    for option in main.commands["search"].params:
+    for option in command_of("search").params:
         if isinstance(option.type, click.Choice):
             for choice in option.type.choices:
                 assert "".join(str(choice).split()) in squeezed
@@ -86,12 +85,12 @@ def test_help_stands_in_sections_that_fit_80_columns(command: str) -> None:
     titles = [line.removesuffix(":") for line in lines if re.fullmatch(r"[A-Z].*:", line)]
     assert titles == [title for title in SECTIONS if title in titles]
     assert titles[:4] == ["This run", "Images and splits", "Network and training", "Baseline augmentation"]
-    options = [option for option in main.commands[command].params if isinstance(option, click.Option)]
+    options = [option for option in command_of(command).params if isinstance(option, click.Option)]
     assert {section_of(option.name or "") for option in options} <= set(titles)
     assert set(help_of(command)) >= {option.opts[0] for option in options}
 
 
 def test_every_name_of_a_section_is_an_option_of_a_search() -> None:
     names = [name for names in SECTIONS.values() for name in names]
-    assert set(names) <= {parameter.name for parameter in main.commands["search"].params}
+    assert set(names) <= {parameter.name for parameter in command_of("search").params}
     assert len(set(names)) == len(names)

@@ -38,6 +38,13 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, list(arguments))
 
 
+def command_of(name: str) -> click.Command:
+    """The command of that name, which is imported now."""
+    found = main.get_command(click.Context(main), name)
+    assert found is not None, name
+    return found
+
+
 def refusal_of(*arguments: str) -> str:
     """The one line with which the command ends, without its start."""
     result = run(*arguments)
@@ -90,7 +97,7 @@ def test_the_group_lists_its_commands_and_its_version() -> None:
 
 
 def options_of(command: str) -> dict[str, click.Option]:
-    return {name: option for option in main.commands[command].params if isinstance(option, click.Option)
+    return {name: option for option in command_of(command).params if isinstance(option, click.Option)
             for name in option.opts}  # fmt: skip
 
 
