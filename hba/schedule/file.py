@@ -1,9 +1,15 @@
-"""The schedule file, version 1: JSON that a person can read, checked strictly."""
+"""The schedule file, version 1: JSON that a person can read, checked strictly.
 
+It knows the parts of a schedule, not the class: Schedule itself reads and writes its file here.
+"""
+
+import contextlib
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
+import numpy as np
 import pydantic
 from pydantic import Field
 
@@ -12,7 +18,6 @@ from hba.operations import OPERATIONS, Operation, find_operation, function_path
 from hba.policy.space import SearchSpace
 from hba.runtime.files import write_text
 from hba.runtime.validation import first_problem
-from hba.schedule.schedule import Schedule
 
 FORMAT = "hba-schedule"
 VERSION = 1
@@ -55,39 +60,56 @@ class ScheduleFile(_Strict):
     provenance: dict[str, Any]
 
 
-def write_schedule(schedule: Schedule, path: Path) -> None:
+class Parts(NamedTuple):
+    """What a file holds; values of shape (epochs, n), fill and provenance as in Schedule."""
+
+    space: SearchSpace
+    values: np.ndarray
+    fill: tuple[float, ...]
+    provenance: Mapping[str, Any]
+
+
+def write(path: Path, parts: Parts) -> None:
     """Write the file whole or not at all."""
     head = {
         "format": FORMAT,
         "version": VERSION,
-        "space": space_entry(schedule.space),
-        "fill": list(schedule.fill),
-        "hyperparameters": list(schedule.space.names),
-        "epochs": schedule.epochs,
+        "space": space_entry(parts.space),
+        "fill": list(parts.fill),
+        "hyperparameters": list(parts.space.names),
+        "epochs": len(parts.values),
     }
     # One line per epoch: a row can be found and two schedules compared line by line.
-    rows = ",\n    ".join(json.dumps(row) for row in schedule.values.tolist())
-    tail = {"provenance": dict(schedule.provenance)}
+    rows = ",\n    ".join(json.dumps(row) for row in parts.values.tolist())
+    tail = {"provenance": dict(parts.provenance)}
     text = json.dumps(head, indent=2)[:-2] + ',\n  "values": [\n    ' + rows + "\n  ]," + json.dumps(tail, indent=2)[1:]
     write_text(path, text + "\n")
 
 
-def read_schedule(path: Path) -> Schedule:
-    """Read and check a file. ScheduleError names the file and the first place that is wrong."""
+def text_of(path: Path, kind: str = "schedule") -> str:
+    """The text of a file that should hold a schedule of a kind; ScheduleError where it cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise ScheduleError(f"no schedule file {path}") from None
+        raise ScheduleError(f"no {kind} file {path}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ScheduleError(f"{path} cannot be read as a schedule: {error}") from None
+        raise ScheduleError(f"{path} cannot be read as a {kind}: {error}") from None
+
+
+@contextlib.contextmanager
+def explained(path: Path, kind: str = "schedule") -> Iterator[None]:
+    """What is wrong with the content of a file, as a ScheduleError that names the file."""
     try:
-        return parse_schedule(text)
+        yield
     except HbaError as error:
-        raise ScheduleError(f"{path} is not a valid schedule: {error}") from None
+        raise ScheduleError(f"{path} is not a valid {kind}: {error}") from None
 
 
-def parse_schedule(text: str) -> Schedule:
-    """A schedule from the text of its file; ScheduleError names the first place that is wrong."""
+def parse(text: str) -> Parts:
+    """What the text of a file says; ScheduleError names the first place that breaks the format.
+
+    Whether the values lie in their ranges is left to Schedule.
+    """
     content = _read_json(text)
     try:
         file = ScheduleFile.model_validate(content)
@@ -101,6 +123,12 @@ def parse_schedule(text: str) -> Schedule:
         space = _space(file.space)
     except SettingsError as error:
         raise ScheduleError(f"space: {error}") from None
+    _check_shape(file, space)
+    values = np.array(file.values, dtype=np.float64).reshape(len(file.values), space.n)
+    return Parts(space, values, tuple(file.fill), file.provenance)
+
+
+def _check_shape(file: ScheduleFile, space: SearchSpace) -> None:
     if file.hyperparameters != list(space.names):
         raise ScheduleError(
             f"hyperparameters must be the space's {space.n} names in their order, {space.names[0]} first"
@@ -110,7 +138,6 @@ def parse_schedule(text: str) -> Schedule:
     for number, row in enumerate(file.values):
         if len(row) != space.n:
             raise ScheduleError(f"values[{number}] must have {space.n} numbers, got {len(row)}")
-    return Schedule(space, file.values, tuple(file.fill), file.provenance)  # type: ignore[arg-type]
 
 
 def _read_json(text: str) -> dict[str, Any]:

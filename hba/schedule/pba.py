@@ -33,10 +33,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from hba.errors import ScheduleError
 from hba.policy.spaces import PBA_RANGES, PBA_SIDE_PIXELS, SPACES
+from hba.schedule.file import explained, text_of
 from hba.schedule.schedule import Schedule
 
+KIND = "PBA schedule"
 PBA_FILL = (125 / 255, 122 / 255, 113 / 255)
 """The colour of PBA's own Cutout, which is also the mean colour of CIFAR-10."""
 
@@ -91,16 +95,9 @@ def read_pba_schedule(path: Path, epochs: int, fill: tuple[float, ...] = PBA_FIL
     fill: colour in [0, 1] of what geometric operations and Cutout uncover. Raises ScheduleError, which names the file
     and the line, for anything that is not such a log.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ScheduleError(f"no PBA schedule file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ScheduleError(f"{path} cannot be read as a PBA schedule: {error}") from None
-    try:
+    text = text_of(path, KIND)
+    with explained(path, KIND):
         segments = pba_segments(text, epochs)
-    except ScheduleError as error:
-        raise ScheduleError(f"{path} is not a valid PBA schedule: {error}") from None
     space = SPACES["pba"]
     rows = []
     for segment in segments:
@@ -112,7 +109,7 @@ def read_pba_schedule(path: Path, epochs: int, fill: tuple[float, ...] = PBA_FIL
         "segments": [segment.n_epochs for segment in segments],
         "note": NOTE,
     }
-    return Schedule(space, rows, fill, provenance)  # type: ignore[arg-type]
+    return Schedule(space, np.array(rows), fill, provenance)
 
 
 def pba_segments(text: str, epochs: int) -> tuple[PbaSegment, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,9 +14,8 @@ from hba.errors import ScheduleError
 from hba.policy.module import GRAY, Policy
 from hba.policy.space import SearchSpace
 from hba.runtime.validation import whole_number
-
-if TYPE_CHECKING:
-    from hba.schedule.transform import PolicyTransform
+from hba.schedule.file import Parts, explained, parse, text_of, write
+from hba.schedule.transform import PolicyTransform
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,24 +93,21 @@ class Schedule:
             raise ScheduleError(f"epoch must lie in [0, {self.epochs - 1}], got {epoch}")
         return Policy(self.space, torch.tensor(self.values[epoch], dtype=torch.float32), self.fill)
 
-    def transform(self) -> "PolicyTransform":
+    def transform(self) -> PolicyTransform:
         """The schedule as a torchvision v2 transform; see PolicyTransform."""
-        from hba.schedule.transform import PolicyTransform
-
         return PolicyTransform(self)
 
     def save(self, path: str | Path) -> None:
         """Write the file whole or not at all."""
-        from hba.schedule.file import write_schedule
-
-        write_schedule(self, Path(path))
+        write(Path(path), Parts(self.space, self.values, self.fill, self.provenance))
 
     @staticmethod
     def load(path: str | Path) -> "Schedule":
         """Read a schedule file; ScheduleError names the first place that breaks the format."""
-        from hba.schedule.file import read_schedule
-
-        return read_schedule(Path(path))
+        path = Path(path)
+        text = text_of(path)
+        with explained(path):
+            return Schedule(*parse(text))
 
 
 def _check_values(space: SearchSpace, values: np.ndarray) -> None:

@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import PIL.Image
@@ -17,8 +17,8 @@ from hba.operations import color_for, fill_for
 from hba.policy.draw import apply_operations, draw_operations
 from hba.policy.image_range import RangeCheck
 from hba.policy.single_image import Drawn, apply_to_pil, draw_for_one
+from hba.policy.space import SearchSpace
 from hba.runtime.validation import first_of, whole_number
-from hba.schedule.schedule import Schedule
 
 PIL_MODES = ("L", "RGB")
 DEEP_PIL_MODES = ("I", "F")
@@ -42,6 +42,26 @@ def _is_image_array(given: Any) -> bool:
     if not isinstance(given, np.ndarray) or given.dtype != np.uint8:
         return False
     return given.ndim == 2 or (given.ndim == 3 and given.shape[2] in (1, 3))
+
+
+class Rows(Protocol):
+    """What the transform asks of a schedule; hba.Schedule is one, and says what each means."""
+
+    @property
+    def space(self) -> SearchSpace: ...
+
+    @property
+    def fill(self) -> tuple[float, ...]: ...
+
+    @property
+    def epochs(self) -> int: ...
+
+    @property
+    def is_stretched(self) -> bool: ...
+
+    def position(self, fraction: float) -> float: ...
+
+    def values_at(self, position: float) -> np.ndarray: ...
 
 
 class PolicyTransform(v2.Transform):  # type: ignore[misc]
@@ -71,7 +91,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
     _transformed_types = (PIL.Image.Image, tv_tensors.Image, _is_image_array, _is_plain_tensor)
     _refused_types = (tv_tensors.BoundingBoxes, tv_tensors.Mask, tv_tensors.Video, tv_tensors.KeyPoints)
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Rows) -> None:
         super().__init__()
         self.schedule = schedule
         # A row number in shared memory: worker processes hold copies of this object, but see the same number.

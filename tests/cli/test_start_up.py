@@ -66,8 +66,11 @@ def test_a_command_sets_how_threads_wait_before_torch_is_loaded(
     start: str, given: str | None, taken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    code = f"import atexit\natexit.register(lambda: exec({SAY_POLICY!r}, {{}}))\nimport sys\nsys.argv = ['hba', '--version']\n"
-    done = printed(f"{code}{start}\nmain()", **({} if given is None else {"OMP_WAIT_POLICY": given}))
+    at_exit = f"import atexit\natexit.register(lambda: exec({SAY_POLICY!r}, {{}}))"
+    done = printed(
+        f"{at_exit}\nimport sys\nsys.argv = ['hba', '--version']\n{start}\nmain()",
+        **({} if given is None else {"OMP_WAIT_POLICY": given}),
+    )
     assert done.stdout.splitlines() == [f"hba, version {hba.__version__}", taken]
 
 

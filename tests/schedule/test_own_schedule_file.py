@@ -15,7 +15,7 @@ from hba.errors import ScheduleError
 from hba.operations import OPERATIONS, Operation, register_operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, search_space
-from hba.schedule.file import parse_schedule
+from hba.schedule.file import parse
 from hba.schedule.schedule import Schedule
 
 Content = dict[str, Any]
@@ -49,7 +49,7 @@ def changed(path: Path, change: Callable[[Content], object]) -> str:
 
 def refusal_of(text: str) -> str:
     with pytest.raises(ScheduleError) as raised:
-        parse_schedule(text)
+        Schedule(*parse(text))
     assert "\n" not in str(raised.value)
     return str(raised.value)
 
@@ -139,7 +139,7 @@ def test_the_function_may_have_moved(saved: Path) -> None:
     def moved(content: Content) -> None:
         content["space"]["operations"][0]["function"] = "an_older_module:power"
 
-    assert parse_schedule(changed(saved, moved)).space == Schedule.load(saved).space
+    assert parse(changed(saved, moved)).space == Schedule.load(saved).space
 
 
 @pytest.mark.parametrize("function", [5, ["a"], True])
@@ -191,8 +191,8 @@ def with_interpolation(index: int, interpolation: Any) -> str:
 def test_what_says_nearest_is_as_what_says_nothing(said: str | None) -> None:
     nearest = Schedule.load(GOLDEN).space
     assert nearest.operations[0] == OPERATIONS["Rotate"]
-    assert parse_schedule(with_interpolation(0, said)).space == nearest
-    assert parse_schedule(with_interpolation(0, "bilinear")).space != nearest
+    assert parse(with_interpolation(0, said)).space == nearest
+    assert parse(with_interpolation(0, "bilinear")).space != nearest
 
 
 def test_interpolation_of_an_operation_that_moves_nothing_is_refused() -> None:
@@ -214,7 +214,7 @@ def test_a_descending_range_of_a_file_is_taken_as_it_is(tmp_path: Path) -> None:
         content["space"]["operations"][0]["magnitude_range"] = [30.0, 1.0]
         content["values"] = [[0.5, 30.0, 0.5], [0.5, 1.0, 0.5], [0.5, 7.0, 0.5]]
 
-    schedule = parse_schedule(changed(GOLDEN, descend))
+    schedule = Schedule(*parse(changed(GOLDEN, descend)))
     assert schedule.space.ranges[1] == (30.0, 1.0)
     schedule.save(tmp_path / "a.json")
     assert operations_in(tmp_path / "a.json")[0]["magnitude_range"] == [30.0, 1.0]

@@ -11,7 +11,7 @@ import pytest
 from hba.errors import RunError, ScheduleError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
-from hba.schedule.file import parse_schedule
+from hba.schedule.file import parse
 from hba.schedule.schedule import Schedule
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schedule-v1.json"
@@ -96,7 +96,7 @@ def test_ranges_are_the_file_s_own(tmp_path: Path) -> None:
     content = golden_content()
     content["space"]["operations"][0]["magnitude_range"] = [5.0, 40.0]
     content["values"] = [[0.5, 5.0, 0.5], [0.5, 40.0, 0.5], [0.5, 31.0, 0.5]]
-    schedule = parse_schedule(json.dumps(content))
+    schedule = Schedule(*parse(json.dumps(content)))
     assert schedule.space.ranges == ((0.0, 1.0), (5.0, 40.0), (0.0, 1.0))
     np.testing.assert_array_equal(schedule.values, content["values"])
     schedule.save(tmp_path / "a.json")
@@ -225,7 +225,7 @@ def test_text_without_a_file_is_refused_as_a_schedule_too(change: Callable[[Cont
     content = golden_content()
     change(content)
     with pytest.raises(ScheduleError, match=message):
-        parse_schedule(json.dumps(content))
+        parse(json.dumps(content))
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])

@@ -75,26 +75,28 @@ def test_a_schedule_of_one_row_suits_no_other_training() -> None:
     "epoch", [1.5, 1.0, True, "1", None, np.float64(1), np.True_, torch.tensor(1.0), torch.tensor(True)]
 )
 def test_an_epoch_that_is_no_whole_number_is_refused(epoch: Any) -> None:
-    transform = PolicyTransform(dimming(*FACTORS).stretched(4))
+    schedule = dimming(*FACTORS).stretched(4)
+    transform = schedule.transform()
     transform.set_epoch(2)
     with pytest.raises(SettingsError, match="epoch must be a whole number, got "):
         transform.set_epoch(epoch)
     with pytest.raises(SettingsError, match="epoch must be a whole number, got "):
-        transform.schedule.policy(epoch)
+        schedule.policy(epoch)
     if epoch is not None:
         with pytest.raises(SettingsError, match="epochs must be a whole number, got "):
             transform.set_epoch(0, epoch)
     with pytest.raises(SettingsError, match="epochs must be a whole number, got "):
-        transform.schedule.stretched(epoch)
+        schedule.stretched(epoch)
     assert transform.position == 2
 
 
 @pytest.mark.parametrize("epoch", [1, np.int64(1), np.uint8(1), torch.tensor(1)], ids=repr)
 def test_integers_of_numpy_and_torch_are_epochs(epoch: Any) -> None:
-    transform = PolicyTransform(dimming(*FACTORS).stretched(4))
+    schedule = dimming(*FACTORS).stretched(4)
+    transform = schedule.transform()
     transform.set_epoch(epoch)
     assert transform.position == 1
-    assert transform.schedule.policy(epoch).values[1] == 1.0
+    assert schedule.policy(epoch).values[1] == 1.0
     transform.set_epoch(epoch, 1 + epoch)
     assert transform.position == 3
 
