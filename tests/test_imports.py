@@ -12,7 +12,7 @@ LINE = (
     ("errors",),
     ("runtime",),
     ("operations", "models", "hypernet", "data"),
-    ("operations_file", "preprocessing", "policy"),
+    ("preprocessing", "policy"),
     ("schedule", "config"),
     ("training",),
     ("algorithms",),
@@ -27,22 +27,22 @@ BESIDE = {("models", "hypernet")}
 Imports = Mapping[str, set[str]]
 
 
-def imports_of(folder: Path, package: str) -> Imports:
-    """By module of a package, the modules of the package that it imports anywhere, also where only a type checker does.
+def imports_of(folder: Path, package: str, *, for_types: bool = True) -> Imports:
+    """By module of a package, the modules of the package that it imports, in functions too.
 
-    A module that is called `package` is the package's own __init__.py.
+    A module that is called `package` is the package's own __init__.py. for_types: what only a type checker imports too.
     """
     files = {_module(file, folder, package): file for file in folder.rglob("*.py")}
-    return {module: set(_imported(file, module, files)) for module, file in files.items()}
+    return {module: set(_imported(file, module, files, for_types)) for module, file in files.items()}
 
 
 def _module(file: Path, folder: Path, package: str) -> str:
     return ".".join([package, *file.relative_to(folder).with_suffix("").parts]).removesuffix(".__init__")
 
 
-def _imported(file: Path, module: str, files: Mapping[str, Path]) -> Iterator[str]:
+def _imported(file: Path, module: str, files: Mapping[str, Path], for_types: bool) -> Iterator[str]:
     inside = module.split(".") if file.name == "__init__.py" else module.split(".")[:-1]
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in _nodes(ast.parse(file.read_text(encoding="utf-8")), for_types):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in files)
         elif isinstance(node, ast.ImportFrom):
@@ -53,6 +53,13 @@ def _imported(file: Path, module: str, files: Mapping[str, Path]) -> Iterator[st
                     yield f"{source}.{alias.name}"
                 elif source in files:
                     yield source
+
+
+def _nodes(tree: ast.AST, for_types: bool) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if for_types or not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from _nodes(node, for_types)
 
 
 def between_folders(imports: Imports) -> Imports:
@@ -81,7 +88,8 @@ HBA = imports_of(ROOT / "hba", "hba")
 
 @pytest.mark.parametrize("package", ["hba", "cli"])
 def test_no_file_imports_itself_by_way_of_others(package: str) -> None:
-    assert circle_in(imports_of(ROOT / package, package)) is None
+    """In annotations, a value and what it is made of may name each other."""
+    assert circle_in(imports_of(ROOT / package, package, for_types=False)) is None
 
 
 def test_no_folder_imports_itself_by_way_of_others() -> None:
@@ -99,10 +107,14 @@ def test_every_folder_imports_only_those_before_it_in_the_line() -> None:
     assert wrong == []
 
 
+def test_the_root_holds_no_loose_files() -> None:
+    assert {file.name for file in (ROOT / "hba").glob("*.py")} == {"__init__.py", "__main__.py", "errors.py"}
+
+
 def test_what_is_found_is_all_that_python_imports(tmp_path: Path) -> None:
     package = tmp_path / "house"
     (package / "rooms").mkdir(parents=True)
-    (package / "__init__.py").write_text("from house.rooms import attic as attic")
+    (package / "__init__.py").write_text("if TYPE_CHECKING:\n    from house.rooms import attic as attic")
     (package / "rooms" / "__init__.py").write_text("from .attic import view")
     (package / "rooms" / "attic.py").write_text("def view():\n    import house.cellar\n    from ..cellar import coal")
     (package / "cellar.py").write_text("from pathlib import Path")
@@ -113,6 +125,7 @@ def test_what_is_found_is_all_that_python_imports(tmp_path: Path) -> None:
         "house.rooms.attic": {"house.cellar"},
         "house.cellar": set(),
     }
+    assert imports_of(package, "house", for_types=False) == {**found, "house": set()}
     assert circle_in(found) is None
     assert between_folders(found) == {"__init__": {"rooms"}, "rooms": {"cellar"}, "cellar": set()}
     (package / "cellar.py").write_text("from house import rooms")

@@ -4,8 +4,7 @@ What they are and what their magnitudes mean is known without PyTorch, which tak
 prints it is instant. So the table, and the modules whose functions its rows name, import torch for type checkers only.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hba.operations.operation import ALL, Operation
 from hba.operations.table import (
@@ -16,13 +15,11 @@ from hba.operations.table import (
     register_operation,
     registered_operations,
 )
+from hba.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from hba.operations.apply import apply_steps
     from hba.operations.images import check_images, color_for, fill_for
-
-_MODULES = {"apply_steps": "apply", "check_images": "images", "color_for": "images", "fill_for": "images"}
-"""Of the names that need PyTorch."""
 
 __all__ = [
     "ALL",
@@ -39,8 +36,6 @@ __all__ = [
     "registered_operations",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+if not TYPE_CHECKING:
+    _IMAGES = dict.fromkeys(("check_images", "color_for", "fill_for"), "hba.operations.images")
+    __getattr__, __dir__ = lazy_names(__name__, {**_IMAGES, "apply_steps": "hba.operations.apply"})

@@ -15,7 +15,6 @@ import hba
 
 SLOW = ("torch", "torchvision", "kornia", "numpy", "scipy", "matplotlib", "pydantic")
 IMPORTED = f"import sys; print([name for name in {SLOW} if name in sys.modules], file=sys.stderr)"
-TORCH_STILL = pytest.mark.xfail(strict=True, reason="the table of operations imports torch")
 
 
 def printed(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -32,7 +31,7 @@ def printed(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["policies"], ["presets"], pytest.param(["operations"], marks=TORCH_STILL)],
+    [["--help"], ["--version"], ["policies"], ["presets"], ["operations"]],
     ids=lambda arguments: arguments[0],
 )
 def test_a_command_that_only_prints_imports_nothing_slow(arguments: list[str]) -> None:
@@ -80,7 +79,7 @@ def test_every_public_name_is_found_and_listed(name: str) -> None:
     assert getattr(hba, name) is not None
 
 
-@pytest.mark.parametrize("package", ["config", "policy", "schedule"])
+@pytest.mark.parametrize("package", ["config", "operations", "policy", "schedule"])
 def test_every_public_name_of_a_folder_is_found(package: str) -> None:
     module = importlib.import_module(f"hba.{package}")
     assert [name for name in module.__all__ if getattr(module, name, None) is None] == []
