@@ -14,7 +14,7 @@ from hba.policy_evaluation import RESULTS_NAME, RIVALS
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.progress import EvaluationProgress, training_text
 
-from .evaluation_text import plan_lines, print_table
+from .evaluation_text import plan_lines, print_settings, print_table
 from .operations_files import operations_file_option
 from .options import given, settings_options
 from .sections import SectionedCommand
@@ -50,6 +50,9 @@ from .wording import counted, minutes_words
     is_flag=True,
     help="Test also on images that a search of these schedules has seen; otherwise that is refused.",
 )
+@click.option(
+    "--explain", is_flag=True, help="Show where each setting comes from (default, search, preset, given), and end."
+)
 @operations_file_option
 @settings_options(
     EvaluationConfig, without=("data", "val_size"), default_texts=dict.fromkeys(INHERITED, "as in the search")
@@ -63,6 +66,7 @@ def evaluate(
     resume: bool,
     jobs: int | None,
     allow_seen: bool,
+    explain: bool,
     **options: Any,
 ) -> None:
     """Train with SCHEDULE and without, and compare the test errors after the last epoch.
@@ -89,6 +93,9 @@ def evaluate(
     Ctrl-C keeps the trainings that have ended; the same command with --out and --resume does the others. It may then
     have more --seeds, and more names at the end of --against.
     """
+    if explain:
+        print_settings(hba.policy_evaluation.explain(schedule, data, preset=preset, **given(options)), console())
+        return
     if resume and out is None:
         raise SettingsError("--resume needs --out, the folder of the evaluation to go on with")
     others = [name.strip() for name in against.split(",") if name.strip()]

@@ -1,17 +1,19 @@
 """What `hba evaluate` prints before the first training and after the last."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 import hba
+from hba.config.inheritance import Sourced
 from hba.policy_evaluation import RESULTS_NAME
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.plan import EvaluationPlan
 
+from .options import as_typed
 from .terminal import percent
 from .wording import class_words, counted, left_out_words
 
@@ -35,6 +37,14 @@ def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
         taken = ", ".join(f"{name} {value}" for name, value in plan.inherited.items())
         yield f"settings as in the search on {plan.inherited_from}: {taken}"
     yield from plan.notes
+
+
+def print_settings(settings: Mapping[str, Sourced], printer: Console) -> None:
+    """A row for each setting: its value as it would be typed, empty where the data decide, and where it comes from."""
+    table = Table("setting", Column("value", overflow="fold"), "from", title="Settings; an empty value is by the data")
+    for name, (value, layer) in settings.items():
+        table.add_row(*map(Text, (name, "" if value is None else as_typed(value), layer)))
+    printer.print(table)
 
 
 def print_table(result: hba.EvaluationResult, printer: Console) -> None:

@@ -89,14 +89,15 @@ def _text_and_default(field: FieldInfo) -> tuple[str, str | None]:
     """A setting's text, and its default as it would be typed, or in words where it is None."""
     text = " ".join((field.description or "").split())
     if field.default is not None:
-        return text, _typed(field.default)
+        return text, as_typed(field.default)
     if words := DEFAULT_IN_WORDS.search(text):
         default = SETTING_IN_WORDS.sub(lambda name: "--" + name[0].replace("_", "-"), words["default"])
         return f"{text[: words.start()]}.{words['rest'] or ''}", default
     return text, None
 
 
-def _typed(value: Any) -> str:
+def as_typed(value: Any) -> str:
+    """A setting's value as it would be given on the command line."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

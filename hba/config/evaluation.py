@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hba.config.inheritance import Layers
+from hba.config.inheritance import OF_SEARCH, OF_SEARCHED_IMAGES, Sourced, layers_of, merged
 from hba.config.training import TrainingConfig
 from hba.data.config import Size
 
@@ -16,29 +16,46 @@ class EvaluationConfig(TrainingConfig):
 
     @classmethod
     def like_search(
-        cls, searched: Mapping[str, Any], settings: Mapping[str, Any], preset: str | None = None
+        cls,
+        searched: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        preset: str | None = None,
+        *,
+        has_own_network: bool = False,
     ) -> "EvaluationConfig":
         """The settings of the search that made a schedule, as far as they apply, under those given here.
 
         Between the two stands the preset, or without one, on a dataset of the paper, its Table 11. On other data than
         the search's, what belongs to the searched images (their size and split, the baseline) is left at its default.
+        has_own_network: the evaluation is given a network, so that the setting `model` is not needed.
         """
-        layers = Layers.of(searched, settings, preset)
-        return cls.make({**layers.inherited, **layers.preset, "data": layers.data, **layers.given})
+        sourced = cls.sourced(searched, settings, preset, has_own_network=has_own_network)
+        return cls.make({name: setting.value for name, setting in sourced.items()})
 
     @classmethod
-    def inherited(
-        cls, searched: Mapping[str, Any], settings: Mapping[str, Any], preset: str | None = None
-    ) -> dict[str, Any]:
-        """What like_search takes from a search on other data: settings that are not at their default, and parts of the
-        baseline that are not off.
+    def sourced(
+        cls,
+        searched: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        preset: str | None = None,
+        *,
+        has_own_network: bool = False,
+    ) -> Mapping[str, Sourced]:
+        """Each setting of like_search, before it is checked, with the layer that it comes from."""
+        defaults = {name: field.default for name, field in cls.model_fields.items()}
+        return merged(layers_of(defaults, searched, settings, preset, has_own_network=has_own_network))
+
+    @classmethod
+    def inherited(cls, searched: Mapping[str, Any], sourced: Mapping[str, Sourced]) -> dict[str, Any]:
+        """What comes from a search on other data: settings that are not at their default, and parts of the baseline
+        that are not off.
         """
-        layers = Layers.of(searched, settings, preset)
-        if layers.data == searched.get("data"):
+        if sourced["data"].value == searched.get("data"):
             return {}
-        replaced = {**layers.preset, **layers.given}
         return {
             name: value
-            for name, value in layers.inherited.items()
-            if name not in replaced and value != (default := cls.model_fields[name].default) and (value or default)
+            for name, (value, layer) in sourced.items()
+            if layer in (OF_SEARCH, OF_SEARCHED_IMAGES)
+            and value != (default := cls.model_fields[name].default)
+            and (value or default)
         }

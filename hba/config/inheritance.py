@@ -1,8 +1,12 @@
-"""What an evaluation takes over from the search of its schedule, and what goes before it."""
+"""Where the settings of an evaluation come from: named layers, of which a later one replaces what is in earlier ones.
+
+The layers are, in their order: the defaults, the training of the schedule's search, its images, the preset, and what
+is given. Each is made by one function; `merged` puts them together.
+"""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from hba.config.presets import EVALUATION_PRESETS, EVALUATION_SETTINGS, find_preset
 from hba.data.config import resolved_data
@@ -10,54 +14,107 @@ from hba.data.named import DATASET_NAMES
 from hba.errors import SettingsError
 from hba.preprocessing.baseline import Baseline
 
+DEFAULT, OF_SEARCH, OF_SEARCHED_IMAGES, GIVEN = "default", "search", "images of the search", "given"
+"""Names of layers. The preset's layer is called by the preset."""
+
 _OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate", "learning_rate_schedule", "weight_decay")
 _OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken")
-_OF_THESE_IMAGES = ("classes", "levels")
+_OF_THESE_IMAGES = ("data", "classes", "levels")
 _OF_BASELINE = ("baseline", "baseline_like", *(field.name for field in dataclasses.fields(Baseline)))
 _IN_PIXELS = ("crop_padding", "cutout_size")
 INHERITED = (*_OF_TRAINING, *_OF_IMAGES, *_OF_THESE_IMAGES, *_OF_BASELINE)
 """Settings that an evaluation takes from the search of its schedule unless it is told otherwise."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Layers:
-    """Where the settings of an evaluation come from: later ones go before earlier ones."""
+class Layer(NamedTuple):
+    """Settings from one place. name: what a person calls the place."""
 
-    data: str
-    inherited: Mapping[str, Any]
-    preset: Mapping[str, Any]
-    given: Mapping[str, Any]
-
-    @staticmethod
-    def of(searched: Mapping[str, Any], settings: Mapping[str, Any], preset: str | None) -> "Layers":
-        given = resolved_data(settings)
-        if "val_size" in given:
-            raise SettingsError("an evaluation has no validation split; omit val_size")
-        searched_on = searched.get("data", "digits")
-        data = given.get("data") or (find_preset(preset, EVALUATION_PRESETS)["data"] if preset else searched_on)
-        if not preset and "model" not in given and searched.get("model", "") is None:
-            raise SettingsError("the schedule was searched with a network of your own; choose a model to evaluate with")
-        kept = _kept(data, searched_on, given, preset)
-        inherited = {name: searched[name] for name in kept if name in searched}
-        if "image_size" in inherited and isinstance(given.get("image_size"), int):
-            factor = given["image_size"] / inherited["image_size"]
-            inherited |= {name: round(inherited[name] * factor) for name in _IN_PIXELS if inherited.get(name)}
-        table_11 = EVALUATION_SETTINGS.get(data, {})
-        between = values_of(preset, EVALUATION_PRESETS, data, given) if preset else table_11
-        return Layers(data, inherited, between, given)
+    name: str
+    settings: Mapping[str, Any]
 
 
-def _kept(data: str, searched_on: str, given: Mapping[str, Any], preset: str | None) -> tuple[str, ...]:
-    """The names of what an evaluation takes from a search.
+class Sourced(NamedTuple):
+    """A setting's value and the name of the layer that it is from."""
 
-    A folder may have moved since; what it is split and resized by must then stay the same. A list of classes is for
-    one folder: by numbers, it would choose others in another one. So is the scale of deep images.
+    value: Any
+    layer: str
+
+
+def layers_of(
+    defaults: Mapping[str, Any],
+    searched: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    preset: str | None,
+    *,
+    has_own_network: bool = False,
+) -> tuple[Layer, ...]:
+    """All layers, the weakest first. searched: settings of the schedule's search, none where nothing is known of it.
+
+    has_own_network: the evaluation is given one, so that it needs no model. Raises SettingsError for settings that an
+    evaluation cannot have, and where nothing tells the network.
     """
+    given = resolved_data(settings)
+    if "val_size" in given:
+        raise SettingsError("an evaluation has no validation split; omit val_size")
+    names_model = preset or has_own_network or "model" in given
+    if not names_model and searched.get("model", "") is None:
+        raise SettingsError(
+            "the schedule was searched with a network of your own: choose a model to evaluate with, or in Python give "
+            "the network as network="
+        )
+    data = _data_of(searched, given, preset)
+    return (
+        Layer(DEFAULT, defaults),
+        of_search(searched),
+        of_searched_images(searched, data, given, has_preset=preset is not None),
+        of_preset(preset, data, given),
+        Layer(GIVEN, given),
+    )
+
+
+def merged(layers: Sequence[Layer]) -> dict[str, Sourced]:
+    """Each setting as the last layer that has it says."""
+    return {name: Sourced(value, layer.name) for layer in layers for name, value in layer.settings.items()}
+
+
+def of_search(searched: Mapping[str, Any]) -> Layer:
+    """How the search trained, whatever its images were."""
+    known = {name: searched[name] for name in _OF_TRAINING if name in searched}
+    # A search with a network of the user's own has no model to hand on.
+    return Layer(OF_SEARCH, {name: value for name, value in known.items() if name != "model" or value is not None})
+
+
+def of_searched_images(
+    searched: Mapping[str, Any], data: str, given: Mapping[str, Any], *, has_preset: bool = False
+) -> Layer:
+    """What belongs to the searched images: how they are split and resized, and the baseline augmentation.
+
+    Nothing on a dataset that was not searched. A folder may have moved since; what it is split and resized by must
+    then stay the same. A list of classes is for one folder: by numbers, it would choose others in another one. So is
+    the scale of deep images. A preset or a baseline that is given replaces the baseline as a whole. Sizes in pixels go
+    with the size of the images.
+    """
+    searched_on = _searched_on(searched)
     if data != searched_on and {data, searched_on} & set(DATASET_NAMES):
-        return _OF_TRAINING
-    of_images = (*_OF_IMAGES, *(_OF_THESE_IMAGES if data == searched_on else ()))
-    has_baseline = preset or given.get("baseline") or given.get("baseline_like")
-    return (*_OF_TRAINING, *of_images, *(() if has_baseline else _OF_BASELINE))
+        return Layer(OF_SEARCHED_IMAGES, {})
+    has_baseline = has_preset or given.get("baseline") or given.get("baseline_like")
+    names = (
+        *_OF_IMAGES,
+        *(_OF_THESE_IMAGES if data == searched_on else ()),
+        *(() if has_baseline else _OF_BASELINE),
+    )
+    found = {name: searched[name] for name in names if name in searched}
+    size, given_size = found.get("image_size"), given.get("image_size")
+    if isinstance(size, int) and isinstance(given_size, int):
+        found |= {name: round(found[name] * (given_size / size)) for name in _IN_PIXELS if found.get(name)}
+    return Layer(OF_SEARCHED_IMAGES, found)
+
+
+def of_preset(preset: str | None, data: str, given: Mapping[str, Any]) -> Layer:
+    """The preset, or without one, on a dataset of the paper, its Table 11."""
+    if preset is not None:
+        return Layer(f"preset {preset}", values_of(preset, EVALUATION_PRESETS, data, given))
+    return Layer("the paper's Table 11", EVALUATION_SETTINGS.get(data, {}))
 
 
 def values_of(
@@ -72,3 +129,14 @@ def values_of(
     if data in DATASET_NAMES or given.get("baseline"):
         return values
     return {**values, "baseline_like": values["data"]}
+
+
+def _data_of(searched: Mapping[str, Any], given: Mapping[str, Any], preset: str | None) -> Any:
+    """What is evaluated on: what is given, else the preset's, else what was searched."""
+    if given.get("data"):
+        return given["data"]
+    return find_preset(preset, EVALUATION_PRESETS)["data"] if preset else _searched_on(searched)
+
+
+def _searched_on(searched: Mapping[str, Any]) -> Any:
+    return searched.get("data", "digits")

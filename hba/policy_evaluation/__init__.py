@@ -6,6 +6,7 @@ from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.resolution import Resolution
 from hba.policy_evaluation.result import RESULTS_NAME, EvaluationResult, EvaluationRow
 from hba.policy_evaluation.run import evaluate
+from hba.policy_evaluation.settings import explain
 
 __all__ = [
     "RESULTS_NAME",
@@ -16,4 +17,5 @@ __all__ = [
     "EvaluationRow",
     "Resolution",
     "evaluate",
+    "explain",
 ]

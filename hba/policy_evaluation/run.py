@@ -11,8 +11,7 @@ import torch
 from hba.config.evaluation import EvaluationConfig
 from hba.data.left_out import save_left_out
 from hba.data.load import EvaluationData, check_data, load_evaluation_data
-from hba.data.named import DATASET_NAMES
-from hba.errors import DataError, RunError, SettingsError
+from hba.errors import RunError, SettingsError
 from hba.policy_evaluation.contenders import NONE, Contender, contenders, named_rows
 from hba.policy_evaluation.observer import EvaluationObserver
 from hba.policy_evaluation.pace import Pace
@@ -22,9 +21,9 @@ from hba.policy_evaluation.progress import EvaluationProgress
 from hba.policy_evaluation.record import Record
 from hba.policy_evaluation.result import RESULTS_NAME, EvaluationResult
 from hba.policy_evaluation.searched import Searched, notes_on, searched_rows, settings_of
+from hba.policy_evaluation.settings import chosen
 from hba.policy_evaluation.stored import StoredResults, check_device, check_rows, check_settings, read_results
 from hba.policy_evaluation.trainings import Training, one_by_one
-from hba.preprocessing.preprocessing import network_input_size
 from hba.runtime.devices import find_device
 from hba.runtime.progress import shows_progress
 from hba.runtime.provenance import environment
@@ -74,7 +73,8 @@ def evaluate(
     check_data(data, EvaluationData, settings.get("data_root"))
     rows = named_rows(schedule, against)
     main = next(row for row in rows.values() if isinstance(row, Schedule))
-    config, inherited = _config(main, data, preset, settings)
+    settled = chosen(main, data, preset, settings)
+    config = settled.config
     everyone = contenders(rows, main, config)
     folder = None if out is None else Path(out)
     stored = _stored(folder, resume, config, everyone)
@@ -90,7 +90,7 @@ def evaluate(
             row.check()
     its_data = str(settings_of(main).get("data"))
     notes = (*data.facts, *notes_on(main, config, searched))
-    task = _Task(config, data, everyone, folder, stored, inherited, its_data, searched, notes)
+    task = _Task(config, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
     return _train_all(task, jobs, observer)
 
 
@@ -107,27 +107,6 @@ class _Task:
     inherited_from: str
     searched: tuple[Searched, ...]
     notes: tuple[str, ...]
-
-
-def _config(
-    schedule: Schedule, data: str | Path | EvaluationData | None, preset: str | None, settings: Mapping[str, Any]
-) -> tuple[EvaluationConfig, Mapping[str, Any]]:
-    """The settings given here, of the preset, and of the search; and those of a search on other data by themselves."""
-    if data is not None:
-        settings = {**settings, "data": data.name if isinstance(data, EvaluationData) else data}
-    searched = settings_of(schedule)
-    if data is None and preset is None and schedule.provenance and "data" not in searched:
-        raise SettingsError("the schedule does not tell what it was searched on: name the data to evaluate it on")
-    config = EvaluationConfig.like_search(searched, settings, preset)
-    if data is None and config.data not in DATASET_NAMES and not Path(config.data).exists():
-        raise DataError(
-            f"there are no images in {config.data}, where the schedule was searched; name the folder where they are "
-            "now, as in hba evaluate SCHEDULE DIR"
-        )
-    if isinstance(data, EvaluationData) and "image_size" not in settings:
-        settings = {**settings, "image_size": network_input_size(data.train, config.baseline_augmentation())}
-        config = EvaluationConfig.like_search(searched, settings, preset)
-    return config, EvaluationConfig.inherited(searched, settings, preset)
 
 
 def _stored(

@@ -165,3 +165,24 @@ def test_a_search_that_has_seen_test_images_is_refused_in_one_line_unless_that_i
     assert allowed.exit_code == 0
     warning = r"The search of digits has seen 4\d\d of the 1097 test images: its error on them is too low"
     assert len(re.findall(warning, allowed.stdout)) == 2, "before the trainings, and below the table without a verdict"
+
+
+def test_explain_shows_where_each_setting_comes_from_and_trains_nothing() -> None:
+    result = CliRunner().invoke(main, ["evaluate", "digits", "--explain", "--learning-rate", "0.3"])
+    assert (result.exit_code, result.stderr) == (0, "")
+    rows = {cells[0]: cells[1:] for cells in cells_of(result.stdout.splitlines())}
+    searched = hba.load_policy("digits").provenance["settings"]
+    assert rows["learning_rate"] == ["0.3", "given"]
+    assert rows["batch_size"] == [str(searched["batch_size"]), "search"]
+    assert rows["split_seed"] == [str(searched["split_seed"]), "images of the search"]
+    assert rows["seeds"] == ["3", "default"]
+    assert set(rows) == set(EvaluationConfig.model_fields) - {"val_size"}
+    assert list(Path().iterdir()) == []
+    preset = CliRunner().invoke(main, ["evaluate", "digits", "--explain", "--preset", "cifar10-wrn-40-2"])
+    assert "preset cifar10-wrn-40-2" in preset.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--epochs", "0"], ["nowhere"]])
+def test_explain_refuses_what_an_evaluation_refuses(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, ["evaluate", "digits", "--explain", *arguments])
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)

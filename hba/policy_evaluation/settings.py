@@ -1,0 +1,84 @@
+"""The settings of an evaluation, and where each of them comes from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hba.config.evaluation import EvaluationConfig
+from hba.config.inheritance import Sourced
+from hba.data.load import EvaluationData, check_data, find_source
+from hba.data.named import DATASET_NAMES
+from hba.errors import DataError, SettingsError
+from hba.policy_evaluation.searched import settings_of
+from hba.preprocessing.preprocessing import network_input_size
+from hba.schedule.library import load_policy
+from hba.schedule.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Settings that are checked. sourced: each before it was checked, with where it comes from. inherited: those that
+    come from a search on other data.
+    """
+
+    config: EvaluationConfig
+    sourced: Mapping[str, Sourced]
+    inherited: Mapping[str, Any]
+
+
+def chosen(
+    schedule: Schedule, data: str | Path | EvaluationData | None, preset: str | None, settings: Mapping[str, Any]
+) -> Chosen:
+    """The settings given here, over those of the preset, over those of the search.
+
+    Raises SettingsError where nothing tells the data, DataError where the searched images are gone.
+    """
+    if data is not None:
+        settings = {**settings, "data": data.name if isinstance(data, EvaluationData) else data}
+    searched = settings_of(schedule)
+    if data is None and preset is None and schedule.provenance and "data" not in searched:
+        raise SettingsError("the schedule does not tell what it was searched on: name the data to evaluate it on")
+    found = _chosen(searched, settings, preset)
+    if data is None and found.config.data not in DATASET_NAMES and not Path(found.config.data).exists():
+        raise DataError(
+            f"there are no images in {found.config.data}, where the schedule was searched; name the folder where they "
+            "are now, as in hba evaluate SCHEDULE DIR"
+        )
+    if isinstance(data, EvaluationData) and "image_size" not in settings:
+        size = network_input_size(data.train, found.config.baseline_augmentation())
+        found = _chosen(searched, {**settings, "image_size": size}, preset)
+    return found
+
+
+def explain(
+    schedule: Schedule | str | Path,
+    data: str | Path | EvaluationData | None = None,
+    *,
+    preset: str | None = None,
+    **settings: Any,
+) -> Mapping[str, Sourced]:
+    """Each setting that `evaluate` would have with these arguments, checked, and the name of the layer it comes from.
+
+    Layers, the weakest first: `default`, `search` (its training), `images of the search` (their size and split, the
+    baseline augmentation), the preset or the paper's Table 11, `given`. Trains nothing and reads no image.
+    """
+    check_data(data, EvaluationData, settings.get("data_root"))
+    loaded = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
+    found = chosen(loaded, data, preset, settings)
+    if not isinstance(data, EvaluationData) and found.config.data not in DATASET_NAMES:
+        # A misspelt folder is found out here too.
+        find_source(found.config)
+    checked = found.config.model_dump()
+    return {
+        name: Sourced(checked[name], setting.layer)
+        for name, setting in found.sourced.items()
+        # Refused in an evaluation, so that there is nothing to say of it.
+        if name != "val_size"
+    }
+
+
+def _chosen(searched: Mapping[str, Any], settings: Mapping[str, Any], preset: str | None) -> Chosen:
+    config = EvaluationConfig.like_search(searched, settings, preset)
+    sourced = EvaluationConfig.sourced(searched, settings, preset)
+    return Chosen(config, sourced, EvaluationConfig.inherited(searched, sourced))
