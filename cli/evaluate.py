@@ -118,7 +118,7 @@ def evaluate(
                 say(_kept_line(observer.n_done, folder, isinstance(error, DivergedError)), err=True)
             raise
     print_table(result, console())
-    for text in [result.verdict] if result.verdict else result.warnings:
+    for text in [str(result.verdict)] if result.verdict else result.warnings:
         console().print(text)
     console().print(f"Results: {folder / RESULTS_NAME}")
 

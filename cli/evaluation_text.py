@@ -25,7 +25,7 @@ def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
     images = f"{plan.train_images:,} training{test} images of {class_words(plan.class_names)}"
     yield f"{images}{left_out_words(plan.left_out, plan.folder)}"
     yield (
-        f"{config.model} on {plan.device}, {config.side}x{config.side} pixels, "
+        f"{plan.model} on {plan.device}, {config.side}x{config.side} pixels, "
         f"{counted(config.epochs, 'epoch')} of {counted(plan.steps_per_training // config.epochs, 'step')}"
     )
     at_a_time = f", {plan.jobs} at a time" if plan.jobs > 1 else ""
@@ -62,7 +62,7 @@ def _table(result: hba.EvaluationResult, *, with_each_seed: bool) -> Table:
     config = result.config
     table = Table(
         title=Text(
-            f"Test error after the last of {config.epochs} epochs: {config.model} on {Path(config.data).name}, "
+            f"Test error after the last of {config.epochs} epochs: {result.model} on {Path(config.data).name}, "
             f"{result.train_images} training and {result.test_images} test images"
         )
     )

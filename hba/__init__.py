@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hba.policy.module import Policy
     from hba.policy.space import SearchSpace
     from hba.policy.spaces import SPACES, search_space
-    from hba.policy_evaluation import EvaluationObserver, EvaluationResult, evaluate
+    from hba.policy_evaluation import EvaluationObserver, EvaluationResult, Verdict, evaluate
     from hba.policy_search.observer import SearchObserver
     from hba.policy_search.plan import SearchPlan
     from hba.policy_search.result import SearchResult
@@ -44,9 +44,11 @@ if TYPE_CHECKING:
     from hba.schedule.schedule import Schedule
     from hba.schedule.shipped import policy_names
     from hba.schedule.transform import PolicyTransform
+    from hba.training.augmentation import Augmentation
 
 _MODULES = {
     "OPERATIONS": "hba.operations",
+    "Augmentation": "hba.training.augmentation",
     "SPACES": "hba.policy.spaces",
     "EvaluationObserver": "hba.policy_evaluation",
     "EvaluationResult": "hba.policy_evaluation",
@@ -59,6 +61,7 @@ _MODULES = {
     "SearchPlan": "hba.policy_search.plan",
     "SearchResult": "hba.policy_search.result",
     "SearchSpace": "hba.policy.space",
+    "Verdict": "hba.policy_evaluation",
     "evaluate": "hba.policy_evaluation",
     "load_policy": "hba.schedule.library",
     "policy_names": "hba.schedule.shipped",
@@ -92,6 +95,7 @@ if (_CHECKOUT / "pyproject.toml").is_file() and (_CHECKOUT / "policies").is_dir(
 __all__ = [
     "OPERATIONS",
     "SPACES",
+    "Augmentation",
     "EvaluationObserver",
     "EvaluationResult",
     "HbaError",
@@ -104,6 +108,7 @@ __all__ = [
     "SearchPlan",
     "SearchResult",
     "SearchSpace",
+    "Verdict",
     "__version__",
     "evaluate",
     "load_policy",

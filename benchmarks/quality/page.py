@@ -245,7 +245,7 @@ def _verdict_texts(results: Path) -> list[str]:
 def _verdict_of(records: Records) -> str:
     """The sentence that the command prints."""
     standard = [(name, kept) for name, kept in records if name in STANDARD_ROWS]
-    return verdict(verdict_differences(standard)) or f"No verdict: `{DEFAULT}` has not been run."
+    return str(verdict(verdict_differences(standard)) or f"No verdict: `{DEFAULT}` has not been run.")
 
 
 def _left_out_texts(results: Path) -> list[str]:

@@ -1,6 +1,6 @@
 """From a torch Dataset of images and labels to images in memory."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
 import numpy as np
@@ -12,20 +12,25 @@ from torchvision.transforms.v2 import functional as TF
 
 from hba.data.checks import checked_images
 from hba.data.folder import fitted
-from hba.data.images import LabelledImages
+from hba.data.images import LabelledImages, OnRead
 from hba.data.levels import Levels
 from hba.errors import DataError
 
 
 def from_dataset(
-    dataset: Dataset[Any] | Iterable[Any], *, image_size: int, levels: Levels | None = None
+    dataset: Dataset[Any] | Iterable[Any],
+    *,
+    image_size: int,
+    levels: Levels | None = None,
+    on_read: OnRead | None = None,
 ) -> LabelledImages:
     """The images of a Dataset, such as torchvision's, as `hba.data.SearchData` takes them.
 
     dataset: of pairs (image, label), each read once; random transforms are drawn once. An image is PIL's, or a tensor
     (C, H, W) or array (H, W, C), uint8 or floating point in [0, 1]; it is fitted as the images of a folder are: the
     shorter side is resized to image_size pixels, and the centre cut out. levels: those that are black and white in PIL
-    images of more than 8 bits. DataError for what is no such pair.
+    images of more than 8 bits. on_read: told how many are read, of how many, where the dataset has a length. DataError
+    for what is no such pair.
     """
     images: list[Tensor] = []
     labels: list[int] = []
@@ -39,6 +44,8 @@ def from_dataset(
         except ValueError as error:
             raise DataError(f"number {number} of the dataset: {error}") from None
         labels.append(_label(label, number))
+        if on_read is not None and isinstance(dataset, Sized):
+            on_read(number + 1, len(dataset))
     if not images:
         raise DataError("the dataset is empty: there must be at least one image")
     return LabelledImages(torch.stack(images), torch.tensor(labels))

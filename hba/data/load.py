@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch.utils.data import DataLoader, Dataset
 
 from hba.data.checks import check_class_names
 from hba.data.classes import keep_classes
@@ -121,17 +122,20 @@ class EvaluationData:
 
 
 def check_data(data: object, wanted: type[SearchData] | type[EvaluationData], data_root: object = None) -> None:
-    """SettingsError for data that are neither a name, a folder, None, nor of the class wanted, and for a dataset's name
-    that a folder of images has too.
+    """SettingsError for data that are neither a name, a folder, None, a dataset, nor of the class wanted, and for a
+    dataset's name that a folder of images has too.
+
+    Whether a Dataset, a list or a tuple can be used is found out when it is read.
     """
     check_clash(data, data_root)
-    if data is None or isinstance(data, str | Path | wanted):
+    if data is None or isinstance(data, str | Path | Dataset | DataLoader | list | tuple | wanted):
         return
+    is_search = wanted is SearchData
+    datasets = "a Dataset or list of pairs (image, label)" if is_search else "a pair (train, test) of Datasets or lists"
     parts = ", ".join(list(wanted.__dataclass_fields__)[:4])
     raise SettingsError(
-        f"data must be a dataset's name, a folder, or {wanted.__name__}, got {type(data).__name__}; make images of a "
-        "torch Dataset by hba.data.from_dataset(dataset, image_size=...), of arrays by hba.data.LabelledImages(images, "
-        f"labels), and give hba.data.{wanted.__name__}({parts})"
+        f"data must be a dataset's name, a folder, {datasets}, or {wanted.__name__}, got {type(data).__name__}; make "
+        f"images of arrays by hba.data.LabelledImages(images, labels), and of these hba.data.{wanted.__name__}({parts})"
     )
 
 

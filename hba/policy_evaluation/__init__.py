@@ -7,6 +7,7 @@ from hba.policy_evaluation.resolution import Resolution
 from hba.policy_evaluation.result import RESULTS_NAME, EvaluationResult, EvaluationRow
 from hba.policy_evaluation.run import evaluate
 from hba.policy_evaluation.settings import explain
+from hba.policy_evaluation.verdict import Verdict
 
 __all__ = [
     "RESULTS_NAME",
@@ -16,6 +17,7 @@ __all__ = [
     "EvaluationResult",
     "EvaluationRow",
     "Resolution",
+    "Verdict",
     "evaluate",
     "explain",
 ]

@@ -12,12 +12,14 @@ from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment, 
 
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import SettingsError
+from hba.policy_evaluation.own_rivals import check_augmentation, own_name
 from hba.policy_evaluation.rivals import final, middle, shuffled, start, static
 from hba.policy_evaluation.strength import AsStrong
 from hba.policy_evaluation.torchvision_policies import TorchvisionPolicy
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
+from hba.training.own_network import OwnNetwork
 
 NONE = "none"
 SEEDS = "seeds of an evaluation"
@@ -26,11 +28,14 @@ SEEDS = "seeds of an evaluation"
 
 @dataclass(frozen=True)
 class Contender:
-    """What one row trains with. augmentations: training seed s takes number s mod their count."""
+    """What one row trains with. augmentations: training seed s takes number s mod their count. own_network: in the
+    place of the setting `model`.
+    """
 
     name: str
     config: EvaluationConfig
     augmentations: tuple[Augmentation, ...]
+    own_network: OwnNetwork | None = None
 
     def augmentation(self, seed: int) -> Augmentation:
         return self.augmentations[seed % len(self.augmentations)]
@@ -113,8 +118,14 @@ RIVALS: Mapping[str, Make] = MappingProxyType(
 """By reserved name, which comes before a file that is called so."""
 
 
-def named_rows(schedule: Schedule | str | Path, against: Sequence[str]) -> dict[str, Schedule | Make]:
-    """Row names and what stands for each, the schedule first. Raises SettingsError for two rows of one name."""
+Rival = str | Path | Schedule | Augmentation
+"""A reserved name, a schedule's file or shipped name, a schedule, or an augmentation of one's own."""
+
+
+def named_rows(schedule: Schedule | str | Path, against: Sequence[Rival]) -> dict[str, Schedule | Make]:
+    """Row names and what stands for each, the schedule first. Raises SettingsError for two rows of one name, and for
+    what no row can be made of.
+    """
     if isinstance(against, str):
         raise SettingsError(f"against must be a list of names, got the text {against!r}; write [{against!r}]")
     rows: dict[str, Schedule | Make] = {}
@@ -122,22 +133,44 @@ def named_rows(schedule: Schedule | str | Path, against: Sequence[str]) -> dict[
         rows["schedule"] = schedule
     else:
         rows[_row_name(schedule)] = load_policy(schedule)
-    for other in against:
-        name = other if other in RIVALS else _row_name(other)
+    for number, other in enumerate(against, start=2):
+        name, row = _row(other, number)
         if name in rows:
-            raise SettingsError(f"two rows would be called {name!r}; give each schedule a file name of its own")
-        rows[name] = RIVALS.get(other) or load_policy(other, other_names=RIVALS)
+            raise SettingsError(
+                f"two rows would be called {name!r}; give each schedule a file name of its own, each augmentation of "
+                "your own a `name`"
+            )
+        rows[name] = row
     return rows
 
 
+def _row(other: Rival, number: int) -> tuple[str, Schedule | Make]:
+    """The name of a row and what stands for it. number: the row's, counted from 1."""
+    if isinstance(other, Schedule):
+        return f"schedule {number}", other
+    if isinstance(other, str | Path):
+        if other in RIVALS:
+            return str(other), RIVALS[str(other)]
+        return _row_name(other), load_policy(other, other_names=RIVALS)
+    check_augmentation(other)
+    return own_name(other), partial(_own, other)
+
+
+def _own(augmentation: Augmentation, schedule: Schedule, config: EvaluationConfig) -> Made:
+    return config, (augmentation,)
+
+
 def contenders(
-    rows: Mapping[str, Schedule | Make], schedule: Schedule, config: EvaluationConfig
+    rows: Mapping[str, Schedule | Make],
+    schedule: Schedule,
+    config: EvaluationConfig,
+    own_network: OwnNetwork | None = None,
 ) -> tuple[Contender, ...]:
     """The rows with all that their trainings need. Raises SettingsError for one that does not go with the settings."""
     return tuple(
-        Contender(name, config, (ScheduleAugmentation(row),))
+        Contender(name, config, (ScheduleAugmentation(row),), own_network)
         if isinstance(row, Schedule)
-        else Contender(name, *row(schedule, config))
+        else Contender(name, *row(schedule, config), own_network)
         for name, row in rows.items()
     )
 

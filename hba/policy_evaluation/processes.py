@@ -1,6 +1,7 @@
 """The trainings of an evaluation side by side, in processes of their own."""
 
 import importlib.machinery
+import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import resource_tracker
@@ -10,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.multiprocessing
+from joblib import wrap_non_picklable_objects
 
 from hba.data.held_back import HeldBack
 from hba.data.images import CPU, Images, LabelledImages
@@ -138,7 +140,7 @@ class _Worker:
 
     def send(self, content: Work | Training | LabelledImages) -> None:
         try:
-            self.connection.send(content)
+            self.connection.send(_picklable(content) if isinstance(content, Training) else content)
         except ConnectionError:
             raise self._died() from None
 
@@ -171,6 +173,19 @@ class _Worker:
             self._process.kill()
             self._process.join()
         self.connection.close()
+
+
+def _picklable(training: Training) -> Any:
+    """Also with functions and classes of one's own that only this process knows; SettingsError where that cannot be."""
+    packed = wrap_non_picklable_objects(training, keep_wrapper=False)
+    try:
+        pickle.dumps(packed)
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise SettingsError(
+            f"the row {training.contender.name} cannot be sent to another process ({reason}); use jobs=1"
+        ) from None
+    return packed
 
 
 def _work(data: EvaluationData, device: torch.device) -> Work:

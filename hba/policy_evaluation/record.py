@@ -18,7 +18,8 @@ class Record:
     """Test errors of all rows, kept in results.json after every training.
 
     data: on the device; its test split is looked at only after a training has measured it. folder: None keeps nothing.
-    stored: an earlier evaluation that goes on. RunError where its images are others. searched: for the result.
+    stored: an earlier evaluation that goes on. RunError where its images are others. searched and
+    own_network: for the result.
     """
 
     def __init__(
@@ -30,9 +31,11 @@ class Record:
         folder: Path | None,
         stored: StoredResults | None,
         searched: tuple[Searched, ...],
+        own_network: str | None = None,
     ) -> None:
         self._contenders, self._config, self._data = contenders, config, data
         self._environment, self._folder, self._stored, self._searched = environment, folder, stored, searched
+        self._own_network = own_network
         self._errors: dict[str, dict[int, float]] = {contender.name: {} for contender in contenders}
         self._fingerprints = {"training": data.train.fingerprint()}
         if stored is not None and folder is not None:
@@ -79,6 +82,7 @@ class Record:
             fingerprints=fingerprints,
             environment=self._environment,
             searched=self._searched,
+            own_network=self._own_network,
         )
 
     def _row(self, contender: Contender) -> EvaluationRow:

@@ -3,7 +3,7 @@
 import json
 import statistics
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.resolution import Resolution
 from hba.policy_evaluation.searched import Searched
-from hba.policy_evaluation.verdict import best_other, verdict, what_it_can_tell
+from hba.policy_evaluation.verdict import Verdict, best_other, verdict, what_it_can_tell
 from hba.runtime.files import write_text
 from hba.runtime.validation import first_of
 
@@ -51,6 +51,7 @@ class EvaluationResult:
     """One row per augmentation, the schedule's first, and what the numbers depend on.
 
     fingerprints: a hash of each split's images, by its name. searched: one for each row that is a schedule.
+    own_network: the definition (see OwnNetwork) of a network that took the place of config.model; else None.
     """
 
     rows: tuple[EvaluationRow, ...]
@@ -61,11 +62,17 @@ class EvaluationResult:
     fingerprints: Mapping[str, str]
     environment: Mapping[str, Any]
     searched: tuple[Searched, ...] = ()
+    own_network: str | None = None
 
     def __repr__(self) -> str:
         """One line: the first rows with their test errors in per cent."""
         rows = first_of([f"{row.name} {_rounded(row)}" for row in self.rows])
-        return f"EvaluationResult({rows}; model={self.config.model!r}, test_images={self.test_images})"
+        return f"EvaluationResult({rows}; model={self.model!r}, test_images={self.test_images})"
+
+    @property
+    def model(self) -> str:
+        """The network's name: the setting, or the class of the user's own."""
+        return self.config.model if self.own_network is None else self.own_network.partition(" ")[0]
 
     @property
     def differences(self) -> Mapping[str, PairedDifference | None]:
@@ -87,29 +94,34 @@ class EvaluationResult:
         return tuple(searched.warning for searched in self.searched if searched.seen)
 
     @property
-    def verdict(self) -> str | None:
-        """The schedule against the best other row, and how far that is to be trusted; None where there is nothing to
-        compare.
+    def verdict(self) -> Verdict | None:
+        """The schedule against the best other row; None where there is nothing to compare.
+
+        Its sentence also says which rows were seen by a search, and how far the verdict is to be trusted.
         """
-        sentence, best, resolution = verdict(self.differences), best_other(self.differences), self.resolution
-        if sentence is None or best is None or resolution is None:
+        found, best, resolution = verdict(self.differences), best_other(self.differences), self.resolution
+        if found is None or best is None or resolution is None:
             return None
         seen = [f"{warning}." for warning in self.warnings]
-        return " ".join([sentence, *seen, what_it_can_tell(best, resolution, [row.name for row in self.rows])])
+        trust = what_it_can_tell(best, resolution, [row.name for row in self.rows])
+        return replace(found, sentence=" ".join([found.sentence, *seen, trust]))
 
     def save(self, path: Path) -> None:
         """Write results.json whole or not at all."""
-        differences = self.differences
+        differences, found = self.differences, self.verdict
         rows = [
             {**asdict(row), "mean": row.mean, "std": row.std, "schedule_minus_row": _as_json(differences.get(row.name))}
             for row in self.rows
         ]
         content = {
             "rows": rows,
-            "verdict": self.verdict,
+            "verdict": None if found is None else found.sentence,
+            # Beside the text, which readers of earlier versions expect.
+            "verdict_details": None if found is None else _without_sentence(found),
             "resolution": _as_json(self.resolution),
             "searched": [asdict(searched) for searched in self.searched],
-            "settings": self.config.model_dump(),
+            "settings": {**self.config.model_dump(), **({} if self.own_network is None else {"model": None})},
+            "own_network": self.own_network,
             "train_images": self.train_images,
             "test_images": self.test_images,
             "skipped_images": self.skipped_images,
@@ -117,6 +129,10 @@ class EvaluationResult:
             **self.environment,
         }
         write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def _without_sentence(found: Verdict) -> dict[str, Any]:
+    return {name: value for name, value in asdict(found).items() if name != "sentence"}
 
 
 def _rounded(row: EvaluationRow) -> str:

@@ -1,19 +1,23 @@
 """Policy evaluation from the arguments to the table."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from hba.config.evaluation import EvaluationConfig
+from hba.data.adapt import AnyDataset, as_evaluation_data, is_dataset
 from hba.data.left_out import save_left_out
 from hba.data.load import EvaluationData, check_data, load_evaluation_data
 from hba.errors import RunError, SettingsError
-from hba.policy_evaluation.contenders import NONE, Contender, contenders, named_rows
+from hba.policy_evaluation.contenders import NONE, Contender, Rival, contenders, named_rows
 from hba.policy_evaluation.observer import EvaluationObserver
+from hba.policy_evaluation.own_rivals import try_out
 from hba.policy_evaluation.pace import Pace
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.processes import number_of_jobs, side_by_side
@@ -22,22 +26,32 @@ from hba.policy_evaluation.record import Record
 from hba.policy_evaluation.result import RESULTS_NAME, EvaluationResult
 from hba.policy_evaluation.searched import Searched, notes_on, searched_rows, settings_of
 from hba.policy_evaluation.settings import chosen
-from hba.policy_evaluation.stored import StoredResults, check_device, check_rows, check_settings, read_results
+from hba.policy_evaluation.stored import (
+    StoredResults,
+    check_device,
+    check_network,
+    check_rows,
+    check_settings,
+    read_results,
+)
 from hba.policy_evaluation.trainings import Training, one_by_one
+from hba.preprocessing.preprocessing import network_input_size
 from hba.runtime.devices import find_device
 from hba.runtime.progress import shows_progress
 from hba.runtime.provenance import environment
 from hba.runtime.validation import check_batch_size
 from hba.schedule.schedule import Schedule
+from hba.training.own_network import OwnNetwork
 
 
 @shows_progress(EvaluationProgress)
 def evaluate(
     schedule: Schedule | str | Path,
-    data: str | Path | EvaluationData | None = None,
+    data: str | Path | EvaluationData | tuple[AnyDataset, AnyDataset] | None = None,
     *,
-    against: Sequence[str] = (NONE,),
+    against: Sequence[Rival] = (NONE,),
     preset: str | None = None,
+    network: nn.Module | Callable[[int], nn.Module] | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     jobs: int | None = 1,
@@ -48,9 +62,11 @@ def evaluate(
 ) -> EvaluationResult:
     """Train with the schedule and with each of `against`, and measure the test split after the last epoch of each.
 
-    schedule: a schedule, its file, or the name of a shipped one. data: a dataset's name, a folder, or images in
-    memory; None is what the schedule was searched on. against: the reserved names of `hba.policy_evaluation.RIVALS`,
-    schedule files, or names of shipped schedules; a reserved name comes before a file that is called so.
+    schedule: a schedule, its file, or the name of a shipped one. data: a dataset's name, a folder, images in memory, or
+    a pair (train, test) of torch Datasets or lists of (image, label), which are read once and fitted to image_size;
+    None is what the schedule was searched on. against: the reserved names of `hba.policy_evaluation.RIVALS`, schedules,
+    schedule files, names of shipped schedules, or augmentations of your own, which `hba.Augmentation` describes; a
+    reserved name comes before a file that is called so.
 
         none            the baseline augmentation alone
         cutout          the baseline augmentation and Cutout
@@ -62,27 +78,34 @@ def evaluate(
         randaugment, trivialaugment, autoaugment   torchvision's, with their defaults
 
     preset: a key of EVALUATION_PRESETS. settings: fields of EvaluationConfig; what neither sets is as in the search.
+    network: a network of your own instead of the setting `model`. Every training starts from a copy of it: all seeds
+    then share the first weights, and differ in their batches and draws only, so that the spread over seeds is smaller
+    than that of fresh networks. Frozen parameters stay as they are. For fresh weights, give a function from the seed to
+    a network, such as `lambda seed: Net()`: PyTorch's default generator is seeded for it.
     out: a folder for results.json, which is written after each training, so that an interrupted evaluation keeps what
-    it has. resume: go on with the evaluation in `out`; with the same settings and rows, but for more seeds, and more
-    rows behind them. jobs: how many trainings run at a time, more than one in processes of their own, which share
-    PyTorch's threads: a script then calls this under `if __name__ == "__main__":`. None is one for each thread, on a
-    GPU 1. With as many threads for each training, the numbers do not depend on it. allow_seen: test also on images that
-    a search has seen, which is otherwise a SettingsError. progress: show a bar in a terminal or a notebook.
+    it has. resume: continue the evaluation in `out`, with the same settings, network and rows; there may be more seeds,
+    and more rows after the old ones. jobs: how many trainings run at a time, more than one in processes of their own,
+    which share PyTorch's threads: a script then calls this under `if __name__ == "__main__":`. None is one for each
+    thread, on a GPU 1. With as many threads for each training, the numbers do not depend on it. allow_seen: test also
+    on images that a search has seen, which is otherwise a SettingsError. progress: show a bar in a terminal or a
+    notebook. Raises HbaError for what cannot work, DivergedError for a loss that is not finite.
     """
     observer = observer or EvaluationObserver()
     check_data(data, EvaluationData, settings.get("data_root"))
+    own_network = None if network is None else OwnNetwork.of(network)
     rows = named_rows(schedule, against)
     main = next(row for row in rows.values() if isinstance(row, Schedule))
-    settled = chosen(main, data, preset, settings)
+    settled = chosen(main, data, preset, settings, has_own_network=own_network is not None)
     config = settled.config
-    everyone = contenders(rows, main, config)
+    everyone = contenders(rows, main, config, own_network)
     folder = None if out is None else Path(out)
     stored = _stored(folder, resume, config, everyone)
-    is_in_memory = isinstance(data, EvaluationData)
-    if not isinstance(data, EvaluationData):
-        data = load_evaluation_data(config, observer.images_read)
+    is_in_memory = not isinstance(data, str | Path | None)
+    data = _loaded(data, config, observer)
     check_batch_size(settings, len(data.train))
-    data = data.in_color()
+    if own_network is None:
+        data = data.in_color()
+    _try_out(data, config, against, own_network)
     schedules = {name: row for name, row in rows.items() if isinstance(row, Schedule)}
     searched = searched_rows(schedules, config, data, is_in_memory)
     if not allow_seen:
@@ -92,6 +115,26 @@ def evaluate(
     notes = (*data.facts, *notes_on(main, config, searched))
     task = _Task(config, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
     return _train_all(task, jobs, observer)
+
+
+def _loaded(data: object, config: EvaluationConfig, observer: EvaluationObserver) -> EvaluationData:
+    """data: as evaluate takes them."""
+    if isinstance(data, EvaluationData):
+        return data
+    read = partial(as_evaluation_data, data) if is_dataset(data) else load_evaluation_data
+    return read(config, observer.images_read)
+
+
+def _try_out(
+    data: EvaluationData, config: EvaluationConfig, against: Sequence[Rival], own_network: OwnNetwork | None
+) -> None:
+    """What the user brought: an hour of trainings should not end with a mistake in it."""
+    if own_network is not None:
+        size = network_input_size(data.train, config.baseline_augmentation())
+        own_network.check_takes(data.train, size, len(data.class_names))
+    for rival in against:
+        if not isinstance(rival, str | Path | Schedule):
+            try_out(rival, data.train)
 
 
 @dataclass(frozen=True)
@@ -123,9 +166,16 @@ def _stored(
             raise RunError(f"{path} is there already: add --resume to go on with it, or choose another --out")
         return None
     stored = read_results(path)
+    check_network(stored, _definition(everyone), folder)
     check_settings(stored, config, folder)
     check_rows(stored, everyone, folder)
     return stored
+
+
+def _definition(everyone: Sequence[Contender]) -> str | None:
+    """Of the network of one's own, which all rows have alike."""
+    own_network = everyone[0].own_network
+    return None if own_network is None else own_network.definition
 
 
 def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> EvaluationResult:
@@ -139,7 +189,9 @@ def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> E
     # Each process moves the images to the device by itself.
     data = data.to(device) if n_jobs == 1 else data
     made_by = {**environment(device), "n_threads": n_threads, "jobs": n_jobs, "levels": data.levels}
-    record = Record(task.everyone, config, data, made_by, task.folder, stored, task.searched)
+    record = Record(
+        task.everyone, config, data, made_by, task.folder, stored, task.searched, _definition(task.everyone)
+    )
     trainings: list[Training] = record.to_do()
     plan = _plan(task, len(trainings), device, min(n_jobs, max(1, len(trainings))))
     observer.planned(plan)
@@ -164,9 +216,10 @@ def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> E
 
 
 def _plan(task: _Task, n_trainings: int, device: torch.device, n_jobs: int) -> EvaluationPlan:
-    config, data = task.config, task.data
+    config, data, own_network = task.config, task.data, task.everyone[0].own_network
     return EvaluationPlan(
         config=config,
+        model=config.model if own_network is None else own_network.name,
         device=str(device),
         class_names=data.class_names,
         train_images=len(data.train),

@@ -7,6 +7,7 @@ from typing import Any
 
 from hba.config.evaluation import EvaluationConfig
 from hba.config.inheritance import Sourced
+from hba.data.adapt import AnyDataset, check_settings_of_dataset, is_dataset, name_of
 from hba.data.load import EvaluationData, check_data, find_source
 from hba.data.named import DATASET_NAMES
 from hba.errors import DataError, SettingsError
@@ -28,18 +29,23 @@ class Chosen:
 
 
 def chosen(
-    schedule: Schedule, data: str | Path | EvaluationData | None, preset: str | None, settings: Mapping[str, Any]
+    schedule: Schedule, data: object, preset: str | None, settings: Mapping[str, Any], *, has_own_network: bool = False
 ) -> Chosen:
     """The settings given here, over those of the preset, over those of the search.
 
-    Raises SettingsError where nothing tells the data, DataError where the searched images are gone.
+    data: as `evaluate` takes them. has_own_network: it takes the place of the setting `model`. Raises SettingsError
+    where nothing tells the data, DataError where the searched images are gone.
     """
+    if has_own_network and "model" in settings:
+        raise SettingsError("model has no effect on a network of your own; omit it")
+    if is_dataset(data):
+        check_settings_of_dataset(settings)
     if data is not None:
-        settings = {**settings, "data": data.name if isinstance(data, EvaluationData) else data}
+        settings = {**settings, "data": _data_setting(data)}
     searched = settings_of(schedule)
     if data is None and preset is None and schedule.provenance and "data" not in searched:
         raise SettingsError("the schedule does not tell what it was searched on: name the data to evaluate it on")
-    found = _chosen(searched, settings, preset)
+    found = _chosen(searched, settings, preset, has_own_network)
     if data is None and found.config.data not in DATASET_NAMES and not Path(found.config.data).exists():
         raise DataError(
             f"there are no images in {found.config.data}, where the schedule was searched; name the folder where they "
@@ -47,13 +53,13 @@ def chosen(
         )
     if isinstance(data, EvaluationData) and "image_size" not in settings:
         size = network_input_size(data.train, found.config.baseline_augmentation())
-        found = _chosen(searched, {**settings, "image_size": size}, preset)
+        found = _chosen(searched, {**settings, "image_size": size}, preset, has_own_network)
     return found
 
 
 def explain(
     schedule: Schedule | str | Path,
-    data: str | Path | EvaluationData | None = None,
+    data: str | Path | EvaluationData | tuple[AnyDataset, AnyDataset] | None = None,
     *,
     preset: str | None = None,
     **settings: Any,
@@ -66,7 +72,7 @@ def explain(
     check_data(data, EvaluationData, settings.get("data_root"))
     loaded = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
     found = chosen(loaded, data, preset, settings)
-    if not isinstance(data, EvaluationData) and found.config.data not in DATASET_NAMES:
+    if isinstance(data, str | Path | None) and found.config.data not in DATASET_NAMES:
         # A misspelt folder is found out here too.
         find_source(found.config)
     checked = found.config.model_dump()
@@ -78,7 +84,15 @@ def explain(
     }
 
 
-def _chosen(searched: Mapping[str, Any], settings: Mapping[str, Any], preset: str | None) -> Chosen:
-    config = EvaluationConfig.like_search(searched, settings, preset)
-    sourced = EvaluationConfig.sourced(searched, settings, preset)
+def _data_setting(data: object) -> object:
+    if isinstance(data, EvaluationData):
+        return data.name
+    return name_of(data) if is_dataset(data) else data
+
+
+def _chosen(
+    searched: Mapping[str, Any], settings: Mapping[str, Any], preset: str | None, has_own_network: bool
+) -> Chosen:
+    config = EvaluationConfig.like_search(searched, settings, preset, has_own_network=has_own_network)
+    sourced = EvaluationConfig.sourced(searched, settings, preset, has_own_network=has_own_network)
     return Chosen(config, sourced, EvaluationConfig.inherited(searched, sourced))

@@ -45,6 +45,7 @@ class StoredResults(pydantic.BaseModel):
     skipped_images: int
     fingerprints: dict[str, str]
     device: str
+    own_network: str | None = None
 
     @property
     def n_trainings(self) -> int:
@@ -65,11 +66,13 @@ def read_results(path: Path) -> StoredResults:
 
 def check_settings(stored: StoredResults, config: EvaluationConfig, folder: Path) -> None:
     """SettingsError for a setting that is not the stored one, and for fewer seeds."""
+    replaced = () if stored.own_network is None else ("model",)
     try:
-        before = EvaluationConfig.make(stored.settings)
+        # Without a model where the network was the user's own.
+        before = EvaluationConfig.make({name: value for name, value in stored.settings.items() if name not in replaced})
     except HbaError as error:
         raise RunError(f"{folder} cannot be resumed: its settings are refused ({error})") from None
-    names = [name for name in EvaluationConfig.model_fields if name not in FREE_SETTINGS]
+    names = [name for name in EvaluationConfig.model_fields if name not in (*FREE_SETTINGS, *replaced)]
     changed = [name for name in names if getattr(before, name) != getattr(config, name)]
     if changed:
         found = ", ".join(f"{name} {getattr(before, name)!r} (now {getattr(config, name)!r})" for name in changed)
@@ -77,6 +80,19 @@ def check_settings(stored: StoredResults, config: EvaluationConfig, folder: Path
     if config.seeds < before.seeds:
         raise SettingsError(
             f"a resumed evaluation may have more seeds, not fewer; {folder} has {before.seeds} (now {config.seeds})"
+        )
+
+
+def check_network(stored: StoredResults, now: str | None, folder: Path) -> None:
+    """SettingsError for another network of the user's own, and for one in the place of a model or the reverse.
+
+    now: the definition of the network, None for a model by name.
+    """
+    if stored.own_network != now:
+        names = [name or "a model by name" for name in (stored.own_network, now)]
+        raise SettingsError(
+            f"a resumed evaluation keeps its network; {folder} has {names[0]} (now {names[1]}): give the network as it "
+            "was, or start anew with another --out"
         )
 
 

@@ -34,7 +34,8 @@ def measured_error(training: Training, data: EvaluationData, on_step: Callable[[
     with torch.random.fork_rng([] if device.type == "cpu" else [device]), explained_memory_errors():
         torch.manual_seed(derived_seed(seed, "default generators of an evaluation"))
         try:
-            return train(contender.config, data, contender.augmentation(seed), seed, on_step).test.error_percent
+            trained = train(contender.config, data, contender.augmentation(seed), seed, on_step, contender.own_network)
+            return trained.test.error_percent
         except DivergedError as error:
             raise DivergedError(f"{contender.name}, seed {seed}: {error}") from None
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.resolution import Resolution
@@ -39,7 +40,31 @@ def best_other(differences: Mapping[str, PairedDifference | None]) -> BestOther 
     return BestOther(best, paired[best], len(paired), left_out)
 
 
-def verdict(differences: Mapping[str, PairedDifference | None]) -> str | None:
+Kind = Literal["better", "no difference shown", "worse"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The schedule against the best other row.
+
+    kind: `no difference shown` also where nothing can be said, as of one seed. against: the name of that row.
+    difference: the schedule's mean test error minus the row's, in percentage points, so below 0 where the schedule is
+    better. interval: of it, at 95 % confidence; None without a spread. seeds: how many both have. sentence: all this in
+    words, which str() gives too.
+    """
+
+    kind: Kind
+    against: str
+    difference: float
+    interval: tuple[float, float] | None
+    seeds: int
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def verdict(differences: Mapping[str, PairedDifference | None]) -> Verdict | None:
     """The schedule against the best of the other rows, which is picked by the same numbers. This is hard on the
     schedule: `worse` takes a difference that it does not explain (Bonferroni).
 
@@ -50,7 +75,21 @@ def verdict(differences: Mapping[str, PairedDifference | None]) -> str | None:
         return None
     other = best.name if len(differences) == 1 else f"the best other, {best.name}"
     and_not = f" Not compared, because they have fewer seeds: {', '.join(best.left_out)}." if best.left_out else ""
-    return f"Verdict: {_sentence(best.difference, other, best.n_compared)}.{and_not}"
+    difference = best.difference
+    return Verdict(
+        kind=_kind(difference, best.n_compared),
+        against=best.name,
+        difference=difference.mean,
+        interval=difference.interval,
+        seeds=difference.n_pairs,
+        sentence=f"Verdict: {_sentence(difference, other, best.n_compared)}.{and_not}",
+    )
+
+
+def _kind(difference: PairedDifference, n_others: int) -> Kind:
+    if difference.interval is not None and difference.interval[1] < 0:
+        return "better"
+    return "worse" if difference.is_above_zero(n_others) else "no difference shown"
 
 
 def what_it_can_tell(best: BestOther, resolution: Resolution, rows: Sequence[str]) -> str:
@@ -60,10 +99,7 @@ def what_it_can_tell(best: BestOther, resolution: Resolution, rows: Sequence[str
     difference, sentences = best.difference, []
     if difference.interval is not None:
         sentences.append("The interval is over training seeds, for one schedule, one split and one test set.")
-    is_clear = difference.interval is not None and (
-        difference.interval[1] < 0 or difference.is_above_zero(best.n_compared)
-    )
-    if not is_clear:
+    if _kind(difference, best.n_compared) == "no difference shown":
         sentences += _of_seeds(resolution)
         sentences += [_of_test_images(resolution), _to_try(resolution, best.name, rows)]
     elif difference.n_pairs < FEW_SEEDS:
@@ -122,14 +158,10 @@ def _sentence(difference: PairedDifference, other: str, n_others: int) -> str:
         interval = f"{abs(low):.2f} lower to {high:.2f} higher"
     else:
         interval = " to ".join(f"{bound:.2f}" for bound in sorted((abs(low), abs(high))))
-    if high < 0:
-        start = f"better than {other}"
-    elif difference.is_above_zero(n_others):
-        start = f"worse than {other}"
-    elif low > 0:
-        start = f"no difference shown to {other}, which is the best of {n_others} by the same numbers"
-    else:
-        start = f"no difference shown to {other}"
+    kind = _kind(difference, n_others)
+    start = f"{kind} to {other}" if kind == "no difference shown" else f"{kind} than {other}"
+    if kind == "no difference shown" and low > 0:
+        start += f", which is the best of {n_others} by the same numbers"
     return f"{start}: {_size(difference.mean)} (95 % interval {interval}, {n} paired seeds)"
 
 

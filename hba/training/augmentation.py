@@ -21,15 +21,42 @@ Augment = Callable[[Tensor, torch.Generator], Tensor]
 
 
 class Augmentation(Protocol):
-    """An augmentation for a whole training."""
+    """An augmentation for a whole training, of which an evaluation makes a row: `hba.evaluate(..., against=[Mine()])`.
+
+    It needs no base class, only what stands below. Its row is called by an attribute `name` (a text), else by its
+    class. For jobs in processes of their own it must be picklable. An example, which adds noise that grows:
+
+        @dataclass(frozen=True)
+        class Noise:
+            deviation: float
+
+            @property
+            def definition(self) -> str:
+                return f"noise that grows to {self.deviation}"
+
+            def by_epoch(self, epochs, train):
+                return [partial(self._add, self.deviation * (epoch + 1) / epochs) for epoch in range(epochs)]
+
+            def _add(self, deviation, images, generator):
+                noise = torch.randn(images.shape, generator=generator, device=images.device)
+                return (images + deviation * noise).clamp(0, 1)
+    """
 
     @property
     def definition(self) -> str:
-        """A text that is equal for augmentations that do the same."""
+        """A text that is equal for augmentations that do the same, in this process and in a later one, and no other.
+
+        An evaluation that is resumed goes by it.
+        """
         ...
 
     def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
-        """What each epoch does to images on the device of the training images `train`, which may be looked at."""
+        """What each of `epochs` epochs does to a batch: a new tensor (B, C, H, W), float in [0, 1], on the device of
+        the training images `train`, which may be looked at. It must not write into the batch that it is given.
+
+        Draws come from the generator that is passed to each call, or from torch's default ones; the seed of the
+        training decides both.
+        """
         ...
 
 

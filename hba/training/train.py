@@ -12,13 +12,14 @@ from torch import nn
 from hba.config.evaluation import EvaluationConfig
 from hba.data.batches import BatchStream
 from hba.data.load import EvaluationData
-from hba.errors import DivergedError
+from hba.errors import DivergedError, SettingsError
 from hba.models import build_model
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.runtime.seeding import derived_seed, generator_for
 from hba.training.augmentation import Augmentation
 from hba.training.measure import Measured, measure
 from hba.training.optimizer import sgd_of
+from hba.training.own_network import OwnNetwork
 
 
 @dataclass(frozen=True)
@@ -35,18 +36,24 @@ def train(
     augmentation: Augmentation,
     seed: int,
     on_step: Callable[[], None] = lambda: None,
+    own_network: OwnNetwork | None = None,
 ) -> Trained:
     """Train from scratch and measure the test split once, after the last epoch (paper, section 4).
 
     data is on its device. Each training image goes through the augmentation, standardisation, the baseline
     augmentation and Cutout, in this order (paper, 4.2). The seed decides weights, batches and draws, but those from
     torch's default generators; a search of the same seed has others, so that no network starts from the weights that
-    its schedule was searched on. Raises DivergedError for a loss that is not finite.
+    its schedule was searched on. own_network: takes the place of the setting `model`; of a network that was given, all
+    seeds start from the same weights. Raises DivergedError for a loss that is not finite.
     """
     device = data.train.device
     preprocessing = Preprocessing.of(data.train, config.baseline_augmentation())
     weights_seed = derived_seed(seed, "weights of an evaluation")
-    network = build_model(config.model, len(data.class_names), weights_seed, preprocessing.image_size).to(device)
+    network = (
+        build_model(config.model, len(data.class_names), weights_seed, preprocessing.image_size)
+        if own_network is None
+        else own_network.fresh(seed, weights_seed)
+    ).to(device)
     with contextlib.closing(data.train):
         _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step)
     trained = Trained(network, measure(network, network, data.test, preprocessing.measure))
@@ -70,7 +77,13 @@ def _train_all_epochs(
     generator = generator_for(seed, "augmentation of an evaluation", device)
     optimizer, lr_schedule = sgd_of(config, network.parameters(), stream.batches_per_pass)
     network.train()
-    for epoch, augment in enumerate(augmentation.by_epoch(config.epochs, data.train)):
+    augments = augmentation.by_epoch(config.epochs, data.train)
+    if len(augments) != config.epochs:
+        raise SettingsError(
+            f"{type(augmentation).__name__}.by_epoch must return one function for each of {config.epochs} epochs, got "
+            f"{len(augments)}"
+        )
+    for epoch, augment in enumerate(augments):
         losses = torch.zeros((), device=device)
         for _ in range(stream.batches_per_pass):
             images, labels = stream.next()

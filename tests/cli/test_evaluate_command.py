@@ -73,6 +73,10 @@ def test_the_table_shows_paired_differences_and_the_verdict_stands_below(monkeyp
     assert lines[-2:] == [verdict, f"Results: {Path('run/results.json')}"]
     content = json.loads(Path("run/results.json").read_text(encoding="utf-8"))
     assert content["verdict"] == verdict
+    assert content["verdict_details"] == {
+        "kind": "better", "against": "randaugment", "difference": pytest.approx(-0.95),
+        "interval": content["rows"][2]["schedule_minus_row"]["interval"], "seeds": 3,
+    }  # fmt: skip
     assert content["rows"][2]["schedule_minus_row"] == {
         "n_pairs": 3, "mean": pytest.approx(-0.95), "interval": [pytest.approx(-1.0742, abs=1e-4),
         pytest.approx(-0.8258, abs=1e-4)], "equal_pairs": False,

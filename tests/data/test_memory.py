@@ -257,14 +257,14 @@ def test_an_empty_dataset_and_what_is_none_are_refused() -> None:
         from_dataset(number, image_size=8)
 
 
-@pytest.mark.parametrize("data", [Pairs(), pixels(2), [1], LabelledImages(pixels(2), labels(2))], ids=type)
+@pytest.mark.parametrize("data", [pixels(2), 1, LabelledImages(pixels(2), labels(2))], ids=type)
 def test_data_of_another_kind_are_refused_with_how_to_make_the_right_one(data: Any) -> None:
     with pytest.raises(SettingsError) as raised:
         hba.search(data, **SETTINGS)
     assert str(raised.value) == (
-        f"data must be a dataset's name, a folder, or SearchData, got {type(data).__name__}; make images of a torch "
-        "Dataset by hba.data.from_dataset(dataset, image_size=...), of arrays by hba.data.LabelledImages(images, "
-        "labels), and give hba.data.SearchData(name, class_names, train, val)"
+        "data must be a dataset's name, a folder, a Dataset or list of pairs (image, label), or SearchData, got "
+        f"{type(data).__name__}; make images of arrays by hba.data.LabelledImages(images, labels), and of these "
+        "hba.data.SearchData(name, class_names, train, val)"
     )
     with pytest.raises(SettingsError, match=r"EvaluationData\(name, class_names, train, test\)"):
         hba.evaluate("digits", data, **SETTINGS)

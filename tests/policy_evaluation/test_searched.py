@@ -105,7 +105,7 @@ def test_with_leave_it_goes_on_and_says_so_everywhere(searched: tuple[Path, Sche
         f"The search of schedule has seen {row.test_images_seen} of the 5 test images: its error on them is too low"
     )
     assert plan.notes == result.warnings == (warning,)
-    assert f"{warning}." in (result.verdict or "")
+    assert f"{warning}." in str(result.verdict)
     content = json.loads((tmp_path / "run" / "results.json").read_text(encoding="utf-8"))
     assert content["searched"][0]["test_images_seen"] == row.test_images_seen
     assert warning in content["verdict"]

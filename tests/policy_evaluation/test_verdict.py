@@ -1,15 +1,21 @@
 """The sentence below the table, for planted test errors."""
 
+import numpy as np
 import pytest
 
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.resolution import Resolution
-from hba.policy_evaluation.verdict import best_other, verdict, what_it_can_tell
+from hba.policy_evaluation.verdict import Verdict, best_other, verdict, what_it_can_tell
 
 SCHEDULE = [1.0, 1.2, 1.1, 0.9, 1.0]
 
 
 def verdict_on(**others: list[float]) -> str | None:
+    found = verdict_value_on(**others)
+    return None if found is None else str(found)
+
+
+def verdict_value_on(**others: list[float]) -> Verdict | None:
     errors = dict(enumerate(SCHEDULE))
     return verdict(
         {name: PairedDifference.of(errors, minus=dict(enumerate(values))) for name, values in others.items()}
@@ -63,6 +69,41 @@ def verdict_on(**others: list[float]) -> str | None:
 )
 def test_the_verdict_is_on_the_best_other_row(others: dict[str, list[float]], expected: str) -> None:
     assert verdict_on(**others) == expected
+
+
+@pytest.mark.parametrize(
+    ("others", "kind", "against", "difference", "seeds"),
+    [
+        ({"none": [3.0] * 5, "random": [1.4, 1.9, 1.6, 1.3, 1.6]}, "better", "random", -0.52, 5),
+        ({"none": [1.2, 1.0, 1.2, 1.0, 1.1]}, "no difference shown", "none", -0.06, 5),
+        ({"random": [2.0] * 5, "final": [0.5, 0.9, 0.6, 0.2, 0.5]}, "worse", "final", 0.5, 5),
+        ({"none": [1.5]}, "no difference shown", "none", -0.5, 1),
+        ({"none": SCHEDULE}, "no difference shown", "none", 0.0, 5),
+        ({"none": [2.0, 2.2, 2.1, 1.9, 2.0]}, "no difference shown", "none", -1.0, 5),
+    ],
+    ids=["better", "no difference", "worse", "one seed", "equal", "no spread"],
+)
+def test_a_program_can_ask_the_verdict_without_reading_english(
+    others: dict[str, list[float]], kind: str, against: str, difference: float, seeds: int
+) -> None:
+    found = verdict_value_on(**others)
+    assert found is not None
+    assert (found.kind, found.against, found.seeds) == (kind, against, seeds)
+    assert found.difference == pytest.approx(difference)
+    if found.interval is not None:
+        assert np.mean(found.interval) == pytest.approx(difference)
+        assert (max(found.interval) < 0) == (kind == "better")
+    assert str(found) == found.sentence == verdict_on(**others)
+
+
+def test_what_the_best_of_many_explains_is_not_called_worse() -> None:
+    better_by_little = [0.7, 1.1, 0.9, 0.8, 0.7]
+    alone = verdict_value_on(lucky=better_by_little)
+    among = verdict_value_on(lucky=better_by_little, **{f"row {number}": [3.0] * 5 for number in range(20)})
+    assert alone is not None
+    assert among is not None
+    assert (alone.kind, among.kind) == ("worse", "no difference shown")
+    assert "which is the best of 21 by the same numbers" in str(among)
 
 
 def test_without_another_row_or_a_pair_there_is_none() -> None:
