@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner, Result
+from commands import SMALL, make_images, refusal_of, run
 from hba.cli import main
-from test_options import SMALL, make_images, refusal_of, run
 
 import hba
 from hba.algorithms import Hypergradient

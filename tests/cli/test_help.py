@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 import pytest
+from commands import command_of, run
 from hba.cli.sections import SECTIONS, section_of
-from test_options import command_of, run
 
 from hba.algorithms import Lookahead
 from hba.config.evaluation import EvaluationConfig

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import Result
-from test_options import refusal_of, run
+from commands import refusal_of, run
 
 import hba
 from hba.schedule.pba import PBA_FILL, read_pba_schedule

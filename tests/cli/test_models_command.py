@@ -1,6 +1,6 @@
 """hba models: the networks as a table."""
 
-from test_options import run
+from commands import run
 
 from hba.models import MODELS
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from commands import refusal_of, run, usage_error_of
 from own_operations import GAMMA_FILE
-from test_options import refusal_of, run, usage_error_of
 
 from hba.operations import registered_operations
 from hba.policy.magnitude_table import HEADINGS, LEGEND, as_markdown, magnitude_table

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from commands import SMALL, make_images, refusal_of, run
 from hba.cli import main
 from own_operations import GAMMA_FILE
-from test_options import SMALL, make_images, refusal_of, run
 
 import hba
 from hba.operations import OPERATIONS, Operation

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import SMALL, make_images, refusal_of, run
 from hba.cli.plan import Estimate, plan_lines
 from hba.cli.search import _Terminal
 from hba.cli.wording import class_words, minutes_words
 from test_commands import said
-from test_options import SMALL, make_images, refusal_of, run
 
 import hba
 

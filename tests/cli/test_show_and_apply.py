@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from commands import make_images, refusal_of, run, small_schedule
 from hba.cli.show import schedule_table
 from PIL import Image
 from rich.console import Console
 from test_commands import said
-from test_options import make_images, refusal_of, run, small_schedule
 
 import hba
 from hba.data.folder import read_image

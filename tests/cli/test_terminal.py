@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from commands import SMALL, make_images
 from terminals import PROGRAM, Ended, in_a_terminal
-from test_options import SMALL, make_images
 
 import hba
 from hba.models import MODELS

@@ -8,19 +8,12 @@ from typing import Any
 import pydantic
 import pytest
 import torch
-from own_operations import GAMMA
 
 from hba.algorithms import Lookahead
 from hba.config.evaluation import EvaluationConfig
-from hba.config.presets import SEARCH_PRESETS
 from hba.data.config import DataConfig
 from hba.errors import SettingsError
-from hba.operations import OPERATIONS, register_operation
-from hba.policy.space import SearchSpace
-from hba.policy.spaces import SPACES
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.folder import RunFolder
-from hba.preprocessing.baseline import Baseline
 from hba.runtime.devices import find_device
 
 WRONG: dict[str, list[Any]] = {
@@ -214,25 +207,6 @@ def test_a_dumped_config_makes_the_same_config_again() -> None:
     assert SearchConfig.from_file(json.loads(json.dumps(config.flat()))) == config
 
 
-def test_the_baseline_is_the_datasets() -> None:
-    # Flip, crop and 16x16 Cutout for CIFAR; 20x20 Cutout alone for SVHN (DeVries and Taylor 2017).
-    assert SearchConfig(data="cifar10").baseline_augmentation() == Baseline(flip=True, crop_padding=4, cutout_size=16)
-    assert SearchConfig(data="svhn").baseline_augmentation() == Baseline(flip=False, crop_padding=0, cutout_size=20)
-
-
-@pytest.mark.parametrize("data", ["digits", "my/images"])
-def test_other_data_is_not_flipped_cropped_or_cut(data: str) -> None:
-    assert SearchConfig(data=data).baseline_augmentation() == Baseline(flip=False, crop_padding=0, cutout_size=0)
-
-
-def test_each_part_of_the_baseline_can_be_set_and_switched_off() -> None:
-    off = SearchConfig(data="cifar10", flip=False, crop_padding=0, cutout_size=0)
-    assert off.baseline_augmentation() == Baseline(flip=False, crop_padding=0, cutout_size=0)
-    part = EvaluationConfig(data="cifar10", crop_padding=2)
-    assert part.baseline_augmentation() == Baseline(flip=True, crop_padding=2, cutout_size=16)
-    assert SearchConfig(data="digits", flip=True).baseline_augmentation() == Baseline(flip=True)
-
-
 def test_auto_is_a_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert find_device("auto") == torch.device("cpu")
@@ -253,119 +227,6 @@ def test_data_settings_alone_are_checked_too() -> None:
         DataConfig.make({"epochs": 3})
 
 
-def names_of(config: SearchConfig) -> list[str]:
-    return [operation.name for operation in config.search_space().operations]
-
-
-def test_the_space_is_the_paper_s_unless_another_is_named() -> None:
-    assert SearchConfig().search_space() == SearchSpace()
-    assert SearchConfig(space="pba").search_space() == SPACES["pba"]
-    assert SearchConfig(space="pba", interpolation="bilinear").search_space().operations[0].interpolation == "bilinear"
-    for preset in (None, *SEARCH_PRESETS):
-        assert SearchConfig.from_preset({}, preset).search_space() == SearchSpace()
-
-
-@pytest.mark.parametrize(
-    "operations",
-    ["Rotate,Color", " Rotate ,\tColor ", "Rotate,,Color,", ["Rotate", "Color"], ("Rotate", "Color")],
-)
-def test_operations_are_names_separated_by_commas_or_a_sequence(operations: Any) -> None:
-    config = SearchConfig.make({"operations": operations})
-    assert config.operations == ("Rotate", "Color")
-    assert names_of(config) == ["Rotate", "Color"]
-
-
-@pytest.mark.parametrize("operations", [None, "all", ["all"]])
-def test_all_operations_are_the_default(operations: Any) -> None:
-    config = SearchConfig.make({"operations": operations, "space": "pba"})
-    assert config.search_space() == SPACES["pba"]
-
-
-@pytest.mark.usefixtures("registered")
-def test_registered_operations_can_be_chosen_and_others_not() -> None:
-    with pytest.raises(SettingsError, match="unknown operation 'Gamma'; known: ShearX, "):
-        SearchConfig.make({"operations": "all,Gamma"})
-    register_operation(GAMMA)
-    assert names_of(SearchConfig.make({"operations": "all,Gamma"})) == [*OPERATIONS, "Gamma"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"space": "faa"}, "unknown search space 'faa'; known: hba, pba"),
-        ({"operations": "Rotate,Swirl"}, f"unknown operation 'Swirl'; known: {', '.join(OPERATIONS)}"),
-        (
-            {"operations": ["rotate"]},
-            f"unknown operation 'rotate'; did you mean Rotate? Known: {', '.join(OPERATIONS)}",
-        ),
-        (
-            {"operations": "Color,Color"},
-            "operations must be at least one and each named once, got ['Color', 'Color']",
-        ),
-        ({"operations": []}, "operations must have more entries (at least 1)"),
-        ({"operations": ["Rotate", 3]}, "operations[1] must be a text, got 3"),
-        ({"operations": {"Rotate": True}}, "operations must be a list"),
-    ],
-)
-def test_a_space_that_cannot_be_is_refused_when_the_settings_are_made(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(SettingsError) as raised:
-        SearchConfig.make(settings)
-    assert str(raised.value).startswith(message)
-
-
-@pytest.mark.usefixtures("registered")
-@pytest.mark.parametrize("operations", [None, "Rotate", ["Invert", "Gamma", "Color"], "all,Gamma"])
-def test_the_space_comes_back_from_config_json(operations: Any, tmp_path: Path) -> None:
-    register_operation(GAMMA)
-    config = SearchConfig.make({"space": "pba", "operations": operations, "interpolation": "bilinear"}).resolved()
-    folder = RunFolder(tmp_path)
-    folder.write_config(config)
-    for given in ({}, {"operations": operations}, {"space": "pba", "interpolation": "bilinear"}):
-        again = folder.stored_config(given)
-        assert again == config
-        assert again.search_space() == config.search_space()
-
-
-def test_settings_of_a_run_from_before_there_were_spaces_mean_the_paper_s(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"data": "digits", "epochs": 3}', encoding="utf-8")
-    assert RunFolder(tmp_path).stored_config({"space": "hba", "operations": None}).search_space() == SearchSpace()
-
-
-@pytest.mark.parametrize(
-    ("given", "difference"),
-    [
-        ({"space": "hba"}, "space 'pba' (given 'hba')"),
-        ({"operations": "Color,Rotate"}, "operations ['Rotate', 'Color'] (given ['Color', 'Rotate'])"),
-        ({"operations": None}, "operations ['Rotate', 'Color'] (given None)"),
-        ({"interpolation": "bilinear"}, "interpolation 'nearest' (given 'bilinear')"),
-    ],
-)
-def test_a_run_keeps_its_space(given: dict[str, Any], difference: str, tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    folder.write_config(SearchConfig.make({"space": "pba", "operations": "Rotate,Color"}))
-    with pytest.raises(SettingsError) as raised:
-        folder.stored_config(given)
-    assert str(raised.value) == f"a resumed run keeps its settings; {tmp_path} has {difference}"
-
-
-@pytest.mark.parametrize(
-    ("fill", "expected"),
-    [("0.5", (0.5,)), (" 0, 0.25 ,1", (0.0, 0.25, 1.0)), ([0.5], (0.5,)), ((0, 1, 1), (0.0, 1.0, 1.0)), (None, None)],
-)
-def test_a_fill_is_one_number_or_three(fill: Any, expected: tuple[float, ...] | None) -> None:
-    config = SearchConfig.make({"fill": fill})
-    assert config.fill == expected
-    assert SearchConfig.from_file(json.loads(json.dumps(config.flat()))) == config
-
-
-@pytest.mark.parametrize(("side", "crop_padding", "cutout_size"), [(16, 4, 16), (32, 8, 32), (8, 2, 8)])
-def test_inherited_sizes_in_pixels_go_with_the_images(side: int, crop_padding: int, cutout_size: int) -> None:
-    searched = {"data": "my/images", "image_size": 16, "flip": True, "crop_padding": 4, "cutout_size": 16}
-    config = EvaluationConfig.like_search(searched, {"image_size": side})
-    assert config.baseline_augmentation() == Baseline(flip=True, crop_padding=crop_padding, cutout_size=cutout_size)
-    assert EvaluationConfig.like_search(searched, {"image_size": side, "cutout_size": 3}).cutout_size == 3
-
-
 @pytest.mark.parametrize("betas", ["0.9", "0.9,1", "0.9,0.99,0.999", "-0.1,0.9", (0.9, float("nan")), None, 0.9])
 def test_the_betas_of_lambda_are_two_numbers_below_one(betas: Any) -> None:
     with pytest.raises(SettingsError, match=r"^lambda_betas"):
@@ -380,67 +241,11 @@ def test_the_betas_of_lambda_come_back_from_config_json(betas: Any) -> None:
     assert SearchConfig.from_file(json.loads(json.dumps(config.flat()))) == config
 
 
-@pytest.mark.parametrize("stage", [SearchConfig, EvaluationConfig])
-@pytest.mark.parametrize(("side", "crop_padding"), [(32, 4), (16, 2), (64, 8)])
-def test_auto_flips_and_crops_a_folder_as_cifar_10_but_without_cutout(
-    stage: type[SearchConfig | EvaluationConfig], side: int, crop_padding: int
-) -> None:
-    config = stage(data="my/images", baseline="auto", image_size=side)
-    assert config.baseline_augmentation() == Baseline(flip=True, crop_padding=crop_padding)
-    assert stage(data="my/images", baseline="auto", flip=False).baseline_augmentation() == Baseline(crop_padding=4)
-    assert stage(data="my/images", image_size=side).baseline_augmentation() == Baseline()
-
-
-@pytest.mark.parametrize("data", ["digits", "cifar10", "svhn"])
-def test_auto_is_a_named_dataset_s_own_baseline_and_none_is_no_baseline(data: str) -> None:
-    own = SearchConfig(data=data).baseline_augmentation()
-    assert SearchConfig(data=data, baseline="auto").baseline_augmentation() == own
-    assert SearchConfig(data=data, baseline="none").baseline_augmentation() == Baseline()
-
-
-def test_no_baseline_and_a_dataset_s_baseline_cannot_both_be_asked_for() -> None:
-    with pytest.raises(SettingsError, match="baseline none and baseline_like cifar10 contradict each other"):
-        SearchConfig.make({"data": "my/images", "baseline": "none", "baseline_like": "cifar10"})
-
-
-def test_a_folder_without_a_baseline_is_told_of_the_option() -> None:
-    note = EvaluationConfig(data="my/images").baseline_note() or ""
-    assert "not even a flip" in note
-    assert "--baseline auto adds flip and crop" in note
-    assert SearchConfig(data="my/images").resolved().baseline_note() == note
-    for told in ({"baseline": "none"}, {"baseline": "auto"}, {"flip": True}, {"baseline_like": "cifar10"}):
-        assert SearchConfig.make({"data": "my/images", **told}).resolved().baseline_note() is None
-    assert SearchConfig(data="digits").baseline_note() is None
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({}, Baseline()),
-        ({"baseline": "auto"}, Baseline(flip=True, crop_padding=4)),
-        ({"baseline_like": "cifar10"}, Baseline(flip=True, crop_padding=4, cutout_size=16)),
-    ],
-    ids=["as searched", "auto", "like"],
-)
-def test_a_baseline_given_to_an_evaluation_replaces_the_search_s(given: dict[str, Any], expected: Baseline) -> None:
-    searched = SearchConfig(data="my/images").resolved().flat()
-    assert EvaluationConfig.like_search(searched, given).baseline_augmentation() == expected
-
-
-def test_a_baseline_given_goes_before_the_one_of_a_preset_s_dataset() -> None:
-    settings = {"data": "my/images", "baseline": "none"}
-    assert SearchConfig.from_preset(settings, "reduced-cifar10").baseline_augmentation() == Baseline()
-    assert EvaluationConfig.like_search({}, settings, "cifar10-wrn-40-2").baseline_augmentation() == Baseline()
-
-
 def test_what_an_evaluation_on_other_images_takes_over_is_told() -> None:
-    def inherited(searched: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-        return EvaluationConfig.inherited(searched, EvaluationConfig.sourced(searched, given))
-
-    taken = inherited(SEARCHED, {"data": "other/images", "epochs": 20})
+    taken = EvaluationConfig.inherited(SEARCHED, {"data": "other/images", "epochs": 20})
     assert taken == {"model": "wrn-22-3", "batch_size": 9, "learning_rate": 0.3, "weight_decay": 0.2}
-    assert inherited({**SEARCHED, "data": "my/images"}, {"data": "other/images"})["split_seed"] == 4
-    assert inherited(SEARCHED, {}) == {}
+    assert EvaluationConfig.inherited({**SEARCHED, "data": "my/images"}, {"data": "other/images"})["split_seed"] == 4
+    assert EvaluationConfig.inherited(SEARCHED, {}) == {}
 
 
 def test_a_list_of_classes_stays_with_the_folder_that_it_was_for() -> None:
