@@ -44,7 +44,16 @@ def options_of(command: str) -> dict[str, click.Option]:
 
 OWN_OPTIONS = {
     "search": {"--preset", "--out", "--resume", "--paper", "--operations-file"},
-    "evaluate": {"--against", "--preset", "--out", "--resume", "--jobs", "--allow-seen", "--operations-file"},
+    "evaluate": {
+        "--against",
+        "--preset",
+        "--out",
+        "--resume",
+        "--jobs",
+        "--allow-seen",
+        "--explain",
+        "--operations-file",
+    },
 }
 
 NO_OPTIONS = {("search", "data"), ("evaluate", "data"), ("evaluate", "val_size")}

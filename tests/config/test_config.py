@@ -242,10 +242,13 @@ def test_the_betas_of_lambda_come_back_from_config_json(betas: Any) -> None:
 
 
 def test_what_an_evaluation_on_other_images_takes_over_is_told() -> None:
-    taken = EvaluationConfig.inherited(SEARCHED, {"data": "other/images", "epochs": 20})
+    def inherited(searched: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+        return EvaluationConfig.inherited(searched, EvaluationConfig.sourced(searched, given))
+
+    taken = inherited(SEARCHED, {"data": "other/images", "epochs": 20})
     assert taken == {"model": "wrn-22-3", "batch_size": 9, "learning_rate": 0.3, "weight_decay": 0.2}
-    assert EvaluationConfig.inherited({**SEARCHED, "data": "my/images"}, {"data": "other/images"})["split_seed"] == 4
-    assert EvaluationConfig.inherited(SEARCHED, {}) == {}
+    assert inherited({**SEARCHED, "data": "my/images"}, {"data": "other/images"})["split_seed"] == 4
+    assert inherited(SEARCHED, {}) == {}
 
 
 def test_a_list_of_classes_stays_with_the_folder_that_it_was_for() -> None:

@@ -125,7 +125,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"space": SearchSpace((NAMELESS,))}, "unknown operation 'Nameless'; known: ShearX, "),
     ({"operations": "all,Gamma"}, "unknown operation 'Gamma'; known: ShearX, "),
     ({"space": "faa"}, "unknown search space 'faa'; known: hba, pba"),
-    ({"space": SearchSpace(), "operations": "Rotate"}, "operations has no effect on a search space of your own; remove it"),
+    (
+        {"space": SearchSpace(), "operations": "Rotate"},
+        "operations has no effect on a search space of your own; remove it",
+    ),
     ({"space": SearchSpace(), "interpolation": "nearest"}, "interpolation has no effect on a search space of your own"),
 ]
 
