@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hba.data.adapt import check_settings_of_dataset, is_dataset, name_of
 from hba.data.config import DataConfig
 from hba.data.load import SearchData
 from hba.errors import SettingsError
@@ -21,12 +22,13 @@ def check_resume(preset: str | None, paper: bool, resume: bool, out: str | Path 
         raise SettingsError("resume needs out, the folder of the search to resume")
 
 
-def settings_of_data(
-    data: str | Path | SearchData | None, settings: Mapping[str, Any], preset: str | None, paper: bool
-) -> dict[str, Any]:
+def settings_of_data(data: object, settings: Mapping[str, Any], preset: str | None, paper: bool) -> dict[str, Any]:
     """What the data decide; images in memory leave nothing to choose about files and splits."""
     if data is None:
         return {}
+    if is_dataset(data):
+        check_settings_of_dataset(settings)
+        return {"data": name_of(data)}
     if not isinstance(data, SearchData):
         return {"data": data}
     idle = [name for name in settings if name in DataConfig.model_fields]

@@ -1,12 +1,14 @@
 """A whole policy search: the public function."""
 
 import contextlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from hba.data.adapt import AnyDataset, as_search_data, is_dataset
 from hba.data.config import resolved_data
 from hba.data.load import SearchData, check_data, load_search_data
 from hba.policy.space import SearchSpace
@@ -27,7 +29,7 @@ from hba.runtime.validation import check_batch_size
 
 @shows_progress(SearchProgress)
 def search(
-    data: str | Path | SearchData | None = None,
+    data: str | Path | SearchData | AnyDataset | None = None,
     *,
     preset: str | None = None,
     paper: bool = False,
@@ -41,7 +43,8 @@ def search(
 ) -> SearchResult:
     """Search an augmentation schedule in one training, by the setting `algorithm`.
 
-    data: a dataset's name, a folder of images, or images in memory; None is the preset's, or digits. settings: fields
+    data: a dataset's name, a folder of images, images in memory, or a torch Dataset or list of (image, label), which is
+    read once, fitted to image_size and split by val_size; None is the preset's, or digits. settings: fields
     of SearchConfig, and those of the algorithm. `algorithm` is a name, as in `algorithm="lookahead", reward_draws=8`,
     or an algorithm with its settings, as in `algorithm=hba.algorithms.Lookahead(reward_draws=8)`, which may be of a
     class of your own. paper: the algorithm is the paper's, `hba`, unless another one of the paper's is given. network:
@@ -66,7 +69,7 @@ def search(
         if folder is not None:
             folder.check_free()
     if not isinstance(data, SearchData):
-        data = load_search_data(config, observer.images_read)
+        data = _read(data, config, observer)
     check_batch_size(settings, len(data.train))
     data = data if network is not None else data.in_color()
     # So the run is resumed, and evaluated, with the scale that was found.
@@ -84,3 +87,9 @@ def search(
             # Before the first save: a run that is killed in between is lengthened, or finds its images, when resumed.
             folder.write_config(config, data.left_out)
         return loop.run(observer)
+
+
+def _read(data: Any, config: SearchConfig, observer: SearchObserver) -> SearchData:
+    """A Dataset or a list; anything else the settings name."""
+    read = partial(as_search_data, data) if is_dataset(data) else load_search_data
+    return read(config, observer.images_read)

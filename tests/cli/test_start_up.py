@@ -9,7 +9,7 @@ import click
 import pytest
 from click.formatting import HelpFormatter
 from hba.cli.main import COMMANDS
-from test_options import command_of, run
+from commands import command_of, run
 
 import hba
 
