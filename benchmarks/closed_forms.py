@@ -5,63 +5,50 @@
 
 Ridge regression whose penalty comes about by augmentation: input noise of scale exp(lambda), or rows that act as weight
 decay exp(lambda); by linear regression and by a deep linear network. The tool's hypernetwork learns by the tool's own
-updates of the response. Results go to benchmarks/results/quality/closed-forms, where those of problems that were not
-run again stay, and the picture to docs/closed-forms.png; --draw only draws it, from what is kept.
+updates of the response. Results go to benchmarks/results, where what is kept is not run again, and the picture to
+docs/closed-forms.png; --draw only draws it, from what is kept. That what is said to be exact is, and that responses
+come to it where they should, is tested in tests/test_closed_forms.py.
 """
 
-import json
 from pathlib import Path
 
 import click
-import torch
-from closed_form.picture import draw
-from closed_form.problems import PROBLEMS
-from closed_form.record import HEADINGS, Record, record, table_rows
+from closed_form.tables import closed_form_table, draw
+from closed_form.tasks import all_tasks
+from common.records import DOCS, RESULTS, store_of
+from common.running import carry_out
+from common.tables import markdown
+from exact.problems import PROBLEMS
 
 from hba.errors import HbaError, SettingsError
-from hba.policy.magnitude_table import as_markdown
-from hba.runtime.files import write_text
 from hba.runtime.validation import words
-
-ROOT = Path(__file__).parent
-RESULTS = ROOT / "results" / "quality" / "closed-forms" / "closed_forms.json"
-PICTURE = ROOT.parent / "docs" / "closed-forms.png"
 
 
 @click.command(help=__doc__)
 @click.option("--seeds", type=click.IntRange(1), default=5, show_default=True, help="Of each run, from 0.")
 @click.option("--problems", default=",".join(PROBLEMS), show_default=True, help="Names, separated by commas.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="At a time, a thread each.")
 @click.option("--draw", "only_draw", is_flag=True, help="Only draw the picture, from the results that are kept.")
-@click.option("--results", type=click.Path(path_type=Path), default=RESULTS, help="[default: benchmarks/results/...]")
-@click.option("--picture", type=click.Path(path_type=Path), default=PICTURE, help="[default: docs/closed-forms.png]")
-def main(seeds: int, problems: str, only_draw: bool, results: Path, picture: Path) -> None:
+@click.option("--estimate", is_flag=True, help="Only say what would run, and how long it takes.")
+@click.option("--results", type=click.Path(path_type=Path), default=RESULTS, help="[default: benchmarks/results]")
+@click.option("--picture", type=click.Path(path_type=Path), default=DOCS / "closed-forms.png", help="[default: docs/]")
+def main(seeds: int, problems: str, jobs: int, only_draw: bool, estimate: bool, results: Path, picture: Path) -> None:
+    store = store_of(results, "closed-forms")
     try:
         names = words(problems)
         if unknown := set(names) - set(PROBLEMS):
             raise SettingsError(f"unknown problem {min(unknown)!r}; known: {', '.join(PROBLEMS)}")
-        if only_draw and not results.exists():
-            raise SettingsError(f"there are no results at {results} to draw")
         if not only_draw:
-            # More threads only slow matrices as small as these.
-            torch.set_num_threads(1)
-            for name in names:
-                keep(name, record(PROBLEMS[name], seeds, click.echo), results)
-        records = kept(results)
-        draw(records, picture)
+            carry_out(list(all_tasks(names, seeds)), store, "cpu", jobs, estimate)
+        if estimate:
+            return
+        kept = list(store.by_key().values())
+        if not kept:
+            raise SettingsError(f"there are no results at {store.path} to draw")
+        draw(kept, picture)
     except HbaError as error:
         raise click.ClickException(str(error)) from None
-    click.echo(as_markdown(HEADINGS, table_rows(records)))
-
-
-def kept(results: Path) -> dict[str, Record]:
-    """By name, in the order of the problems."""
-    records = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
-    return {name: records[name] for name in PROBLEMS if name in records}
-
-
-def keep(name: str, found: Record, results: Path) -> None:
-    """Put the record of a problem in the place of its last one."""
-    write_text(results, json.dumps(kept(results) | {name: found}, separators=(",", ":"), allow_nan=False) + "\n")
+    click.echo(markdown(closed_form_table(kept)))
 
 
 if __name__ == "__main__":

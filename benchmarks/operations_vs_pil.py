@@ -9,24 +9,25 @@ one level for those that blend images, or a share. Exit status 1 if an operation
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
-from rich.console import Console
-from rich.table import Table
 from sklearn.datasets import load_sample_images
 from torch import Tensor
 
 from hba.operations import OPERATIONS, Operation
 from hba.operations.enhance import Blend
+from hba.policy.magnitude_table import as_markdown
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "operations"))
 from pil_reference import PIL_REFERENCE, geometric_reference
 
 PIECES = ((32, 400), (224, 40))
 FILL = (123, 117, 104)
+HEADINGS = ("operation", "PIL", "magnitude", "interpolation", "largest", "mean", "differ by > 1", "allowed")
 
 EXACT = (0.0, 0.0)
 ONE_LEVEL = (1.0, 0.0)
@@ -77,32 +78,29 @@ def compared() -> list[Operation]:
     return [*OPERATIONS.values(), *(operation.with_interpolation("bilinear") for operation in moving)]
 
 
+def row_of(operation: Operation, images: Sequence[Tensor], rng: np.random.Generator) -> tuple[list[str], bool]:
+    """What the table says of an operation, and whether it differs by no more than is allowed."""
+    difference = torch.cat([differences(operation, batch, rng) for batch in images])
+    largest, share = float(difference.max()), float((difference > 1).float().mean())
+    most, most_share = bound(operation)
+    span = "-" if operation.magnitude_range is None else "{:g} to {:g}".format(*operation.magnitude_range)
+    named = [
+        operation.name,
+        operation.pil or "-",
+        f"+-{span}" if operation.signed else span,
+        operation.interpolation or "-",
+    ]
+    figures = [f"{largest:g}", f"{difference.mean():.4f}", f"{100 * share:.4f} %"]
+    allowed = f"{100 * most_share:g} %" if most_share else f"{most:g}"
+    return [*named, *figures, allowed], largest <= most and share <= most_share
+
+
 def main() -> None:
     rng = np.random.default_rng(0)
     images = [photograph_pieces(side, n_pieces, rng) for side, n_pieces in PIECES]
-    table = Table(title=", ".join(f"{n} pieces of {side}x{side}" for side, n in PIECES))
-    for heading in ("operation", "PIL", "magnitude", "interpolation", "largest", "mean", "differ by > 1", "allowed"):
-        table.add_column(heading, overflow="fold")
-    broken = []
-    for operation in compared():
-        difference = torch.cat([differences(operation, batch, rng) for batch in images])
-        largest, share = float(difference.max()), float((difference > 1).float().mean())
-        most, most_share = bound(operation)
-        if largest > most or share > most_share:
-            broken.append(operation.name)
-        span = "-" if operation.magnitude_range is None else "{:g} to {:g}".format(*operation.magnitude_range)
-        table.add_row(
-            operation.name,
-            operation.pil,
-            f"+-{span}" if operation.signed else span,
-            operation.interpolation or "-",
-            f"{largest:g}",
-            f"{difference.mean():.4f}",
-            f"{100 * share:.4f} %",
-            f"{100 * most_share:g} %" if most_share else f"{most:g}",
-        )
-    Console(width=130).print(table)
-    if broken:
+    rows = [row_of(operation, images, rng) for operation in compared()]
+    print(as_markdown(HEADINGS, [row for row, _ in rows]))
+    if broken := [row[0] for row, is_as_allowed in rows if not is_as_allowed]:
         sys.exit(f"differ from PIL by more than allowed: {', '.join(broken)}")
 
 

@@ -16,37 +16,31 @@ import torch
 
 import hba
 
-
-class Stopwatch:
-    """Seconds spent in the functions that it wraps."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            start = time.perf_counter()
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self.seconds += time.perf_counter() - start
-
-        return timed
+POLICY_CALLS = ("draw_walk", "apply_operations")
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.option("--data", default="digits", show_default=True, help="Dataset or folder, as for hba search.")
 @click.option("--epochs", default=60, show_default=True)
 def main(data: str, epochs: int) -> None:
+    seconds: list[float] = []
+
+    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            start = time.perf_counter()
+            result = function(*args, **kwargs)
+            seconds.append(time.perf_counter() - start)
+            return result
+
+        return call
+
     # `hba.search` is the function; its modules are found by their paths.
     problem = importlib.import_module("hba.algorithms.problem")
-    stopwatch = Stopwatch()
-    for name in ("draw_walk", "apply_operations"):
-        setattr(problem, name, stopwatch.around(getattr(problem, name)))
-    result = hba.search(data, epochs=epochs, device="cpu")
-    total = float(result.metrics[-1]["seconds"] or 0.0)
-    share = f"policy {stopwatch.seconds:.2f} s of {total:.2f} s, {100 * stopwatch.seconds / total:.1f} %"
-    print(f"{data}, {epochs} epochs, {torch.get_num_threads()} threads: {share}")
+    for name in POLICY_CALLS:
+        setattr(problem, name, timed(getattr(problem, name)))
+    total = float(hba.search(data, epochs=epochs, device="cpu").metrics[-1]["seconds"] or 0.0)
+    share = f"policy {sum(seconds):.2f} s of {total:.2f} s, {100 * sum(seconds) / total:.1f} %"
+    click.echo(f"{data}, {epochs} epochs, {torch.get_num_threads()} threads: {share}")
 
 
 if __name__ == "__main__":

@@ -4,13 +4,12 @@ Peers keep their own defaults where nothing is said, black borders among them. a
 hba; without it, its row says so.
 """
 
-import functools
 import importlib
 import math
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import ModuleType
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,8 @@ SEED = 0
 
 Call = Callable[[], object]
 """Augments a whole batch once."""
+Transform = Callable[[Any], Any]
+"""Augments one image."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +70,12 @@ def call_on_floats(policy: Policy, images: Tensor) -> Call:
     return lambda: policy(batch, generator)
 
 
-def call_from_bytes(policy: Policy, images: Tensor) -> Call:
-    """From a uint8 batch to a float32 batch."""
+def call_on_bytes(policy: Policy, images: Tensor, back: bool) -> Call:
+    """From a uint8 batch to a float32 batch, or back to a uint8 one."""
     generator = torch.Generator().manual_seed(SEED)
+    if back:
+        return lambda: policy(images.float() / 255, generator).mul(255).round().to(torch.uint8)
     return lambda: policy(images.float() / 255, generator)
-
-
-def call_on_bytes(policy: Policy, images: Tensor) -> Call:
-    """From a uint8 batch to a uint8 batch."""
-    generator = torch.Generator().manual_seed(SEED)
-    return lambda: policy(images.float() / 255, generator).mul(255).round().to(torch.uint8)
 
 
 def arrays(images: Tensor) -> list[np.ndarray[Any, Any]]:
@@ -86,29 +83,24 @@ def arrays(images: Tensor) -> list[np.ndarray[Any, Any]]:
     return list(images.permute(0, 2, 3, 1).contiguous().numpy())
 
 
-def one_by_one(transform: Callable[[Any], object], images: Iterable[Any]) -> Call:
-    kept = list(images)
+def pictures(images: Tensor) -> list[Image.Image]:
+    return [Image.fromarray(array) for array in arrays(images)]
+
+
+def one_by_one(kind: Callable[[Tensor], Iterable[Any]], transform: Transform, images: Tensor) -> Call:
+    """From images of a kind to images of the same."""
+    kept = list(kind(images))
     return lambda: [transform(image) for image in kept]
 
 
-def call_on_pil(transform: Callable[[Any], object], images: Tensor) -> Call:
-    """From PIL images to PIL images."""
-    return one_by_one(transform, map(Image.fromarray, arrays(images)))
-
-
-def call_on_pil_for_batch(transform: Callable[[Any], Any], images: Tensor) -> Call:
-    """From PIL images to a float32 batch, which a network can take."""
-    kept = [Image.fromarray(array) for array in arrays(images)]
+def pictures_to_batch(transform: Transform, images: Tensor) -> Call:
+    """From PIL images to a float32 batch (B, C, H, W), which a network can take."""
+    kept = pictures(images)
     return lambda: torch.stack([TF.pil_to_tensor(transform(image)) for image in kept]).float() / 255
 
 
-def call_on_arrays(transform: Callable[[Any], object], images: Tensor) -> Call:
-    """From uint8 arrays (H, W, C) to uint8 arrays."""
-    return one_by_one(transform, arrays(images))
-
-
-def call_on_arrays_for_batch(transform: Callable[[Any], Any], images: Tensor) -> Call:
-    """From uint8 arrays (H, W, C) to a float32 batch (B, C, H, W), which a network can take."""
+def arrays_to_batch(transform: Transform, images: Tensor) -> Call:
+    """From arrays (H, W, C) to a float32 batch (B, C, H, W)."""
     kept = arrays(images)
     return lambda: (
         torch.from_numpy(np.stack([transform(array) for array in kept])).permute(0, 3, 1, 2).float().contiguous() / 255
@@ -123,94 +115,68 @@ def kornia_rand_augment() -> Callable[[Tensor], Tensor]:
 
 def call_kornia(images: Tensor) -> Call:
     """From a float32 batch to a float32 batch."""
-    batch = images.float() / 255
-    return functools.partial(kornia_rand_augment(), batch)
+    return partial(kornia_rand_augment(), images.float() / 255)
 
 
-def find_albumentations() -> tuple[ModuleType, ModuleType] | None:
-    """albumentations and the OpenCV below it, held to one thread; None where one of them is not installed."""
-    os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # It asks the network for its newest version otherwise.
-    try:
-        albumentations, opencv = importlib.import_module("albumentations"), importlib.import_module("cv2")
-    except ImportError:
-        return None
-    opencv.setNumThreads(0)
-    return albumentations, opencv
-
-
-def albumentations_two(albumentations: Any, opencv: Any) -> Callable[[Any], object]:
-    """Two of 15 transforms that come closest to hba's operations, in the same ranges where they can be set.
+def albumentations_two() -> Transform | None:
+    """Two of 15 transforms that come closest to hba's operations, in the same ranges where they can be set; None
+    without albumentations.
 
     What has several methods gets the one closest to PIL's, but for Equalize, where OpenCV's is the fast one.
     """
+    os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # It asks the network for its newest version otherwise.
+    try:
+        library: Any = importlib.import_module("albumentations")
+        opencv: Any = importlib.import_module("cv2")
+    except ImportError:
+        return None
+    opencv.setNumThreads(0)
     still, same = (0.0, 0.0), (1.0, 1.0)
     degrees = math.degrees(math.atan(0.3))
     shear, shift, factor = (-degrees, degrees), (-0.45, 0.45), (0.1, 1.9)
-    affine = functools.partial(albumentations.Affine, interpolation=opencv.INTER_NEAREST, p=1)
-    jitter = functools.partial(albumentations.ColorJitter, hue=still, p=1)
+    affine = partial(library.Affine, interpolation=opencv.INTER_NEAREST, p=1)
+    jitter = partial(library.ColorJitter, hue=still, p=1)
     transforms = [
         affine(shear={"x": shear, "y": still}),
         affine(shear={"x": still, "y": shear}),
         affine(translate_percent={"x": shift, "y": still}),
         affine(translate_percent={"x": still, "y": shift}),
         affine(rotate=(-30.0, 30.0)),
-        albumentations.AutoContrast(method="pil", p=1),
-        albumentations.InvertImg(p=1),
-        albumentations.Equalize(p=1),
-        albumentations.Solarize(threshold_range=(0.0, 1.0), p=1),
-        albumentations.Posterize(num_bits=(1, 7), p=1),
+        library.AutoContrast(method="pil", p=1),
+        library.InvertImg(p=1),
+        library.Equalize(p=1),
+        library.Solarize(threshold_range=(0.0, 1.0), p=1),
+        library.Posterize(num_bits=(1, 7), p=1),
         jitter(brightness=same, contrast=factor, saturation=same),
         jitter(brightness=same, contrast=same, saturation=factor),
         jitter(brightness=factor, contrast=same, saturation=same),
         # PIL's factor 1 + 13 alpha, since PIL's smoothing kernel sums to 13; alpha below 0, softening, is refused.
-        albumentations.Sharpen(alpha=(0.0, 0.9 / 13), lightness=same, p=1),
-        albumentations.CoarseDropout((1, 1), hole_height_range=(0.0, 0.2), hole_width_range=(0.0, 0.2), p=1),
+        library.Sharpen(alpha=(0.0, 0.9 / 13), lightness=same, p=1),
+        library.CoarseDropout((1, 1), hole_height_range=(0.0, 0.2), hole_width_range=(0.0, 0.2), p=1),
     ]
-    some = albumentations.SomeOf(transforms, n=2, replace=False, p=1)
-    compose = albumentations.Compose([some], seed=SEED)
+    compose = library.Compose([library.SomeOf(transforms, n=2, replace=False, p=1)], seed=SEED)
     return lambda image: compose(image=image)["image"]
 
 
 def all_peers() -> list[Peer]:
     """hba on its natural input comes first: what the others are compared with."""
-    rand_augment = v2.RandAugment(num_ops=2)
-    found = find_albumentations()
-    albumentations = None if found is None else albumentations_two(*found)
+    transform, rand_augment, some_of = transform_of_two(), v2.RandAugment(num_ops=2), albumentations_two()
 
-    def albumentations_peer(takes: str, call: Callable[[Callable[[Any], Any], Tensor], Call]) -> Peer:
-        prepare = None if albumentations is None else functools.partial(call, albumentations)
+    def of_albumentations(takes: str, call: Callable[[Transform, Tensor], Call]) -> Peer:
+        prepare = None if some_of is None else partial(call, some_of)
         return Peer("albumentations SomeOf", takes, "2", prepare)
 
     return [
         Peer("hba", "float32 batch", "2", lambda images: call_on_floats(two_operations(len(images)), images)),
-        Peer("hba", "uint8 to float32", "2", lambda images: call_from_bytes(two_operations(len(images)), images)),
-        Peer("hba", "uint8 and back", "2", lambda images: call_on_bytes(two_operations(len(images)), images)),
-        Peer("hba transform", "PIL images", "2", functools.partial(call_on_pil, transform_of_two())),
-        Peer("hba transform", "PIL to float32", "2", functools.partial(call_on_pil_for_batch, transform_of_two())),
-        Peer("torchvision RandAugment", "PIL images", "2", functools.partial(call_on_pil, rand_augment)),
-        Peer("torchvision RandAugment", "PIL to float32", "2", functools.partial(call_on_pil_for_batch, rand_augment)),
-        Peer("torchvision RandAugment", "uint8 tensors", "2", functools.partial(one_by_one, rand_augment)),
+        Peer("hba", "uint8 to float32", "2", lambda images: call_on_bytes(two_operations(len(images)), images, False)),
+        Peer("hba", "uint8 and back", "2", lambda images: call_on_bytes(two_operations(len(images)), images, True)),
+        Peer("hba transform", "PIL images", "2", partial(one_by_one, pictures, transform)),
+        Peer("hba transform", "PIL to float32", "2", partial(pictures_to_batch, transform)),
+        Peer("torchvision RandAugment", "PIL images", "2", partial(one_by_one, pictures, rand_augment)),
+        Peer("torchvision RandAugment", "PIL to float32", "2", partial(pictures_to_batch, rand_augment)),
+        Peer("torchvision RandAugment", "uint8 tensors", "2", partial(one_by_one, list, rand_augment)),
         Peer("kornia RandAugment", "float32 batch", "2 a batch", call_kornia),
-        albumentations_peer("uint8 arrays", call_on_arrays),
-        albumentations_peer("uint8 to float32", call_on_arrays_for_batch),
-        Peer("TrivialAugmentWide", "PIL images", "1", functools.partial(call_on_pil, v2.TrivialAugmentWide())),
+        of_albumentations("uint8 arrays", partial(one_by_one, arrays)),
+        of_albumentations("uint8 to float32", arrays_to_batch),
+        Peer("TrivialAugmentWide", "PIL images", "1", partial(one_by_one, pictures, v2.TrivialAugmentWide())),
     ]
-
-
-NOTES = (
-    "All: one thread, images in memory, no decoding; the images are pieces of scikit-learn's two photographs. Figures "
-    "are the median (smallest-largest) over rounds in which all rows take turns. hba/peer divides medians: above 1 hba "
-    "is faster. 'batch' is one call for all images, all else goes one by one.",
-    "hba: draw and application, for every image its own two of 15 operations, order, magnitudes and signs. 'uint8 to "
-    "float32' adds float() / 255 before; 'uint8 and back' also mul(255).round().to(uint8) after.",
-    "hba transform: schedule.transform(), which does PIL images one by one with PIL; two of 15 operations.",
-    "torchvision: magnitude 9 of 31 throughout. Its 14 operations have no Invert and no Cutout, and one of them is the "
-    "identity. 'PIL images' ends with PIL images, 'PIL to float32' adds pil_to_tensor, stack and float() / 255.",
-    "kornia: draws two operations for the whole batch, so that all images share them and the magnitude (m=10 of 30), "
-    "not the sign; a call costs what its two operations cost, and calls differ. Bilinear, where all others take the "
-    "nearest pixel. SolarizeAdd in place of Cutout. Matrices of transformations are switched off, which is faster.",
-    "albumentations: 15 transforms close to hba's, the two drawn always in list order. Its Sharpen cannot soften (half "
-    "of hba's range), Posterize keeps 1 to 7 bits, CoarseDropout's hole is a rectangle wholly inside the image, and "
-    "Equalize is OpenCV's. 'uint8 to float32' adds stack, channels first, float() / 255.",
-    "TrivialAugmentWide: torchvision's; one operation an image, of wider ranges. For context.",
-)

@@ -1,4 +1,4 @@
-"""benchmarks/closed_forms.py: what is said to be exact is, and the tool's responses come to it where they should."""
+"""Problems that can be solved exactly: what is said to be exact is, and the tool's responses come to it."""
 
 import json
 from collections.abc import Iterator
@@ -11,6 +11,9 @@ import pytest
 import torch
 from benchmark_modules import module
 from click.testing import CliRunner, Result
+from exact.problems import PROBLEMS, Problem, at_weights, effective_jacobian, effective_weights, hypernetwork_of
+from exact.ridge import Ridge, jacobian_limits, rank_one_error
+from exact.runs import Point, run
 from torch import Tensor
 
 from hba.algorithms.responses import RESPONSES, Response, separate
@@ -20,17 +23,17 @@ NAMES = ("noise", "decay", "decay-wide", "deep", "groups")
 
 
 @pytest.fixture(autouse=True)
-def _as_many_threads_as_before(benchmarks_can_be_imported: None) -> Iterator[None]:
+def _as_many_threads_as_before() -> Iterator[None]:
     n_threads = torch.get_num_threads()
     yield
     torch.set_num_threads(n_threads)
 
 
-def problem(name: str, **changes: Any) -> Any:
-    return replace(module("closed_form.problems").PROBLEMS[name], **changes)
+def problem(name: str, **changes: Any) -> Problem:
+    return replace(PROBLEMS[name], **changes)
 
 
-def held_lambda(of: Any) -> Tensor:
+def held_lambda(of: Problem) -> Tensor:
     return torch.full((of.ridge.n,), of.held, dtype=torch.float64)
 
 
@@ -80,7 +83,6 @@ class TestExactSolutions:
         assert ridge.best_lambda.abs().max() < 3
 
     def test_a_jacobian_of_one_column_has_rank_one(self) -> None:
-        rank_one_error = module("closed_form.ridge").rank_one_error
         assert rank_one_error(torch.randn(10, 1)) == 0
         assert rank_one_error(torch.eye(2)) == pytest.approx(0.5**0.5)
 
@@ -100,7 +102,7 @@ class TestLimits:
         apart = np.linalg.solve(
             moments[10:, 10:], constants[10:] - moments[10:, :10] @ ridge.best_response(lam).numpy()
         )
-        limits = module("closed_form.ridge").jacobian_limits(ridge, lam, sigma)
+        limits = jacobian_limits(ridge, lam, sigma)
         for response, expected in {"affine": together, "centered": together, "separate": apart}.items():
             np.testing.assert_allclose(limits[response][:, 0].numpy(), expected, rtol=1e-8)
 
@@ -109,18 +111,18 @@ class TestLimits:
         """Theorem 3 of Delta-STN, whose loss is quadratic in lambda too: here only for small noise."""
         ridge, lam = problem(name).ridge, held_lambda(problem(name))
         true = ridge.best_response_jacobian(lam)
-        for limit in module("closed_form.ridge").jacobian_limits(ridge, lam, 1e-3).values():
+        for limit in jacobian_limits(ridge, lam, 1e-3).values():
             assert relative(limit, true) < 1e-5
 
     @pytest.mark.parametrize("sigma", [0.1, 0.5, 1.0])
     def test_of_separate_are_as_near_as_derived(self, sigma: float) -> None:
         for name in ("noise", "decay"):
             ridge, lam = problem(name).ridge, held_lambda(problem(name))
-            limit = module("closed_form.ridge").jacobian_limits(ridge, lam, sigma)["separate"]
+            limit = jacobian_limits(ridge, lam, sigma)["separate"]
             assert relative(limit, ridge.best_response_jacobian(lam)) <= bound_of_separate(ridge, sigma)
 
 
-def bound_of_separate(ridge: Any, sigma: float) -> float:
+def bound_of_separate(ridge: Ridge, sigma: float) -> float:
     """Greatest relative error that noise of size sigma leaves in the limit of `separate`.
 
     With s = (rate sigma)^2 and k = exp(s / 2), the limit is -(S + k (1 + s) r)^-1 k rate r w*, and the true Jacobian
@@ -157,23 +159,21 @@ class TestNetworks:
     @pytest.mark.parametrize("name", NAMES)
     def test_start_at_given_weights(self, name: str) -> None:
         of = problem(name)
-        network = module("closed_form.problems").at_weights(
-            of.network(torch.Generator().manual_seed(0)), of.ridge.best_response(held_lambda(of))
-        )
+        network = at_weights(of.network(torch.Generator().manual_seed(0)), of.ridge.best_response(held_lambda(of)))
         inputs = of.ridge.train.inputs
         torch.testing.assert_close(network(inputs)[:, 0], inputs @ of.ridge.best_response(held_lambda(of)))
 
     def test_jacobian_of_the_effective_weights(self) -> None:
-        problems, of = module("closed_form.problems"), problem("deep")
+        of = problem("deep")
         hypernetwork = with_random_response(of)
         lam = torch.tensor([0.4], dtype=torch.float64)
-        slope = slope_by_differences(lambda where: problems.effective_weights(hypernetwork, where).detach(), lam)
-        assert relative(problems.effective_jacobian(hypernetwork, lam), slope) < 1e-7
+        slope = slope_by_differences(lambda where: effective_weights(hypernetwork, where).detach(), lam)
+        assert relative(effective_jacobian(hypernetwork, lam), slope) < 1e-7
 
 
-def with_random_response(of: Any) -> HyperNetwork:
+def with_random_response(of: Problem) -> HyperNetwork:
     generator = torch.Generator().manual_seed(1)
-    found: HyperNetwork = module("closed_form.problems").hypernetwork_of(of, of.network(generator), generator)
+    found = hypernetwork_of(of, of.network(generator), generator)
     for parameter in found.response_parameters():
         parameter.data.normal_(generator=generator)
     return found
@@ -185,8 +185,8 @@ class TestHeldLambda:
     # Less noise than in the benchmark, so that what is left is the limit and not the last steps.
     CHANGES = {"copies": 16, "learning_rate": 0.05, "n_steps": 2000}  # noqa: RUF012
 
-    def last(self, response: str) -> Any:
-        return module("closed_form.runs").run(problem("decay", **self.CHANGES), response, 0, moves=False)[-1]
+    def last(self, response: str) -> Point:
+        return run(problem("decay", **self.CHANGES), response, 0, moves=False)[-1]
 
     def test_separate_comes_to_the_true_jacobian(self) -> None:
         of, last = problem("decay"), self.last("separate")
@@ -208,7 +208,7 @@ class TestHeldLambda:
                 parameter.grad.neg_()
             return learnt
 
-        monkeypatch.setattr(module("closed_form.runs"), "RESPONSES", {"separate": Response(wrong, centered=True)})
+        monkeypatch.setattr("exact.runs.RESPONSES", {"separate": Response(wrong, centered=True)})
         monkeypatch.setitem(self.CHANGES, "n_steps", 300)
         assert not self.last("separate").error < 0.99
 
@@ -216,8 +216,7 @@ class TestHeldLambda:
 class TestResponses:
     def test_linearized_is_separate_where_the_model_is_linear_in_its_weights(self) -> None:
         separate, linearized = (
-            module("closed_form.runs").run(problem("noise", n_steps=200), name, 0, moves=True)
-            for name in ("separate", "linearized")
+            run(problem("noise", n_steps=200), name, 0, moves=True) for name in ("separate", "linearized")
         )
         for one, other in zip(separate, linearized, strict=True):
             assert one.error == pytest.approx(other.error, rel=1e-8)
@@ -254,42 +253,65 @@ def response_gradient(name: str, sigma: float) -> Tensor:
     return torch.cat([gradient.flatten() for gradient in gradients if gradient is not None])
 
 
+@pytest.mark.slow
+class TestSearchedLambda:
+    """Delta-STN, section 5.1, by the tool's own code, at full length."""
+
+    @pytest.mark.parametrize("name", ["noise", "decay-wide"])
+    def test_separate_finds_the_best_lambda(self, name: str) -> None:
+        last = run(problem(name), "separate", 1, moves=True)[-1]
+        assert last.distance < 0.2
+        assert last.excess < 2e-3
+        assert last.cosine > 0.95
+
+    def test_one_output_cannot_have_a_jacobian_of_rank_two(self) -> None:
+        of = problem("groups")
+        least = rank_one_error(of.ridge.best_response_jacobian(held_lambda(of)))
+        assert run(of, "separate", 0, moves=False)[-1].error > least > 0.1
+
+
 class TestCommand:
     @pytest.fixture(autouse=True)
-    def _short(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def _short(self, benchmarks_can_be_imported: None, monkeypatch: pytest.MonkeyPatch) -> None:
         short = {name: problem(name, n_steps=20) for name in NAMES}
-        monkeypatch.setattr(module("closed_form.runs"), "N_POINTS", 4)
-        monkeypatch.setattr(module("closed_forms"), "PROBLEMS", short)
+        monkeypatch.setattr("exact.runs.N_POINTS", 4)
+        for place in ("closed_forms", "closed_form.tasks", "closed_form.tables"):
+            monkeypatch.setattr(module(place), "PROBLEMS", short)
 
     def command(self, folder: Path, *arguments: str) -> Result:
-        places = ["--results", str(folder / "kept.json"), "--picture", str(folder / "picture.png")]
+        places = ["--results", str(folder), "--picture", str(folder / "picture.png")]
         return CliRunner().invoke(module("closed_forms").main, [*arguments, *places])
+
+    def kept(self, folder: Path) -> list[Any]:
+        return [json.loads(line) for line in (folder / "closed-forms.jsonl").read_text(encoding="utf-8").splitlines()]
 
     def test_runs_keeps_and_draws(self, tmp_path: Path) -> None:
         result = self.command(tmp_path, "--seeds", "2", "--problems", "decay,deep")
         assert result.exit_code == 0, result.output
         assert "Linear network of 4 layers" in result.output
-        kept = json.loads((tmp_path / "kept.json").read_text())
-        assert list(kept) == ["decay", "deep"]
-        assert list(kept["deep"]["runs"]) == list(RESPONSES)
-        curves = kept["deep"]["runs"]["linearized"]["search"]
-        assert len(curves) == 2
-        assert curves[0]["step"] == [0, 5, 10, 15, 20]
-        assert len(curves[0]["distance"]) == 5
-        assert kept["deep"]["environment"]["device"] == "cpu"
+        assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+        kept = self.kept(tmp_path)
+        assert len(kept) == 2 * 2 * 2 * len(RESPONSES)
+        assert {(one["name"], one["further"]["response"]) for one in kept} == {
+            (name, response) for name in ("decay", "deep") for response in RESPONSES
+        }
+        assert kept[0]["results"]["step"] == [0, 5, 10, 15, 20]
+        assert len(kept[0]["results"]["distance"]) == 5
+        assert kept[0]["made_by"]["device"] == "cpu"
 
     def test_draws_again_without_running(self, tmp_path: Path) -> None:
         self.command(tmp_path, "--seeds", "1", "--problems", "decay")
-        before, picture = (tmp_path / "kept.json").read_bytes(), tmp_path / "picture.png"
+        before, picture = self.kept(tmp_path), tmp_path / "picture.png"
         picture.unlink()
         assert self.command(tmp_path, "--draw").exit_code == 0
-        assert picture.read_bytes().startswith(b"\x89PNG")
-        assert (tmp_path / "kept.json").read_bytes() == before
+        assert picture.exists()
+        assert self.kept(tmp_path) == before
 
-    def test_keeps_the_problems_that_are_not_run_again(self, tmp_path: Path) -> None:
+    def test_the_table_has_the_problems_in_their_order(self, tmp_path: Path) -> None:
         for name in ("decay", "noise"):
-            self.command(tmp_path, "--seeds", "1", "--problems", name)
-        assert list(json.loads((tmp_path / "kept.json").read_text())) == ["decay", "noise"]
+            result = self.command(tmp_path, "--seeds", "1", "--problems", name)
+        titles = [line.split(" | ")[0] for line in result.output.splitlines() if line.startswith("| Linear")]
+        assert titles == ["| Linear regression, input noise"] * 4 + ["| Linear regression, weight decay"] * 4
 
     @pytest.mark.parametrize(
         ("arguments", "reason"), [(("--problems", "nosie"), "unknown problem 'nosie'"), (("--draw",), "no results")]

@@ -10,6 +10,9 @@ from benchmark_modules import BENCHMARKS, module
 from click.testing import CliRunner, Result
 from PIL import Image
 
+from hba.algorithms import Hypergradient
+from hba.policy_search.config import SearchConfig
+
 pytestmark = pytest.mark.usefixtures("benchmarks_can_be_imported")
 
 
@@ -79,12 +82,11 @@ def test_every_preset_of_table_11_is_in_a_table(tables: Any) -> None:
 def test_a_table_runs_once_is_kept_and_names_what_it_did_not_run(images: Path, tmp_path: Path) -> None:
     first = reproduce(images, tmp_path, "4")
     assert first.exit_code == 0, first.output
-    assert "hours, by steps measured now" in first.output
     assert "| cifar10-wrn-28-10 | HBA: test error (%) | 2.63 ± 0.10 | not run | - |" in first.output
-    kept = {path: path.read_bytes() for path in (tmp_path / "results" / "tiny").glob("*.json")}
-    own = {path.name for path in kept if "cifar100" not in path.name}
-    assert own == {
-        f"{run}-seed{seed}.json"
+    kept = (tmp_path / "results" / "reproduction.jsonl").read_bytes()
+    own = [(entry["name"], entry["seed"]) for entry in map(json.loads, kept.splitlines())]
+    assert sorted(own) == sorted(
+        (run, seed)
         for seed in (0, 1)
         for run in (
             "search-reduced-cifar10",
@@ -92,33 +94,45 @@ def test_a_table_runs_once_is_kept_and_names_what_it_did_not_run(images: Path, t
             "train-cifar10-wrn-40-2-with-none",
             "train-cifar10-wrn-40-2-with-search-reduced-cifar10",
         )
-    }
+    )
     again = reproduce(images, tmp_path, "4")
-    assert " x search-reduced-cifar10:" in first.output
-    assert " x search-reduced-cifar10:" not in again.output
-    assert all(path.read_bytes() == content for path, content in kept.items())
+    assert "0 of 2 runs to do" in again.output
+    assert "6 of 12 runs to do" in again.output, "those on CIFAR-100, whose images are not there"
+    assert (tmp_path / "results" / "reproduction.jsonl").read_bytes() == kept
 
 
-def test_results_of_other_settings_or_images_are_not_mixed_with_these(images: Path, tmp_path: Path) -> None:
-    assert reproduce(images, tmp_path, "algorithms", "--seeds", "1").exit_code == 0
-    path = tmp_path / "results" / "tiny" / "search-reduced-cifar10-algorithm=hba-seed0.json"
-    record = json.loads(path.read_text(encoding="utf-8"))
-    for changed in ({"dataset": "others"}, {"settings": {**record["settings"], "sigma": 0.5}}):
-        path.write_text(json.dumps({**record, **changed}), encoding="utf-8")
-        result = reproduce(images, tmp_path, "algorithms", "--seeds", "1")
-        assert result.exit_code == 1
-        assert f"is kept from a run with another value of {next(iter(changed))}: remove it" in result.output
+def test_results_of_other_settings_or_images_are_not_mixed_with_these(tmp_path: Path) -> None:
+    records, page = module("common.records"), module("reproduction.page")
+    table = module("reproduction.tables").TABLES["algorithms"]
+    store = records.store_of(tmp_path, "reproduction")
+
+    def keep(errors: list[float], dataset: str = "two classes", sigma: float = 1.0) -> None:
+        for seed, error in enumerate(errors):
+            run = records.Run(
+                table.cells[-1].asked.name, dataset, {"algorithm": "hba", "sigma": sigma}, seed, {"scale": "tiny"}
+            )
+            store.add(records.Record(run, {"val_error_percent": error}, {}))
+
+    def shown() -> list[str]:
+        cells = page.cell_table(table, page.by_scale(tmp_path)["tiny"])
+        return [row[3] for row in cells.values.tolist() if row[3] != "not run"]
+
+    keep([1.0, 3.0])
+    assert shown() == ["2.00 ± 1.41"]
+    keep([5.0], sigma=0.5)
+    assert shown() == ["5.00"]
+    keep([7.0, 8.0], dataset="others")
+    assert shown() == ["7.50 ± 0.71"]
 
 
 def test_the_floor_trains_on_images_of_the_networks_size(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from torch import Tensor
 
     from hba.models import WideResNet
-    from hba.policy_search.config import SearchConfig
 
     settings = {"data": str(images), "baseline_like": "imagenet", "image_size": 14, "model": "wrn-10-1"}
     config = SearchConfig.make({**settings, "device": "cpu", "batch_size": 10, "train_steps": 2})
-    data = module("reproduction.data").Images().of_search(config, None)
+    data = module("common.images").Images().of_search(config)
     seen: list[int] = []
     forward = WideResNet.forward
 
@@ -127,7 +141,7 @@ def test_the_floor_trains_on_images_of_the_networks_size(images: Path, monkeypat
         return forward(self, x)
 
     monkeypatch.setattr(WideResNet, "forward", record)
-    module("reproduction.timing").floor_seconds_per_step(config, data, 8)
+    module("common.timing").floor_seconds_per_step(config, data, 8)
     assert data.train.image_size == 16
     assert set(seen) == {14}
     assert len(seen) == 8 + 4, "training batches, and a validation batch behind every second one"
@@ -164,12 +178,11 @@ def test_a_page_without_any_results_says_not_run(tmp_path: Path) -> None:
 
 
 def test_a_record_says_what_it_is_and_names_no_folder(images: Path, tmp_path: Path) -> None:
-    assert reproduce(images, tmp_path, "algorithms").exit_code == 0
-    path = tmp_path / "results" / "tiny" / "search-reduced-cifar10-algorithm=population-seed1.json"
-    text = path.read_text(encoding="utf-8")
-    record = json.loads(text)
-    assert (record["dataset"], record["scale"], record["seed"]) == ("two classes", "tiny", 1)
-    assert record["settings"]["algorithm"] == "population"
+    assert reproduce(images, tmp_path, "algorithms", "--seeds", "1").exit_code == 0
+    text = (tmp_path / "results" / "reproduction.jsonl").read_text(encoding="utf-8")
+    (record,) = [one for one in map(json.loads, text.splitlines()) if one["settings"]["algorithm"] == "population"]
+    assert record["name"] == "search-reduced-cifar10-algorithm=population"
+    assert (record["dataset"], record["further"]["scale"], record["seed"]) == ("two classes", "tiny", 0)
     assert record["settings"]["baseline_like"] == "cifar10"
     assert record["results"]["epochs"] == 2
     assert str(images) not in text
@@ -182,20 +195,21 @@ def test_only_an_estimate_runs_nothing(images: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "results").exists()
 
 
-def test_means_and_spreads_are_those_of_the_records(images: Path, tmp_path: Path) -> None:
-    page = module("reproduction.page")
-    runs = module("reproduction.runs")
+def test_means_and_spreads_are_those_of_the_records() -> None:
+    page, runs, records = module("reproduction.page"), module("reproduction.runs"), module("common.records")
     cell = runs.Cell("row", "column", "1.0", runs.Search("reduced-cifar10"), "val_error_percent")
-    records = {"search-reduced-cifar10": [{"results": {"val_error_percent": value}} for value in (1.0, 2.0, 6.0)]}
-    assert page.rows_of(runs.Table("", (cell,)), records) == [["row", "column", "1.0", "3.00 ± 2.65", "3"]]
-    assert page.rows_of(runs.Table("", (cell,)), {})[0][3:] == ["not run", "-"]
+    run = records.Run("search-reduced-cifar10", "two classes", {}, 0)
+    kept = [records.Record(run, {"val_error_percent": value}, {}) for value in (1.0, 2.0, 6.0)]
+    table = runs.Table("", (cell,))
+    found = page.cell_table(table, {"search-reduced-cifar10": kept}).values.tolist()
+    assert found == [["row", "column", "1.0", "3.00 ± 2.65", "3"]]
+    assert page.cell_table(table, {}).values.tolist()[0][3:] == ["not run", "-"]
 
 
 def test_trainings_of_the_ablation_are_tested_on_images_that_no_search_saw(images: Path) -> None:
     from hba.config.evaluation import EvaluationConfig
-    from hba.policy_search.config import SearchConfig
 
-    read = module("reproduction.data").Images()
+    read = module("common.images").Images()
     settings = {"data": str(images), "image_size": 8, "device": "cpu"}
     sizes = (20, 30, 40)
     searched = read.of_search(SearchConfig.make(settings), sizes)
@@ -221,10 +235,9 @@ def test_the_page_is_the_one_made_from_the_results_in_the_repository(tmp_path: P
     assert (tmp_path / "reproduction.md").read_text(encoding="utf-8") == committed.read_text(encoding="utf-8")
 
 
-def timed(images: Path, out: Path, number: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def timed(images: Path, number: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Results of a table's timing: a step takes a planted time, every round twice as long as the one before."""
-    execute, scales, data = module("reproduction.execute"), module("reproduction.scales"), module("reproduction.data")
-    runs, tables = module("reproduction.runs"), module("reproduction.tables").TABLES
+    tasks, scales, places = module("reproduction.tasks"), module("reproduction.scales"), module("common.images")
     planted = {"conv+bn": 4.0, "conv": 3.0, "bn": 1.5, "first-conv": 0.5, "first-bn": 1.0}
     calls: dict[str, int] = {}
 
@@ -232,22 +245,22 @@ def timed(images: Path, out: Path, number: str, monkeypatch: pytest.MonkeyPatch)
         calls[kind] = calls.get(kind, -1) + 1
         return float(base * 2 ** calls[kind])
 
-    monkeypatch.setattr(
-        execute, "search_seconds_per_step", lambda config, *_: seconds(config.sharing, planted[config.sharing])
-    )
-    monkeypatch.setattr(execute, "floor_seconds_per_step", lambda *_: seconds("floor", 0.8))
-    place = data.Place(str(images), "two classes")
-    bench = execute.Bench(scales.find_scale("tiny"), {"cifar10": place}, out / "results", out / "work", "cpu")
-    run = next(
-        cell.run
-        for cell in tables[number].cells
-        if isinstance(cell.run, runs.Timing) and bench.covers(cell.run) and "cifar10" in cell.run.name
-    )
-    return dict(execute.run_once(bench, run, 0))
+    shared = module("common.tasks")
+
+    def of_search(config: SearchConfig, *_: Any) -> float:
+        sharing = config.flat()["sharing"]
+        return seconds(sharing, planted[sharing])
+
+    monkeypatch.setattr(shared, "search_seconds_per_step", of_search)
+    monkeypatch.setattr(shared, "floor_seconds_per_step", lambda *_: seconds("floor", 0.8))
+    bench = tasks.Bench(scales.find_scale("tiny"), {"cifar10": places.Place(str(images), "two classes")}, device="cpu")
+    table = module("reproduction.tables").TABLES[number]
+    *_, timings = tasks.tasks_of(bench, table, 1)
+    return dict(next(task for task in timings if "cifar10" in task.name).do())
 
 
-def test_relative_times_are_of_the_same_round(images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    results = timed(images, tmp_path, "2", monkeypatch)
+def test_relative_times_are_of_the_same_round(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = timed(images, "2", monkeypatch)
     assert results["relative_conv+bn"] == pytest.approx([4.0] * 5)
     assert results["relative_bn"] == pytest.approx([1.5] * 5)
     assert results["relative_first-conv"] == pytest.approx([0.5] * 5)
@@ -255,55 +268,22 @@ def test_relative_times_are_of_the_same_round(images: Path, tmp_path: Path, monk
 
 
 def test_hours_are_those_of_all_steps_and_the_floor_is_of_the_same_round(
-    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results = timed(images, tmp_path, "3", monkeypatch)
+    results = timed(images, "3", monkeypatch)
     assert results["over_floor"] == pytest.approx([1.25] * 5)
     # 20 images in batches of 10, two epochs.
     assert results["hours"] == pytest.approx([4 * 2**number / 3600 for number in range(5)])
 
 
-def every_run() -> dict[str, Any]:
-    """By name, those of all tables and those that they need."""
-    runs, found = module("reproduction.runs"), []
-    for table in module("reproduction.tables").TABLES.values():
-        for run in {cell.run for cell in table.cells}:
-            searches = run.searches if isinstance(run, runs.Timing) else ()
-            schedule = getattr(run, "schedule", None)
-            found += [run, *searches, *([schedule] if schedule is not None else [])]
-    return {run.name: run for run in found}
-
-
-def test_results_in_the_repository_need_not_be_done_again(tmp_path: Path) -> None:
-    """Settings that are younger than they are count as the paper's."""
-    execute, scales, data = module("reproduction.execute"), module("reproduction.scales"), module("reproduction.data")
-    from hba.errors import SettingsError
-
-    runs, refused = every_run(), []
-    kept = sorted((BENCHMARKS / "results" / "small").glob("*.json"))
-    for path in kept:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        run = runs[record["run"]]
-        dataset = str((run.searches[0] if hasattr(run, "searches") else run).settings["data"])
-        place = data.Place(str(tmp_path / "images"), record["dataset"])
-        bench = execute.Bench(scales.find_scale("small"), {dataset: place}, BENCHMARKS / "results", tmp_path, "cpu")
-        assert bench.file_of(run, record["seed"]) == path
-        try:
-            assert bench.is_done(run, record["seed"])
-        except SettingsError:
-            refused.append(path.name)
-    assert kept
-    assert refused == []
-
-
-def test_the_reproduction_searches_as_in_the_paper(images: Path, tmp_path: Path) -> None:
-    execute, scales, data = module("reproduction.execute"), module("reproduction.scales"), module("reproduction.data")
+def test_the_reproduction_searches_as_in_the_paper(images: Path) -> None:
+    """Section 4 and Table 10 of the paper; where it leaves something open, what was taken first."""
+    tasks, scales, places = module("reproduction.tasks"), module("reproduction.scales"), module("common.images")
     runs = module("reproduction.runs")
-    from hba.config.presets import PAPER_SETTINGS
-    from hba.config.search import IDLE_SETTINGS
-
-    place = data.Place(str(images), "two classes")
-    bench = execute.Bench(scales.find_scale("full"), {"cifar10": place}, tmp_path, tmp_path, "cpu")
-    config = bench.search_config(runs.Search("reduced-cifar10"), 0)
-    expected = {name: value for name, value in PAPER_SETTINGS.items() if name not in IDLE_SETTINGS["hba"]}
-    assert {name: getattr(config, name) for name in expected} == expected
+    bench = tasks.Bench(scales.find_scale("full"), {"cifar10": places.Place(str(images), "two classes")}, device="cpu")
+    config = bench.search(runs.Search("reduced-cifar10"), 0).config
+    algorithm = config.algorithm
+    assert isinstance(algorithm, Hypergradient)
+    assert (algorithm.initial_fraction, algorithm.train_steps, algorithm.val_steps) == (0.05, 2, 1)
+    assert (algorithm.sigma, algorithm.sigma_end, algorithm.lambda_betas) == (1.0, None, (0.9, 0.999))
+    assert (algorithm.response, algorithm.warm_up_epochs, algorithm.calibrate) == ("affine", 0, False)

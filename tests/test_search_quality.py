@@ -1,7 +1,7 @@
 """benchmarks/planted.py and benchmarks/search_quality.py: what is planted, what counts as found, and what is kept."""
 
 import json
-import multiprocessing
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ def run(script: str, *arguments: str) -> Result:
 
 @pytest.fixture
 def digits() -> SearchData:
-    data: SearchData = module("quality.beds").IMAGES.of_search(SearchConfig.from_preset({}).resolved(), None)
+    data: SearchData = module("common.images").IMAGES.of_search(SearchConfig.from_preset({}).resolved())
     return data
 
 
@@ -72,34 +72,28 @@ def test_every_default_problem_but_the_control_changes_digits(digits: SearchData
         assert share == 0 if name == problems.CONTROL else share > 0.5
 
 
-def results_with(**probabilities: float) -> dict[str, Any]:
+def ended_with(planted: Sequence[str], **probabilities: float) -> Any:
+    """A record of a search that left operations with these probabilities."""
+    records = module("common.records")
     end = {name: {"probability": value, "magnitude": None, "strength": value} for name, value in probabilities.items()}
-    return {"end": end, "val_error_percent": 5.0, "val_loss": 0.1, "seconds": 1.0}
+    further = {"problem": "+".join(planted), "planted": [{"operation": name} for name in planted]}
+    results = {"end": end, "val_error_percent": 5.0, "val_loss": 0.1, "seconds": 1.0}
+    return records.Record(records.Run("paper", "digits", {}, 0, further), results, {})
 
 
 @pytest.mark.parametrize(
-    ("invert", "rotate", "rank", "is_recovered"),
+    ("invert", "rotate", "ranks", "is_recovered"),
     [(0.9, 0.1, [1, 5], False), (0.9, 0.5, [1, 2], True), (0.2, 0.3, [5, 1], False), (0.2, 0.2, [5, 5], False)],
 )
 def test_all_planted_operations_have_to_be_among_the_first_three_and_equal_ones_are_ahead(
-    invert: float, rotate: float, rank: list[int], is_recovered: bool
+    invert: float, rotate: float, ranks: list[int], is_recovered: bool
 ) -> None:
-    planted_search = module("quality.planted_search")
-    results = results_with(Invert=invert, Rotate=rotate, ShearX=0.25, ShearY=0.22, Color=0.2)
-    planted = [{"operation": "Invert"}, {"operation": "Rotate"}]
-    assert planted_search.ranks(results, planted) == rank
-    assert planted_search.recovered(results, planted) is is_recovered
-    assert planted_search.others_probability(results, planted) == pytest.approx((0.25 + 0.22 + 0.2) / 3)
-
-
-def test_the_interval_is_wilsons() -> None:
-    """Against the roots of (rate - p)^2 = z^2 p (1 - p) / n, which define it."""
-    rates = module("quality.rates")
-    for n_hits, n in ((0, 5), (4, 5), (40, 45), (45, 45)):
-        for bound in rates.wilson_interval(n_hits, n):
-            distance = (n_hits / n - bound) ** 2
-            assert distance == pytest.approx(rates.NORMAL_97_5**2 * bound * (1 - bound) / n, abs=1e-12)
-    assert rates.rate_text([True] * 4 + [False]) == "4/5 (38-96 %)"
+    tables = module("quality.planted_tables")
+    record = ended_with(["Invert", "Rotate"], Invert=invert, Rotate=rotate, ShearX=0.25, ShearY=0.22, Color=0.2)
+    assert [tables.rank(record.results["end"], name) for name in ("Invert", "Rotate")] == ranks
+    assert tables.recovered(record) is is_recovered
+    assert tables.others_probability(record) == pytest.approx((0.25 + 0.22 + 0.2) / 3)
+    assert tables.run_frame([record])["rank"].tolist() == ranks
 
 
 def test_runs_are_kept_and_not_run_again(tmp_path: Path) -> None:
@@ -108,46 +102,17 @@ def test_runs_are_kept_and_not_run_again(tmp_path: Path) -> None:
     assert first.exit_code == 0, first.output
     assert "2 of 2 runs to do" in first.output
     assert "| candidate | inverted | all |" in first.output
-    path = tmp_path / "paper.json"
+    path = tmp_path / "planted.jsonl"
     kept = path.read_bytes()
     again = run("planted", *arguments, "--results", str(tmp_path), "--runs")
     assert "0 of 2 runs to do" in again.output
     assert path.read_bytes() == kept
-    (suite,) = json.loads(kept)
-    assert [entry["problem"] for entry in suite["runs"]] == ["none", "inverted"]
-    assert set(suite["runs"][0]["results"]["end"]["Rotate"]) == {"probability", "magnitude", "strength"}
-    assert suite["settings"]["epochs"] == 1
-    assert suite["n_threads"] == 1
-    assert suite["packages"]["torch"]
-
-
-def test_runs_with_other_settings_are_runs_of_their_own(tmp_path: Path) -> None:
-    records = module("quality.records")
-    book = records.Book(tmp_path / "paper.json")
-    settings = records.settings_of(SearchConfig())
-    book.add("digits", settings, {"seed": 0}, {"value": 1.0}, {"device_name": "A"})
-    book.add("digits", settings, {"seed": 1}, {"value": 2.0}, {"device_name": "A"})
-    assert len(json.loads(book.path.read_text(encoding="utf-8"))) == 1
-    assert book.find("digits", settings, {"seed": 1}).results == {"value": 2.0}
-    assert book.find("digits", settings, {"seed": 2}) is None
-    assert book.find("others", settings, {"seed": 0}) is None
-    assert book.find("digits", {**settings, "sigma": 0.5}, {"seed": 0}) is None
-    # As kept before there was a setting `sigma`.
-    older = {name: value for name, value in settings.items() if name != "sigma"}
-    book.add("digits", older, {"seed": 3}, {"value": 3.0}, {"device_name": "A"})
-    assert book.find("digits", settings, {"seed": 3}).results == {"value": 3.0}
-    assert book.find("digits", {**settings, "sigma": 0.5}, {"seed": 3}) is None
-
-
-def test_tasks_run_in_other_processes_which_end_with_the_caller() -> None:
-    pool = module("quality.pool")
-    outcomes = dict(pool.run_side_by_side(module("quality.problems").find_problem, ["none", "rotated", "nothing"], 2))
-    assert outcomes["none"] == ()
-    assert outcomes["rotated"][0].operation == "Rotate"
-    assert outcomes["nothing"].startswith("unknown problem 'nothing'")
-    for process in multiprocessing.active_children():
-        process.join(10)
-        assert not process.is_alive()
+    entries = [json.loads(line) for line in kept.splitlines()]
+    assert [entry["further"]["problem"] for entry in entries] == ["none", "inverted"]
+    assert set(entries[0]["results"]["end"]["Rotate"]) == {"probability", "magnitude", "strength"}
+    assert entries[0]["settings"]["epochs"] == 1
+    assert entries[0]["made_by"]["n_threads"] == 1
+    assert entries[0]["made_by"]["packages"]["torch"]
 
 
 def test_an_unknown_name_is_one_line() -> None:
@@ -187,8 +152,8 @@ def test_searches_and_trainings_by_candidate_without_a_look_at_the_test_split(
     missing = [part.splitlines()[0] for part in text.split("\n## ") if part.rstrip().endswith("Not run.")]
     assert missing == ["The verdict", "Planted answers", "What a step costs", "Closed forms"]
     assert text.count("Not run.") == len(missing) + 2, "pairs too, and what was held out"
-    config = module("quality.beds").find_bed("digits").config("paper", 0)
-    data = module("quality.whole_search").training_data(config)
+    bed, tasks = module("quality.beds").find_bed("digits"), module("quality.tasks")
+    data = tasks.row_task("paper", tasks.SearchTask("paper", "digits", bed.config("paper", 0)), tested=False).data
     assert data.train.fingerprint() == digits.train.fingerprint()
     assert data.test.fingerprint() == digits.val.fingerprint()
 
@@ -197,14 +162,14 @@ def test_the_candidate_called_the_default_is_what_hba_search_does() -> None:
     candidates, beds = module("quality.candidates"), module("quality.beds")
     config = beds.find_bed("digits").config(candidates.DEFAULT, 0)
     default = SearchConfig.from_preset({}).resolved()
-    assert config == default.model_copy(update={"probes": 0})
+    assert config.flat() == {**default.flat(), "probes": 0}
 
 
 def test_the_rows_of_a_verdict_begin_with_the_default_and_leave_out_a_second_cutout() -> None:
     from hba.config.evaluation import EvaluationConfig
     from hba.errors import SettingsError
 
-    runs = module("quality.verdict_runs")
+    runs = module("quality.tasks")
     with_cutout = EvaluationConfig(data="digits", cutout_size=4)
     assert runs.rows_of([], EvaluationConfig(data="digits")) == runs.STANDARD_ROWS
     assert runs.rows_of([], with_cutout) == tuple(row for row in runs.STANDARD_ROWS if row != "cutout")
@@ -215,15 +180,16 @@ def test_the_rows_of_a_verdict_begin_with_the_default_and_leave_out_a_second_cut
 
 def test_rows_are_trained_again_only_where_what_they_need_has_changed(tmp_path: Path) -> None:
     bed, default = module("quality.beds").find_bed("digits"), module("quality.candidates").DEFAULT
-    tasks, runs = module("quality.whole_search"), module("quality.verdict_runs")
+    tasks = module("quality.tasks")
 
-    def settings_of_rows(**changed: Any) -> dict[str, Any]:
-        config = bed.config(default, 0, **changed)
-        own = {row: runs.VerdictTask(row, config, tmp_path).settings for row in ("shuffled", "random", "none")}
-        return {**own, "retrained": tasks.TrainingTask("random", config, tmp_path, 10).settings}
+    def digests(**changed: Any) -> dict[str, str]:
+        search = tasks.SearchTask(default, "digits", bed.config(default, 0, **changed), tmp_path)
+        rows = {row: tasks.row_task(row, search, tested=True).run for row in ("shuffled", "random", "none")}
+        retrained = tasks.row_task("random", search, tested=False, epochs=10).run
+        return {row: run.digest for row, run in {**rows, "retrained": retrained}.items()}
 
     def changed_rows(**changed: Any) -> set[str]:
-        before, after = settings_of_rows(), settings_of_rows(**changed)
+        before, after = digests(), digests(**changed)
         return {row for row in before if before[row] != after[row]}
 
     assert changed_rows(sigma=0.5) == {"shuffled"}
@@ -237,21 +203,7 @@ def test_what_is_left_out_never_fires_and_all_else_stays() -> None:
 
     space = hba.SearchSpace()
     random = middle(hba.Schedule(space, space.decode(space.initial().double())[None].numpy()))
-    without = module("quality.whole_search").without(random, ("Rotate", "Equalize"))
+    without = module("quality.tasks").without(random, ("Rotate", "Equalize"))
     for name, before, after in zip(space.names, random.values[0], without.values[0], strict=True):
         gone = name.startswith(("Rotate", "Equalize")) and name.endswith("probability")
         assert after == (0 if gone else before), name
-
-
-def test_a_setting_that_the_algorithm_does_not_read_makes_no_other_run() -> None:
-    same_settings = module("reproduction.same_settings").same_settings
-    wanted = SearchConfig.from_preset({}, paper=True).model_dump(mode="json")
-    older = {name: value for name, value in wanted.items() if name not in ("initial_fraction", "reward_limit")}
-    assert same_settings(older, wanted)
-    assert same_settings({**older, "weight_sigma": 0.5}, wanted)
-    assert not same_settings({**older, "sigma": 0.5}, wanted)
-    assert not same_settings(older, {**wanted, "initial_fraction": 0.5})
-    lookahead = SearchConfig.from_preset({"algorithm": "lookahead"}, paper=True).model_dump(mode="json")
-    of_one_draw = {name: value for name, value in lookahead.items() if name != "reward_draws"}
-    assert same_settings(of_one_draw, {**lookahead, "reward_draws": 1})
-    assert not same_settings(of_one_draw, {**lookahead, "reward_draws": 4})

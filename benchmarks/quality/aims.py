@@ -1,13 +1,16 @@
 """What the default search was meant to reach, and whether the records show it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+from common.records import Record
+from common.tables import NOTHING, rate_text
 
 from hba.policy_evaluation.paired import PairedDifference
 from quality.beds import DIGITS
 from quality.candidates import DEFAULT
-from quality.planted_search import recovered
-from quality.planted_tables import Records
-from quality.rates import rate_text
+from quality.error_tables import Differences
+from quality.planted_tables import planted_in, recovered
 
 RECOVERY = 0.9
 BETTER_THAN = ("random", "shuffled")
@@ -15,38 +18,37 @@ NOT_WORSE_THAN = ("randaugment", "trivialaugment", "autoaugment")
 
 REACHED, NOT_REACHED, NOT_MEASURED = "reached", "not reached", "not measured"
 
-Differences = Mapping[str, PairedDifference | None]
-"""By name of a row, the default search's test error minus the row's."""
 
-
-def aim_rows(planted: Records, verdicts: Mapping[str, Differences]) -> list[list[str]]:
-    """One row for each aim and dataset. verdicts: by dataset."""
+def aim_table(planted: Sequence[Record], verdicts: Mapping[str, Differences]) -> pd.DataFrame:
+    """A row for each aim and dataset. verdicts: by dataset."""
     rows = [
-        _recovery(f"a planted operation among the first three in {RECOVERY:.0%} of searches", planted, 1),
-        _recovery(f"both operations of a planted pair there in {RECOVERY:.0%} of searches", planted, 2),
+        (f"a planted operation among the first three in {RECOVERY:.0%} of searches", DIGITS, *_recovery(planted, 1)),
+        (f"both operations of a planted pair there in {RECOVERY:.0%} of searches", DIGITS, *_recovery(planted, 2)),
     ]
     for dataset, differences in verdicts.items():
-        for other in BETTER_THAN:
-            rows.append([f"better than `{other}`", dataset, *_better(differences.get(other))])
+        rows += [(f"better than `{other}`", dataset, *_better(differences.get(other))) for other in BETTER_THAN]
         aim = f"not shown to be worse than the best of {', '.join(NOT_WORSE_THAN)}"
-        rows.append([aim, dataset, *_not_worse(differences)])
-    return rows
+        rows.append((aim, dataset, *_not_worse(differences)))
+    return pd.DataFrame(rows, columns=["aim", "data", "is it?", "figures"])
 
 
-def _recovery(aim: str, planted: Records, n_operations: int) -> list[str]:
-    """The row of the default search on problems with as many planted operations."""
-    of_default = [
-        kept
-        for name, kept in planted
-        if name == DEFAULT and kept.shared["dataset"] == DIGITS and len(kept.run["planted"]) == n_operations
+def recoveries(planted: Sequence[Record], candidate: str, n_operations: int) -> list[bool]:
+    """Of a candidate's searches on digits with as many planted operations."""
+    return [
+        recovered(record)
+        for record in planted
+        if (record.run.name, record.run.dataset, len(planted_in(record))) == (candidate, DIGITS, n_operations)
     ]
-    found = [recovered(kept.results, kept.run["planted"]) for kept in of_default]
-    return [aim, DIGITS, _in_words(sum(found) >= RECOVERY * len(found) if found else None), rate_text(found)]
+
+
+def _recovery(planted: Sequence[Record], n_operations: int) -> tuple[str, str]:
+    found = recoveries(planted, DEFAULT, n_operations)
+    return _in_words(sum(found) >= RECOVERY * len(found) if found else None), rate_text(found)
 
 
 def _better(difference: PairedDifference | None) -> tuple[str, str]:
     if difference is None or difference.interval is None:
-        return NOT_MEASURED, "-"
+        return NOT_MEASURED, NOTHING
     return _in_words(difference.interval[1] < 0), _shown(difference)
 
 
@@ -54,7 +56,7 @@ def _not_worse(differences: Differences) -> tuple[str, str]:
     """Not shown to be worse than any of them; figures of the one with the lowest mean."""
     present = [one for name in NOT_WORSE_THAN if (one := differences.get(name)) is not None and one.interval]
     if len(present) < len(NOT_WORSE_THAN):
-        return NOT_MEASURED, "-"
+        return NOT_MEASURED, NOTHING
     best = max(present, key=lambda one: one.mean)
     return _in_words(not any(one.is_above_zero(n_choices=1) for one in present)), _shown(best)
 

@@ -5,19 +5,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reproduction.data import Images, Place
+from common.images import Place
 from reproduction.runs import Search
 from reproduction.scales import SCALES
 
-from hba.config.search import SearchConfig
 from hba.errors import DataError
+from hba.policy_search.config import SearchConfig
 from quality.candidates import find_candidate
 
 DIGITS = "digits"
 FOLDER_PRESET = "reduced-cifar10"
-
-IMAGES = Images()
-"""Of this process: each split is read once."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +26,11 @@ class Bed:
     settings: Mapping[str, Any] = field(default_factory=dict)
     planted: Mapping[str, Any] = field(default_factory=dict)
 
-    def config(self, candidate: str, seed: int, **further: Any) -> SearchConfig:
-        """Settings of a candidate's search, the paper's but for the bed's, further ones and its own, in this order."""
+    def config(self, name: str, seed: int, **further: Any) -> SearchConfig:
+        """Settings of a candidate's search: the preset's, the bed's, further ones and its own, in this order."""
         alike = {"probes": 0, **self.settings, **further}
-        settings = {**alike, **find_candidate(candidate).settings, "seed": seed, "data": self.place.data}
-        return SearchConfig.from_preset(settings, self.preset, paper=True).resolved()
+        settings = {**alike, **find_candidate(name).settings, "seed": seed, "data": self.place.data}
+        return SearchConfig.from_preset(settings, self.preset).resolved()
 
 
 def find_bed(data: str, label: str | None = None) -> Bed:

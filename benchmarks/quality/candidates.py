@@ -1,26 +1,37 @@
 """The settings of a search that are compared with each other, by name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from common.records import Run
+from common.settings import NEUTRAL
+from common.settings import PAPER as AS_IN_PAPER
+
 from hba.errors import SettingsError
+
+PAPER = "paper"
+"""What all others are compared with."""
+DEFAULT = "lookahead-draws"
+"""What `hba search` does without settings."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings of SearchConfig over those of the preset, and what they do in one line."""
+    """What it does in one line, and its settings of SearchConfig over the paper's."""
 
     text: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {**AS_IN_PAPER, **self.changes}
 
-PAPER = "paper"
-"""What all others are compared with."""
 
 _MIDDLE = {"initial_fraction": 0.5}
 _LOOKAHEAD = {"algorithm": "lookahead", **_MIDDLE, "reward_draws": 1}
+_LIMIT = {**_LOOKAHEAD, "calibrate": True, "reward_limit": 1.0}
 _DRAWS = {**_LOOKAHEAD, "reward_draws": 4, "train_steps": 4}
 
 CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
@@ -43,14 +54,11 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         "middle": Candidate("all hyperparameters start in the middle", _MIDDLE),
         "lookahead": Candidate("look-ahead from the middle", _LOOKAHEAD),
         "lookahead-calibrate": Candidate("look-ahead, calibrated", {**_LOOKAHEAD, "calibrate": True}),
-        "lookahead-limit": Candidate(
-            "look-ahead, calibrated, rewards within 1", {**_LOOKAHEAD, "calibrate": True, "reward_limit": 1.0}
-        ),
+        "lookahead-limit": Candidate("look-ahead, calibrated, rewards within 1", _LIMIT),
         "lookahead-every": Candidate(
-            "look-ahead, calibrated, within 1, after every step",
-            {**_LOOKAHEAD, "calibrate": True, "reward_limit": 1.0, "train_steps": 1},
+            "look-ahead, calibrated, within 1, after every step", {**_LIMIT, "train_steps": 1}
         ),
-        "lookahead-draws": Candidate("look-ahead, 4 draws for each image, after every 4th step", _DRAWS),
+        DEFAULT: Candidate("look-ahead, 4 draws for each image, after every 4th step", _DRAWS),
         "lookahead-draws-calibrate": Candidate("4 draws, calibrated", {**_DRAWS, "calibrate": True}),
         "lookahead-draws-val": Candidate("4 draws, and 4 validation batches", {**_DRAWS, "val_batches": 4}),
         "lookahead-draws-often": Candidate("4 draws, after every 2nd step", {**_DRAWS, "train_steps": 2}),
@@ -62,12 +70,16 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
 )
 
 
-DEFAULT = "lookahead-draws"
-"""What `hba search` does without settings."""
-
-
 def find_candidate(name: str) -> Candidate:
     """The candidate of that exact name; SettingsError with the known names otherwise."""
     if name not in CANDIDATES:
         raise SettingsError(f"unknown candidate {name!r}; known: {', '.join(CANDIDATES)}")
     return CANDIDATES[name]
+
+
+def is_of(name: str, run: Run) -> bool:
+    """Whether a run had the settings that the candidate has now; what is no candidate has none of its own."""
+    if name not in CANDIDATES:
+        return True
+    settings = {**run.settings, **NEUTRAL, **CANDIDATES[name].settings}
+    return replace(run, settings=settings).digest == run.digest

@@ -1,58 +1,60 @@
 """The command that makes a table's records again."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from common.records import Record
 
 from quality.beds import DIGITS
 from quality.candidates import CANDIDATES
-from quality.planted_tables import Records
 from quality.problems import DEFAULT_PROBLEMS
-from quality.verdict_runs import STANDARD_ROWS
+from quality.tasks import STANDARD_ROWS
 
 SEEDS = 5
 """Where a command does not say how many."""
 
 
-def command_of_suite(script: str, records: Records) -> str:
+def command_of_suite(script: str, records: Sequence[Record]) -> str:
     """Of searches or trainings of one length. script: with its subcommand."""
-    kept = records[0][1]
-    options = {
-        "candidates": _choice((name for name, _ in records if name in CANDIDATES), CANDIDATES),
-        "problems": _choice((one.run["problem"] for _, one in records if "problem" in one.run), DEFAULT_PROBLEMS),
-        "epochs": str(kept.shared["settings"]["epochs"]),
-        "training-epochs": str(kept.run.get("training_epochs", "")),
-        "seeds": _seeds(records),
-    }
-    return _command(script, kept.shared["dataset"], options)
+    runs = [record.run for record in records]
+    return _command(
+        script,
+        runs[0].dataset,
+        candidates=_choice((run.name for run in runs if run.name in CANDIDATES), CANDIDATES),
+        problems=_choice((run.further["problem"] for run in runs if "problem" in run.further), DEFAULT_PROBLEMS),
+        epochs=runs[0].settings["epochs"],
+        training_epochs=runs[0].further.get("training_epochs"),
+        seeds=_seeds(records),
+    )
 
 
-def command_of_verdict(records: Records) -> str:
-    rows = [name for name, _ in records]
-    # The command leaves cutout away where the baseline has it.
+def command_of_verdict(records: Sequence[Record]) -> str:
+    rows, first = [record.run.name for record in records], records[0].run
+    # The command omits cutout where the baseline has it.
     standard = [name for name in STANDARD_ROWS if name != "cutout" or name in rows]
-    kept = records[0][1]
-    epochs = str(kept.shared["settings"]["epochs"])
-    options = {"rows": _choice(rows, standard), "epochs": epochs, "seeds": _seeds(records)}
-    return _command("search_quality.py verdict", kept.shared["dataset"], options)
+    options = {"rows": _choice(rows, standard), "epochs": first.settings["epochs"], "seeds": _seeds(records)}
+    return _command("search_quality.py verdict", first.dataset, **options)
 
 
-def command_of_cost(dataset: str, names: Iterable[str], rounds: int) -> str:
-    options = {"candidates": _choice(names, CANDIDATES), "rounds": str(rounds)}
-    return _command("search_quality.py cost", dataset, options)
+def command_of_cost(record: Record) -> str:
+    seconds = record.results["seconds_per_step"]
+    names = [name for name in seconds if name in CANDIDATES]
+    chosen, rounds = _choice(names, CANDIDATES), len(seconds[names[0]])
+    return _command("search_quality.py cost", record.run.dataset, candidates=chosen, rounds=rounds)
 
 
-def _command(script: str, dataset: str, options: dict[str, str]) -> str:
-    """options: by name; what is empty is left away."""
+def _command(script: str, dataset: str, **options: str | int | None) -> str:
+    """options: those that are None are omitted."""
     data = {} if dataset == DIGITS else {"data": "DIR", "label": dataset}
-    given = [f" --{name} {value}" for name, value in {**data, **options}.items() if value]
-    return f"`python benchmarks/{script}{''.join(given)}`"
+    given = {name.replace("_", "-"): value for name, value in {**data, **options}.items() if value is not None}
+    return f"`python benchmarks/{script}{''.join(f' --{name} {value}' for name, value in given.items())}`"
 
 
-def _choice(names: Iterable[str], without_option: Iterable[str]) -> str:
-    """Names by commas, each once; none where these are the ones that a command takes by itself."""
+def _choice(names: Iterable[str], without_option: Iterable[str]) -> str | None:
+    """Names by commas, each once; None where these are the ones that a command takes by itself, and without any."""
     chosen = list(dict.fromkeys(names))
-    return "" if set(chosen) == set(without_option) else ",".join(chosen)
+    return None if set(chosen) in (set(without_option), set()) else ",".join(chosen)
 
 
-def _seeds(records: Records) -> str:
-    n_seeds = 1 + max(kept.run["seed"] for _, kept in records)
-    return "" if n_seeds == SEEDS else str(n_seeds)
+def _seeds(records: Sequence[Record]) -> int | None:
+    n_seeds = 1 + max(record.run.seed for record in records)
+    return None if n_seeds == SEEDS else n_seeds

@@ -1,82 +1,131 @@
-"""Validation errors of searches or trainings by candidate, and paired differences to the paper's settings."""
+"""Errors of searches and trainings by candidate or row, with differences paired by seed."""
 
-import statistics
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 
+import pandas as pd
+from common.records import Record
+from common.tables import NOTHING, difference, difference_text, frame_of, spread_text
+
+from hba.policy.magnitude_table import as_markdown
 from hba.policy_evaluation.paired import PairedDifference
-from quality.candidates import DEFAULT, PAPER
-from quality.planted_tables import Records
-from quality.verdict_runs import TEST_ERROR
+from hba.policy_evaluation.verdict import verdict
+from quality.candidates import CANDIDATES, DEFAULT, PAPER
+from quality.planted_tables import PROBABILITY
+from quality.tasks import LEFT_OUT, RANDOM, STANDARD_ROWS
 
-ERROR = "val_error_percent"
-VERDICT_HEADINGS = ("trained with", "runs", "test error (%)", f"{DEFAULT} minus this")
+ERROR, TEST_ERROR = "val_error_percent", "test_error_percent"
 CONFIRMING_FROM = 10
 """The first seed of those that were run when their number, and what they should show, had been fixed."""
-CONFIRMING_HEADINGS = ("trained with", "runs", f"{DEFAULT} minus this")
-ERROR_HEADINGS = ("candidate", "runs", "validation error (%)", f"minus {PAPER}", "validation loss", "seconds")
+
+README_ROWS = {
+    DEFAULT: "`hba search`",
+    PAPER: "`hba search --paper`",
+    "none": "baseline augmentation alone",
+    "random": "a random policy",
+    "shuffled": "its own curves, handed to other operations, as strong",
+    "randaugment": "RandAugment",
+}
+Differences = dict[str, PairedDifference | None]
+"""By row, the default search's test error minus the row's."""
 
 
-def error_rows(records: Records) -> list[list[str]]:
-    """One row for each candidate: mean ± standard deviation over seeds, and the mean difference to the paper's
-    settings with the same seed, with its 95 % t-interval.
+def candidate_table() -> pd.DataFrame:
+    """All candidates, what they do and by which settings."""
+    return pd.DataFrame(
+        {
+            "name": name,
+            "what it does": candidate.text,
+            "settings": ", ".join(f"`{setting}={value}`" for setting, value in candidate.changes.items()) or NOTHING,
+        }
+        for name, candidate in CANDIDATES.items()
+    )
+
+
+def error_table(records: Sequence[Record]) -> pd.DataFrame:
+    """A row for each candidate: validation error, mean ± standard deviation over seeds, and the mean difference to the
+    paper's settings with the same seed, with its 95 % t-interval.
     """
-    by_name: dict[str, dict[int, Any]] = {}
-    for name, kept in records:
-        by_name.setdefault(name, {})[kept.run["seed"]] = kept.results
-    errors = {name: {seed: run[ERROR] for seed, run in runs.items()} for name, runs in by_name.items()}
-    rows = []
-    for name, runs in by_name.items():
-        losses, seconds = ([run[quantity] for run in runs.values()] for quantity in ("val_loss", "seconds"))
-        difference = None if name == PAPER else PairedDifference.of(errors[name], errors.get(PAPER, {}))
-        cells = [spread_text(list(errors[name].values())), difference_text(difference), spread_text(losses, 3)]
-        rows.append([name, str(len(runs)), *cells, f"{statistics.mean(seconds):.0f}"])
-    return rows
+    runs = frame_of(records)
+    return pd.DataFrame(
+        {
+            "candidate": name,
+            "runs": str(len(own)),
+            "validation error (%)": spread_text(own[ERROR]),
+            f"minus {PAPER}": NOTHING if name == PAPER else difference_text(difference(runs, name, PAPER, ERROR)),
+            "validation loss": spread_text(own["val_loss"], 3),
+            "seconds": f"{fmean(own['seconds']):.0f}",
+        }
+        for name, own in runs.groupby("name", sort=False)
+    )
 
 
-def verdict_rows(records: Records) -> list[list[str]]:
-    """One row for each augmentation: test error, mean ± standard deviation over seeds, and the mean difference of the
-    default search's to it with the same seed, with its 95 % t-interval.
-    """
-    errors = _test_errors(records)
+def verdict_table(records: Sequence[Record]) -> pd.DataFrame:
+    """A row for each augmentation: test error, and the default search's difference to it with the same seed."""
     differences = verdict_differences(records)
-    return [
-        [name, str(len(runs)), spread_text(list(runs.values())), difference_text(differences.get(name))]
-        for name, runs in errors.items()
-    ]
+    return pd.DataFrame(
+        {
+            "trained with": name,
+            "runs": str(len(own)),
+            "test error (%)": spread_text(own[TEST_ERROR]),
+            f"{DEFAULT} minus this": difference_text(differences.get(name)),
+        }
+        for name, own in frame_of(records).groupby("name", sort=False)
+    )
 
 
-def confirming_rows(records: Records) -> list[list[str]]:
-    """One row for each augmentation that has seeds from CONFIRMING_FROM on: how many, and the difference over these."""
-    differences = verdict_differences([(name, kept) for name, kept in records if kept.run["seed"] >= CONFIRMING_FROM])
-    return [
-        [name, str(difference.n_pairs), difference_text(difference)]
-        for name, difference in differences.items()
-        if difference is not None
-    ]
+def verdict_differences(records: Sequence[Record]) -> Differences:
+    runs = frame_of(records)
+    return {name: difference(runs, DEFAULT, name, TEST_ERROR) for name in runs["name"].unique() if name != DEFAULT}
 
 
-def verdict_differences(records: Records) -> dict[str, PairedDifference | None]:
-    """By name of each other row: the test error with the default search's schedule minus the row's."""
-    errors = _test_errors(records)
-    own = errors.pop(DEFAULT, {})
-    return {name: PairedDifference.of(own, minus=runs) for name, runs in errors.items()}
+def verdict_sentence(records: Sequence[Record]) -> str:
+    """What the command and the page say; other candidates than the paper's are no rivals."""
+    standard = [record for record in records if record.run.name in STANDARD_ROWS]
+    found = verdict(verdict_differences(standard))
+    return str(found) if found else f"No verdict: `{DEFAULT}` has not been run."
 
 
-def _test_errors(records: Records) -> dict[str, dict[int, float]]:
-    errors: dict[str, dict[int, float]] = {}
-    for name, kept in records:
-        errors.setdefault(name, {})[kept.run["seed"]] = kept.results[TEST_ERROR]
-    return errors
+def confirming_table(records: Sequence[Record]) -> pd.DataFrame:
+    """The differences over the seeds from CONFIRMING_FROM on; empty without such seeds."""
+    confirming = [record for record in records if record.run.seed >= CONFIRMING_FROM]
+    differences = verdict_differences(confirming) if confirming else {}
+    return pd.DataFrame(
+        {"trained with": name, "runs": str(found.n_pairs), f"{DEFAULT} minus this": difference_text(found)}
+        for name, found in differences.items()
+        if found is not None
+    )
 
 
-def difference_text(difference: PairedDifference | None) -> str:
-    if difference is None:
-        return "-"
-    interval = difference.interval
-    return f"{difference.mean:+.2f}" + ("" if interval is None else " ({:+.2f} to {:+.2f})".format(*interval))
+def readme_table(verdicts: Mapping[str, Sequence[Record]]) -> str:
+    """The results of the README in Markdown. verdicts: records by what a column calls their images."""
+    headings, columns = ["trained with"], [list(README_ROWS.values())]
+    for images, records in verdicts.items():
+        runs, differences = frame_of(records), verdict_differences(records)
+        errors = {name: own[TEST_ERROR] for name, own in runs.groupby("name")}
+        headings += [images, "default minus this"]
+        columns.append([f"{spread_text(errors[row])} % ({len(errors[row])})" for row in README_ROWS])
+        columns.append([difference_text(differences[row]) if row in differences else "" for row in README_ROWS])
+    return as_markdown(headings, [list(row) for row in zip(*columns, strict=True)])
 
 
-def spread_text(values: Sequence[float], digits: int = 2) -> str:
-    spread = "" if len(values) < 2 else f" ± {statistics.stdev(values):.{digits}f}"
-    return f"{statistics.mean(values):.{digits}f}{spread}"
+def left_out_table(trainings: Sequence[Record], searches: Sequence[Record]) -> pd.DataFrame:
+    """A row for each group of operations that was left out of a random policy; those that were not run are not there.
+
+    trainings, searches: of one dataset and length. The difference is of validation errors with the same seed: above
+    zero, the operations help.
+    """
+    runs = frame_of(trainings)
+    ends = [record.results["end"] for record in searches if record.run.name == DEFAULT]
+    rows = []
+    for name, operations in LEFT_OUT.items():
+        if name in set(runs["name"]):
+            found = [sum(end[one][PROBABILITY] for one in operations) / len(operations) for end in ends]
+            rows.append(
+                {
+                    "operations": ", ".join(operations),
+                    f"probability at the end of {DEFAULT}": spread_text(found) if found else NOTHING,
+                    "error without them minus that with them": difference_text(difference(runs, name, RANDOM, ERROR)),
+                }
+            )
+    return pd.DataFrame(rows)

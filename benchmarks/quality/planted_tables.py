@@ -1,97 +1,114 @@
-"""What the planted problems say of candidates, as tables."""
+"""What searches made of planted operations: a frame of all runs, and candidates as a table."""
 
-import statistics
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
 
-from quality.ends import PROBABILITY, STRENGTH
-from quality.planted_search import others_probability, ranks, recovered
-from quality.rates import rate_text
-from quality.records import Kept
+import pandas as pd
+from common.records import Record
+from common.tables import NOTHING, rate_text
 
-Records = Sequence[tuple[str, Kept]]
-"""Candidate and one of its runs."""
+RECOVERED_WITHIN = 3
+"""A planted operation is recovered where its rank is at most this."""
+PROBABILITY, STRENGTH = "probability", "strength"
 
-RATE_HEADINGS = ("all", "elsewhere", "mean rank", "by strength", "planted p", "others p", "val error %", "s")
-
-
-def _planted(records: Records) -> list[Kept]:
-    return [kept for _, kept in records if kept.run["planted"]]
+End = Mapping[str, Mapping[str, Any]]
+"""By operation, what the search left of it."""
 
 
-def rate_rows(records: Records) -> tuple[list[str], list[list[str]]]:
-    """Headings, and for each candidate its recovery by problem and over all problems, then means over all runs."""
-    problems = list(dict.fromkeys(kept.run["problem"] for kept in _planted(records)))
+def rank(end: End, operation: str, measure: str = PROBABILITY) -> int:
+    """Of an operation among all by this measure at the end, 1 being the largest.
+
+    An equal value counts as a larger one, so that a search that moved nothing recovers nothing. Probability is what
+    decides: the summary's strength is the probability times how far the magnitude is from doing nothing, and at an
+    equal probability this puts operations first whose range starts there at its strong end (Solarize, Posterize,
+    the enhancers), and last those whose range starts at no effect (the geometric ones, Cutout), whatever was found.
+    """
+    return sum(other[measure] >= end[operation][measure] for other in end.values())
+
+
+def planted_in(record: Record) -> list[str]:
+    return [one["operation"] for one in record.run.further["planted"]]
+
+
+def recovered(record: Record) -> bool:
+    """Whether every planted operation is among the first by probability."""
+    return all(rank(record.results["end"], one) <= RECOVERED_WITHIN for one in planted_in(record))
+
+
+def others_probability(record: Record) -> float:
+    """Mean end probability of the operations that were not planted."""
+    rest = [end[PROBABILITY] for name, end in record.results["end"].items() if name not in planted_in(record)]
+    return sum(rest) / len(rest)
+
+
+def run_frame(records: Iterable[Record]) -> pd.DataFrame:
+    """A row for each run and planted operation; a run of the control has one row, without what is of an operation."""
     rows = []
-    operations = {one["operation"] for kept in _planted(records) for one in kept.run["planted"]}
-    for candidate in dict.fromkeys(name for name, _ in records):
-        own = [(name, kept) for name, kept in records if name == candidate]
-        by_problem = [[kept for kept in _planted(own) if kept.run["problem"] == problem] for problem in problems]
-        rates = [rate_text([_is_recovered(kept) for kept in runs]) for runs in by_problem]
-        rows.append([candidate, *rates, *_overall(own, operations)])
-    return ["candidate", *problems, *RATE_HEADINGS], rows
+    for record in records:
+        run, results = record.run, record.results
+        of_run = {"candidate": run.name, "problem": run.further["problem"], "seed": run.seed}
+        last = {
+            "others p": others_probability(record),
+            "val error %": results["val_error_percent"],
+            "s": results["seconds"],
+        }
+        own = [_of_operation(results["end"], operation) for operation in planted_in(record)]
+        rows += [{**of_run, **of_operation, **last} for of_operation in own or [{"planted": None}]]
+    return pd.DataFrame(rows)
 
 
-def _is_recovered(kept: Kept) -> bool:
-    return recovered(kept.results, kept.run["planted"])
+def _of_operation(end: End, operation: str) -> dict[str, Any]:
+    return {
+        "planted": operation,
+        "rank": rank(end, operation),
+        "by strength": rank(end, operation, STRENGTH),
+        "planted p": end[operation][PROBABILITY],
+        "magnitude": end[operation]["magnitude"],
+    }
 
 
-def _first_elsewhere(kept: Kept, operations: AbstractSet[str]) -> list[bool]:
-    """Of the operations that are planted in other problems than the run's, whether each is among the first."""
-    others = operations - {one["operation"] for one in kept.run["planted"]}
-    return [recovered(kept.results, [{"operation": name}]) for name in sorted(others)]
-
-
-def _overall(records: Records, operations: AbstractSet[str]) -> list[str]:
-    runs = _planted(records)
-    errors = statistics.mean(kept.results["val_error_percent"] for _, kept in records)
-    seconds = statistics.median(kept.results["seconds"] for _, kept in records)
-    last = [f"{errors:.1f}", f"{seconds:.1f}"]
-    if not runs:
-        return ["-"] * (len(RATE_HEADINGS) - len(last)) + last
-    own_ranks, by_strength, own, others = [], [], [], []
-    for kept in runs:
-        planted = kept.run["planted"]
-        own_ranks += ranks(kept.results, planted)
-        by_strength += ranks(kept.results, planted, STRENGTH)
-        own += [kept.results["end"][one["operation"]][PROBABILITY] for one in planted]
-        others.append(others_probability(kept.results, planted))
-    means = [f"{statistics.mean(values):.1f}" for values in (own_ranks, by_strength)]
-    probabilities = [f"{statistics.mean(values):.3f}" for values in (own, others)]
-    elsewhere = [is_first for _, kept in records for is_first in _first_elsewhere(kept, operations)]
-    share = f"{100 * statistics.mean(elsewhere):.0f} %" if elsewhere else "-"
-    return [rate_text([_is_recovered(kept) for kept in runs]), share, *means, *probabilities, *last]
-
-
-def run_rows(records: Records) -> list[list[str]]:
-    """One row for each run and planted operation, with RUN_HEADINGS; a run of the control has one row."""
+def rate_table(records: Sequence[Record]) -> pd.DataFrame:
+    """A row for each candidate: its recovery by problem and over all problems, then means over all runs."""
+    planted = [record for record in records if planted_in(record)]
+    problems = list(dict.fromkeys(record.run.further["problem"] for record in planted))
+    operations = {operation for record in planted for operation in planted_in(record)}
     rows = []
-    for candidate, kept in records:
-        results, planted = kept.results, kept.run["planted"]
-        first = [candidate, kept.run["problem"], str(kept.run["seed"])]
-        others = f"{others_probability(results, planted):.3f}"
-        last = [others, f"{results['val_error_percent']:.1f}", f"{results['seconds']:.1f}"]
-        for number, one in enumerate(planted):
-            end = results["end"][one["operation"]]
-            rank, by_strength = (ranks(results, planted, measure)[number] for measure in (PROBABILITY, STRENGTH))
-            magnitude = "-" if end["magnitude"] is None else f"{end['magnitude']:.3g}"
-            own = [one["operation"], str(rank), str(by_strength), f"{end[PROBABILITY]:.3f}", magnitude]
-            rows.append([*first, *own, *last])
-        if not planted:
-            rows.append([*first, *["-"] * 5, *last])
-    return rows
+    for candidate in dict.fromkeys(record.run.name for record in records):
+        runs = [record for record in records if record.run.name == candidate]
+        own = [record for record in planted if record.run.name == candidate]
+        by_problem = {
+            problem: rate_text(recovered(record) for record in own if record.run.further["problem"] == problem)
+            for problem in problems
+        }
+        over_all = {"all": rate_text(map(recovered, own)), "elsewhere": _elsewhere(runs, operations)}
+        rows.append({"candidate": candidate, **by_problem, **over_all, **_means(run_frame(runs), runs)})
+    return pd.DataFrame(rows)
 
 
-RUN_HEADINGS = (
-    "candidate",
-    "problem",
-    "seed",
-    "planted",
-    "rank",
-    "by strength",
-    "p",
-    "magnitude",
-    "others p",
-    "val error %",
-    "s",
-)
+def _elsewhere(records: Iterable[Record], operations: set[str]) -> str:
+    """How often an operation that was planted in other problems is among the first."""
+    first = [
+        rank(record.results["end"], other) <= RECOVERED_WITHIN
+        for record in records
+        for other in operations - set(planted_in(record))
+    ]
+    return f"{100 * sum(first) / len(first):.0f} %" if first else NOTHING
+
+
+def _means(by_operation: pd.DataFrame, runs: Sequence[Record]) -> dict[str, str]:
+    """Of a candidate's runs; of the control only error and seconds count."""
+    planted = by_operation.dropna(subset="planted")
+    by_run = planted.drop_duplicates(["problem", "seed"])
+    means = {
+        "mean rank": (planted.get("rank"), 1),
+        "by strength": (planted.get("by strength"), 1),
+        "planted p": (planted.get("planted p"), 3),
+        "others p": (by_run["others p"], 3),
+    }
+    results = pd.DataFrame([record.results for record in runs])
+    return {
+        **{name: NOTHING if planted.empty else f"{fmean(of):.{digits}f}" for name, (of, digits) in means.items()},
+        "val error %": f"{fmean(results['val_error_percent']):.1f}",
+        "s": f"{results['seconds'].median():.1f}",
+    }

@@ -21,12 +21,16 @@ class Search:
     tested: bool = False
 
     @property
-    def settings(self) -> Mapping[str, Any]:
+    def preset_settings(self) -> Mapping[str, Any]:
         return SEARCH_PRESETS[self.preset]
 
     @property
     def name(self) -> str:
         return _joined("search", "ablation" if self.ablation else "", self.preset, *_words(self.changes))
+
+    @property
+    def needs(self) -> tuple["Search", ...]:
+        return ()
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Training:
     ablation: bool = False
 
     @property
-    def settings(self) -> Mapping[str, Any]:
+    def preset_settings(self) -> Mapping[str, Any]:
         return EVALUATION_PRESETS[self.preset]
 
     @property
@@ -47,6 +51,11 @@ class Training:
         schedule = "none" if self.schedule is None else self.schedule.name
         kind = "ablation" if self.ablation else ""
         return _joined("train", kind, self.preset, *_words(self.changes), "with", schedule)
+
+    @property
+    def needs(self) -> tuple[Search, ...]:
+        """The search whose schedule it takes."""
+        return () if self.schedule is None else (self.schedule,)
 
 
 @dataclass(frozen=True)
@@ -61,8 +70,13 @@ class Timing:
         first, *others = (search.name for search in self.searches)
         return _joined("timing", first, f"and-{len(others)}-others" if others else "", "floor" if self.floor else "")
 
+    @property
+    def needs(self) -> tuple[Search, ...]:
+        """It times steps, and no whole search."""
+        return ()
 
-Run = Search | Training | Timing
+
+Asked = Search | Training | Timing
 
 
 @dataclass(frozen=True)
@@ -75,18 +89,17 @@ class Cell:
     row: str
     column: str
     paper: str
-    run: Run
+    asked: Asked
     quantity: str
     digits: int = 2
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells in the order of the paper's rows. note: what is not as in the paper whatever the scale."""
+    """Cells in the order of the paper's rows."""
 
     title: str
     cells: tuple[Cell, ...]
-    note: str = ""
 
 
 def _joined(*words: str) -> str:
@@ -95,8 +108,3 @@ def _joined(*words: str) -> str:
 
 def _words(changes: tuple[tuple[str, Any], ...]) -> list[str]:
     return [f"{name}={value}".replace("_", "-") for name, value in changes]
-
-
-def needed_searches(run: Run) -> tuple[Search, ...]:
-    """The searches whose schedules a run needs."""
-    return (run.schedule,) if isinstance(run, Training) and run.schedule is not None else ()

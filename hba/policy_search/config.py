@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import Field
+from pydantic import Field, SerializeAsAny
 
 from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Algorithm, Hypergradient, Lookahead
 from hba.config.inheritance import values_of
@@ -22,7 +22,7 @@ class SearchConfig(CommonSearchConfig):
     others, and `algorithm` is its name; here they are `config.algorithm`.
     """
 
-    algorithm: Algorithm = Field(default_factory=Lookahead)
+    algorithm: SerializeAsAny[Algorithm] = Field(default_factory=Lookahead)
     """How the search moves its policy: lookahead, which needs no hypernetwork; hba, the paper's method (its Algorithm
     6); hba-lookahead, both at once; or what hba is derived from, fixed-noise (5), hyper-population (4) and population
     (3)."""

@@ -1,0 +1,1 @@
+"""What all benchmarks share: records and their store, a pool, images, seconds per step, tables and pages."""

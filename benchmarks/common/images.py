@@ -1,0 +1,91 @@
+"""Where the images of a dataset come from, and the three-way split of the ablation study."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from hba.config.evaluation import EvaluationConfig
+from hba.data import EvaluationData, LabelledImages, SearchData, load_evaluation_data, load_search_data
+from hba.data.config import DataConfig
+from hba.data.load import find_source
+from hba.policy_search.config import SearchConfig
+from hba.runtime.devices import find_device
+
+SPLIT_SEED = 0
+Sizes = tuple[int, int, int]
+"""Training, validation and held-out images."""
+Data = TypeVar("Data")
+
+
+@dataclass(frozen=True)
+class Place:
+    """data: a name or folder, as for `hba search`. label: what a table calls it."""
+
+    data: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Images:
+    """Reads what the runs of a process see, each split once, and keeps it on the device: most runs differ in other
+    settings than those of data.
+    """
+
+    _read: dict[Any, Any] = field(default_factory=dict)
+
+    def of_search(self, config: SearchConfig, ablation: Sizes | None = None) -> SearchData:
+        """What a search sees; ablation: sizes of the three-way split, None for hba's own split."""
+        device = find_device(config.device)
+        if ablation is None:
+            return self._once(("search", *_read_by(config)), lambda: load_search_data(config).to(device))
+        train, val, _ = self._three_parts(config, ablation)
+        return SearchData(config.data, find_source(config).class_names, train, val).to(device)
+
+    def of_training(self, config: EvaluationConfig, ablation: Sizes | None = None) -> EvaluationData:
+        """What a training sees; of the three-way split it trains on two parts and is tested on the third.
+
+        The test images of the dataset are not opened for the ablation.
+        """
+        device = find_device(config.device)
+        if ablation is None:
+            return self._once(("training", *_read_by(config)), lambda: load_evaluation_data(config).to(device))
+        train, val, held_out = self._three_parts(config, ablation)
+        both = LabelledImages(torch.cat([train.images, val.images]), torch.cat([train.labels, val.labels]))
+        return EvaluationData(config.data, find_source(config).class_names, both, held_out).to(device)
+
+    def _three_parts(self, config: DataConfig, sizes: Sizes) -> tuple[LabelledImages, ...]:
+        """Stratified parts of the training pool, the same for every seed of a run."""
+        return self._once(("ablation", config.data, config.side, sizes), lambda: _split(config, sizes))
+
+    def _once(self, key: tuple[Any, ...], read: Callable[[], Data]) -> Data:
+        if key not in self._read:
+            self._read[key] = read()
+        known: Data = self._read[key]
+        return known
+
+
+IMAGES = Images()
+"""Of this process."""
+
+
+def _read_by(config: SearchConfig | EvaluationConfig) -> tuple[Any, ...]:
+    """What decides which images are read, and where they lie."""
+    of_data = DataConfig.make({name: getattr(config, name) for name in DataConfig.model_fields})
+    return of_data, config.baseline_augmentation(), config.device
+
+
+def _split(config: DataConfig, sizes: Sizes) -> tuple[LabelledImages, ...]:
+    from sklearn.model_selection import train_test_split
+
+    pool = find_source(config).train
+    rest, parts = np.arange(len(pool.labels)), []
+    for size in sizes:
+        part = rest
+        if size < len(rest):
+            labels = pool.labels[rest]
+            part, rest = train_test_split(rest, train_size=size, stratify=labels, random_state=SPLIT_SEED)
+        parts.append(pool.read(np.sort(part), config.side))
+    return tuple(parts)

@@ -1,0 +1,69 @@
+"""Settings as records keep them, and those of them that decide what a run finds."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from hba.algorithms import ALGORITHMS
+from hba.data.config import DataConfig
+from hba.policy_search.config import ALGORITHM_SETTINGS, SearchConfig
+
+Settings = Mapping[str, Any]
+"""By name, as JSON values."""
+
+OF_MACHINE = {"data", "data_root", "device", "workers"}
+"""Folders, devices and processes; records name the images in words of their own."""
+
+WITHOUT_EFFECT = {"seed", "seeds", "probes"}
+"""Kept, but no part of a digest: the seed stands beside it, and no schedule depends on the probes."""
+
+PAPER: Settings = MappingProxyType({"algorithm": "hba", "initial_fraction": 0.05, "train_steps": 2})
+"""The paper's search, where the defaults may differ."""
+
+NEUTRAL: Settings = MappingProxyType(
+    {
+        **PAPER,
+        "response": "affine",
+        "response_weight_decay": None,
+        "warm_up_epochs": 0,
+        "lambda_betas": [0.9, 0.999],
+        "trust_radius": None,
+        "logit_bound": None,
+        "val_steps": 1,
+        "val_batch_size": None,
+        "val_batches": 1,
+        "val_statistics": "running",
+        "sigma": 1.0,
+        "sigma_end": None,
+        "calibrate": False,
+        "reward_draws": 1,
+        "reward_limit": None,
+        "horizon_steps": 10,
+        "fill": None,
+        "levels": None,
+        "baseline": None,
+    }
+)
+"""What a setting was before there was such a setting: a record that is older than a setting had this value of it."""
+
+
+def kept_settings(config: Any) -> dict[str, Any]:
+    """Of a search's or an evaluation's config, for any machine and seed."""
+    settings = config.flat() if isinstance(config, SearchConfig) else config.model_dump(mode="json")
+    return {name: value for name, value in settings.items() if name not in OF_MACHINE | WITHOUT_EFFECT}
+
+
+def decisive(settings: Settings) -> dict[str, Any]:
+    """Those that the algorithm reads and that are not neutral: equal for runs that do the same."""
+    kind = ALGORITHMS.get(settings.get("algorithm", ""))
+    idle = {*WITHOUT_EFFECT, *(() if kind is None else ALGORITHM_SETTINGS - kind.model_fields.keys())}
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in idle and not (name in NEUTRAL and NEUTRAL[name] == value)
+    }
+
+
+def without_data(config: SearchConfig) -> dict[str, Any]:
+    """The settings of a search on images that are in memory already, as far as its algorithm reads them."""
+    return {name: value for name, value in config.flat().items() if name not in DataConfig.model_fields}

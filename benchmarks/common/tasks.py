@@ -1,0 +1,182 @@
+"""What benchmarks run and keep: a policy search, an ordinary training, and steps timed in turns."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import hba
+from common.images import IMAGES, Sizes
+from common.records import Results, Run
+from common.settings import kept_settings, without_data
+from common.timing import (
+    floor_seconds_per_step,
+    n_steps,
+    search_seconds_per_step,
+    training_seconds_per_step,
+)
+from hba.config.evaluation import EvaluationConfig
+from hba.data import EvaluationData, SearchData
+from hba.data.config import DataConfig
+from hba.policy_search.config import SearchConfig
+from hba.preprocessing.preprocessing import Preprocessing
+from hba.runtime.seeding import derived_seed
+from hba.schedule.schedule import Schedule
+from hba.schedule.summary import summarize
+from hba.training.augmentation import Augmentation, augmentation_of
+from hba.training.measure import measure
+from hba.training.train import train
+
+STEPS_MEASURED = 16
+"""For an estimate."""
+TRAINING_GENERATION = 2
+"""Trainings of the first generation began with the weights of the search of their seed."""
+Further = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SearchTask:
+    """A policy search. label: what records call the images. work: the folder of run folders, which can be made again;
+    without it nothing but the record is kept. further: what decides the results besides config. ablation: sizes of the
+    three-way split. tested: the search's own network is measured on the test split in the end.
+    """
+
+    name: str
+    label: str
+    config: SearchConfig
+    work: Path | None = None
+    further: Further = field(default_factory=dict)
+    ablation: Sizes | None = None
+    tested: bool = False
+
+    @property
+    def run(self) -> Run:
+        return Run(self.name, self.label, kept_settings(self.config), self.config.seed, self.further)
+
+    @property
+    def folder(self) -> Path | None:
+        """Another for each choice of settings that the algorithm reads."""
+        name = f"{self.name}-seed{self.config.seed}-{self.run.digest[:8]}"
+        return None if self.work is None else self.work / self.label / name
+
+    @property
+    def data(self) -> SearchData:
+        return IMAGES.of_search(self.config, self.ablation)
+
+    @property
+    def n_steps(self) -> int:
+        return n_steps(self.config, len(self.data.train))
+
+    def do(self) -> Results:
+        result = self._searched()
+        return {**results_of(result), **(self._on_test_split(result) if self.tested else {})}
+
+    def estimated_seconds(self) -> float:
+        return self.n_steps * search_seconds_per_step(self.config, self.data, STEPS_MEASURED)
+
+    def schedule(self) -> Schedule:
+        """It is searched now where that is missing. Of a finished search only the schedule is read, because several
+        processes may ask for it at a time.
+        """
+        if self.folder is not None and self.folder.joinpath("policy.json").exists():
+            schedule = hba.load_policy(self.folder)
+            if schedule.epochs == self.config.epochs:
+                return schedule
+        found = self._searched().schedule
+        assert found is not None
+        return found
+
+    def _searched(self) -> hba.SearchResult:
+        """Resumes a search that was interrupted; one that had ended only gives its result."""
+        resume = self.folder is not None and (self.folder / "checkpoint.pt").exists()
+        return hba.search(self.data, out=self.folder, resume=resume, **without_data(self.config))
+
+    def _on_test_split(self, result: hba.SearchResult) -> Results:
+        of_images = (set(DataConfig.model_fields) | {"device"}) - {"val_size", "train_size"}
+        tested = IMAGES.of_training(EvaluationConfig.make({name: getattr(self.config, name) for name in of_images}))
+        preprocessing = Preprocessing.of(self.data.train, self.config.baseline_augmentation())
+        measured = measure(result.network, result.network, tested.test, preprocessing.measure)
+        return {"test_loss": measured.loss, "test_error_percent": measured.error_percent}
+
+
+def results_of(search: hba.SearchResult) -> Results:
+    """The search network's last validation error and loss, the seconds, how the error fell over them, and by operation
+    its probability, magnitude in its unit, and strength in the last epoch, as means over its copies.
+    """
+    assert search.schedule is not None
+    last = {name: search.metrics[-1][name] for name in ("val_error_percent", "val_loss", "seconds")}
+    curve = [[metrics["seconds"], metrics["val_error_percent"]] for metrics in search.metrics]
+    end = {
+        summary.operation.name: {
+            "probability": round(summary.probability[-1], 5),
+            "magnitude": None if summary.magnitude is None else round(summary.magnitude[-1], 5),
+            "strength": round(summary.strength[-1], 5),
+        }
+        for summary in summarize(search.schedule, (search.schedule.epochs - 1,))
+    }
+    measured = [point for point in curve if point[1] is not None]
+    return {**last, "epochs": len(search.metrics), "curve": measured, "end": end}
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """A training of a fresh network as hba.evaluate does it, with the schedule of a search, or without any."""
+
+    name: str
+    label: str
+    config: EvaluationConfig
+    seed: int
+    search: SearchTask | None = None
+    further: Further = field(default_factory=dict)
+    ablation: Sizes | None = None
+
+    @property
+    def run(self) -> Run:
+        return Run(self.name, self.label, self.settings, self.seed, self.further, TRAINING_GENERATION)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return kept_settings(self.config)
+
+    @property
+    def data(self) -> EvaluationData:
+        return IMAGES.of_training(self.config, self.ablation)
+
+    @property
+    def measured_on(self) -> str:
+        return "test"
+
+    def augmented(self) -> tuple[EvaluationConfig, Augmentation]:
+        return self.config, augmentation_of(None if self.search is None else self.search.schedule())
+
+    def do(self) -> Results:
+        """Error and loss after the last epoch, and the training's seconds without those of the search."""
+        config, augmentation = self.augmented()
+        data = self.data
+        device = data.train.device
+        began = time.monotonic()
+        with torch.random.fork_rng([] if device.type == "cpu" else [device]):
+            torch.manual_seed(derived_seed(self.seed, "default generators of an evaluation"))
+            measured = train(config, data, augmentation, self.seed).test
+        error, loss = (f"{self.measured_on}_{quantity}" for quantity in ("error_percent", "loss"))
+        return {error: measured.error_percent, loss: measured.loss, "seconds": time.monotonic() - began}
+
+    def estimated_seconds(self) -> float:
+        """Without the search, and without the time of torchvision's policies."""
+        data = self.data
+        return n_steps(self.config, len(data.train)) * training_seconds_per_step(self.config, data, STEPS_MEASURED)
+
+
+FLOOR = "floor"
+"""Plain training without augmentation, and the forward passes on validation batches that a search has."""
+
+
+def seconds_in_turns(searches: Iterable[SearchTask], floor_of: SearchTask | None, measured: int) -> dict[str, float]:
+    """One round: seconds per step of each search by name, and of the floor that one of them stands on."""
+    seconds = {one.name: search_seconds_per_step(one.config, one.data, measured) for one in searches}
+    if floor_of is not None:
+        seconds[FLOOR] = floor_seconds_per_step(floor_of.config, floor_of.data, measured)
+    return seconds

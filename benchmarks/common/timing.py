@@ -1,0 +1,131 @@
+"""How long a training step takes: of a search, of an ordinary training, and of the floor that a search stands on."""
+
+import contextlib
+import statistics
+import time
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+
+import hba
+from common.settings import without_data
+from hba.config.evaluation import EvaluationConfig
+from hba.data import EvaluationData, SearchData
+from hba.data.batches import BatchStream
+from hba.models import build_model
+from hba.policy_search.config import SearchConfig
+from hba.preprocessing.preprocessing import Preprocessing
+from hba.runtime.devices import find_device
+from hba.training.augmentation import Unchanged
+from hba.training.optimizer import sgd_of
+from hba.training.train import train
+
+
+class StepClock(hba.SearchObserver):
+    """Ends a search after so many steps and tells what one took.
+
+    Blocks of `block` steps are timed, T_train of them, so that each has its lambda step. Left out are the first
+    quarter, and blocks in which an epoch ended, because that is when the whole validation set is measured; where an
+    epoch ends in every block, those are all that there is.
+    """
+
+    def __init__(self, n_steps: int, block: int, device: torch.device) -> None:
+        self.n_steps, self.block, self.device = n_steps, block, device
+        self.done = 0
+        self.counts = True
+        self.begun = 0.0
+        self.seconds: list[float] = []
+        self.closing: list[float] = []
+
+    def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
+        self.begun = self._now()
+
+    def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
+        self.counts = False
+
+    def step_done(self, step: int) -> None:
+        self.done += 1
+        if self.done % self.block == 0:
+            now = self._now()
+            if self.done > self.n_steps // 4:
+                (self.seconds if self.counts else self.closing).append((now - self.begun) / self.block)
+            self.begun, self.counts = now, True
+
+    def stop_requested(self) -> bool:
+        return self.done >= self.n_steps
+
+    @property
+    def seconds_per_step(self) -> float:
+        return statistics.mean(self.seconds or self.closing)
+
+    def _now(self) -> float:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+
+def n_steps(config: SearchConfig | EvaluationConfig, n_images: int) -> int:
+    """Training steps in all; a last batch that is not full is left out of an epoch."""
+    return config.epochs * (n_images // min(config.batch_size, n_images))
+
+
+def search_seconds_per_step(config: SearchConfig, data: SearchData, measured: int) -> float:
+    """Of hba.search with these settings, without measuring and saving."""
+    clock = StepClock(measured, config.algorithm.train_steps, find_device(config.device))
+    hba.search(data, observer=clock, **{**without_data(config), "epochs": max(config.epochs, measured)})
+    return clock.seconds_per_step
+
+
+def floor_seconds_per_step(config: SearchConfig, data: SearchData, measured: int) -> float:
+    """Of plain training of the same network on the same batches, with the forward passes on validation batches.
+
+    No augmentation, not even the baseline's, and no hyper-layers: what nothing that validates can go below. Images are
+    of the network's size.
+    """
+    device = find_device(config.device)
+    data = data.to(device)
+    network = build_model(config.model, len(data.class_names), seed=0).to(device)
+    train_stream, val_stream = (BatchStream(part, config.batch_size, seed=0) for part in (data.train, data.val))
+    optimizer, schedule = sgd_of(config, network.parameters(), train_stream.batches_per_pass)
+    prepare = Preprocessing.of(data.train, config.baseline_augmentation()).measure
+    rhythm = config.algorithm.rhythm
+    clock = StepClock(measured, rhythm.train_steps, device)
+    clock.started(0, 0, 0, 0)
+    for step in range(measured):
+        network.train()
+        images, labels = train_stream.next()
+        loss = F.cross_entropy(network(prepare(images)), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        if (step + 1) % rhythm.train_steps == 0:
+            network.eval()
+            for _ in range(rhythm.in_a_row):
+                images, labels = val_stream.next()
+                with torch.no_grad():
+                    F.cross_entropy(network(prepare(images)), labels)
+        clock.step_done(step + 1)
+    return clock.seconds_per_step
+
+
+def training_seconds_per_step(config: EvaluationConfig, data: EvaluationData, measured: int) -> float:
+    """Of an ordinary training, without a schedule."""
+    device = find_device(config.device)
+    clock = StepClock(measured, 1, device)
+    clock.started(0, 0, 0, 0)
+
+    class Enough(Exception):
+        pass
+
+    def count() -> None:
+        clock.step_done(clock.done + 1)
+        if clock.stop_requested():
+            raise Enough
+
+    with contextlib.suppress(Enough):
+        train(
+            config.model_copy(update={"epochs": max(config.epochs, measured)}), data.to(device), Unchanged(), 0, count
+        )
+    return clock.seconds_per_step

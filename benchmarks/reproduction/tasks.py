@@ -1,0 +1,119 @@
+"""The tasks of a table: its searches, trainings and timings, at a scale."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from common.images import Place, Sizes
+from common.records import Results, Run
+from common.settings import PAPER
+from common.tasks import FLOOR, STEPS_MEASURED, SearchTask, TrainingTask, seconds_in_turns
+
+from hba.config.evaluation import EvaluationConfig
+from hba.errors import SettingsError
+from hba.policy_search.config import SearchConfig
+from reproduction.runs import Asked, Search, Table, Timing, Training
+from reproduction.scales import Scale
+
+ROUNDS, STEPS_PER_ROUND = 5, 80
+"""Of a timing."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """At which scale, where images are, and where run folders are, which can be made again."""
+
+    scale: Scale
+    places: Mapping[str, Place] = field(default_factory=dict)
+    work: Path = Path("runs/reproduction")
+    device: str = "auto"
+
+    def covers(self, asked: Asked) -> bool:
+        """Whether the run, and each search that it needs, is part of the scale."""
+        parts = asked.searches if isinstance(asked, Timing) else (asked, *asked.needs)
+        return all(self.scale.settings(part) is not None for part in parts)
+
+    def search(self, search: Search, seed: int) -> SearchTask:
+        settings = {**PAPER, **self._settings(search), "seed": seed}
+        config = SearchConfig.from_preset(settings, search.preset).resolved()
+        label, ablation = self.place(search).label, self._ablation(search)
+        return SearchTask(search.name, label, config, self.work, self._further, ablation, search.tested)
+
+    def training(self, training: Training, seed: int) -> TrainingTask:
+        config = EvaluationConfig.like_search({}, self._settings(training), training.preset)
+        search = None if training.schedule is None else self.search(training.schedule, seed)
+        label, ablation = self.place(training).label, self._ablation(training)
+        return TrainingTask(training.name, label, config, seed, search, self._further, ablation)
+
+    def timing(self, timing: Timing) -> "TimingTask":
+        return TimingTask(timing.name, tuple(self.search(one, 0) for one in timing.searches), timing.floor)
+
+    def place(self, asked: Search | Training) -> Place:
+        dataset = str(asked.preset_settings["data"])
+        return self.places.get(dataset, Place(dataset, dataset))
+
+    @property
+    def _further(self) -> dict[str, Any]:
+        return {"scale": self.scale.name}
+
+    def _ablation(self, asked: Search | Training) -> Sizes | None:
+        first, second, third = self.scale.ablation_sizes
+        return (first, second, third) if asked.ablation else None
+
+    def _settings(self, asked: Search | Training) -> dict[str, Any]:
+        settings = self.scale.settings(asked)
+        if settings is None:
+            raise SettingsError(f"{asked.name} is not part of the scale {self.scale.name}")
+        return {**settings, "data": self.place(asked).data, "device": self.device}
+
+
+@dataclass(frozen=True)
+class TimingTask:
+    """Steps of searches in turns, so that what else the machine does falls on all alike; ratios are of the same turn.
+
+    floor: with that of the last search.
+    """
+
+    name: str
+    searches: tuple[SearchTask, ...]
+    floor: bool
+
+    @property
+    def run(self) -> Run:
+        """With the settings of the first search."""
+        first = self.searches[0].run
+        return Run(self.name, first.dataset, first.settings, 0, first.further)
+
+    def do(self) -> Results:
+        seconds = pd.DataFrame(self._round(STEPS_PER_ROUND) for _ in range(ROUNDS))
+        last = self.searches[-1]
+        results: dict[str, Any] = {"seconds_per_step": {one.name: seconds[one.name].tolist() for one in self.searches}}
+        if self.floor:
+            results["floor_seconds_per_step"] = seconds[FLOOR].tolist()
+            results["over_floor"] = (seconds[last.name] / seconds[FLOOR]).tolist()
+        if len(self.searches) == 1:
+            return {**results, "hours": (seconds[last.name] * last.n_steps / 3600).tolist()}
+        for search in self.searches:
+            ratios = seconds[search.name] / seconds[last.name]
+            results[f"relative_{search.config.flat()['sharing']}"] = ratios.tolist()
+        return results
+
+    def estimated_seconds(self) -> float:
+        return ROUNDS * STEPS_PER_ROUND * sum(self._round(STEPS_MEASURED).values())
+
+    def _round(self, measured: int) -> dict[str, float]:
+        return seconds_in_turns(self.searches, self.searches[-1] if self.floor else None, measured)
+
+
+def tasks_of(bench: Bench, table: Table, n_seeds: int) -> tuple[list[SearchTask], list[TrainingTask], list[TimingTask]]:
+    """The searches that the table needs, the trainings with what they found, and the timings, seed by seed."""
+    covered = [cell.asked for cell in table.cells if bench.covers(cell.asked)]
+    wanted = dict.fromkeys(part for asked in covered for part in (*asked.needs, asked))
+    return (
+        [bench.search(one, seed) for seed in range(n_seeds) for one in wanted if isinstance(one, Search)],
+        [bench.training(one, seed) for seed in range(n_seeds) for one in wanted if isinstance(one, Training)],
+        # A timing takes its spread from its rounds.
+        [bench.timing(one) for one in wanted if isinstance(one, Timing)],
+    )
