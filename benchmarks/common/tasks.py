@@ -98,7 +98,7 @@ class SearchTask:
         of_images = (set(DataConfig.model_fields) | {"device"}) - {"val_size", "train_size"}
         tested = IMAGES.of_training(EvaluationConfig.make({name: getattr(self.config, name) for name in of_images}))
         preprocessing = Preprocessing.of(self.data.train, self.config.baseline_augmentation())
-        measured = measure(result.network, result.network, tested.test, preprocessing.measure)
+        measured = measure(result.network, tested.test, preprocessing.measure)
         return {"test_loss": measured.loss, "test_error_percent": measured.error_percent}
 
 

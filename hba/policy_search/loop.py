@@ -103,7 +103,7 @@ class Loop:
         if epoch not in (1, config.epochs) and epoch % config.validate_every:
             return {"val_loss": None, "val_error_percent": None}
         network = self.state.plain()
-        measured = measure(network, network, problem.val, problem.preprocessing.measure)
+        measured = measure(network, problem.val, problem.preprocessing.measure)
         return {"val_loss": measured.loss, "val_error_percent": measured.error_percent}
 
     def _probed(self, epoch: int) -> Metrics:

@@ -46,13 +46,13 @@ def _batch_size(image_size: int) -> int:
     return min(MEASURE_BATCH_SIZE, max(100, PIXELS_PER_BATCH // image_size**2))
 
 
-def measure(network: nn.Module, predict: Function, data: Measurable, prepare: Function) -> Measured:
-    """Mean loss and error; the network runs in eval mode and gets its mode back.
+def measure(network: nn.Module, data: Measurable, prepare: Function) -> Measured:
+    """Mean loss and error; the network runs in eval mode and returns to the mode it was in.
 
     The host waits for the device once, at the end.
     """
     was_training = network.training
     network.eval()
-    loss, wrong, count = totals(predict, data, prepare).tolist()
+    loss, wrong, count = totals(network, data, prepare).tolist()
     network.train(was_training)
     return Measured(loss / count, 100 * wrong / count)

@@ -56,7 +56,7 @@ def train(
     ).to(device)
     with contextlib.closing(data.train):
         _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step)
-    trained = Trained(network, measure(network, network, data.test, preprocessing.measure))
+    trained = Trained(network, measure(network, data.test, preprocessing.measure))
     if not math.isfinite(trained.test.loss):
         raise DivergedError(f"the loss after the last step is not finite; {_remedy(config)}")
     return trained

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from in_memory import in_memory
+from small_trainings import Answers
 from streamed_folders import SIZE, SMALL, kept, numbers, passes, pool_in, streamed, write_folder
 
 import hba
@@ -219,7 +220,7 @@ def test_measuring_leaves_broken_images_out(tmp_path: Path) -> None:
     assert [numbers(batch) for batch in data.once(8)] == [
         list(range(8)), [8, 9, 10, 11, 12, 13, 15], [16, 17, 18, 19],
     ]  # fmt: skip
-    always_cat = measure(torch.nn.Identity(), lambda x: torch.tensor([1.0, 0.0]).expand(len(x), 2), data, lambda x: x)
+    always_cat = measure(Answers(lambda x: torch.tensor([1.0, 0.0]).expand(len(x), 2)), data, lambda x: x)
     assert always_cat.error_percent == pytest.approx(100 * 9 / 19)
     assert data.skipped == (str(tmp_path / "dog" / "004.png"),)
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from small_trainings import Answers
 from torch import Tensor, nn
 
 from hba.data.images import LabelledImages
@@ -22,8 +23,7 @@ def data_with_labels(labels: list[int]) -> LabelledImages:
 def test_loss_and_error_of_three_images_by_hand() -> None:
     # Logits (ln 3, 0) give probabilities 3/4 and 1/4; the images' labels are 0, 1 and 0.
     measured = measure(
-        nn.Identity(),
-        lambda x: torch.tensor([math.log(3), 0.0]).expand(len(x), 2),
+        Answers(lambda x: torch.tensor([math.log(3), 0.0]).expand(len(x), 2)),
         data_with_labels([0, 1, 0]),
         PLAIN,
     )
@@ -36,8 +36,7 @@ def test_every_image_counts_once_whatever_the_number_of_batches(n: int) -> None:
     labels = [index % 4 for index in range(n)]
     # Always class 2: the logits (0, 0, 1, 0) give -ln p = ln(e + 3) - [label is 2].
     measured = measure(
-        nn.Identity(),
-        lambda x: torch.tensor([0.0, 0.0, 1.0, 0.0]).expand(len(x), 4),
+        Answers(lambda x: torch.tensor([0.0, 0.0, 1.0, 0.0]).expand(len(x), 4)),
         data_with_labels(labels),
         PLAIN,
     )
@@ -55,7 +54,7 @@ def test_images_arrive_standardised_in_order() -> None:
     mean, std = torch.tensor([0.5, 0.25, 0.0])[None, :, None, None], torch.tensor([0.5, 1.0, 2.0])[None, :, None, None]
     data = data_with_labels([0] * 600)
     data.images[:, 2] = 255
-    measure(nn.Identity(), predict, data, Standardize(mean, std))
+    measure(Answers(predict), data, Standardize(mean, std))
     images = torch.cat(seen)
     red = torch.tensor([(index % 251 / 255 - 0.5) / 0.5 for index in range(600)])
     torch.testing.assert_close(images[:, 0], red[:, None, None].expand(600, 2, 2))
@@ -73,7 +72,7 @@ def test_the_network_runs_in_eval_mode_and_gets_its_mode_back(training: bool) ->
         modes.extend(layer.training for layer in network.modules())
         return network(x)
 
-    measure(network, predict, data_with_labels([0, 1, 1]), PLAIN)
+    measure(Answers(predict, network).train(training), data_with_labels([0, 1, 1]), PLAIN)
     assert not any(modes)
     assert all(layer.training == training for layer in network.modules())
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
@@ -88,5 +87,5 @@ def test_no_graph_is_kept() -> None:
         kept.append(logits.requires_grad)
         return logits
 
-    measure(network, predict, data_with_labels([0, 1]), PLAIN)
+    measure(Answers(predict, network), data_with_labels([0, 1]), PLAIN)
     assert kept == [False]
