@@ -1,31 +1,16 @@
 """An evaluation's progress as a bar."""
 
-from types import TracebackType
-from typing import Self
-
 from hba.policy_evaluation.observer import EvaluationObserver
 from hba.policy_evaluation.plan import EvaluationPlan
-from hba.runtime.progress import ProgressBar
+from hba.runtime.progress import ShowsBar
 
 
-class EvaluationProgress(EvaluationObserver):
+class EvaluationProgress(ShowsBar, EvaluationObserver):
     """Shows a bar, as a context, in a terminal or a notebook: images that are read, then steps and the last result."""
 
     def __init__(self) -> None:
-        self.bar = ProgressBar()
+        super().__init__()
         self.n_steps = self.n_done = self.n_trainings = 0
-
-    def __enter__(self) -> Self:
-        self.bar.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.bar.__exit__(kind, error, traceback)
-
-    def images_read(self, done: int, total: int) -> None:
-        self.bar.images_read(done, total)
 
     def planned(self, plan: EvaluationPlan) -> None:
         for note in plan.notes:

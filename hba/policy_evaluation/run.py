@@ -16,9 +16,9 @@ from hba.data.left_out import save_left_out
 from hba.data.load import EvaluationData, check_data, load_evaluation_data
 from hba.errors import RunError, SettingsError
 from hba.policy_evaluation.contenders import NONE, Contender, Rival, contenders, named_rows
+from hba.policy_evaluation.estimate import TimeEstimate
 from hba.policy_evaluation.observer import EvaluationObserver
 from hba.policy_evaluation.own_rivals import try_out
-from hba.policy_evaluation.pace import Pace
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.processes import number_of_jobs, side_by_side
 from hba.policy_evaluation.progress import EvaluationProgress
@@ -195,10 +195,10 @@ def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> E
     trainings: list[Training] = record.to_do()
     plan = _plan(task, len(trainings), device, min(n_jobs, max(1, len(trainings))))
     observer.planned(plan)
-    pace = Pace(plan.n_trainings * plan.steps_per_training, observer.estimated)
+    estimate = TimeEstimate(plan.n_trainings * plan.steps_per_training, observer.estimated)
 
     def step_done() -> None:
-        pace.step_done()
+        estimate.step_done()
         observer.step_done()
 
     finished = (

@@ -14,6 +14,7 @@ from hba.data.load import EvaluationData, find_source
 from hba.data.named import DATASET_NAMES
 from hba.data.splits import split
 from hba.errors import HbaError, SettingsError
+from hba.runtime.provenance import count_of
 from hba.schedule.schedule import Schedule
 
 SHARE_OF_THE_SAME_DATA = 0.5
@@ -120,8 +121,8 @@ def _searched(
     is_same_data = has_this_name or has_its_images or bool(count and count.n_seen)
     return Searched(
         row=row,
-        epochs_finished=_whole(provenance.get("epochs_finished")),
-        epochs_planned=_whole(settings.get("epochs")),
+        epochs_finished=count_of(provenance.get("epochs_finished")),
+        epochs_planned=count_of(settings.get("epochs")),
         test_images_seen=None if count is None else count.n_seen,
         test_images=data.n_test,
         seen_is_estimate=count is not None and count.is_estimate,
@@ -196,7 +197,3 @@ def settings_of(schedule: Schedule) -> Mapping[str, Any]:
 def _settings(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
     settings = provenance.get("settings")
     return settings if isinstance(settings, Mapping) else {}
-
-
-def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) else None

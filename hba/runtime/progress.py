@@ -110,6 +110,26 @@ class ProgressBar:
             self._cell.update(at_once=True)
 
 
+class ShowsBar:
+    """What observers that show a bar have in common. As a context: the bar is there from __enter__ to __exit__."""
+
+    def __init__(self) -> None:
+        self.bar = ProgressBar()
+
+    def __enter__(self) -> Self:
+        self.bar.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.bar.__exit__(kind, error, traceback)
+
+    def images_read(self, done: int, total: int) -> None:
+        """So many of the images have been read."""
+        self.bar.images_read(done, total)
+
+
 class _Cell:
     """A bar under a notebook's cell, without the widgets that rich would ask for."""
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from hba.policy_evaluation.pace import Pace
+from hba.policy_evaluation.estimate import TimeEstimate
 
 
 def told_by(n_steps: int, times: list[float]) -> list[float]:
     told: list[float] = []
     clock = iter(times)
-    pace = Pace(n_steps, told.append, lambda: next(clock))
+    estimate = TimeEstimate(n_steps, told.append, lambda: next(clock))
     for _ in range(n_steps):
-        pace.step_done()
+        estimate.step_done()
     return told
 
 

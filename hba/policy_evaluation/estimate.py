@@ -8,7 +8,7 @@ WARM_UP_SECONDS = 2.0
 COUNTED_SECONDS = 3.0
 
 
-class Pace:
+class TimeEstimate:
     """Counts steps, and once, early on, tells the seconds that all n_steps will take at the rate of the first ones.
 
     Steps that are done at the same time in several processes count together.
