@@ -3,14 +3,12 @@
 import importlib.machinery
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import resource_tracker
-from multiprocessing.connection import wait
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any
 
 import torch
-import torch.multiprocessing
 from joblib import wrap_non_picklable_objects
 
 from hba.data.held_back import HeldBack
@@ -21,20 +19,12 @@ from hba.operations import function_path
 from hba.policy_evaluation.contenders import Contender
 from hba.policy_evaluation.strength import AsStrong
 from hba.policy_evaluation.trainings import Finished, Training
-from hba.policy_evaluation.worker import (
-    Ended,
-    Failed,
-    Message,
-    OwnModule,
-    StepsDone,
-    TestWanted,
-    Work,
-    work_until_the_end,
-)
-from hba.runtime.interrupts import without_interrupts
+from hba.policy_evaluation.worker import OwnModule, Work, begin, train_here
+from hba.runtime.pool import ProcessPool
 from hba.training.augmentation import ScheduleAugmentation
 
-SECONDS_TO_END = 5
+SECONDS_BETWEEN_LOOKS = 0.2
+"""At what the processes have done and want, while none of them ends a training."""
 
 
 def number_of_jobs(asked: int | None, n_trainings: int, data: EvaluationData, device: torch.device) -> int:
@@ -66,130 +56,81 @@ def side_by_side(
     The images are in memory once, shared by all processes; the test split is opened when the first training has done
     its last step. Raises what a training raised, and RunError for a process that died.
     """
-    workers: list[_Worker] = []
-    try:
-        work = _work(data, device)
-        modules = own_modules([training.contender for training in trainings])
-        # Started together with the first process, it would let interrupts through again.
-        resource_tracker.ensure_running()
-        with without_interrupts():
-            for _ in range(n_jobs):
-                workers.append(_Worker(modules, n_threads))
-        for worker in workers:
-            worker.send(work)
-        yield from _hand_out(iter(trainings), workers, data.test, on_step)
-    finally:
-        for worker in workers:
-            worker.end()
+    if not trainings:
+        return
+    packed = [_packed(training) for training in trainings]
+    work = _work(data, device, own_modules([training.contender for training in trainings]))
+    with ProcessPool(n_jobs, n_threads, begin, work) as pool:
+        futures = dict(zip(pool.submit(train_here, packed), trainings, strict=True))
+        try:
+            yield from _finished(futures, work, data.test, on_step)
+        except BrokenProcessPool:
+            raise _death(pool.exit_code(), has_begun=work.n_steps.value > 0) from None
 
 
-def _hand_out(
-    trainings: Iterator[Training], workers: Sequence["_Worker"], test: Images | HeldBack, on_step: Callable[[], None]
+def _finished(
+    futures: Mapping[Future[float], Training], work: Work, test: Images | HeldBack, on_step: Callable[[], None]
 ) -> Finished:
-    # By connection, whose class depends on the system.
-    busy: dict[Any, tuple[_Worker, Training]] = {}
-
-    def give_next(worker: _Worker) -> None:
-        for training in trainings:
-            worker.send(training)
-            busy[worker.connection] = (worker, training)
-            return
-
-    for worker in workers:
-        give_next(worker)
-    while busy:
-        failures: list[Failed] = []
-        for connection in wait(list(busy)):
-            worker, training = busy[connection]
-            match message := worker.receive():
-                case StepsDone(n_steps):
-                    _repeat(on_step, n_steps)
-                case TestWanted():
-                    worker.send(_shared(test))
-                case Ended(test_error_percent):
-                    del busy[connection]
-                    yield training, test_error_percent
-                    give_next(worker)
-                case Failed():
-                    failures.append(message)
+    """Trainings as they end; meanwhile tells of steps, and opens the test images for those who ask."""
+    n_told, waiting = 0, set(futures)
+    while waiting:
+        done, waiting = wait(waiting, SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED)
+        # Asked before the steps are counted: who wants test images has told of its last step.
+        n_wanted = 0
+        while work.test_wanted.acquire(block=False):
+            n_wanted += 1
+        for _ in range(work.n_steps.value - n_told):
+            n_told += 1
+            on_step()
+        for _ in range(n_wanted):
+            work.tests.put(_shared(test))
+        for future in done:
+            if future.exception() is None:
+                yield futures[future], future.result()
         # Only now, so that what ended at the same time is kept.
-        _raise_first(failures)
+        for future in done:
+            future.result()
 
 
-def _raise_first(failures: Sequence[Failed]) -> None:
-    for failure in failures:
-        raise failure.error or RuntimeError(f"a training failed in its process:\n{failure.traceback}")
+def _death(code: int, *, has_begun: bool) -> RunError:
+    """What to tell of a process that has died. has_begun: whether any has done a step."""
+    start = f"a process that trains has died (exit code {code})"
+    # A code below zero is a signal's, such as that of a system without memory; no script raises it.
+    if has_begun or code < 0:
+        return RunError(f"{start}; what has ended is kept, and fewer jobs need less memory")
+    return RunError(
+        f'{start} before its first step; a script must call hba.evaluate under `if __name__ == "__main__":`, or use '
+        "jobs=1"
+    )
 
 
-def _repeat(function: Callable[[], None], count: int) -> None:
-    for _ in range(count):
-        function()
+def _packed(training: Training) -> bytes:
+    """Pickled, also with functions and classes of one's own that only this process knows.
 
-
-class _Worker:
-    """A process and the connection to it."""
-
-    def __init__(self, modules: Sequence[OwnModule], n_threads: int) -> None:
-        context = torch.multiprocessing.get_context("spawn")
-        self.connection, its_own = context.Pipe()
-        self._process = context.Process(target=work_until_the_end, args=(its_own, modules, n_threads), daemon=True)
-        self._process.start()
-        # With this end open, the death of the process would not be noticed.
-        its_own.close()
-        self._has_answered = False
-
-    def send(self, content: Work | Training | LabelledImages) -> None:
-        try:
-            self.connection.send(_picklable(content) if isinstance(content, Training) else content)
-        except ConnectionError:
-            raise self._died() from None
-
-    def receive(self) -> Message:
-        """Its next message; of a process that has died, that it has failed by this."""
-        try:
-            message: Message = self.connection.recv()
-        except (EOFError, ConnectionError):
-            return Failed(self._died(), "")
-        self._has_answered = True
-        return message
-
-    def _died(self) -> RunError:
-        self._process.join(SECONDS_TO_END)
-        code = self._process.exitcode
-        start = f"a process that trains has died (exit code {code})"
-        # A code below zero is a signal's, such as that of a system without memory; no script raises it.
-        if self._has_answered or (code is not None and code < 0):
-            return RunError(f"{start}; what has ended is kept, and fewer jobs need less memory")
-        return RunError(
-            f'{start} before its first step; a script must call hba.evaluate under `if __name__ == "__main__":`, or '
-            "use jobs=1"
-        )
-
-    def end(self) -> None:
-        """At once, whatever it is doing."""
-        self._process.terminate()
-        self._process.join(SECONDS_TO_END)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
-        self.connection.close()
-
-
-def _picklable(training: Training) -> Any:
-    """Also with functions and classes of one's own that only this process knows; SettingsError where that cannot be."""
-    packed = wrap_non_picklable_objects(training, keep_wrapper=False)
+    Raises SettingsError where that cannot be.
+    """
     try:
-        pickle.dumps(packed)
+        return pickle.dumps(wrap_non_picklable_objects(training, keep_wrapper=False))
     except Exception as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise SettingsError(
             f"the row {training.contender.name} cannot be sent to another process ({reason}); use jobs=1"
         ) from None
-    return packed
 
 
-def _work(data: EvaluationData, device: torch.device) -> Work:
-    return Work(data.name, data.class_names, _shared(data.train), data.test.image_size, device)
+def _work(data: EvaluationData, device: torch.device, modules: tuple[OwnModule, ...]) -> Work:
+    context = ProcessPool.context
+    return Work(
+        name=data.name,
+        class_names=data.class_names,
+        train=_shared(data.train),
+        test_image_size=data.test.image_size,
+        device=device,
+        modules=modules,
+        n_steps=context.Value("q", 0),
+        test_wanted=context.Semaphore(0),
+        tests=context.SimpleQueue(),
+    )
 
 
 def _shared(split: Images | HeldBack) -> LabelledImages:

@@ -1,14 +1,12 @@
-"""A process that trains what it is told to: what it is sent, what it answers, and what it does."""
+"""What a process that trains does: it takes what all trainings share, then does one training after the other."""
 
-import contextlib
 import importlib.util
-import signal
+import pickle
 import sys
-import time
-import traceback
-from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.sharedctypes import Synchronized
+from multiprocessing.synchronize import Semaphore
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,23 +15,8 @@ import torch
 from hba.data.held_back import HeldBack
 from hba.data.images import LabelledImages
 from hba.data.load import EvaluationData
-from hba.errors import HbaError
+from hba.errors import SettingsError
 from hba.policy_evaluation.trainings import Training, measured_error
-
-REPORT_EVERY_SECONDS = 0.2
-
-
-@dataclass(frozen=True)
-class Work:
-    """What all trainings share. train: on the CPU, in memory that the processes share; the test split is sent when it
-    is asked for.
-    """
-
-    name: str
-    class_names: tuple[str, ...]
-    train: LabelledImages
-    test_image_size: int
-    device: torch.device
 
 
 class OwnModule(NamedTuple):
@@ -43,47 +26,56 @@ class OwnModule(NamedTuple):
     file: Path
 
 
-class StepsDone(NamedTuple):
-    """So many since the last report."""
+@dataclass(frozen=True)
+class Work:
+    """What all trainings share.
 
-    n_steps: int
-
-
-class TestWanted(NamedTuple):
-    """The last step of the first training is done: the test images, please."""
-
-
-class Ended(NamedTuple):
-    """A training, by its test error."""
-
-    test_error_percent: float
-
-
-class Failed(NamedTuple):
-    """A training that cannot go on. error: one that a user can act on, else None."""
-
-    error: HbaError | None
-    traceback: str
-
-
-Message = StepsDone | TestWanted | Ended | Failed
-
-
-def work_until_the_end(connection: Connection, modules: Sequence[OwnModule], n_threads: int) -> None:
-    """Receive Work, and from then on one Training after the other, and answer each.
-
-    Ends when the other end of the connection is closed, as it is when its process dies.
+    train: on the CPU, in memory that the processes share. n_steps: done by all of them. A process asks for the test
+    images by test_wanted, once, when its first training has done its last step; they then come by tests.
     """
-    # Where a Ctrl-C cannot be kept away from a new process, it can be ignored from here on.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(n_threads)
-    with contextlib.suppress(EOFError, ConnectionError):
-        for module in modules:
-            _load(module)
-        reporter = _Reporter(connection)
-        data = _data(connection.recv(), connection, reporter)
-        while True:
-            connection.send(_answer(connection.recv(), data, reporter))
+
+    name: str
+    class_names: tuple[str, ...]
+    train: LabelledImages
+    test_image_size: int
+    device: torch.device
+    modules: tuple[OwnModule, ...]
+    n_steps: "Synchronized[int]"
+    test_wanted: Semaphore
+    tests: "SimpleQueue[LabelledImages]"
+
+
+_begun: list[tuple[Work, EvaluationData]] = []
+"""Of this process: one."""
+
+
+def begin(work: Work) -> None:
+    """Called once in a new process."""
+    for module in work.modules:
+        _load(module)
+
+    def ask() -> LabelledImages:
+        work.test_wanted.release()
+        return work.tests.get()
+
+    test = HeldBack(ask, None, work.test_image_size, work.device)
+    _begun.append((work, EvaluationData(work.name, work.class_names, work.train.to(work.device), test)))
+
+
+def train_here(packed: bytes) -> float:
+    """The test error in per cent of a pickled Training."""
+    ((work, data),) = _begun
+    try:
+        training: Training = pickle.loads(packed)
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise SettingsError(f"what trains cannot be made anew in another process ({reason}); use jobs=1") from error
+
+    def count() -> None:
+        with work.n_steps.get_lock():
+            work.n_steps.value += 1
+
+    return measured_error(training, data, count)
 
 
 def _load(module: OwnModule) -> None:
@@ -93,42 +85,3 @@ def _load(module: OwnModule) -> None:
     assert spec.loader is not None
     sys.modules[module.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sys.modules[module.name])
-
-
-def _data(work: Work, connection: Connection, reporter: "_Reporter") -> EvaluationData:
-    def ask() -> LabelledImages:
-        reporter.report()
-        connection.send(TestWanted())
-        images: LabelledImages = connection.recv()
-        return images
-
-    test = HeldBack(ask, None, work.test_image_size, work.device)
-    return EvaluationData(work.name, work.class_names, work.train.to(work.device), test)
-
-
-def _answer(training: Training, data: EvaluationData, reporter: "_Reporter") -> Message:
-    try:
-        error_percent = measured_error(training, data, reporter.step_done)
-        reporter.report()
-        return Ended(error_percent)
-    except (EOFError, ConnectionError):
-        raise
-    except Exception as error:
-        return Failed(error if isinstance(error, HbaError) else None, traceback.format_exc())
-
-
-class _Reporter:
-    """Tells of steps, but not of each by itself."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._n_steps, self._reported_at = 0, time.monotonic()
-
-    def step_done(self) -> None:
-        self._n_steps += 1
-        if time.monotonic() - self._reported_at >= REPORT_EVERY_SECONDS:
-            self.report()
-
-    def report(self) -> None:
-        self._connection.send(StepsDone(self._n_steps))
-        self._n_steps, self._reported_at = 0, time.monotonic()

@@ -5,7 +5,9 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,7 +26,6 @@ from hba.operations.from_file import load_operations_file
 from hba.policy_evaluation import processes
 from hba.policy_evaluation.contenders import contenders, named_rows
 from hba.policy_evaluation.processes import number_of_jobs, own_modules
-from hba.policy_evaluation.worker import Ended, Failed, Work
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 INVERT = one_operation("Invert", [[0.0], [1.0]])
@@ -69,14 +70,15 @@ class Events(hba.EvaluationObserver):
 
 def interrupt_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Ctrl-C, which reaches new processes too, is left to the one that started them."""
-    send = processes._Worker.send
+    submit = ProcessPoolExecutor.submit
 
-    def interrupt_and_send(worker: processes._Worker, content: Any) -> None:
-        if isinstance(content, Work) and os.name == "posix":
-            os.kill(worker._process.pid or 0, signal.SIGINT)
-        send(worker, content)
+    def submit_and_interrupt(pool: ProcessPoolExecutor, *arguments: Any) -> Future[Any]:
+        future: Future[Any] = submit(pool, *arguments)
+        for process in multiprocessing.active_children() if os.name == "posix" else ():
+            os.kill(process.pid or 0, signal.SIGINT)
+        return future
 
-    monkeypatch.setattr(processes._Worker, "send", interrupt_and_send)
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", submit_and_interrupt)
 
 
 def test_two_processes_find_what_one_finds_and_read_each_image_once(
@@ -125,25 +127,15 @@ def test_an_early_end_keeps_what_has_ended_and_ends_all_processes(
     assert 1 <= sum(len(row["seeds"]) for row in rows) <= 2
 
 
-class WithMessages:
-    """Stands for a process that has sent these."""
-
-    def __init__(self, *messages: Any) -> None:
-        self.connection, its_own = multiprocessing.Pipe()
-        for message in messages:
-            its_own.send(message)
-
-    def send(self, content: Any) -> None:
-        pass
-
-    def receive(self) -> Any:
-        return self.connection.recv()
-
-
 def test_a_training_that_ended_while_another_failed_is_kept() -> None:
-    workers: Any = [WithMessages(Failed(SettingsError("it failed"), "")), WithMessages(Ended(12.5))]
-    trainings: Any = iter(["one", "other"])
-    finished: Any = processes._hand_out(trainings, workers, tiny_data().test, lambda: None)
+    failed, ended = Future[float](), Future[float]()
+    failed.set_exception(SettingsError("it failed"))
+    ended.set_result(12.5)
+    nothing: Any = SimpleNamespace(
+        n_steps=SimpleNamespace(value=0), test_wanted=SimpleNamespace(acquire=lambda block: False)
+    )
+    futures: Any = {failed: "one", ended: "other"}
+    finished: Any = processes._finished(futures, nothing, tiny_data().test, lambda: None)
     assert next(finished) == ("other", 12.5)
     with pytest.raises(SettingsError, match="it failed"):
         next(finished)
