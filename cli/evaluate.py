@@ -37,12 +37,12 @@ from .wording import counted, minutes_words
     help="Start from these settings, as `hba presets` lists them. [default: by dataset, else as in the search]",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for results.json. [default: a new one in runs/]")
-@click.option("--resume", is_flag=True, help="Go on with the evaluation in --out; all else as it was begun.")
+@click.option("--resume", is_flag=True, help="Resume the evaluation in --out; give all else as it was begun.")
 @click.option(
     "--jobs",
     type=int,
     metavar="INT",
-    help="Trainings at a time, each in a process of its own with its share of the threads. [default: on a CPU one for "
+    help="Trainings at a time, each in its own process with its share of the threads. [default: on a CPU one for "
     "each thread of PyTorch, else 1]",
 )
 @click.option(
@@ -97,7 +97,7 @@ def evaluate(
         print_settings(hba.policy_evaluation.explain(schedule, data, preset=preset, **given(options)), console())
         return
     if resume and out is None:
-        raise SettingsError("--resume needs --out, the folder of the evaluation to go on with")
+        raise SettingsError("--resume needs --out, the folder of the evaluation to resume")
     others = [name.strip() for name in against.split(",") if name.strip()]
     with run_folder(out, "evaluate") as folder, _Terminal() as observer:
         try:
@@ -126,7 +126,7 @@ def evaluate(
 def _kept_line(n_done: int, folder: Path, has_diverged: bool) -> str:
     kept = f"trainings that ended: {n_done}, in {folder / RESULTS_NAME}"
     if has_diverged:
-        return f"{kept}; the one that did not end would not when resumed either: start anew with another --out"
+        return f"{kept}; resuming would fail again at the same training: start anew with another --out"
     return f"{kept}; the same command with --out {shlex.quote(str(folder))} --resume does the others"
 
 

@@ -27,7 +27,7 @@ class EvaluationConfig(TrainingConfig):
 
         Between the two stands the preset, or without one, on a dataset of the paper, its Table 11. On other data than
         the search's, what belongs to the searched images (their size and split, the baseline) is left at its default.
-        has_own_network: the evaluation is given a network, so that the setting `model` is not needed.
+        has_own_network: the evaluation is given a network, so the setting `model` is not needed.
         """
         sourced = cls.sourced(searched, settings, preset, has_own_network=has_own_network)
         return cls.make({name: setting.value for name, setting in sourced.items()})

@@ -50,7 +50,7 @@ def layers_of(
 ) -> tuple[Layer, ...]:
     """All layers, the weakest first. searched: settings of the schedule's search, none where nothing is known of it.
 
-    has_own_network: the evaluation is given one, so that it needs no model. Raises SettingsError for settings that an
+    has_own_network: the evaluation is given one, so it needs no model. Raises SettingsError for settings that an
     evaluation cannot have, and where nothing tells the network.
     """
     given = resolved_data(settings)

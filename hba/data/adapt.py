@@ -42,7 +42,7 @@ def as_search_data(dataset: AnyDataset, config: DataConfig, on_read: OnRead | No
     """A dataset as a search takes it: all its images in memory, split into training and validation like a folder.
 
     config: its stored_size is the side in pixels that images are fitted to, 32 unless image_size is set; val_size,
-    train_size and split_seed decide the split, but no test split is taken out. Each sample is read once, so that
+    train_size and split_seed decide the split, but no test split is taken out. Each sample is read once, so
     random transforms are drawn once. Raises DataError for what is no dataset of pairs, and for classes without an
     image for each part.
     """

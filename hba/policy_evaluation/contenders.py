@@ -65,8 +65,8 @@ def _cutout(schedule: Schedule, config: EvaluationConfig) -> Made:
     present = config.baseline_augmentation().cutout_size
     if present:
         raise SettingsError(
-            f"the baseline augmentation has a Cutout of {present} pixels already, so that cutout equals none; leave "
-            "cutout away, or set cutout_size to 0"
+            f"the baseline augmentation has a Cutout of {present} pixels already, so cutout would equal none; omit "
+            "cutout, or set cutout_size to 0"
         )
     size = config.model_copy(update={"cutout_size": None}).baseline_augmentation().cutout_size or round(config.side / 2)
     return config.model_copy(update={"cutout_size": size}), (Unchanged(),)

@@ -18,7 +18,7 @@ class Record:
     """Test errors of all rows, kept in results.json after every training.
 
     data: on the device; its test split is looked at only after a training has measured it. folder: None keeps nothing.
-    stored: an earlier evaluation that goes on. RunError where its images are others. searched and
+    stored: an earlier evaluation that is resumed. RunError where its images are others. searched and
     own_network: for the result.
     """
 

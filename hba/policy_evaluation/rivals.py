@@ -63,7 +63,7 @@ def shuffled(schedule: Schedule) -> tuple[Schedule, ...]:
     """
     n_operations = len(schedule.space.operations)
     if n_operations < 2:
-        raise SettingsError("shuffled needs a schedule of at least two operations, got one; leave shuffled away")
+        raise SettingsError("shuffled needs a schedule of at least two operations, got one; omit shuffled")
     return tuple(_permuted(schedule, permutation) for permutation in _permutations(n_operations))
 
 

@@ -79,11 +79,11 @@ def evaluate(
 
     preset: a key of EVALUATION_PRESETS. settings: fields of EvaluationConfig; what neither sets is as in the search.
     network: a network of your own instead of the setting `model`. Every training starts from a copy of it: all seeds
-    then share the first weights, and differ in their batches and draws only, so that the spread over seeds is smaller
-    than that of fresh networks. Frozen parameters stay as they are. For fresh weights, give a function from the seed to
+    then share the first weights, and differ in their batches and draws only, so the spread over seeds is smaller than
+    that of fresh networks. Frozen parameters stay as they are. For fresh weights, give a function from the seed to
     a network, such as `lambda seed: Net()`: PyTorch's default generator is seeded for it.
-    out: a folder for results.json, which is written after each training, so that an interrupted evaluation keeps what
-    it has. resume: continue the evaluation in `out`, with the same settings, network and rows; there may be more seeds,
+    out: a folder for results.json, which is written after each training, so an interrupted evaluation keeps what it
+    has. resume: continue the evaluation in `out`, with the same settings, network and rows; there may be more seeds,
     and more rows after the old ones. jobs: how many trainings run at a time, more than one in processes of their own,
     which share PyTorch's threads: a script then calls this under `if __name__ == "__main__":`. None is one for each
     thread, on a GPU 1. With as many threads for each training, the numbers do not depend on it. allow_seen: test also
@@ -155,15 +155,15 @@ class _Task:
 def _stored(
     folder: Path | None, resume: bool, config: EvaluationConfig, everyone: Sequence[Contender]
 ) -> StoredResults | None:
-    """The evaluation to go on with, if any; refused where this is another one."""
+    """The evaluation to resume, if any; refused where this is another one."""
     if folder is None:
         if resume:
-            raise SettingsError("resume needs out, the folder of the evaluation to go on with")
+            raise SettingsError("resume needs out, the folder of the evaluation to resume")
         return None
     path = folder / RESULTS_NAME
     if not resume:
         if path.exists():
-            raise RunError(f"{path} is there already: add --resume to go on with it, or choose another --out")
+            raise RunError(f"{path} exists already: add --resume to continue it, or choose another --out")
         return None
     stored = read_results(path)
     check_network(stored, _definition(everyone), folder)
@@ -173,7 +173,7 @@ def _stored(
 
 
 def _definition(everyone: Sequence[Contender]) -> str | None:
-    """Of the network of one's own, which all rows have alike."""
+    """Of the user's own network, which all rows share."""
     own_network = everyone[0].own_network
     return None if own_network is None else own_network.definition
 

@@ -82,8 +82,8 @@ class Searched:
             return
         why = "; ".join(self.changes) or "copies of them are among the searched images"
         raise SettingsError(
-            f"the search of {self.row} has seen {self.seen} ({why}), so that its error on them would be too low: test "
-            "on what it left out, with its images, classes and split seed, or add --allow-seen (in Python "
+            f"the search of {self.row} has seen {self.seen} ({why}), so its error on them would be too low: test on "
+            "what it left out, with its images, classes and split seed, or add --allow-seen (in Python "
             "allow_seen=True)"
         )
 

@@ -1,4 +1,4 @@
-"""An earlier evaluation's results.json, and whether this evaluation may go on with it."""
+"""An earlier evaluation's results.json, and whether this evaluation may resume it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from hba.policy_evaluation.contenders import Contender
 from hba.runtime.validation import first_problem
 
 FREE_SETTINGS = ("seeds", "data_root", "download", "workers")
-"""Settings that may differ when an evaluation goes on: they do not change what a training finds."""
+"""Settings that may differ when an evaluation is resumed: they do not change what a training finds."""
 
 
 Percent = Annotated[float, pydantic.Field(ge=0, le=100, allow_inf_nan=False)]
@@ -37,7 +37,7 @@ class StoredRow(pydantic.BaseModel):
 
 
 class StoredResults(pydantic.BaseModel):
-    """What of results.json is needed to go on."""
+    """What of results.json is needed to resume."""
 
     rows: list[StoredRow]
     settings: dict[str, object]
@@ -53,7 +53,7 @@ class StoredResults(pydantic.BaseModel):
 
 
 def read_results(path: Path) -> StoredResults:
-    """RunError where there is no such file, or not one that this version can go on with."""
+    """RunError where there is no such file, or not one that this version can resume."""
     if not path.exists():
         raise RunError(f"{path.parent} holds no evaluation to resume: there is no {path.name} in it")
     try:
@@ -107,8 +107,8 @@ def check_rows(stored: StoredResults, contenders: Sequence[Contender], folder: P
     for row, contender in zip(stored.rows, contenders, strict=False):
         if row.definition != contender.definition:
             raise SettingsError(
-                f"the row {row.name} trains with something else than when {folder} was begun; go on with the old "
-                "schedule, or start anew with another --out"
+                f"the row {row.name} is not what it was when {folder} was begun; resume with the "
+                "old one, or start anew with another --out"
             )
 
 
@@ -117,7 +117,7 @@ def check_device(stored: StoredResults, device: torch.device, folder: Path | Non
     before = torch.device(stored.device).type
     if before != device.type:
         raise SettingsError(
-            f"a resumed evaluation keeps its kind of device; {folder} has {before} (now {device.type}); go on there, "
+            f"a resumed evaluation keeps its kind of device; {folder} has {before} (now {device.type}); resume there, "
             "or start anew with another --out"
         )
 
@@ -127,6 +127,6 @@ def check_images(stored: StoredResults, split: str, fingerprint: str, folder: Pa
     before = stored.fingerprints.get(split)
     if before != fingerprint:
         raise RunError(
-            f"the {split} images changed since {folder} was begun ({before}, now {fingerprint}); go on with the old "
-            "ones, or start anew with another --out"
+            f"the {split} images changed since {folder} was begun ({before}, now {fingerprint}); resume with the "
+            "old ones, or start anew with another --out"
         )

@@ -29,7 +29,7 @@ LARGEST_MISS = 0.1
 
 @dataclass(frozen=True)
 class AsStrong:
-    """A schedule whose magnitudes are brought nearer to, or farther from, doing nothing, all by one factor, so that on
+    """A schedule whose magnitudes are brought nearer to, or farther from, doing nothing, all by one factor, so on
     the training images it is as strong as another one; to be weaker, its probabilities are lowered by the factor too.
 
     schedule and like have the same space. What no factor reaches is left as near to it as can be, with a warning.
@@ -47,7 +47,7 @@ class AsStrong:
         return ScheduleAugmentation(self.matched(train)).by_epoch(epochs, train)
 
     def matched(self, train: Images) -> Schedule:
-        """By halving the interval of factors; the same draws are compared, so that strength grows with the factor."""
+        """By halving the interval of factors; the same draws are compared, so strength grows with the factor."""
         images = sample_of(train)
         wanted = strength(self.like, images)
         low, high = 0.0, LARGEST_FACTOR

@@ -65,10 +65,10 @@ class Verdict:
 
 
 def verdict(differences: Mapping[str, PairedDifference | None]) -> Verdict | None:
-    """The schedule against the best of the other rows, which is picked by the same numbers. This is hard on the
-    schedule: `worse` takes a difference that it does not explain (Bonferroni).
+    """The schedule against the best of the other rows, which is picked by the same numbers.
 
-    A second sentence names rows that are not compared. None where there is nothing to compare yet.
+    The best of several is low by chance too, so `worse` takes a difference that this does not explain (Bonferroni). A
+    second sentence names rows that are not compared. None where there is nothing to compare yet.
     """
     best = best_other(differences)
     if best is None:
@@ -93,7 +93,7 @@ def _kind(difference: PairedDifference, n_others: int) -> Kind:
 
 
 def what_it_can_tell(best: BestOther, resolution: Resolution, rows: Sequence[str]) -> str:
-    """Sentences behind the verdict: what the interval is of, and without a clear verdict, how small a difference these
+    """Sentences after the verdict: what the interval is of, and without a clear verdict, how small a difference these
     numbers can show and what to try.
     """
     difference, sentences = best.difference, []
@@ -114,7 +114,7 @@ def _of_seeds(resolution: Resolution) -> list[str]:
     if resolution.n_pairs == 1:
         return []
     if resolution.half_width is None:
-        return ["Numbers without a spread are too little to tell."]
+        return ["Without a spread, these numbers are too few to tell."]
     return [
         f"With {resolution.n_pairs} paired seeds it reaches {resolution.half_width:.2f} points to either side; about "
         f"{resolution.seeds_for_one_point} would show a difference of one point (four times in five)."
@@ -149,7 +149,7 @@ def _sentence(difference: PairedDifference, other: str, n_others: int) -> str:
         return f"no difference to {other}: the same test error with each of {n} seeds"
     if difference.equal_pairs:
         size = _size(difference.mean)
-        return f"no verdict, for want of a spread: all {n} seeds have {size} than {other}, by the same number"
+        return f"no verdict: all {n} seeds have exactly {size} than {other}, so there is no interval"
     if difference.interval is None:
         size = f"{_size(difference.mean)} than" if difference.mean else "the same test error as"
         return f"no verdict from one seed, because a spread needs two: {size} {other}"

@@ -42,8 +42,8 @@ def train(
 
     data is on its device. Each training image goes through the augmentation, standardisation, the baseline
     augmentation and Cutout, in this order (paper, 4.2). The seed decides weights, batches and draws, but those from
-    torch's default generators; a search of the same seed has others, so that no network starts from the weights that
-    its schedule was searched on. own_network: takes the place of the setting `model`; of a network that was given, all
+    torch's default generators; a search of the same seed has others, so no network starts from the weights that its
+    schedule was searched on. own_network: takes the place of the setting `model`; of a network that was given, all
     seeds start from the same weights. Raises DivergedError for a loss that is not finite.
     """
     device = data.train.device

@@ -102,7 +102,7 @@ def test_an_interrupted_evaluation_goes_on_with_the_words_that_it_said(monkeypat
     assert command == ["--out run --resume"]
     assert [row["seeds"] for row in rows_of("run/results.json")] == [[0, 1], [0]]
     planted(monkeypatch)
-    assert "run/results.json is there already: add --resume" in run("--seeds", "2").stderr.replace(os.sep, "/")
+    assert "run/results.json exists already: add --resume" in run("--seeds", "2").stderr.replace(os.sep, "/")
     result = run("--seeds", "2", "--resume")
     assert result.exit_code == 0
     assert "trainings that are kept: 3\nnone, seed 1: test error 4.05 %\n" in result.stdout
@@ -112,7 +112,7 @@ def test_an_interrupted_evaluation_goes_on_with_the_words_that_it_said(monkeypat
 def test_resume_needs_a_folder() -> None:
     result = CliRunner().invoke(main, ["evaluate", "digits", "--resume"])
     assert result.exit_code == 2
-    assert result.stderr == "hba: error: --resume needs --out, the folder of the evaluation to go on with\n"
+    assert result.stderr == "hba: error: --resume needs --out, the folder of the evaluation to resume\n"
 
 
 def test_the_help_explains_every_name() -> None:

@@ -74,7 +74,7 @@ def test_cutout_is_the_dataset_s_own_else_of_half_the_side(settings: dict[str, A
 
 
 def test_cutout_where_the_baseline_has_it_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"a Cutout of 16 pixels already, so that cutout equals none; leave cutout"):
+    with pytest.raises(SettingsError, match=r"a Cutout of 16 pixels already, so cutout would equal none; omit cutout"):
         rows_for("cutout", data="cifar10")
 
 

@@ -145,7 +145,7 @@ def test_an_existing_results_json_is_refused_and_kept(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text("mine")
     notes = Notes()
     with pytest.raises(
-        RunError, match=r"results\.json is there already: add --resume to go on with it, or choose another --out"
+        RunError, match=r"results\.json exists already: add --resume to continue it, or choose another --out"
     ):
         evaluate(out=tmp_path, observer=notes)
     assert (tmp_path / "results.json").read_text() == "mine"

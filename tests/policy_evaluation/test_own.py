@@ -222,7 +222,7 @@ def test_an_own_augmentation_is_a_row_with_the_numbers_of_its_training() -> None
 def test_a_row_of_an_own_augmentation_that_changed_is_not_resumed(tmp_path: Path) -> None:
     evaluate(against=[Noise(0.3)], seeds=1, out=tmp_path, model="wrn-10-1")
     assert evaluate(against=[Noise(0.3)], seeds=1, out=tmp_path, model="wrn-10-1", resume=True).rows[1].name == "Noise"
-    with pytest.raises(SettingsError, match="the row Noise trains with something else"):
+    with pytest.raises(SettingsError, match="the row Noise is not what it was when"):
         evaluate(against=[Noise(0.2)], seeds=1, out=tmp_path, model="wrn-10-1", resume=True)
 
 

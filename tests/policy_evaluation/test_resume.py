@@ -110,7 +110,7 @@ NEW_VALUES = one_operation("Brightness", [[1.0, 0.5], [0.5, 0.8]])
     [
         ({"epochs": 3, "learning_rate": 0.2}, "keeps its settings; RUN has epochs 2 (now 3), learning_rate 0.1 (now"),
         ({"seeds": 1}, "a resumed evaluation may have more seeds, not fewer; RUN has 2 (now 1)"),
-        ({"schedule": NEW_VALUES}, "the row schedule trains with something else than when RUN was begun"),
+        ({"schedule": NEW_VALUES}, "the row schedule is not what it was when RUN was begun"),
         ({"against": ("final", "none")}, "keeps its rows, and new ones come last; RUN has schedule, none, final (now"),
         ({"against": ("none",)}, "keeps its rows, and new ones come last; RUN has schedule, none, final (now"),
         ({"against": ("none", "static", "final")}, "keeps its rows, and new ones come last"),
@@ -141,7 +141,7 @@ def test_a_row_of_a_file_that_changed_is_refused_by_name(tmp_path: Path) -> None
     INVERT.save(tmp_path / "mine.json")
     evaluate(tmp_path / "run", against=[str(tmp_path / "mine.json")], seeds=1)
     DIM.save(tmp_path / "mine.json")
-    with pytest.raises(SettingsError, match="the row mine trains with something else"):
+    with pytest.raises(SettingsError, match="the row mine is not what it was when"):
         evaluate(tmp_path / "run", against=[str(tmp_path / "mine.json")], seeds=1, resume=True)
 
 
@@ -195,7 +195,7 @@ def test_another_kind_of_device_is_refused(out: Path) -> None:
     results = json.loads((out / "results.json").read_text(encoding="utf-8"))
     (out / "results.json").write_text(json.dumps({**results, "device": "cuda:0"}), encoding="utf-8")
     with pytest.raises(
-        SettingsError, match=r"keeps its kind of device; .*run has cuda \(now cpu\); go on there, or start"
+        SettingsError, match=r"keeps its kind of device; .*run has cuda \(now cpu\); resume there, or start"
     ):
         evaluate(out, resume=True)
 

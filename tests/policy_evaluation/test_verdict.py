@@ -61,8 +61,8 @@ def verdict_value_on(**others: list[float]) -> Verdict | None:
         ),
         (
             {"none": [2.0, 2.2, 2.1, 1.9, 2.0]},
-            "Verdict: no verdict, for want of a spread: all 5 seeds have 1.00 points lower test error than none, by "
-            "the same number.",
+            "Verdict: no verdict: all 5 seeds have exactly 1.00 points lower test error than none, so there is no "
+            "interval.",
         ),
     ],
     ids=["better", "no difference", "worse", "one seed", "one equal seed", "equal", "fewer seeds", "no spread"],
@@ -150,7 +150,7 @@ def test_where_randaugment_does_as_well_it_is_what_to_use() -> None:
 
 def test_equal_errors_of_a_few_seeds_are_called_too_little() -> None:
     text = told(randaugment=SCHEDULE)
-    assert text.startswith("Numbers without a spread are too little to tell. One of 95 test images is 1.05 points")
+    assert text.startswith("Without a spread, these numbers are too few to tell. One of 95 test images is 1.05 points")
 
 
 def test_numbers_that_would_have_shown_one_point_say_so() -> None:
