@@ -13,6 +13,7 @@ from hba.data.listing import files_in
 from hba.errors import DataError, SettingsError
 from hba.schedule.pictures import draw_augmented
 
+from .completion import SCHEDULE
 from .findings import reach_line, shares_line
 from .operations_files import operations_file_option
 from .terminal import say
@@ -22,7 +23,7 @@ N_OF_FOLDER = 6
 
 
 @click.command()
-@click.argument("schedule")
+@click.argument("schedule", shell_complete=SCHEDULE)
 @click.argument("images", nargs=-1, required=True, type=click.Path(path_type=Path))
 @operations_file_option
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The PNG file to write.")

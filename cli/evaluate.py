@@ -14,6 +14,7 @@ from hba.policy_evaluation import RESULTS_NAME, RIVALS
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.progress import EvaluationProgress, training_text
 
+from .completion import DATA, EVALUATION_PRESET, SCHEDULE
 from .evaluation_text import plan_lines, print_settings, print_table
 from .operations_files import operations_file_option
 from .options import given, settings_options
@@ -23,8 +24,8 @@ from .wording import counted, minutes_words
 
 
 @click.command(cls=SectionedCommand)
-@click.argument("schedule")
-@click.argument("data", required=False)
+@click.argument("schedule", shell_complete=SCHEDULE)
+@click.argument("data", required=False, shell_complete=DATA)
 @click.option(
     "--against",
     default="none",
@@ -34,6 +35,7 @@ from .wording import counted, minutes_words
 @click.option(
     "--preset",
     metavar="NAME",
+    shell_complete=EVALUATION_PRESET,
     help="Start from these settings, as `hba presets` lists them. [default: by dataset, else as in the search]",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for results.json. [default: a new one in runs/]")

@@ -125,7 +125,17 @@ def _no_such_option(error: click.NoSuchOption) -> str:
     return f"No such option {error.option_name!r}{meant or ', nor one like it.'}"
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+EPILOG = """\b
+Shell completion, by a line in ~/.bashrc (for others: zsh_source, fish_source):
+  eval "$(_HBA_COMPLETE=bash_source hba)"
+"""
+
+
+@click.group(
+    cls=_Group,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(VERSION, prog_name="hba")
 def main() -> None:
     """Search a data-augmentation schedule for your images, see it, check that it helps, and use it elsewhere."""

@@ -1,24 +1,43 @@
-"""Command-line options made from the fields of a settings class, so that each is written down once."""
+"""Command-line options made from the fields of settings classes, so that each is written down once."""
 
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import click
 import pydantic
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 
 from hba.data.named import DATASET_NAMES
 from hba.hypernet.sharing import SHARING
 from hba.policy.spaces import SPACES
+from hba.runtime.default_text import DefaultText
 from hba.runtime.unknown import did_you_mean
+
+from .completion import COMPLETIONS
 
 Command = Callable[..., Any]
 TYPES = (bool, int, float, str)
 WIDEST_CHOICES = 50
 """Characters; more do not stand in a line of a terminal beside the option."""
+
+
+class AlgorithmOption(click.Option):
+    """A setting that algorithms own; help lists these together."""
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """A field as the command line shows it; default is what is said of it, None where there is none."""
+
+    name: str
+    annotation: Any
+    text: str
+    default: str | None
 
 
 def settings_options(
@@ -29,32 +48,35 @@ def settings_options(
     default_texts: what the help says of a default that is not the field's own, for which {} may stand in it.
     """
 
-    def decorate(command: Command) -> Command:
-        for name, field in reversed(settings.model_fields.items()):
-            if name not in without:
-                command = _option(name, field, default_texts.get(name, "{}"))(command)
-        return command
+    def shown(name: str) -> _Setting:
+        default = _with_own(default_texts.get(name, "{}"), _default_of(settings, name))
+        return _Setting(name, settings.model_fields[name].annotation, _text_of(settings, name), default)
 
-    return decorate
+    return _options([shown(name) for name in settings.model_fields if name not in without], click.Option)
 
 
 def algorithm_options(
     algorithms: Mapping[str, type[pydantic.BaseModel]], text: str, *, default_texts: Mapping[str, str]
 ) -> Callable[[Command], Command]:
-    """--algorithm, whose help is the text, and an option for each setting that some algorithm has."""
+    """--algorithm, whose help is the text, and an option --field-name for each field that any of the algorithms has.
 
-    def decorate(command: Command) -> Command:
-        fields: dict[str, FieldInfo] = {}
-        for algorithm in algorithms.values():
-            for name, field in algorithm.model_fields.items():
-                fields.setdefault(name, field)
-        for name, field in reversed(fields.items()):
-            command = _option(name, field, default_texts.get(name, "{}"))(command)
-        names = tuple(algorithms)
-        text_and_default = f"{' '.join(text.split())} [default: {names[0]}]"
-        return click.option("--algorithm", type=_Choice(names), metavar="NAME", help=text_and_default)(command)
+    algorithms: settings by name, those of the default algorithm first. Of a field that several have, text and type are
+    those of the first of them. The help names the algorithms that read it, unless all do, and the defaults that differ
+    from the first one's. default_texts: as in settings_options. What is not given stays None.
+    """
+    names = list(dict.fromkeys(name for settings in algorithms.values() for name in settings.model_fields))
 
-    return decorate
+    def shown(name: str) -> _Setting:
+        readers = {key: settings for key, settings in algorithms.items() if name in settings.model_fields}
+        first = next(iter(readers.values()))
+        text = _text_of(first, name)
+        if len(readers) < len(algorithms):
+            text = f"{text} For {', '.join(readers)}."
+        default = _with_own(default_texts.get(name, "{}"), _defaults_of(readers, name))
+        return _Setting(name, first.model_fields[name].annotation, text, default)
+
+    choice = _Setting("algorithm", Literal[*algorithms], " ".join(text.split()), next(iter(algorithms)))
+    return _options([choice, *map(shown, names)], AlgorithmOption)
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:
@@ -62,38 +84,85 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-DEFAULT_IN_WORDS = re.compile(r"; (?P<default>[^;]+?)\.(?P<rest> For [^;]*)?$", re.DOTALL)
-"""At the end of a setting's text: what stands for None."""
-SETTING_IN_WORDS = re.compile(r"[a-z]+(_[a-z]+)+")
+def _options(settings: Sequence[_Setting], kind: type[click.Option]) -> Callable[[Command], Command]:
+    def decorate(command: Command) -> Command:
+        for setting in reversed(settings):
+            command = _option(setting, kind)(command)
+        return command
+
+    return decorate
 
 
-def _option(name: str, field: FieldInfo, default_text: str) -> Callable[[Command], Command]:
-    """default_text: what the help says of the default, in which {} stands for the field's own."""
+def _option(setting: _Setting, kind: type[click.Option]) -> Callable[[Command], Command]:
+    name, text = setting.name, setting.text
     flag = "--" + name.replace("_", "-")
-    kind = _plain_type(field.annotation)
-    text, own = _text_and_default(field)
-    default = default_text.format(own) if own is not None or "{}" not in default_text else None
-    help_text = text if default is None else f"{text} [default: {default}]"
-    if kind is bool:
-        return click.option(f"{flag}/--no-{flag[2:]}", default=None, help=help_text)
-    if choices := _choices(name, field.annotation):
+    plain = _plain_type(setting.annotation)
+    help_text = text if setting.default is None else f"{text} [default: {setting.default}]"
+    if plain is bool:
+        return click.option(f"{flag}/--no-{flag[2:]}", cls=kind, default=None, help=help_text)
+    if choices := _choices(name, setting.annotation):
         metavar = None if len("|".join(choices)) < WIDEST_CHOICES else "NAME"
         if metavar and not all(choice in text for choice in choices):
             help_text = f"{', '.join(choices)}. {help_text}"
-        return click.option(flag, type=_Choice(choices), default=None, metavar=metavar, help=help_text)
-    read = _whole(text) if kind is int else kind
-    return click.option(flag, type=read, default=None, metavar=kind.__name__.upper(), help=help_text)
+        return click.option(flag, cls=kind, type=_Choice(choices), default=None, metavar=metavar, help=help_text)
+    metavar, complete = COMPLETIONS.get(name, (plain.__name__.upper(), None))
+    return click.option(
+        flag,
+        cls=kind,
+        type=_whole(text) if plain is int else plain,
+        default=None,
+        metavar=metavar,
+        help=help_text,
+        shell_complete=complete,
+    )
 
 
-def _text_and_default(field: FieldInfo) -> tuple[str, str | None]:
-    """A setting's text, and its default as it would be typed, or in words where it is None."""
-    text = " ".join((field.description or "").split())
-    if field.default is not None:
-        return text, as_typed(field.default)
-    if words := DEFAULT_IN_WORDS.search(text):
-        default = SETTING_IN_WORDS.sub(lambda name: "--" + name[0].replace("_", "-"), words["default"])
-        return f"{text[: words.start()]}.{words['rest'] or ''}", default
-    return text, None
+def _with_own(text: str, own: str | None) -> str | None:
+    """The text with the field's own default in the place of {}; None where there is nothing to say."""
+    return text.format(own) if own is not None or "{}" not in text else None
+
+
+def _fields(settings: type[pydantic.BaseModel], name: str) -> Iterator[FieldInfo]:
+    """The field of a class, then as the classes declare it from which it is derived."""
+    for parent in settings.__mro__:
+        if issubclass(parent, pydantic.BaseModel) and name in parent.model_fields:
+            yield parent.model_fields[name]
+
+
+def _text_of(settings: type[pydantic.BaseModel], name: str) -> str:
+    """What the nearest class says that says anything: a field may be declared anew for another default only."""
+    texts = (field.description for field in _fields(settings, name) if field.description)
+    return " ".join(next(texts, "").split())
+
+
+def _default_of(settings: type[pydantic.BaseModel], name: str) -> str | None:
+    """A default as it would be typed, or in words where it is None; None where there is nothing to say."""
+    default = settings.model_fields[name].default
+    if default is PydanticUndefined:
+        return None
+    if default is not None:
+        return as_typed(default)
+    words = (
+        mark.words for field in _fields(settings, name) for mark in field.metadata if isinstance(mark, DefaultText)
+    )
+    found = next(words, None)
+    return None if found is None else SETTING_IN_WORDS.sub(lambda name: "--" + name[0].replace("_", "-"), found)
+
+
+SETTING_IN_WORDS = re.compile(r"[a-z]+(_[a-z]+)+")
+
+
+def _defaults_of(readers: Mapping[str, type[pydantic.BaseModel]], name: str) -> str | None:
+    """`0.5; hba, fixed-noise: 0.05`: the default of the first, and those that differ from it."""
+    by_default: dict[str | None, list[str]] = {}
+    for key, settings in readers.items():
+        by_default.setdefault(_default_of(settings, name), []).append(key)
+    (first, _), *others = by_default.items()
+    shown = [
+        *([] if first is None else [first]),
+        *(f"{', '.join(keys)}: {default or 'none'}" for default, keys in others),
+    ]
+    return "; ".join(shown) or None
 
 
 def as_typed(value: Any) -> str:
@@ -136,17 +205,20 @@ CHOICES: Mapping[str, Sequence[str]] = {
 
 def _choices(name: str, annotation: Any) -> Sequence[str]:
     """The words of a choice, none for other settings."""
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        annotation = next(part for part in typing.get_args(annotation) if part is not type(None))
-    return typing.get_args(annotation) if typing.get_origin(annotation) is typing.Literal else CHOICES.get(name, ())
+    plain = _without_none(annotation)
+    return typing.get_args(plain) if typing.get_origin(plain) is typing.Literal else CHOICES.get(name, ())
 
 
 def _plain_type(annotation: Any) -> type:
     """int of `int`, `int | None` and `Annotated[int, ...] | None`; str of a choice, and of several words."""
-    if annotation in TYPES:
-        return typing.cast(type, annotation)
-    if typing.get_origin(annotation) in (typing.Literal, tuple):
-        return str
+    plain = _without_none(annotation)
+    if plain in TYPES:
+        return typing.cast(type, plain)
+    return str if typing.get_origin(plain) in (typing.Literal, tuple) else _plain_type(typing.get_args(plain)[0])
+
+
+def _without_none(annotation: Any) -> Any:
+    """A or Annotated[A, ...] of `A | None`; another annotation as it is."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return _plain_type(next(part for part in typing.get_args(annotation) if part is not type(None)))
-    return _plain_type(typing.get_args(annotation)[0])
+        return next(part for part in typing.get_args(annotation) if part is not type(None))
+    return annotation

@@ -19,6 +19,7 @@ from hba.policy_search.pace import advice_in
 from hba.policy_search.probes import probes_in, what_probes_say
 from hba.policy_search.progress import SearchProgress
 
+from .completion import DATA, SEARCH_PRESET
 from .findings import change_lines, reach_line
 from .operations_files import operations_file_arguments, operations_file_option
 from .options import algorithm_options, given, settings_options
@@ -33,10 +34,11 @@ DEFAULT_TEXTS = dict.fromkeys(
 
 
 @click.command(cls=SectionedCommand)
-@click.argument("data", required=False)
+@click.argument("data", required=False, shell_complete=DATA)
 @click.option(
     "--preset",
     metavar="NAME",
+    shell_complete=SEARCH_PRESET,
     help="Start from these settings, as `hba presets` lists them. [default: by dataset, none for a folder]",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run. [default: a new one in runs/]")

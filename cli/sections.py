@@ -1,24 +1,23 @@
-"""Help in sections, for commands with many options: what everybody needs first, what is for research last."""
+"""Help in panels, for commands with many options: what people need first, and all the rest with --help-all."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 import click
 
-from hba.config.search import CommonSearchConfig
 from hba.data.config import DataConfig
-from hba.policy_search.config import ALGORITHM_SETTINGS
 
-RUN, IMAGES, TRAINING, BASELINE = "This run", "Images and splits", "Network and training", "Baseline augmentation"
-SPACE, SEARCH, MOVES = "What is searched", "Search", "Search: its steps on lambda, for (5), (6) and lookahead"
-NETWORKS = "Search: hyper-layers and populations, for (3) to (6)"
+from .options import AlgorithmOption
+
+DATA, TRAINING, BASELINE = "Data", "Network and training", "Baseline augmentation"
+SPACE, ALGORITHM, RUN = "Search space", "Algorithm", "Run and output"
 
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        RUN: ("seed", "device"),
-        IMAGES: (),
+        DATA: (),
         TRAINING: ("model", "epochs", "batch_size", "learning_rate", "learning_rate_schedule", "weight_decay"),
         BASELINE: (
+            "baseline",
             "baseline_like",
             "flip",
             "crop_padding",
@@ -27,56 +26,101 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "color_jitter",
             "pca_jitter",
         ),
-        SPACE: ("space", "operations", "operations_file", "interpolation", "fill", "initial_fraction"),
-        SEARCH: (),
-        MOVES: (
-            "lambda_learning_rate",
-            "lambda_betas",
-            "warm_up_epochs",
-            "val_steps",
-            "val_batch_size",
-            "val_batches",
-            "val_statistics",
-            "sigma_end",
-            "calibrate",
-            "trust_radius",
-            "logit_bound",
-            "reward_draws",
-            "reward_limit",
-        ),
-        NETWORKS: (
-            "sharing",
-            "response",
-            "response_weight_decay",
-            "population_size",
-            "weight_sigma",
-            "batched_members",
-        ),
+        SPACE: ("space", "operations", "interpolation", "fill"),
+        ALGORITHM: (),
+        RUN: (),
     }
 )
 """By title, the options that do not stand where they would by themselves."""
 
+FIRST: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "search": (
+            "image_size",
+            "model",
+            "epochs",
+            "baseline",
+            "operations",
+            "algorithm",
+            "seed",
+            "device",
+            "out",
+            "resume",
+        ),
+        "evaluate": (
+            "image_size",
+            "model",
+            "epochs",
+            "baseline",
+            "against",
+            "seeds",
+            "jobs",
+            "device",
+            "out",
+            "resume",
+        ),
+    }
+)
+"""By command, the options that --help lists."""
+
+_ALL = "hba.help_all"
+
 
 class SectionedCommand(click.Command):
-    """A command whose help lists its options in sections."""
+    """A command whose help lists its options in panels: the first ones, or with --help-all every one."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return [*super().get_params(ctx), _HELP_ALL]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None and isinstance(parameter, click.Option):
-                sections[section_of(parameter.name or "")].append(record)
-        for title, records in sections.items():
+        for title, options in self._panels(ctx).items():
+            records = [record for option in options if (record := option.get_help_record(ctx)) is not None]
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if _ALL not in ctx.meta:
+            n_options = sum(map(len, self._panels(ctx, with_all=True).values()))
+            formatter.write_paragraph()
+            formatter.write_text(f"`{ctx.command_path} --help-all` lists all {n_options} options.")
 
-def section_of(name: str) -> str:
+    def _panels(self, ctx: click.Context, *, with_all: bool = False) -> Mapping[str, list[click.Option]]:
+        panels: dict[str, list[click.Option]] = {title: [] for title in SECTIONS}
+        for option in self._options(ctx):
+            # What shows help is eager.
+            if with_all or _ALL in ctx.meta or option.is_eager or option.name in FIRST[self.name or ""]:
+                panels[section_of(option)].append(option)
+        return panels
+
+    def _options(self, ctx: click.Context) -> Iterator[click.Option]:
+        return (parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option))
+
+
+def section_of(option: click.Option) -> str:
     """The title under which an option is listed; what no section names goes by where the setting is declared."""
+    name = option.name or ""
+    if isinstance(option, AlgorithmOption):
+        return ALGORITHM
     for title, names in SECTIONS.items():
         if name in names:
             return title
-    if name in DataConfig.model_fields:
-        return IMAGES
-    return SEARCH if name in (*CommonSearchConfig.model_fields, *ALGORITHM_SETTINGS) else RUN
+    return DATA if name in DataConfig.model_fields else RUN
+
+
+def _show_all(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.meta[_ALL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+_HELP_ALL = click.Option(
+    ["--help-all"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_all,
+    help="Show all options and exit.",
+)

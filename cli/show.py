@@ -15,6 +15,7 @@ from hba.schedule.reach import reach
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import OperationSummary, key_epochs, summarize
 
+from .completion import SCHEDULE
 from .findings import change_lines, reach_line, share
 from .operations_files import operations_file_option
 from .terminal import console
@@ -27,7 +28,7 @@ PROBE_LEGEND = (
 
 
 @click.command()
-@click.argument("schedule")
+@click.argument("schedule", shell_complete=SCHEDULE)
 @operations_file_option
 @click.option(
     "--out",

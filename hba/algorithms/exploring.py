@@ -11,6 +11,7 @@ from hba.config.search import CommonSearchConfig
 from hba.data.batches import BatchStream
 from hba.data.config import Size
 from hba.errors import SettingsError
+from hba.runtime.default_text import DefaultText
 
 
 class Exploring(Noisy):
@@ -18,8 +19,10 @@ class Exploring(Noisy):
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.05
     train_steps: Size = 2
-    population_size: Annotated[int, Field(ge=2)] | None = None
-    """Members of a population, each on its part of a batch; the batch size, as in the paper."""
+    population_size: Annotated[Annotated[int, Field(ge=2)] | None, DefaultText("the batch size, as in the paper")] = (
+        None
+    )
+    """Members of a population, each on its part of a batch."""
 
     @property
     def rhythm(self) -> Rhythm:

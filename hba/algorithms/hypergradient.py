@@ -30,6 +30,7 @@ from hba.algorithms.state import EpochTotals
 from hba.config.fields import NotNegative, Sharing
 from hba.data.config import Size
 from hba.data.images import Batch
+from hba.runtime.default_text import DefaultText
 
 HyperGradientState = GradientState[HyperLearner]
 
@@ -39,8 +40,8 @@ class HyperLayers(Algorithm):
 
     sharing: Sharing = "first-bn"
     """Weight sharing strategy: which layers depend on lambda."""
-    response_weight_decay: NotNegative | None = None
-    """Weight decay of the response in the hyper-layers; as weight_decay."""
+    response_weight_decay: Annotated[NotNegative | None, DefaultText("as weight_decay")] = None
+    """Weight decay of the response in the hyper-layers."""
 
     def hyper_learner(self, problem: Problem, networks: Networks, lam: Tensor) -> HyperLearner:
         return HyperLearner.of(problem, networks(0), lam, self.sharing, self.response_weight_decay)

@@ -22,6 +22,7 @@ from hba.config.search import CommonSearchConfig
 from hba.data.batches import BatchStream
 from hba.data.config import Size
 from hba.errors import SettingsError
+from hba.runtime.default_text import DefaultText
 from hba.runtime.validation import words
 
 
@@ -50,20 +51,20 @@ class LambdaSteps(Noisy):
     """Learning rate of the hyperparameters (alpha')."""
     lambda_betas: Annotated[tuple[Decay, Decay], BeforeValidator(words)] = (0.9, 0.999)
     """Adam's two decay rates on the hyperparameters, separated by commas."""
-    trust_radius: Positive | None = None
-    """Largest Euclidean length of a lambda step, in logits; no limit."""
-    logit_bound: Positive | None = None
-    """Largest absolute logit of a hyperparameter; no limit."""
+    trust_radius: Annotated[Positive | None, DefaultText("no limit")] = None
+    """Largest Euclidean length of a lambda step, in logits."""
+    logit_bound: Annotated[Positive | None, DefaultText("no limit")] = None
+    """Largest absolute logit of a hyperparameter."""
     val_steps: Annotated[int, Field(ge=0)] = 1
     """Lambda steps in a row (T_val); 0 switches the search off."""
-    val_batch_size: Size | None = None
-    """Validation images of a batch; as batch_size."""
+    val_batch_size: Annotated[Size | None, DefaultText("as batch_size")] = None
+    """Validation images of a batch."""
     val_batches: Size = 1
     """Validation batches whose gradients are averaged in a lambda step."""
     val_statistics: Literal["running", "batch"] = "running"
     """What BatchNorm normalizes validation images of a lambda step with."""
-    sigma_end: NotNegative | None = None
-    """Standard deviation of the noise at the end of the search, reached linearly; as sigma."""
+    sigma_end: Annotated[NotNegative | None, DefaultText("as sigma")] = None
+    """Standard deviation of the noise at the end of the search, reached linearly."""
     calibrate: bool = False
     """Divide the validation logits of a lambda step by the temperature that suits them best."""
     probes: Annotated[int, Field(ge=0)] = 10

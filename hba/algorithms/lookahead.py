@@ -20,7 +20,7 @@ and a reward counts by how far it is from the mean of the image's other draws: t
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -40,6 +40,7 @@ from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.policy.draw import Walk
 from hba.policy.space import SearchSpace
+from hba.runtime.default_text import DefaultText
 
 FORWARD_MODE_COST = 2 / 3
 """Of a pass forward with a derivative, in training steps, as policy_search/cost.py counts them."""
@@ -70,8 +71,8 @@ class Rewards(LambdaSteps):
     reward_draws: Size = 4
     """Draws for each image that a lambda step compares with each other. 1 compares images instead, and look-ahead's
     first lambda step then by what was drawn for each when it was trained on."""
-    reward_limit: Positive | None = None
-    """Largest absolute reward, in standard deviations of those of its lambda step; no limit."""
+    reward_limit: Annotated[Positive | None, DefaultText("no limit")] = None
+    """Largest absolute reward, in standard deviations of those of its lambda step."""
 
     def check(self, config: CommonSearchConfig) -> None:
         super().check(config)

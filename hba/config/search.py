@@ -11,6 +11,7 @@ from hba.config.training import TrainingConfig
 from hba.data.config import Seed, Size
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
+from hba.runtime.default_text import DefaultText
 from hba.runtime.validation import words
 
 
@@ -19,13 +20,15 @@ class CommonSearchConfig(TrainingConfig):
 
     space: str = "hba"
     """Search space: hba (ranges of the paper's Table 9) or pba (those of Population Based Augmentation)."""
-    operations: Annotated[tuple[str, ...], BeforeValidator(words), Field(min_length=1)] | None = None
-    """Operations to search over, separated by commas, where `all` stands for all of the space; all."""
+    operations: Annotated[
+        Annotated[tuple[str, ...], BeforeValidator(words), Field(min_length=1)] | None, DefaultText("all")
+    ] = None
+    """Operations to search over, separated by commas, where `all` stands for all of the space."""
     interpolation: Literal["nearest", "bilinear"] = "nearest"
     """How shears, translations and rotations find pixels between pixels: nearest or bilinear."""
-    fill: Color | None = None
-    """Colour of what shears, translations, rotations and Cutout uncover: 1 or 3 numbers in [0, 1], separated by commas;
-    the mean of the training images."""
+    fill: Annotated[Color | None, DefaultText("the mean of the training images")] = None
+    """Colour of what shears, translations, rotations and Cutout uncover: 1 or 3 numbers in [0, 1], separated by
+    commas."""
     validate_every: Size = 10
     """Epochs between two measurements on the whole validation set."""
     seed: Seed = 0

@@ -12,6 +12,11 @@ from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.errors import SettingsError
 from hba.preprocessing.baseline import BASELINES, PHOTOGRAPHS, PHOTOGRAPHS_SIDE, Baseline
 from hba.preprocessing.resized_crop import stored_side
+from hba.runtime.default_text import DefaultText
+
+Pixels = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+OFF, ZERO = DefaultText("by dataset, off for a folder"), DefaultText("by dataset, 0 (off) for a folder")
 
 
 class TrainingConfig(DataConfig):
@@ -22,33 +27,32 @@ class TrainingConfig(DataConfig):
     epochs: Size = 200
     """Passes over the training images."""
     batch_size: Annotated[int, Field(ge=2)] = 128
-    """Images per step; BatchNorm needs 2."""
+    """Images per step. BatchNorm needs 2."""
     learning_rate: Positive = 0.05
     """Initial learning rate of the weights."""
     learning_rate_schedule: Literal["cosine", "step"] = "cosine"
-    """cosine: decays to 0 by a cosine; step: a tenth after 1/3, 2/3 and 8/9 of the training."""
+    """cosine decays to 0 by a cosine. step takes a tenth after 1/3, 2/3 and 8/9 of the training."""
     weight_decay: NotNegative = 0.005
     """Weight decay of all weights."""
-    baseline: Literal["auto", "none"] | None = None
-    """Baseline augmentation: auto (the dataset's; flip and crop for a folder, as suits photographs) or none at all; the
-    dataset's, none for a folder. The settings below replace its parts."""
-    baseline_like: DatasetName | None = None
-    """Dataset whose baseline augmentation is used, for a folder of images of its kind; the data's own."""
-    flip: bool | None = None
-    """Flip images horizontally at random; by dataset, off for a folder."""
-    crop_padding: Annotated[int, Field(ge=0)] | None = None
-    """Pixels of padding before a random crop; by dataset, 0 (off) for a folder."""
-    cutout_size: Annotated[int, Field(ge=0)] | None = None
-    """Side in pixels of the baseline's Cutout; by dataset, 0 (off) for a folder."""
-    random_resized_crop: bool | None = None
-    """Cut out boxes of random size and shape, of images that are stored 8/7 as large as the network takes them; by
-    dataset, off for a folder."""
-    color_jitter: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Largest random change of brightness, contrast and saturation; by dataset, 0 (off) for a folder."""
-    pca_jitter: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """Standard deviation of random noise along the principal components of colour; by dataset, 0 (off) for a folder."""
+    baseline: Annotated[Literal["auto", "none"] | None, DefaultText("the dataset's, none for a folder")] = None
+    """Baseline augmentation: auto (the dataset's; flip and crop for a folder, as suits photographs) or none at all. The
+    settings below replace its parts."""
+    baseline_like: Annotated[DatasetName | None, DefaultText("the data's own")] = None
+    """Dataset whose baseline augmentation is used, for a folder of images of its kind."""
+    flip: Annotated[bool | None, OFF] = None
+    """Flip images horizontally at random."""
+    crop_padding: Annotated[Pixels | None, ZERO] = None
+    """Pixels of padding before a random crop."""
+    cutout_size: Annotated[Pixels | None, ZERO] = None
+    """Side in pixels of the baseline's Cutout."""
+    random_resized_crop: Annotated[bool | None, OFF] = None
+    """Cut out boxes of random size and shape, of images that are stored 8/7 as large as the network takes them."""
+    color_jitter: Annotated[Share | None, ZERO] = None
+    """Largest random change of brightness, contrast and saturation."""
+    pca_jitter: Annotated[NotNegative | None, ZERO] = None
+    """Standard deviation of random noise along the principal components of colour."""
     device: DeviceName = "auto"
-    """cpu, cuda, cuda:1, ...; auto takes a GPU where there is one."""
+    """cpu, cuda, cuda:1, ..., or auto, which takes a GPU where there is one."""
 
     def baseline_augmentation(self) -> Baseline:
         """The dataset's baseline augmentation, with what is set here in its place."""

@@ -12,10 +12,13 @@ from hba.data.levels import Levels
 from hba.data.listing import holds_images
 from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.errors import SettingsError
+from hba.runtime.default_text import DefaultText
 from hba.runtime.settings import Settings
 from hba.runtime.validation import words
 
 Size = Annotated[int, Field(ge=1)]
+ImageSize = Annotated[int, Field(ge=8, le=1024)]
+Workers = Annotated[int, Field(ge=0, le=128)]
 FOLDER_IMAGE_SIZE = 32
 """The images of a folder may have any size."""
 DATASET = "dataset:"
@@ -29,36 +32,40 @@ def _checked_levels(levels: Levels) -> Levels:
     return levels
 
 
+TwoLevels = Annotated[tuple[float, float], BeforeValidator(words), AfterValidator(_checked_levels)]
+
+
 class DataConfig(Settings):
     """Which images, and how they are split."""
 
     data: str = "digits"
     """A dataset's name, or a folder of images. A name is the dataset, ./NAME a folder that is called so."""
-    image_size: Annotated[int, Field(ge=8, le=1024)] | None = None
-    """Side in pixels of the images that are used: their shorter side is resized to it, and the centre cut out; the
-    dataset's own, 32 for a folder."""
-    classes: str | None = None
-    """Text file of the classes to keep, a name or number in each line, or imagenet-120; all."""
-    train_size: Size | None = None
-    """Number of training images; all that there are."""
-    val_size: Size | None = None
-    """Number of validation images; a fifth, or all of DIR/val where it exists. For searches only."""
+    image_size: Annotated[ImageSize | None, DefaultText("the dataset's own, 32 for a folder")] = None
+    """Side in pixels of the images that are used. Their shorter side is resized to it, and the centre cut out."""
+    classes: Annotated[str | None, DefaultText("all")] = None
+    """Text file of the classes to keep, a name or number in each line, or imagenet-120."""
+    train_size: Annotated[Size | None, DefaultText("all that there are")] = None
+    """Number of training images."""
+    val_size: Annotated[Size | None, DefaultText("a fifth, or all of DIR/val where it exists")] = None
+    """Number of validation images. For searches only."""
     split_seed: Seed = 0
     """Decides which images go into which split."""
     data_root: str = "data"
     """Folder of torchvision's dataset files."""
     download: bool = False
     """Download a dataset that is not in the data root."""
-    stream: bool | None = None
-    """Read images from their files in every epoch instead of keeping them in memory; when those of training, validation
-    or test would take more than 8 GB."""
-    workers: Annotated[int, Field(ge=0, le=128)] | None = None
-    """Processes that read images while streaming; one per core but at most 8."""
+    stream: Annotated[
+        bool | None, DefaultText("when those of training, validation or test would take more than 8 GB")
+    ] = None
+    """Read images from their files in every epoch instead of keeping them in memory."""
+    workers: Annotated[Workers | None, DefaultText("one per core but at most 8")] = None
+    """Processes that read images while streaming."""
     skip_broken: bool = False
-    """Leave out images that cannot be read, and count them, instead of stopping."""
-    levels: Annotated[tuple[float, float], BeforeValidator(words), AfterValidator(_checked_levels)] | None = None
-    """Of images of more than 8 bits: the level that becomes black and the one that becomes white, by a comma; one pair
-    for all images, found from those for training and validation, such as 0,4095."""
+    """Omit images that cannot be read, and count them, instead of stopping."""
+    levels: Annotated[
+        TwoLevels | None, DefaultText("one pair for all images, found from those for training and validation")
+    ] = None
+    """Of images of more than 8 bits: the level that becomes black and the one that becomes white, such as 0,4095."""
 
     @property
     def side(self) -> int:

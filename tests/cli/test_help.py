@@ -6,7 +6,7 @@ from typing import Any
 import click
 import pytest
 from commands import command_of, run
-from hba.cli.sections import SECTIONS, section_of
+from hba.cli.sections import FIRST, SECTIONS, section_of
 
 from hba.algorithms import Lookahead
 from hba.config.evaluation import EvaluationConfig
@@ -17,15 +17,15 @@ OPTION = re.compile(r"^  (--[a-z-]+)", re.MULTILINE)
 FOLDER = "some/images"
 
 
-def help_of(command: str) -> dict[str, str]:
+def help_of(command: str, flag: str = "--help-all") -> dict[str, str]:
     """By option, its text without line breaks."""
-    parts = OPTION.split(run(command, "--help").stdout)
+    parts = OPTION.split(run(command, flag).stdout)
     return {name: " ".join(text.split()) for name, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 def shown_default(command: str, setting: str) -> str | None:
     found = re.findall(r"\[default: (.*?)\](?: |$)", help_of(command)["--" + setting.replace("_", "-")])
-    # Lines are broken behind hyphens too.
+    # Lines are broken after hyphens too.
     return found[0].replace("- ", "-") if found else None
 
 
@@ -49,6 +49,8 @@ def test_every_default_of_a_search_that_is_shown_is_the_one_that_is_taken() -> N
             default = default.removeprefix("by dataset, else ")
         else:
             assert len(set(values.values())) == 1, name
+        # Of a setting that several algorithms have, the default algorithm's comes first.
+        default = default.partition("; ")[0]
         if values[FOLDER] is None:
             # In words, of what the data or another setting decide.
             assert default not in ("on", "off", "None", "True", "False"), name
@@ -67,7 +69,7 @@ def test_no_default_of_an_evaluation_is_a_truth_by_accident() -> None:
 
 
 def test_what_is_one_of_some_words_lists_them() -> None:
-    shown = run("search", "--help").stdout
+    shown = run("search", "--help-all").stdout
     assert "--interpolation [nearest|bilinear]" in shown
     assert "--sharing [first-bn|bn|first-conv|conv|conv+bn|all]" in shown
     squeezed = "".join(shown.split())
@@ -80,14 +82,28 @@ def test_what_is_one_of_some_words_lists_them() -> None:
 
 @pytest.mark.parametrize("command", ["search", "evaluate"])
 def test_help_stands_in_sections_that_fit_80_columns(command: str) -> None:
-    lines = run(command, "--help").stdout.splitlines()
-    assert max(map(len, lines[lines.index("This run:") :])) <= 80
+    lines = run(command, "--help-all").stdout.splitlines()
+    assert max(map(len, lines[lines.index("Data:") :])) <= 80
     titles = [line.removesuffix(":") for line in lines if re.fullmatch(r"[A-Z].*:", line)]
     assert titles == [title for title in SECTIONS if title in titles]
-    assert titles[:4] == ["This run", "Images and splits", "Network and training", "Baseline augmentation"]
+    assert titles[:3] == ["Data", "Network and training", "Baseline augmentation"]
+    assert titles[-1] == "Run and output"
     options = [option for option in command_of(command).params if isinstance(option, click.Option)]
-    assert {section_of(option.name or "") for option in options} <= set(titles)
+    assert {section_of(option) for option in options} <= set(titles)
     assert set(help_of(command)) >= {option.opts[0] for option in options}
+
+
+@pytest.mark.parametrize("command", FIRST)
+def test_help_lists_the_ten_options_that_people_need_first_and_says_how_to_see_the_others(command: str) -> None:
+    assert len(set(FIRST[command])) == 10
+    shown = help_of(command, "--help")
+    assert set(shown) == {"--" + name.replace("_", "-") for name in (*FIRST[command], "help_all")}
+    everything = help_of(command)
+    assert set(shown) < set(everything)
+    (said,) = re.findall(
+        rf"`main {command} --help-all` lists all (\d+) options\.$", run(command, "--help").stdout.strip()
+    )
+    assert int(said) == len({*everything, "--help"})
 
 
 def test_every_name_of_a_section_is_an_option_of_a_search() -> None:

@@ -14,6 +14,7 @@ from hba.algorithms import ALGORITHMS
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import SettingsError
 from hba.policy_search.config import SearchConfig
+from hba.runtime.default_text import DefaultText
 
 COMMANDS = ("search", "evaluate", "show", "apply", "operations", "policies", "import")
 
@@ -75,20 +76,20 @@ def test_each_setting_is_an_option_of_the_same_name_with_its_text_as_help(comman
     named = [name for name in fields if (command, name) not in NO_OPTIONS]
     expected = {"--" + name.replace("_", "-") for name in named}
     assert set(options) == expected | OWN_OPTIONS[command]
-    shown = " ".join(run(command, "--help").stdout.split())
+    shown = " ".join(run(command, "--help-all").stdout.split())
     for name in named:
-        description = fields[name].description
+        field = fields[name]
         assert f"--{name.replace('_', '-')} " in shown
-        assert description
-        # Help is broken into lines, also behind a hyphen; a default in words stands in brackets.
-        text, _, default = description.partition("; ")
-        assert squeezed(text) in squeezed(shown)
-        if command == "search" and fields[name].default is None:
-            assert squeezed(default.partition(". For ")[0]) in squeezed(shown)
+        assert field.description
+        assert squeezed(field.description) in squeezed(shown)
+        if command == "search" and field.default is None:
+            (words,) = [mark.words for mark in field.metadata if isinstance(mark, DefaultText)]
+            assert squeezed(f"[default: {words}]") in squeezed(shown)
 
 
 def squeezed(text: str) -> str:
-    return re.sub(r"[\s.;\[_-]|default:|by dataset, else", "", text)
+    """Help is broken into lines, also after a hyphen."""
+    return re.sub(r"[\s_-]|by dataset, else", "", text)
 
 
 SEARCH_VALUES: dict[str, Any] = {

@@ -8,8 +8,8 @@ import sys
 import click
 import pytest
 from click.formatting import HelpFormatter
-from hba.cli.main import COMMANDS
 from commands import command_of, run
+from hba.cli.main import COMMANDS
 
 import hba
 
