@@ -13,6 +13,7 @@ from hba.errors import DivergedError, HbaError, SettingsError
 from hba.policy_evaluation import RESULTS_NAME, RIVALS
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.progress import EvaluationProgress, training_text
+from hba.runtime.wording import counted
 
 from .completion import DATA, EVALUATION_PRESET, SCHEDULE
 from .evaluation_text import plan_lines, print_settings, print_table
@@ -20,7 +21,7 @@ from .operations_files import operations_file_option
 from .options import given, settings_options
 from .sections import SectionedCommand
 from .terminal import console, run_folder, say
-from .wording import counted, minutes_words
+from .wording import minutes_words
 
 
 @click.command(cls=SectionedCommand)

@@ -12,10 +12,11 @@ from hba.config.inheritance import Sourced
 from hba.policy_evaluation import RESULTS_NAME
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.plan import EvaluationPlan
+from hba.runtime.wording import counted
 
 from .options import as_typed
 from .terminal import percent
-from .wording import class_words, counted, left_out_words
+from .wording import class_words, left_out_words
 
 
 def plan_lines(plan: EvaluationPlan) -> Iterator[str]:

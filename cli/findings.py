@@ -1,6 +1,7 @@
 """What was found, in words that `hba search`, `hba show` and `hba apply` share."""
 
 from hba.policy_search.pace import policy_steps_in
+from hba.runtime.wording import counted
 from hba.schedule.reach import Reach, reach
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import Change, changes, start_of
@@ -19,19 +20,19 @@ def change_lines(schedule: Schedule) -> list[str]:
     steps = policy_steps_in(schedule.provenance)
     known = start_of(schedule) is not None
     since = f"After {schedule.epochs} epochs" if known else f"From epoch 1 to epoch {schedule.epochs}"
-    counted = "" if steps is None else f" and {steps:,} policy step{'s' if steps != 1 else ''}"
+    n_steps = "" if steps is None else f" and {counted(steps, 'policy step')}"
     reached = reach(schedule, last)
     rows = [("", "probability", "magnitude", "share of images"), *(_row(change, reached) for change in moved)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return [f"{since}{counted}, changed most{copies_note(schedule)}:", *(f"  {line}" for line in table)]
+    return [f"{since}{n_steps}, changed most{copies_note(schedule)}:", *(f"  {line}" for line in table)]
 
 
 def reach_line(schedule: Schedule, epoch: int) -> str:
     """How many operations an image gets at an epoch (from 0), which no probability says."""
     most, reached = schedule.space.max_count, reach(schedule, epoch)
     return (
-        f"An image gets at most {most} operation{'s' if most != 1 else ''}, {reached.per_image:.2f} on average; "
+        f"An image gets at most {counted(most, 'operation')}, {reached.per_image:.2f} on average; "
         f"{100 * reached.unchanged:.0f} % of the images get none."
     )
 

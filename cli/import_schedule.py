@@ -7,6 +7,7 @@ import click
 
 from hba.errors import SettingsError
 from hba.runtime.validation import color
+from hba.runtime.wording import counted
 from hba.schedule.pba import PBA_FILL, read_pba_schedule
 
 from .terminal import say
@@ -34,9 +35,9 @@ def import_schedule(file: Path, source: str, epochs: int, out: Path, fill: str |
     """
     schedule = READERS[source](file, epochs, PBA_FILL if fill is None else _fill(fill))
     schedule.save(out)
-    n_segments = len(schedule.provenance["segments"])
-    n_operations = len(schedule.space.operations)
-    say(f"Schedule: {out} ({n_segments} segments over {schedule.epochs} epochs, {n_operations} operations)")
+    segments = counted(len(schedule.provenance["segments"]), "segment")
+    operations = counted(len(schedule.space.operations), "operation")
+    say(f"Schedule: {out} ({segments} over {counted(schedule.epochs, 'epoch')}, {operations})")
     quoted = shlex.quote(str(out))
     say(f"Next, look at it, and see whether it helps on your images:\n  hba show {quoted}\n  hba evaluate {quoted} DIR")
 

@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable
 
 from hba.policy_search.plan import SearchPlan
+from hba.runtime.wording import counted
 
-from .wording import class_words, counted, left_out_words, minutes_words
+from .wording import class_words, left_out_words, minutes_words
 
 LEAST_SECONDS = 5.0
 """Of steps that are timed before the whole is estimated."""

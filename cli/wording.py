@@ -1,9 +1,10 @@
-"""Words that several commands have in common: numbers of things, names of classes, time, files that are left out."""
+"""Words that several commands have in common: names of classes, time, files that are left out."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from hba.data.left_out import LEFT_OUT_NAME
+from hba.runtime.wording import counted, first_of
 
 N_CLASSES_NAMED = 10
 N_OF_MANY = 3
@@ -11,16 +12,13 @@ LONGEST_NAMES = 200
 """Characters of class names on one line."""
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 seed`, `2,000 images`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def class_words(names: Sequence[str]) -> str:
-    """`2 classes: cats, dogs`, and of more than ten the first three."""
+    """`2 classes: cats, dogs`, and of more than ten, or of long names, the first three."""
     named = ", ".join(names)
     if len(names) > N_CLASSES_NAMED or len(named) > LONGEST_NAMES:
-        named = ", ".join([*(name[: LONGEST_NAMES // N_OF_MANY] for name in names[:N_OF_MANY]), "..."])
+        longest = LONGEST_NAMES // N_OF_MANY
+        cut = [name if len(name) <= longest else f"{name[:longest]}..." for name in names]
+        named = first_of(cut, N_OF_MANY)
     return f"{len(names)} classes: {named}"
 
 

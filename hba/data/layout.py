@@ -12,7 +12,9 @@ from types import MappingProxyType
 from hba.data.left_out import LeftOut
 from hba.data.listing import files_in, holds_images, images_directly_in, subfolders
 from hba.errors import DataError
+from hba.runtime.wording import first_of
 
+SHOWN_NAMES = 4
 SPLITS = ("train", "val", "test")
 UNCLEAR = "val or test"
 
@@ -207,7 +209,6 @@ def _listed(paths: Sequence[Path]) -> str:
     return _quoted([path.name for path in paths])
 
 
-def _quoted(names: Sequence[str], most: int = 4) -> str:
-    """`'a', 'b' and 3 more`."""
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+def _quoted(names: Sequence[str]) -> str:
+    """`'a', 'b', 'c', 'd' and 3 more`."""
+    return first_of([repr(name) for name in names], SHOWN_NAMES)

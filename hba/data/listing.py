@@ -10,6 +10,7 @@ from PIL import Image
 
 from hba.data.left_out import LeftOut
 from hba.errors import DataError
+from hba.runtime.wording import counted
 
 CLUTTER = frozenset({"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"})
 """What systems put into folders; lower case."""
@@ -76,7 +77,7 @@ def endings_of(left_out: Iterable[LeftOut]) -> str:
     if not counts:
         return ""
     ((ending, count),) = counts.most_common(1)
-    return f"{count} file(s) " + (f"ending in {ending}" if ending else "without an ending")
+    return f"{counted(count, 'file')} " + (f"ending in {ending}" if ending else "without an ending")
 
 
 def cannot_list(error: OSError) -> DataError:

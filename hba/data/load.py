@@ -22,7 +22,7 @@ from hba.data.splits import Splits, split, take_training
 from hba.data.streaming import StreamedImages
 from hba.errors import DataError, SettingsError
 from hba.runtime.unknown import did_you_mean, listed
-from hba.runtime.validation import first_of
+from hba.runtime.wording import first_of
 
 STREAM_ABOVE_BYTES = 8 * 10**9
 SHOWN_CLASSES = 5
@@ -163,8 +163,7 @@ def check_parts(class_names: Sequence[str], **parts: object) -> tuple[str, ...]:
 
 
 def _classes(class_names: Sequence[str]) -> str:
-    shown = ", ".join(class_names[:SHOWN_CLASSES]) + (", ..." if len(class_names) > SHOWN_CLASSES else "")
-    return f"{len(class_names)} classes: {shown}"
+    return f"{len(class_names)} classes: {first_of(class_names, SHOWN_CLASSES)}"
 
 
 def _in_color(images: Images) -> Images:

@@ -6,6 +6,7 @@ import numpy as np
 
 from hba.data.images import Source
 from hba.errors import DataError
+from hba.runtime.wording import counted
 
 DEFAULT_FRACTION = 0.2
 """Share of the images that validation, and likewise test, gets where no size is given."""
@@ -105,8 +106,8 @@ def _check_classes(source: Source, labels: np.ndarray, parts: list[str]) -> None
     smallest = int(counts.argmin())
     if counts[smallest] < len(parts):
         raise DataError(
-            f"the class {source.class_names[smallest]!r} of {source.name} has {counts[smallest]} image(s), but needs "
-            f"at least {len(parts)}, one each for {', '.join(parts)}"
+            f"the class {source.class_names[smallest]!r} of {source.name} has {counted(counts[smallest], 'image')}, "
+            f"but needs at least {len(parts)}, one each for {', '.join(parts)}"
         )
 
 

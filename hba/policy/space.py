@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
 from hba.runtime.device_constants import device_constant
+from hba.runtime.wording import first_of
 
 if TYPE_CHECKING:
     import torch
@@ -81,8 +82,6 @@ class SearchSpace:
 
     def __repr__(self) -> str:
         """One line: the first operations, and the numbers that count."""
-        from hba.runtime.validation import first_of
-
         names = first_of([operation.name for operation in self.operations])
         return f"SearchSpace({names}; copies={self.copies}, max_count={self.max_count}, n={self.n})"
 

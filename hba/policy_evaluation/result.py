@@ -13,7 +13,7 @@ from hba.policy_evaluation.resolution import Resolution
 from hba.policy_evaluation.searched import Searched
 from hba.policy_evaluation.verdict import Verdict, best_other, verdict, what_it_can_tell
 from hba.runtime.files import write_text
-from hba.runtime.validation import first_of
+from hba.runtime.wording import first_of
 
 RESULTS_NAME = "results.json"
 

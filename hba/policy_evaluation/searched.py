@@ -15,6 +15,7 @@ from hba.data.named import DATASET_NAMES
 from hba.data.splits import split
 from hba.errors import HbaError, SettingsError
 from hba.runtime.provenance import count_of
+from hba.runtime.wording import first_of
 from hba.schedule.schedule import Schedule
 
 SHARE_OF_THE_SAME_DATA = 0.5
@@ -185,8 +186,7 @@ def _changes(
 
 def shown_classes(names: Sequence[str]) -> str:
     """`cat, dog`, and of many the first and how many more."""
-    more = f" and {len(names) - SHOWN_CLASSES} more" if len(names) > SHOWN_CLASSES else ""
-    return ", ".join(map(str, names[:SHOWN_CLASSES])) + more
+    return first_of(list(map(str, names)), SHOWN_CLASSES)
 
 
 def settings_of(schedule: Schedule) -> Mapping[str, Any]:

@@ -13,7 +13,6 @@ from hba.runtime.unknown import did_you_mean
 
 LONGEST_SHOWN = 80
 
-
 RULES: Mapping[str, str] = MappingProxyType(
     {
         "greater_than_equal": "must be at least {ge}",
@@ -99,10 +98,12 @@ def whole_number(name: str, given: Any) -> int:
     raise SettingsError(f"{name} must be a whole number, got {given!r}")
 
 
-def first_of(things: Sequence[str], most: int = 3) -> str:
-    """The first of them, and how many more there are."""
-    shown = ", ".join(things[:most])
-    return f"{shown} and {len(things) - most} more" if len(things) > most else shown
+COLOR_RULE = "must be 1 or 3 numbers in [0, 1]"
+
+
+def is_color(channels: Sequence[float]) -> bool:
+    """Whether COLOR_RULE holds."""
+    return len(channels) in (1, 3) and all(0 <= channel <= 1 for channel in channels)
 
 
 def color(given: Any) -> tuple[float, ...]:
@@ -111,6 +112,6 @@ def color(given: Any) -> tuple[float, ...]:
         channels = tuple(float(channel) for channel in words(given))
     except (TypeError, ValueError):
         channels = ()
-    if len(channels) not in (1, 3) or not all(0 <= channel <= 1 for channel in channels):
-        raise SettingsError("must be 1 or 3 numbers in [0, 1], separated by commas")
+    if not is_color(channels):
+        raise SettingsError(f"{COLOR_RULE}, separated by commas")
     return channels

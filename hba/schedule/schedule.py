@@ -13,7 +13,7 @@ import torch
 from hba.errors import ScheduleError
 from hba.policy.module import GRAY, Policy
 from hba.policy.space import SearchSpace
-from hba.runtime.validation import whole_number
+from hba.runtime.validation import COLOR_RULE, is_color, whole_number
 from hba.schedule.file import Parts, explained, parse, text_of, write
 from hba.schedule.transform import PolicyTransform
 
@@ -37,8 +37,8 @@ class Schedule:
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.float64)
         _check_values(self.space, values)
-        if len(self.fill) not in (1, 3) or not all(0 <= channel <= 1 for channel in self.fill):
-            raise ScheduleError(f"fill must be 1 or 3 numbers in [0, 1], got {list(self.fill)}")
+        if not is_color(self.fill):
+            raise ScheduleError(f"fill {COLOR_RULE}, got {list(self.fill)}")
         values.setflags(write=False)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "provenance", MappingProxyType(dict(self.provenance)))

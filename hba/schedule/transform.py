@@ -18,7 +18,8 @@ from hba.policy.draw import apply_operations, draw_operations
 from hba.policy.image_range import RangeCheck
 from hba.policy.single_image import Drawn, apply_to_pil, draw_for_one
 from hba.policy.space import SearchSpace
-from hba.runtime.validation import first_of, whole_number
+from hba.runtime.validation import whole_number
+from hba.runtime.wording import first_of
 
 PIL_MODES = ("L", "RGB")
 DEEP_PIL_MODES = ("I", "F")

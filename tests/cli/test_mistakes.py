@@ -142,8 +142,8 @@ def empty_class(folder: Path) -> None:
             lambda folder: folder.write_text("a file"),
             "images is a file; give a folder with one sub-folder of images for",
         ),
-        (too_few_dogs, "the class 'dogs' of {folder} has 2 image(s), but needs at least 3, one each for training, val"),
-        (empty_class, "the class 'birds' of {folder} has 0 image(s), but needs at least 3, one each for training, val"),
+        (too_few_dogs, "the class 'dogs' of {folder} has 2 images, but needs at least 3, one each for training, val"),
+        (empty_class, "the class 'birds' of {folder} has 0 images, but needs at least 3, one each for training, val"),
     ],
     ids=["no folder", "empty", "hidden", "images only", "one class", "no images", "a file", "too few", "empty class"],
 )

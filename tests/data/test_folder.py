@@ -385,7 +385,7 @@ def test_of_a_folder_without_images_the_ending_that_was_found_is_named(tmp_path:
     with pytest.raises(DataError) as raised:
         folder_source(tmp_path)
     assert str(raised.value) == (
-        f"{tmp_path} holds no images that can be read, but 3 file(s) ending in .npy; use .png, .jpg, .tif or another "
+        f"{tmp_path} holds no images that can be read, but 3 files ending in .npy; use .png, .jpg, .tif or another "
         "ending of an image"
     )
 
