@@ -47,7 +47,7 @@ DEFAULT_TEXTS = dict.fromkeys(
     is_flag=True,
     help="Resume the run in --out, with its settings: DATA may be where its images are now, --epochs may be more.",
 )
-@click.option("--paper", is_flag=True, help="Search as in the paper, where the defaults differ from it.")
+@click.option("--paper", is_flag=True, help="The paper's search: another name for --algorithm hba, whose defaults are the paper's.")
 @operations_file_option
 @settings_options(CommonSearchConfig, without=("data",), default_texts=DEFAULT_TEXTS)
 @algorithm_options(ALGORITHMS, SearchConfig.model_fields["algorithm"].description or "", default_texts=DEFAULT_TEXTS)
@@ -58,9 +58,9 @@ def search(data: str | None, preset: str | None, out: Path | None, resume: bool,
     DIR/<class>/*.png, or DIR/train/<class>/*.png with optional DIR/val, DIR/test.
     """
     if resume and out is None:
-        raise SettingsError("--resume needs --out, the folder of the run to go on with")
+        raise SettingsError("--resume needs --out, the folder of the run to resume")
     if resume and (preset is not None or paper):
-        raise SettingsError("--resume keeps the settings of the run; leave --preset and --paper away")
+        raise SettingsError("--resume keeps the settings of the run; remove --preset and --paper")
     name = (
         ""
         if out is not None
@@ -128,7 +128,7 @@ def _report(result: hba.SearchResult, out: Path) -> None:
     own = operations_file_arguments()
     go_on = f"hba search --out {shlex.quote(str(out))} --resume{own}"
     if result.schedule is None:
-        printer.print(f"Stopped before the end of the first epoch. Go on with:\n  {go_on}")
+        printer.print(f"Stopped before the end of the first epoch. Resume with:\n  {go_on}")
         return
     schedule = result.schedule
     for line in (*change_lines(schedule), reach_line(schedule, schedule.epochs - 1)):
@@ -148,4 +148,4 @@ def _report(result: hba.SearchResult, out: Path) -> None:
     if result.finished:
         printer.print(f"Next, see whether it helps:\n  hba evaluate {shlex.quote(str(policy))}{own}")
     else:
-        printer.print(f"Stopped after {schedule.epochs} epochs; go on with:\n  {go_on}")
+        printer.print(f"Stopped after {schedule.epochs} epochs; resume with:\n  {go_on}")

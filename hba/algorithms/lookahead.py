@@ -168,7 +168,7 @@ def rewards_of(network: nn.Module, trial: Trial, direction: Mapping[str, Tensor]
     """r (B,): the derivative of each image's loss along the direction, by one forward pass in forward mode.
 
     direction: by name, of the parameters that are trained. further: what the network takes after the images. The
-    network is in eval mode, so that no image's reward depends on the others of its batch.
+    network is in eval mode, so no image's reward depends on the others of its batch.
     """
 
     def losses(parameters: dict[str, Tensor]) -> Tensor:

@@ -1,4 +1,4 @@
-"""How the parameters phi of a hypernetwork are learnt: the paper's way, and those of Delta-STN (Bae and Grosse 2020).
+"""How the parameters phi of a hypernetwork are learned: the paper's way, and those of Delta-STN (Bae and Grosse 2020).
 
     symbol          in the code                           meaning
     lambda_0        hypernetwork.center                   where the search stands
@@ -6,7 +6,7 @@
     Theta           hypernetwork.response_parameters()    phi_U and phi_V: the response to a change of lambda
     lambda + eps    lam_rows (B, n)                       a lambda for each image of a batch
 
-All leave gradients of phi behind, and give back loss and logits of the batch that the current weights learn from.
+All set the gradients of phi, and return loss and logits of the batch that the current weights learn from.
 """
 
 from collections.abc import Callable, Mapping
@@ -58,9 +58,9 @@ def separate(
 def linearized(
     hypernetwork: HyperNetwork, augment: Augment, loss_of: Loss, images: Tensor, labels: Tensor, lam_rows: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """As `separate`, but Theta is learnt in the network linearized at w_0 (Delta-STN, eq. 3.11 to 3.13).
+    """As `separate`, but Theta is learned in the network linearized at w_0 (Delta-STN, eq. 3.11 to 3.13).
 
-    The weights are affine in lambda, so that J Theta eps is the derivative of the output along eps.
+    The weights are affine in lambda, so J Theta eps is the derivative of the output along eps.
     """
     current = _learn_current(hypernetwork, augment, loss_of, images, labels, lam_rows)
     center = hypernetwork.center.expand_as(lam_rows).clone()

@@ -14,7 +14,7 @@ def _temperatures(device: torch.device) -> Tensor:
 def best_temperature(logits: Tensor, labels: Tensor) -> Tensor:
     """The temperature in [0.1, 100] that minimises the cross entropy of logits / temperature; a scalar tensor.
 
-    Tries a fixed logarithmic scale, 6 % from one to the next, so that nothing has to leave the device.
+    Tries a fixed logarithmic scale, 6 % from one to the next, so nothing has to leave the device.
     """
     temperatures = _temperatures(logits.device)
     log_probabilities = (logits / temperatures[:, None, None]).log_softmax(dim=2)

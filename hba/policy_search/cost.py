@@ -1,6 +1,6 @@
 """What the parts of a search cost, in training steps.
 
-They are counted, not timed, so that a run does the same everywhere. A training step takes each image of a batch
+They are counted, not timed, so a run does the same everywhere. A training step takes each image of a batch
 forward and backward through the network, and backward takes about twice as long as forward: one product with the
 weights forward, two backward, for the gradients of the inputs and of the weights. So a pass forward alone counts a
 third of a step, and one in forward mode, which carries a derivative along, two thirds.

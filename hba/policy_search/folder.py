@@ -49,7 +49,7 @@ class RunFolder:
     def check_free(self) -> None:
         """RunError where the folder already holds a run that has found something."""
         if self.checkpoint.exists():
-            raise RunError(f"{self.path} already holds a run: add --resume to go on with it, or choose another --out")
+            raise RunError(f"{self.path} already holds a run: add --resume to resume it, or choose another --out")
         if self.policy.exists():
             raise RunError(f"{self.path} already holds a schedule, {self.policy.name}: choose another --out")
 
@@ -117,7 +117,7 @@ class RunFolder:
             if content["identity"].get(name) != value:
                 raise RunError(
                     f"the {name} changed since {self.path} was begun ({content['identity'].get(name)}, now {value}); "
-                    "go on with the old one, or start anew with another --out"
+                    "resume with the old one, or start anew with another --out"
                 )
         state: dict[str, Any] = content["state"]
         return state

@@ -12,7 +12,7 @@ LEAST_LOGITS = 1.0
 """A search whose steps cannot carry a hyperparameter this far is too short: one logit makes a probability of 0.73 out
 of 0.50."""
 WANTED_LOGITS = 3.0
-"""What a longer one should be able to: 0.95 out of 0.50, so that the ends of the ranges can be come near to."""
+"""What a longer one should be able to: 0.95 out of 0.50, so a hyperparameter can come near an end of its range."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ class SearchPlan:
     part apart, None where nothing is known of one (images in memory). left_out: files that are not used. model: by
     name, or the class of a network of your own. image_size: side in pixels of the network's input. threads: of PyTorch
     on a CPU. epochs_done: of a resumed search. policy_steps, probes: over all epochs. first_policy_step: the training
-    step, counted from 1, behind which the next policy step comes, and train_steps later the one after it. notes:
+    step, counted from 1, that the next policy step follows; another follows train_steps later. notes:
     sentences that a person should read before the search goes on.
     """
 

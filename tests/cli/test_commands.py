@@ -206,7 +206,7 @@ def test_a_folder_with_a_run_is_refused_and_kept(searched: tuple[Result, Path]) 
     images, out = str(searched[1] / "images"), searched[1] / "run"
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     message = refusal_of("search", images, "--out", str(out), *SMALL)
-    assert message == f"{out} already holds a run: add --resume to go on with it, or choose another --out"
+    assert message == f"{out} already holds a run: add --resume to resume it, or choose another --out"
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
@@ -270,7 +270,7 @@ def test_ctrl_c_ends_a_search_after_its_step_and_the_printed_command_goes_on(
         result = run("search", images, "--out", "run", "--seed", "3", *SMALL, "--train-steps", "2")
     assert (result.exit_code, result.stderr) == (130, "")
     says, command = result.stdout.splitlines()[-2:]
-    assert says == "Stopped after 1 epochs; go on with:"
+    assert says == "Stopped after 1 epochs; resume with:"
     assert signal.getsignal(signal.SIGINT) is handler
     assert hba.load_policy("run").epochs == 1
     said(run(*shlex.split(command)[1:]))

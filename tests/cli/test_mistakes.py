@@ -51,11 +51,11 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             "every member must get the same number of images of a batch, got --batch-size 100 for --population-size 7",
         ),
         (["--operations-file", "nowhere.py"], "no operations file nowhere.py"),
-        (["--resume"], "--resume needs --out, the folder of the run to go on with"),
+        (["--resume"], "--resume needs --out, the folder of the run to resume"),
         (["--resume", "--out", "a", "--preset", "digits"], "--resume keeps the settings of the run; leave --preset"),
         (
             ["--resume", "--out", "a", "--paper"],
-            "--resume keeps the settings of the run; leave --preset and --paper away",
+            "--resume keeps the settings of the run; remove --preset and --paper",
         ),
         (["--resume", "--out", "nowhere"], "nowhere holds no run to resume: there is no config.json in it"),
     ],
