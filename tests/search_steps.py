@@ -1,7 +1,7 @@
 """The parts of a small search, to do its steps one by one."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -128,6 +128,21 @@ def respond_at_random(hypernetwork: HyperNetwork, scale: float = 0.3) -> None:
 def is_response(name: str) -> bool:
     """Whether a hypernetwork's parameter of that name is of its response."""
     return name.endswith(("_U", "_V"))
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    """Two records as they are saved, to the last bit."""
+    if isinstance(expected, Tensor):
+        assert torch.equal(found, expected)
+    elif isinstance(expected, Mapping):
+        assert found.keys() == expected.keys()
+        for name, value in expected.items():
+            assert_same(found[name], value)
+    elif isinstance(expected, list):
+        for a, b in zip(found, expected, strict=True):
+            assert_same(a, b)
+    else:
+        assert found == expected
 
 
 def next_validation(problem: Problem, state: Any, n_batches: int = 1) -> Sequence[tuple[Tensor, Tensor]]:

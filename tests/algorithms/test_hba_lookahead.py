@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ import torch.nn.functional as F
 from search_steps import algorithm_of, begun, is_response, next_validation, respond_at_random, space_of, step
 from torch import Tensor
 
-from hba.algorithms import HbaLookahead
+from hba.algorithms import HbaLookahead, lookahead, moves
 from hba.algorithms.lookahead import Trial, expected_score
 from hba.algorithms.moves import Moves, reach, short_training_rate
 
@@ -97,3 +98,39 @@ def test_a_centered_response_goes_with_lambda() -> None:
     step(problem, state, 4)
     assert not torch.equal(state.learner.hypernetwork.center, start)
     assert torch.equal(state.learner.hypernetwork.center, state.lam.detach())
+
+
+def gradient_of(**settings: Any) -> Tensor:
+    """Of one lambda step, the same but for the settings."""
+    problem, state = begun(algorithm="hba-lookahead", initial_fraction=0.4, **settings)
+    respond_at_random(state.learner.hypernetwork, 0.1)
+    trial = algorithm_of(problem).augmented(problem, state, *state.train_stream.next(), draws=3)
+    algorithm_of(problem).update_lambda_by(problem, state, trial)
+    gradient: Tensor = state.lam.grad
+    return gradient
+
+
+def distance_of(n_steps: int) -> float:
+    """How far SGD with Nesterov's momentum goes along a gradient of 1, at a learning rate of 1."""
+    weight = torch.zeros(1, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], 1.0, momentum=0.9, nesterov=True)
+    for _ in range(n_steps):
+        weight.grad = torch.ones(1)
+        optimizer.step()
+    return -weight.item()
+
+
+def test_rewards_count_for_as_many_steps_as_the_horizon_has() -> None:
+    one, five, twenty = (gradient_of(horizon_steps=steps) for steps in (1, 5, 20))
+    assert not torch.allclose(one, five, rtol=0.1)
+    ratio = (distance_of(20) - distance_of(1)) / (distance_of(5) - distance_of(1))
+    torch.testing.assert_close(twenty - one, ratio * (five - one), rtol=1e-3, atol=1e-6)
+    assert torch.equal(gradient_of(), gradient_of(horizon_steps=10))
+
+
+def test_probes_and_their_length_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = gradient_of()
+    assert torch.equal(gradient_of(probes=0), expected)
+    for module in (moves, lookahead):
+        monkeypatch.setattr(module, "PROBE_STEPS", 3)
+    assert torch.equal(gradient_of(), expected)

@@ -11,10 +11,8 @@ import torch.nn.functional as F
 from search_steps import algorithm_of, begun, begun_as_in_the_paper, next_validation, respond_at_random, step
 from torch import Tensor, nn
 
-from hba.algorithms import HbaLookahead
 from hba.algorithms.lambda_steps import validation_statistics
 from hba.algorithms.learners import NetworkLearner
-from hba.algorithms.lookahead import Rewards
 from hba.algorithms.temperature import best_temperature
 
 ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]
@@ -32,12 +30,12 @@ def hba_begun(**settings: Any) -> tuple[Any, Any]:
 def lambda_step(problem: Any, state: Any) -> None:
     """Without the training step before it."""
     algorithm = algorithm_of(problem)
-    if not isinstance(algorithm, Rewards):
+    if algorithm.name == "lookahead":
+        algorithm.update_lambda(problem, state, algorithm.augmented(problem, state, *state.train_stream.next()))
+    elif algorithm.name == "hba-lookahead":
+        algorithm.update_lambda_by(problem, state, algorithm.augmented(problem, state, *state.train_stream.next()))
+    else:
         algorithm.update_lambda(problem, state)
-        return
-    trial = algorithm.augmented(problem, state, *state.train_stream.next())
-    judge = algorithm.update_lambda_by if isinstance(algorithm, HbaLookahead) else algorithm.update_lambda
-    judge(problem, state, trial)
 
 
 def network_of(state: Any) -> nn.Module:

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from search_problems import SMALL_SETTINGS, StopAfter, WithDropout, small_data, small_images
-from search_steps import algorithm_of, begun, respond_at_random, space_of, step
+from search_steps import algorithm_of, assert_same, begun, respond_at_random, space_of, step
 from torch import Tensor
 from torch.optim import SGD
 
@@ -157,20 +157,6 @@ def test_short_trainings_at_the_same_lambda_end_alike_and_leave_the_search(algor
     assert loss_after_training(*of_search, lam, epoch=4) != first
     assert_same(snapshot(state), before)
     assert torch.equal(torch.get_rng_state(), random)
-
-
-def assert_same(found: Any, expected: Any) -> None:
-    if isinstance(expected, Tensor):
-        assert torch.equal(found, expected)
-    elif isinstance(expected, Mapping):
-        assert found.keys() == expected.keys()
-        for name, value in expected.items():
-            assert_same(found[name], value)
-    elif isinstance(expected, list):
-        for a, b in zip(found, expected, strict=True):
-            assert_same(a, b)
-    else:
-        assert found == expected
 
 
 def test_two_lambdas_are_tried_on_the_same_ten_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,7 +148,7 @@ def test_a_space_that_cannot_be_used_is_refused_before_anything_begins(
     ("given", "message"),
     [
         ({"space": "hba"}, "has space 'pba' (given 'hba')"),
-        ({"operations": "Color,Rotate"}, "has operations ('Rotate', 'Color') (given ('Color', 'Rotate'))"),
+        ({"operations": "Color,Rotate"}, "has operations ['Rotate', 'Color'] (given ['Color', 'Rotate'])"),
         ({"interpolation": "bilinear"}, "has interpolation 'nearest' (given 'bilinear')"),
     ],
 )
@@ -186,7 +186,7 @@ def test_the_fill_of_the_search_is_the_schedule_s(fill: Any, expected: tuple[flo
     assert all(color.tolist() == list(expected) * (3 // len(expected)) for color in seen)
     assert hba.load_policy(tmp_path).fill == expected
     assert run(tmp_path, operations="Note", train_steps=1, fill=expected, epochs=6, resume=True).finished
-    with pytest.raises(SettingsError, match=r"has fill .* \(given \(0\.5,\)\)"):
+    with pytest.raises(SettingsError, match=r"has fill .* \(given \[0\.5\]\)"):
         run(tmp_path, operations="Note", train_steps=1, fill="0.5", epochs=6, resume=True)
 
 
