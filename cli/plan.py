@@ -39,8 +39,8 @@ def _kept_for_test(plan: SearchPlan) -> str:
 class Estimate:
     """How long a search will take, said once.
 
-    Timed are whole rounds of training steps and the policy steps that follow them, from the first policy step on: what comes
-    before is faster for the lack of one, or slower because everything is done for the first time.
+    Timed are whole rounds of training steps and the policy steps that follow them, from the first policy step on. What
+    comes before is faster for the lack of one, or slower because everything is done for the first time.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -47,7 +47,11 @@ DEFAULT_TEXTS = dict.fromkeys(
     is_flag=True,
     help="Resume the run in --out, with its settings: DATA may be where its images are now, --epochs may be more.",
 )
-@click.option("--paper", is_flag=True, help="The paper's search: another name for --algorithm hba, whose defaults are the paper's.")
+@click.option(
+    "--paper",
+    is_flag=True,
+    help="The paper's search: another name for --algorithm hba, whose defaults are the paper's.",
+)
 @operations_file_option
 @settings_options(CommonSearchConfig, without=("data",), default_texts=DEFAULT_TEXTS)
 @algorithm_options(ALGORITHMS, SearchConfig.model_fields["algorithm"].description or "", default_texts=DEFAULT_TEXTS)

@@ -102,11 +102,22 @@ class SearchConfig(CommonSearchConfig):
 def _found(given: Any) -> tuple[type[Algorithm], Algorithm | None]:
     """The class of what was given as an algorithm, and the algorithm itself where it was given."""
     if isinstance(given, Algorithm):
-        return type(given), given
+        return _checked(type(given)), given
     if isinstance(given, type) and issubclass(given, Algorithm):
-        return given, None
+        return _checked(given), None
     if isinstance(given, str) and given in ALGORITHMS:
         return ALGORITHMS[given], None
     names = ", ".join(map(repr, ALGORITHMS))
     meant = did_you_mean(given, ALGORITHMS) if isinstance(given, str) else ""
     raise SettingsError(f"algorithm must be one of {names}, or an hba.algorithms.Algorithm, got {given!r}{meant}")
+
+
+def _checked(kind: type[Algorithm]) -> type[Algorithm]:
+    """SettingsError for a class that files could not tell from another one, or whose settings could not stand flat."""
+    name = getattr(kind, "name", None)
+    if not isinstance(name, str) or ALGORITHMS.get(name, kind) is not kind:
+        raise SettingsError(f"algorithm {kind.__name__} must have a name of its own (name = 'mine'), got {name!r}")
+    clash = [setting for setting in kind.model_fields if setting in CommonSearchConfig.model_fields]
+    if clash:
+        raise SettingsError(f"{clash[0]} of the algorithm {name} is a setting of every search too; rename it")
+    return kind

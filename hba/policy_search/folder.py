@@ -70,8 +70,13 @@ class RunFolder:
             config = SearchConfig.from_file(json.loads(self.config.read_text(encoding="utf-8")), _own_kind(settings))
         except (ValueError, OSError) as error:
             raise RunError(f"{self.config} cannot be read: {error}") from None
+        if given.get("algorithm", config.algorithm.name) != config.algorithm.name:
+            raise SettingsError(
+                f"a resumed run keeps its settings; {self.path} has algorithm {config.algorithm.name!r} "
+                f"(given {given['algorithm']!r})"
+            )
         now = config.changed({name: value for name, value in given.items() if name != "algorithm"})
-        stored, asked = config.flat(), {**now.flat(), "algorithm": given.get("algorithm", config.algorithm.name)}
+        stored, asked = config.flat(), now.flat()
         changed = [name for name in given if name not in (*MAY_CHANGE, "epochs") and stored[name] != asked[name]]
         if changed:
             differences = ", ".join(f"{name} {stored[name]!r} (given {asked[name]!r})" for name in changed)

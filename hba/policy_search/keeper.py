@@ -7,7 +7,7 @@ from typing import Any
 from hba.algorithms import SearchState
 from hba.algorithms.learners import Learner
 from hba.data.left_out import save_left_out
-from hba.errors import DivergedError
+from hba.errors import DivergedError, SettingsError
 from hba.policy_search.books import Books, finite_or_none
 from hba.policy_search.folder import RunFolder
 from hba.policy_search.pace import Pace
@@ -42,6 +42,15 @@ class Keeper:
         restore(self.books, saved["books"])
         restore_default_generators(saved["default_generators"], self.state.device)
         return True
+
+    def check_can_save(self) -> None:
+        """SettingsError for the state of an own algorithm that no file can hold: better now than after hours."""
+        try:
+            if self.folder is not None:
+                snapshot(self.state)
+        except TypeError as error:
+            name = self.setup.config.algorithm.name
+            raise SettingsError(f"the state of the algorithm {name} cannot be saved: {error}") from None
 
     def count_seconds(self) -> None:
         now = time.monotonic()

@@ -44,6 +44,7 @@ class Loop:
         books, pace = Books(config.epochs), Pace(state.steps_per_epoch, config.algorithm.rhythm)
         keeper = Keeper(setup, state, books, pace, folder)
         was_saved = keeper.restore()
+        keeper.check_can_save()
         lengthened = lengthen(config, state, books) if was_saved else None
         probes = probes_within(config, config.algorithm, pace, state.train_stream.batch_size, len(problem.val))
         return Loop(setup, state, books, pace, keeper, probes, lengthened, not was_saved)

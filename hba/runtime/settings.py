@@ -14,13 +14,17 @@ class Settings(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    @classmethod
-    def make(cls, settings: Mapping[str, Any]) -> Self:
+    def __init__(self, **settings: Any) -> None:
         """Check the settings; SettingsError says in one line what is wrong."""
         try:
-            return cls(**settings)
+            super().__init__(**settings)
         except pydantic.ValidationError as error:
-            raise SettingsError(first_problem(error, cls.model_fields)) from None
+            raise SettingsError(first_problem(error, type(self).model_fields)) from None
+
+    @classmethod
+    def make(cls, settings: Mapping[str, Any]) -> Self:
+        """From settings by name."""
+        return cls(**settings)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **arguments: Any) -> None:

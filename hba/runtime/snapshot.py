@@ -7,31 +7,40 @@ from typing import Any
 import torch
 from torch import Tensor
 
-PLAIN = (bool, int, float, str, list, type(None))
-"""What a file holds as it is; a list holds such values, or mappings of them."""
+PLAIN = (bool, int, float, str, type(None))
+"""What a file holds as it is; so are lists and mappings of it."""
 
 
 def snapshot(record: Any) -> dict[str, Any]:
     """Tensors, numbers, texts, lists and mappings only, by the names of the record's fields.
 
-    Raises TypeError for a field of a kind that cannot be saved.
+    Raises TypeError, with its place, for what cannot be saved.
     """
     return {field.name: _saved(getattr(record, field.name), field.name) for field in dataclasses.fields(record)}
 
 
 @torch.no_grad()
 def restore(record: Any, saved: Mapping[str, Any]) -> None:
-    """Give a record of the same kind what was saved. Tensors, modules and streams are filled, not replaced."""
+    """Give a record of the same kind what was saved. Tensors, modules and streams are filled, not replaced.
+
+    Raises ValueError where a mapping of tensors had other entries when it was saved.
+    """
     for field in dataclasses.fields(record):
         value, found = getattr(record, field.name), saved[field.name]
-        if isinstance(value, PLAIN):
+        if _is_plain(value):
             setattr(record, field.name, found)
         else:
             _fill(value, found)
 
 
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_plain(one) for key, one in value.items())
+    return all(map(_is_plain, value)) if isinstance(value, list) else isinstance(value, PLAIN)
+
+
 def _saved(value: Any, name: str) -> Any:
-    if isinstance(value, PLAIN):
+    if _is_plain(value):
         return value
     if isinstance(value, Tensor):
         return value.detach()
@@ -52,6 +61,8 @@ def _fill(value: Any, found: Any) -> None:
     elif isinstance(value, torch.Generator):
         value.set_state(found.cpu())
     elif isinstance(value, dict):
+        if value.keys() != found.keys():
+            raise ValueError(f"a mapping must have the entries {list(found)}, got {list(value)}")
         for key, one in value.items():
             _fill(one, found[key])
     elif hasattr(value, "state_dict"):

@@ -173,3 +173,27 @@ def test_a_restored_state_goes_on_bit_for_bit(algorithm: str, n_steps: int) -> N
         step(same_problem, other, 2)
         assert_same(snapshot(other), snapshot(state))
     assert not torch.equal(other.lam, before["lam"])
+
+
+@dataclass
+class Loose:
+    numbers: dict[str, float]
+    tensors: dict[str, Tensor]
+    anything: list[Any]
+
+
+def test_mappings_of_numbers_come_back_and_those_of_tensors_keep_their_entries() -> None:
+    record = Loose({"a": 1.0}, {"w": torch.ones(2)}, [])
+    saved = snapshot(record)
+    other = Loose({"b": 5.0, "c": 6.0}, {"w": torch.zeros(2)}, [3])
+    restore(other, saved)
+    assert (other.numbers, other.anything) == ({"a": 1.0}, [])
+    assert torch.equal(other.tensors["w"], torch.ones(2))
+    with pytest.raises(ValueError, match="must have the entries"):
+        restore(Loose({}, {"w": torch.zeros(2), "v": torch.zeros(2)}, []), saved)
+
+
+def test_a_list_holds_what_a_file_holds_as_it_is() -> None:
+    for thing in (object(), torch.ones(2)):
+        with pytest.raises(TypeError, match="anything is of a kind that cannot be saved: list"):
+            snapshot(Loose({}, {}, [thing]))
