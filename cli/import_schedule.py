@@ -18,9 +18,7 @@ READERS = {"pba": read_pba_schedule}
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--from", "source", type=click.Choice(list(READERS)), required=True, help="What wrote FILE.")
-@click.option(
-    "--epochs", type=click.IntRange(1, 100_000), required=True, help="Over how many epochs FILE was searched."
-)
+@click.option("--epochs", type=click.IntRange(1, 100_000), required=True, help="Epochs over which FILE was searched.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The schedule to write.")
 @click.option(
     "--fill",

@@ -82,7 +82,7 @@ class _Group(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         # PyTorch's threads spin while they wait for each other. Where another program wants a core too, a search is
-        # then several times slower than with threads that give their core away. Works only before torch is loaded.
+        # then several times slower than with threads that yield their core. Works only before torch is loaded.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         try:
             return super().main(*args, **{**kwargs, "standalone_mode": False})

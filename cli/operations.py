@@ -29,4 +29,4 @@ def operations(space: str, markdown: bool) -> None:
     console().print(drawn)
     say(LEGEND)
     limits = ", ".join(f"{limit} ({probability:.0%})" for limit, probability in enumerate(shown.count_probabilities))
-    say(f"{shown.copies} copies of each. At most so many are applied to an image, with probability: {limits}.")
+    say(f"{shown.copies} copies of each. Most operations that an image can get, with probability: {limits}.")

@@ -27,7 +27,7 @@ def operations_file_option(command: Callable[..., Any]) -> Callable[..., Any]:
         multiple=True,
         expose_value=False,
         callback=load,
-        help="Python file that registers operations of your own; it is run.",
+        help="Python file that registers your own operations. It is run.",
     )(command)
 
 

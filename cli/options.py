@@ -130,7 +130,7 @@ def _fields(settings: type[pydantic.BaseModel], name: str) -> Iterator[FieldInfo
 
 
 def _text_of(settings: type[pydantic.BaseModel], name: str) -> str:
-    """What the nearest class says that says anything: a field may be declared anew for another default only."""
+    """What the nearest class says that says anything: a field may be declared again only for another default."""
     texts = (field.description for field in _fields(settings, name) if field.description)
     return " ".join(next(texts, "").split())
 

@@ -19,7 +19,7 @@ def presets() -> None:
     """Print what --preset stands for in `hba search` and in `hba evaluate`.
 
     Every option that follows overrides the preset's. On DATA of your own, the baseline augmentation stays that of the
-    preset's dataset. What a preset leaves open is the default of `hba search`; with --paper it is as in the paper.
+    preset's dataset. What a preset does not set is the default of `hba search`; with --paper it is as in the paper.
     """
     for command, table in COMMANDS.items():
         say(TITLES[command])
@@ -28,7 +28,7 @@ def presets() -> None:
 
 
 def _as_options(settings: Mapping[str, Any]) -> str:
-    """The settings as they are typed, the data first; a setting that is None is left out."""
+    """The settings as they are typed, the data first; a setting that is None is omitted."""
     options = [
         f"--{name.replace('_', '-')} {shlex.quote(f'{value:g}' if isinstance(value, float) else str(value))}"
         for name, value in settings.items()

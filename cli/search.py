@@ -18,6 +18,7 @@ from hba.policy_search.config import SearchConfig
 from hba.policy_search.pace import advice_in
 from hba.policy_search.probes import probes_in, what_probes_say
 from hba.policy_search.progress import SearchProgress
+from hba.runtime.wording import counted
 
 from .completion import DATA, SEARCH_PRESET
 from .findings import change_lines, reach_line
@@ -152,4 +153,4 @@ def _report(result: hba.SearchResult, out: Path) -> None:
     if result.finished:
         printer.print(f"Next, see whether it helps:\n  hba evaluate {shlex.quote(str(policy))}{own}")
     else:
-        printer.print(f"Stopped after {schedule.epochs} epochs; resume with:\n  {go_on}")
+        printer.print(f"Stopped after {counted(schedule.epochs, 'epoch')}; resume with:\n  {go_on}")

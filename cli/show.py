@@ -21,7 +21,7 @@ from .operations_files import operations_file_option
 from .terminal import console
 
 PROBE_LEGEND = (
-    "predicted: what gradients promised of the moves since the probe before, as a rule too much; realized: what the "
+    "predicted: what gradients promised of the moves since the last probe, usually too much; realized: what the "
     "moves did in two trainings of ten steps; signal to noise: of one gradient; saturated: hyperparameters at an end "
     "of their range"
 )
@@ -107,7 +107,7 @@ def legend(schedule: Schedule) -> list[str]:
     units = "; ".join(f"{unit}: {', '.join(names)}" for unit, names in names_by_unit.items())
     copies = f" Numbers are means over the {schedule.space.copies} copies that each operation has."
     return [
-        "prob.: how often an operation fires when its turn comes; images: the share of images that it is applied to, "
+        "prob.: how often an operation fires when its turn comes. images: the share of images that it is applied to, "
         f"which is mostly less, because an image gets at most {schedule.space.max_count}."
         + (copies if schedule.space.copies > 1 else ""),
         reach_line(schedule, schedule.epochs - 1),

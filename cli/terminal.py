@@ -1,4 +1,4 @@
-"""What the commands share in printing: a console, lines that keep clear of a progress bar, run folders."""
+"""What the commands share in printing: a console, lines that stay clear of a progress bar, run folders."""
 
 import contextlib
 import itertools
@@ -36,10 +36,10 @@ def table(headings: Iterable[str], title: str | None = None) -> Table:
 def say(text: str, *, err: bool = False) -> None:
     """Print a line, above a progress bar where one is shown.
 
-    Where nobody reads any more (`hba search | head`), the work goes on in silence.
+    Where nobody reads any more (`hba search | head`), the work continues in silence.
     """
     try:
-        # A bar takes the place of sys.stdout and sys.stderr; click.echo would look for the file behind it.
+        # A bar replaces sys.stdout and sys.stderr; click.echo would look for the file that it wraps.
         print(text, file=sys.stderr if err else sys.stdout, flush=True)
     except BrokenPipeError:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 open until the process ends
@@ -49,7 +49,7 @@ def say(text: str, *, err: bool = False) -> None:
 def run_folder(out: Path | None, name: str) -> Iterator[Path]:
     """`out`, or else runs/<name>-<number> with the first number that is free.
 
-    The new folder is made at once, so that two commands never share one; if nothing came to lie in it, it goes again.
+    The new folder is made at once, so two commands never share one. If nothing was put into it, it is removed again.
     """
     if out is not None:
         yield out

@@ -5,7 +5,7 @@ first used. Nothing is done besides, and no environment variable is set.
 
 Where other programs want the cores too, set OMP_WAIT_POLICY=PASSIVE before the first import of torch, as the command
 line does. PyTorch's threads spin while they wait for each other, and a search among busy neighbours is then several
-times slower than with threads that give their core away.
+times slower than with threads that yield their core.
 """
 
 from pathlib import Path

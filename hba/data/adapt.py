@@ -82,7 +82,7 @@ def as_evaluation_data(pair: Any, config: DataConfig, on_read: OnRead | None = N
 
 
 def _is_pair(data: object) -> bool:
-    """(train, test): only a tuple, so that a list of two pairs (image, label) is none."""
+    """(train, test): only a tuple, because a list may hold two pairs (image, label)."""
     return isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Dataset | list) for part in data)
 
 
@@ -117,4 +117,4 @@ def _class_names(dataset: Any, labels: np.ndarray) -> tuple[str, ...]:
 
 
 def _no_test() -> Pool:
-    raise AssertionError("a dataset has no test part of its own")
+    raise AssertionError("a dataset has no test part")

@@ -1,4 +1,4 @@
-"""What images and labels in memory must be; what can be nothing else is converted, the rest refused in one line."""
+"""What images and labels in memory must be. What is clear is converted, and the rest is refused in one line."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def checked_labels(labels: Any, n_images: int) -> Tensor:
 
 
 def check_class_names(class_names: tuple[str, ...], largest: int, smallest: int, part: str) -> None:
-    """DataError where a label of the part is the number of no class."""
+    """DataError where a label of the part is not the number of a class."""
     if smallest < 0 or largest >= len(class_names):
         wrong = smallest if smallest < 0 else largest
         raise DataError(

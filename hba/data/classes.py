@@ -10,7 +10,7 @@ from hba.errors import DataError
 
 ENDING = ".txt"
 COMMENT = re.compile(r"(^|\s)#.*")
-"""A # inside of a word belongs to a class's name."""
+"""A # inside a word belongs to a class's name."""
 
 
 def shipped_class_lists() -> list[str]:
@@ -19,11 +19,11 @@ def shipped_class_lists() -> list[str]:
 
 
 def keep_classes(source: Source, listed_in: str) -> Source:
-    """The source with the classes of a list alone, test images too, numbered anew in their old order.
+    """The source with only the classes of a list, test images too, renumbered in their old order.
 
     listed_in: a shipped list's name, or a text file with a class in each line: its name, or its position, from 0, in
     the order of the dataset's classes (for a folder: sorted by name). A name goes before a position; empty lines and
-    comments behind a # do not count. DataError for what is not such a list.
+    comments after a # do not count. DataError for what is not such a list.
     """
     keep = sorted(_numbers(_lines(listed_in), source, listed_in))
     test = source.test
@@ -78,8 +78,8 @@ def _numbers(lines: list[str], source: Source, listed_in: str) -> set[int]:
             )
         if number in lines_of:
             raise DataError(
-                f"{listed_in}: the class {source.class_names[number]!r} of {source.name} is there twice, as "
-                f"{lines_of[number]!r} and {line!r}; leave one away"
+                f"{listed_in}: the class {source.class_names[number]!r} of {source.name} is listed twice, as "
+                f"{lines_of[number]!r} and {line!r}; remove one of them"
             )
         lines_of[number] = line
     if len(lines_of) < 2:

@@ -22,7 +22,7 @@ Workers = Annotated[int, Field(ge=0, le=128)]
 FOLDER_IMAGE_SIZE = 32
 """The images of a folder may have any size."""
 DATASET = "dataset:"
-"""Written before the name of a dataset by which a folder is called too."""
+"""Written before the name of a dataset where a folder has that name too."""
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
@@ -39,7 +39,7 @@ class DataConfig(Settings):
     """Which images, and how they are split."""
 
     data: str = "digits"
-    """A dataset's name, or a folder of images. A name is the dataset, ./NAME a folder that is called so."""
+    """A dataset's name, or a folder of images. NAME is the dataset, ./NAME a folder of that name."""
     image_size: Annotated[ImageSize | None, DefaultText("the dataset's own, 32 for a folder")] = None
     """Side in pixels of the images that are used. Their shorter side is resized to it, and the centre cut out."""
     classes: Annotated[str | None, DefaultText("all")] = None
@@ -79,7 +79,7 @@ class DataConfig(Settings):
 
 
 def check_clash(data: object, data_root: object = None) -> None:
-    """SettingsError for a dataset's name by which a folder of images here is called too: it could mean either."""
+    """SettingsError for a dataset's name that a folder of images here has too: it could mean either."""
     if not isinstance(data, str) or data not in DATASET_NAMES:
         return
     folder = Path(data)
@@ -94,8 +94,9 @@ def check_clash(data: object, data_root: object = None) -> None:
 
 
 def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with a data folder and a file of classes by absolute path, so that they are found from anywhere;
-    a name stays, without `dataset:` before it.
+    """The settings with a data folder and a file of classes by absolute path, which are found from anywhere.
+
+    A name stays, without `dataset:` before it.
     """
     resolved = dict(settings)
     data, classes = settings.get("data"), settings.get("classes")

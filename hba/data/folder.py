@@ -25,7 +25,7 @@ NO_CLASS = -1
 
 @dataclass(frozen=True)
 class FilePool:
-    """A pool of image files. skip_broken: leave unreadable files out and report them, instead of DataError.
+    """A pool of image files. skip_broken: omit unreadable files and report them, instead of DataError.
 
     folder: where all of them are. unused: files that are no images, each with the label of its class or NO_CLASS.
     levels: what becomes black and white in images of more than 8 bits.

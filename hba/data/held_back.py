@@ -14,7 +14,7 @@ class HeldBack:
     """Images that are read when they are first asked for, and kept from then on.
 
     n_known: how many there are, where that is known without opening their file. image_size: side in pixels.
-    is_streamed: whether they will be left in their files. not_images: other files that were found among theirs.
+    is_streamed: whether they will stay in their files. not_images: other files that were found among theirs.
     """
 
     read: Callable[[], Images]

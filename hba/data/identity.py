@@ -1,4 +1,4 @@
-"""Which images a search has seen, told by a schedule's file, so that a later test can tell whether it is on others.
+"""Which images a search has seen, told by a schedule's file. A later test can then tell whether it is on others.
 
 Names are shorter than images and stay when a folder moves or is split otherwise, but numbered files of a training and
 a test part share them. So an image of a folder is known by a hash of class, name and size in bytes, and where two agree
@@ -18,8 +18,8 @@ from torch import Tensor
 
 from hba.data.folder import FilePool
 from hba.data.images import ArrayPool, Images, LabelledImages, Pool, Source
+from hba.data.listing import changing
 from hba.data.splits import Splits
-from hba.errors import DataError
 
 MOST_KEPT = 4096
 """Of more images, those with the lowest hashes are kept: a sample that is the same one everywhere."""
@@ -202,7 +202,7 @@ def _of_file(pool: FilePool, path: Path) -> Identity:
     try:
         size = path.stat().st_size
     except OSError as error:
-        raise DataError(f"the images change while they are used ({error}); start again when they stay") from None
+        raise changing(error) from None
     name = os.fsencode(path.relative_to(pool.folder).as_posix())
     return Identity(_number(blake2b(b"%d\0%s" % (size, name), digest_size=4).digest()), path)
 

@@ -1,4 +1,4 @@
-"""Labelled images, and pools of them that are read only as far as asked."""
+"""Labelled images, and pools of them, which are read only as far as asked."""
 
 import hashlib
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -91,7 +91,7 @@ class LabelledImages:
     """Images in memory, uint8 (N, C, H, W) with C 1 or 3; labels int64 (N,). left_out: files that could not be read.
 
     Images may be given as floating point in [0, 1], channels last, or as an array, and labels of any integer type:
-    they are converted. DataError for what can be nothing of the kind.
+    they are converted. DataError for anything else.
     """
 
     images: Tensor
@@ -161,7 +161,7 @@ class LabelledImages:
 
 def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
     """Mean and standard deviation of each channel, in [0, 1], over all pixels of all parts (b, C, H, W), rounded to 6
-    digits; a deviation of 0 becomes 1. The sums are exact, so that it does not matter where the parts end.
+    digits; a deviation of 0 becomes 1. The sums are exact, so it does not matter where the parts end.
     """
     total, n_pixels = torch.zeros((), dtype=torch.int64), 0
     for part in parts:
@@ -233,7 +233,7 @@ class ArrayPool:
 class Source:
     """A dataset: its training pool, and the validation and test pools where it brings its own.
 
-    The test pool is a function, so that a search, which never calls it, cannot even open its files. check_test: where
+    The test pool is a function. A search never calls it, and so cannot even open its files. check_test: where
     calling it would read the images, says without it whether they are there, by a DataError where they are not.
     test_size: how many images of the training pool become the test split where there is no test pool. left_out: files
     beside the pools. facts: what a person should be told of how the folder was read, each a short sentence.

@@ -156,7 +156,7 @@ def _refuse_without_classes(split: Path) -> None:
 def _check_beside(
     path: Path, class_names: set[str], named: Sequence[_Named], splits: Mapping[str, Path | None]
 ) -> None:
-    """A split under a name that is not understood would be ignored without a word."""
+    """A split under a name that is not understood would be ignored silently."""
     if {child.name for child in subfolders(path)} & class_names:
         raise DataError(f"{path} holds classes, but a split must be called {', '.join(SPLITS)}; rename or move it")
     if named and splits.get(named[0].role) is None and holds_images(path):

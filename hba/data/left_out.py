@@ -30,7 +30,7 @@ def without_doubles(*parts: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
 
 
 def save_left_out(folder: Path, left_out: Sequence[LeftOut]) -> None:
-    """Write left_out.csv into the folder, whole or not at all; without anything left out there is no such file."""
+    """Write left_out.csv into the folder, whole or not at all; where nothing is left out there is no such file."""
     path = folder / LEFT_OUT_NAME
     if not left_out:
         try:

@@ -69,7 +69,7 @@ def levels_of_data(paths: Sequence[Path], given: Levels | None) -> tuple[Levels 
     """The one scale for all these images, and sentences that say so; None where no image has more than 8 bits.
 
     Without a scale given, it is found from the levels of all deep images: from 0, or the lowest level where that is
-    below, to the next of 1, 3, 7, ..., 2^k - 1, so that 12 bits end at 4095. Floating-point images end at 1, 255 or
+    below, to the next of 1, 3, 7, ..., 2^k - 1: 12 bits end at 4095. Floating-point images end at 1, 255 or
     65535 where they reach half of it, else at their highest level, as do all with levels below 0. DataError for images
     of both kinds, and for a scale that leaves them nearly black or white.
     """

@@ -84,6 +84,11 @@ def cannot_list(error: OSError) -> DataError:
     return DataError(f"cannot list the images in {error.filename} ({error.strerror}); make it readable")
 
 
+def changing(error: OSError) -> DataError:
+    """For a file that was there, and no longer is."""
+    return DataError(f"the images change while they are used ({error}); start again when they no longer change")
+
+
 def _files(folder: Path | str) -> Iterator[tuple[Parts, str]]:
     """Of each file its path below the folder, in parts, and the reason why it is no image; empty for an image."""
     # Unlike Path.rglob, it knows what is a file without asking for each; ImageNet has a million.

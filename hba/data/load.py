@@ -140,7 +140,7 @@ def check_data(data: object, wanted: type[SearchData] | type[EvaluationData], da
 
 
 def check_parts(class_names: Sequence[str], **parts: object) -> tuple[str, ...]:
-    """The class names; DataError where they do not fit the labels of the parts, or these not each other."""
+    """The class names; DataError where they do not fit the labels of the parts, or the labels do not fit each other."""
     if isinstance(class_names, str) or not all(isinstance(name, str) for name in class_names):
         raise DataError(f"class_names must be a list of names, one for each class, got {class_names!r}")
     names = tuple(class_names)
@@ -242,8 +242,8 @@ def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> E
 def _with_levels(source: Source, splits: Splits, given: Levels | None) -> tuple[Source, Levels | None]:
     """The source with one scale for all its images of more than 8 bits, and a fact that tells it.
 
-    The scale is that of all images for training and validation, whatever their number is limited to, so that a search
-    and an evaluation find the same. No test image is opened.
+    The scale is that of all images for training and validation, even where fewer are used. So a search and an
+    evaluation find the same. No test image is opened.
     """
     train, val, test = source.train, source.val, source.test
     if not isinstance(train, FilePool):
@@ -309,7 +309,7 @@ class _Reader:
     def _read(self, pool: Pool, indices: np.ndarray) -> Images:
         size = self.config.stored_size
         if self.config.stream and not isinstance(pool, FilePool):
-            raise DataError(f"only folders of images can be streamed, {self.config.data} is none; leave stream away")
+            raise DataError(f"only folders of images can be streamed, {self.config.data} is none; omit stream")
         if isinstance(pool, FilePool) and self.streams(pool, len(indices)):
             self._count(len(indices), len(indices))
             return StreamedImages.of(pool, indices, size, self.config.workers)

@@ -14,10 +14,10 @@ DEFAULT_FRACTION = 0.2
 
 @dataclass(frozen=True)
 class Splits:
-    """Sorted indices into a source's pools. test is None where the source has a test pool of its own.
+    """Sorted indices into a source's pools. test is None where the source has a test pool.
 
     available: all of the training pool that is not test. train is a part of it, and so is val unless the source has
-    a validation pool of its own.
+    a validation pool.
     """
 
     available: np.ndarray

@@ -1,4 +1,4 @@
-"""Images that are read from their files again in every pass, ahead of the computation, by processes of their own."""
+"""Images that are read from their files again in every pass, ahead of the computation, by separate processes."""
 
 import hashlib
 import os
@@ -17,6 +17,7 @@ from hba.data.folder import FilePool, broken_image, try_to_read
 from hba.data.images import CPU, Batch, Colors, mean_and_std
 from hba.data.left_out import LeftOut
 from hba.data.levels import Levels
+from hba.data.listing import changing
 from hba.errors import DataError
 from hba.runtime.interrupts import without_interrupts
 
@@ -63,9 +64,9 @@ class Files(Dataset[ReadPart]):
 class StreamedImages:
     """Images in files, labels int64 (N,); the same pixels as images in memory have.
 
-    workers: processes that read ahead; 0 reads in this one. skip_broken: a file that cannot be read is left out of
-    `once`, and in `batches` the next readable one of the order takes its place; otherwise it is a DataError. Mean and
-    standard deviation of the colours are those of at most 2,000 images, drawn by a fixed seed.
+    workers: processes that read ahead; 0 reads in this one. skip_broken: `once` omits a file that cannot be read, and
+    in `batches` the next readable one of the order takes its place; otherwise it is a DataError. Mean and standard
+    deviation of the colours are those of at most 2,000 images, drawn by a fixed seed.
     """
 
     files: Files
@@ -133,7 +134,7 @@ class StreamedImages:
         try:
             sizes = [self.files.path(index).stat().st_size for index in range(len(self))]
         except OSError as error:
-            raise DataError(f"the images change while they are used ({error}); start again when they stay") from None
+            raise changing(error) from None
         digest = hashlib.sha256(f"{len(self)} files, {self.image_size} pixels".encode())
         digest.update(b"\0".join(self.files.names.tolist()))
         digest.update(np.array(sizes, dtype=np.int64).tobytes())
@@ -187,9 +188,9 @@ class StreamedImages:
             yield images.to(self.device, non_blocking=True), self.labels[chosen]
 
     def _next_readable(self, order: np.ndarray, position: int) -> tuple[int, Tensor]:
-        """Index and pixels of the first image behind this position of the order that can be read, round its end.
+        """Index and pixels of the first image after this position of the order that can be read, round its end.
 
-        It depends on the order alone, so that an interrupted pass goes on as it would have.
+        It depends on the order alone, so an interrupted pass continues as it would have.
         """
         for index in np.roll(order, -position - 1):
             if index not in self._broken:
@@ -217,7 +218,7 @@ class StreamedImages:
             num_workers=workers,
             collate_fn=_as_it_is,
             pin_memory=self.device.type == "cuda",
-            # Without one of its own, it would draw from the default generator.
+            # Without its own generator, it would draw from the default one.
             generator=torch.Generator(),
         )
         with without_interrupts():

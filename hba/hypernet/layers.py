@@ -12,7 +12,7 @@ One lambda for all images: the weights are computed, then the layer runs once. O
 weights of image i is phi_0[j] + (phi_V[j] . lambda_i) phi_U[j], and because the layer is linear its output is the
 one of phi_0 plus (phi_V[j] . lambda_i) times the one of phi_U. No weights are ever made per image.
 
-phi_V starts at zero, so that a hyper-layer begins as the layer it replaces (as in Delta-STN); phi_U starts as PyTorch
+phi_V starts at zero, so a hyper-layer begins as the layer it replaces (as in Delta-STN); phi_U starts as PyTorch
 starts weights of that shape, and at one for biases and BatchNorm, where zero would be a saddle point.
 
 A weight or bias that is frozen in the layer (requires_grad False) stays frozen here and in the plain layer, and does
@@ -32,7 +32,7 @@ from hba.hypernet.support import is_batch_norm_act
 
 
 class Door:
-    """The place where a HyperNetwork leaves lambda for its hyper-layers, open during one forward pass only."""
+    """The place where a HyperNetwork puts lambda for its hyper-layers, open during one forward pass only."""
 
     lam: Tensor | None = None
 
@@ -88,7 +88,7 @@ class _HyperLinearMap(HyperLayer):
         raise NotImplementedError
 
     def per_image(self, rows: Tensor, like: Tensor) -> Tensor:
-        """(B, c) with as many dimensions as the layer's output, so that it scales the channels of each image."""
+        """(B, c) with as many dimensions as the layer's output: it scales the channels of each image."""
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
@@ -140,7 +140,7 @@ class HyperConv2d(_HyperLinearMap):
 class HyperBatchNorm2d(HyperLayer):
     """A batch normalization with scale and offset affine in lambda (eq. 14).
 
-    The statistics are the batch's, over all images, whatever their lambdas are. What timm's BatchNormAct2d does after
+    The statistics are the batch's, over all images with all their lambdas. What timm's BatchNormAct2d does after
     the normalization, drop and act, comes after scale and offset. Where one of scale and offset is frozen, `frozen`
     holds it (c,), and the hyper-layer's own rows are the other's.
     """

@@ -1,8 +1,8 @@
 """Weight sharing strategies: which layers get a hyper-layer; all others share their weights (paper, 3.5, Table 2).
 
-Layers count in the order in which the network defines them. Two kinds never get a hyper-layer, so that their weights
-are shared whatever the strategy: the last linear layer (a network that ends in a convolution has none, so that
-`conv` takes the last one too), and the output projection of nn.MultiheadAttention, which reads its weights directly.
+Layers count in the order in which the network defines them. Two kinds never get a hyper-layer; every strategy
+shares their weights: the last linear layer (a network that ends in a convolution has none, so `conv` takes the last
+convolution too), and the output projection of nn.MultiheadAttention, which reads its weights directly.
 
 A frozen layer, all of whose parameters have requires_grad False, does not count: it stays the layer that it is.
 """

@@ -1,6 +1,6 @@
-"""Which layers can get a hyper-layer: those whose function is known, so that none is silently replaced by another.
+"""Which layers can get a hyper-layer: those whose function is known. None is silently replaced by another.
 
-A subclass of Conv2d, BatchNorm2d or Linear with a forward of its own computes something else from its weights, and a
+A subclass of Conv2d, BatchNorm2d or Linear with its own forward computes something else from its weights, and a
 reparametrised layer has other weights than it seems to. The one exception is timm's BatchNormAct2d, a BatchNorm2d
 followed by its own `drop` and `act`.
 """

@@ -80,7 +80,7 @@ def find_model(name: str) -> Build:
 
 
 def build_model(name: str, n_classes: int, seed: int, image_size: int | None = None) -> nn.Module:
-    """A freshly initialised network; the seed alone decides its weights, the global generator is left alone.
+    """A freshly initialised network; the seed alone decides its weights, and the global generator is not touched.
 
     image_size: side in pixels of the images to come; SettingsError where the network cannot take them.
     """

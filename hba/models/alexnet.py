@@ -1,6 +1,6 @@
 """AlexNet (Krizhevsky, Sutskever and Hinton, NeurIPS 2012) for small images.
 
-From that paper: five convolutions, three poolings, and two hidden linear layers of 4096, each behind dropout of 0.5,
+From that paper: five convolutions, three poolings, and two hidden linear layers of 4096, each after dropout of 0.5,
 without BatchNorm. From Krizhevsky's later version for one column (2014): 64, 192, 384, 256 and 256 channels, without
 response normalization. Self-Tuning Networks (MacKay et al., ICLR 2019) train "AlexNet" on CIFAR-10 and say no more of
 it. Our choice, as usual for 32x32: padding of 5 in the first convolution, and poolings of 2x2.

@@ -14,6 +14,6 @@ def conv(in_channels: int, out_channels: int, kernel_size: int, stride: int = 1)
 def uniform_per_image(images: Tensor) -> Tensor:
     """One number from U(0, 1) for each image of (B, ...), as (B, 1, 1, 1), from the global generator.
 
-    In single precision whatever the images are, because half precision has too few numbers to compare with.
+    Always in single precision, because half precision has too few numbers to compare with.
     """
     return torch.rand(len(images), 1, 1, 1, device=images.device)

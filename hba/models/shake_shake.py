@@ -1,7 +1,7 @@
 """Shake-Shake networks of depth 26 (Gastaldi, Shake-Shake regularization, 2017), level "Image", for small images.
 
-In training the two branches of a block are added in random proportions, drawn for each image, and the gradient is
-handed back in other proportions that know nothing of the first. At test both count one half, the expectation.
+In training the two branches of a block are added in random proportions, drawn for each image. The gradient returns in
+other proportions, independent of the first. At test both count one half, the expectation.
 """
 
 import torch
@@ -15,7 +15,7 @@ from hba.models.parts import conv, uniform_per_image
 class ShakeShake(nn.Module):
     """Shake-Shake-Image 26 2x<width>d: (B, 3, H, W) to (B, n_classes) logits.
 
-    Three stages of four blocks, with width, 2 width and 4 width channels, behind a stem of 16.
+    Three stages of four blocks, with width, 2 width and 4 width channels, after a stem of 16.
     """
 
     def __init__(self, width: int, n_classes: int) -> None:

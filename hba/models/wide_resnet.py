@@ -43,7 +43,7 @@ def check_depth_and_width(depth: int, width: int) -> None:
 
 
 class _Block(nn.Module):
-    """Two 3x3 convolutions, each behind BatchNorm and ReLU, beside a shortcut."""
+    """Two 3x3 convolutions, each after BatchNorm and ReLU, beside a shortcut."""
 
     def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
         super().__init__()

@@ -33,7 +33,7 @@ class Draw:
 class Walk:
     """Which slots each of B images came by, and which of those fired; both bool, (B, number of slots).
 
-    Whether a slot would fire is only asked until K have, so that what follows then says nothing about probabilities.
+    Slots are asked whether they fire only until K have. The slots after that say nothing about probabilities.
     """
 
     visited: Tensor
@@ -66,7 +66,7 @@ def draw_walk(
         return torch.rand(batch_size, *shape, generator=generator, device=device)
 
     fires = uniform(space.n_slots) < rows[:, columns.probability]
-    # A uniform random order of the slots is a random key for each; one that does not fire goes behind all others.
+    # A uniform random order of the slots is a random key for each; one that does not fire comes after all others.
     place = uniform(space.n_slots)
     key = torch.where(fires, place, 2.0)
     keys, slots = key.topk(space.max_count, dim=1, largest=False, sorted=True)

@@ -1,4 +1,4 @@
-"""Writing files so that a reader, or a later run, never meets one that is half written."""
+"""Writing files whole: a reader, or a later run, never finds one that is half written."""
 
 import contextlib
 import os
@@ -12,9 +12,9 @@ from hba.errors import RunError
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Let `write` fill a file beside `path`, then put it in its place in one step.
 
-    Whatever stops the writing, `path` keeps its old content. Raises RunError where the system refuses.
+    If the writing stops for any reason, `path` keeps its old content. Raises RunError where the system refuses.
     """
-    # One name per file: what a killed writer leaves behind is overwritten by the next.
+    # One name per file: the next writer overwrites what a killed one left.
     temporary = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """Public names of a package that are imported when they are first asked for.
 
-PyTorch takes seconds to import. A program that only lists schedules, or prints its version, has no need of it.
+PyTorch takes seconds to import. A program that only lists schedules, or prints its version, does not need it.
 """
 
 import importlib
@@ -14,8 +14,8 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` for the `__init__.py` of a package.
 
-    modules: by public name, the module that defines it. folders: modules of the package that are reached as attributes
-    too, without an import of their own.
+    modules: by public name, the module that defines it. folders: modules of the package that are attributes too,
+    without a separate import.
     """
 
     def get(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""A progress bar in a terminal or a notebook, and how a function that tells an observer comes to show one."""
+"""A progress bar in a terminal or a notebook, and how a function that tells an observer shows one."""
 
 import functools
 import sys
@@ -32,7 +32,7 @@ class ProgressBar:
     """A text, a bar, a rate and the time left: on standard error where that is a terminal, under a notebook's cell, and
     nowhere else.
 
-    What is printed to a terminal meanwhile comes to stand above the bar.
+    What is printed to a terminal meanwhile appears above the bar.
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class ProgressBar:
         self._show()
 
     def images_read(self, done: int, total: int) -> None:
-        """So many images have been read. With the last one the bar goes away, until other work begins."""
+        """So many images have been read. After the last one the bar disappears until other work begins."""
         if self._progress.tasks[0].description != READING:
             self.begin(READING, 0, total, "images")
         self.advance_to(done)

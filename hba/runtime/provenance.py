@@ -35,7 +35,7 @@ def number_of(found: Any, low: float, high: float) -> float | None:
 
 
 def count_of(found: Any, least: int = 0) -> int | None:
-    """What was found in a provenance, if it is a whole number of a size that can be."""
+    """What was found in a provenance, if it is a whole number of a plausible size."""
     return found if isinstance(found, int) and number_of(found, least, LARGEST_COUNT) is not None else None
 
 

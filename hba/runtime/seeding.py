@@ -1,4 +1,4 @@
-"""Seeds: one number decides a whole run, and every purpose gets a stream of its own from it."""
+"""Seeds: one number decides a whole run, and every purpose gets its own stream from it."""
 
 import zlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""Checks of settings and files, and putting what failed, or what there is, into one line."""
+"""Checks of settings and files, and one line that says what failed."""
 
 import operator
 import re

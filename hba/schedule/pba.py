@@ -5,8 +5,8 @@ got a line, JSON or a Python list:
 
     [trial, cloned trial, epoch of the trial, epoch of the cloned trial, old policy, new policy]
 
-The old policy is the clone's so far, the new one what it goes on with. The schedule is the line of descent of the last
-trial: each line must clone the trial of the line before, and lines before the last break in that chain are left out.
+The old policy is the clone's so far, the new one what it continues with. The schedule is the line of descent of the
+last trial. In it, each line clones the trial of the line before. Lines before the last break in that chain are omitted.
 A policy is 60 whole numbers, in newer files the entry "hp_policy" of a mapping: for each of two copies, and for the 15
 operations in the order of PBA_RANGES, the probability in tenths and the level of the magnitude, both in [0, 10].
 
@@ -127,7 +127,7 @@ def pba_segments(text: str, epochs: int) -> tuple[PbaSegment, ...]:
     last = clones[-1]
     if epochs < max(1, last.epoch):
         raise ScheduleError(
-            f"line {last.line}: the last clone is of epoch {last.epoch}, so that epochs must be at least "
+            f"line {last.line}: the last clone is of epoch {last.epoch}, so epochs must be at least "
             f"{max(1, last.epoch)}, got {epochs}"
         )
     starts = [0, *(clone.epoch for clone in clones)]

@@ -1,14 +1,14 @@
 """How many images an operation reaches: computed from the walk of hba/policy/draw.py, without drawing.
 
 A slot's probability says how often it would fire. Of the slots that fire for an image, in random order, only the first
-K are applied, so that far fewer images get an operation than its probability suggests.
+K are applied. So far fewer images get an operation than its probability suggests.
 
     symbol  in the code    meaning
     f       own            how many copies of the operation fire
     m       others         how many other slots fire
     K       count          how many operations the image may get
 
-All orders of the f + m slots are equally likely, so that none of the f is among the first K with probability
+All orders of the f + m slots are equally likely. So none of the f is among the first K with probability
 C(m, K) / C(f + m, K).
 """
 

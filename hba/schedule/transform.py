@@ -75,13 +75,13 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
     PIL itself, which is several times faster for one image; rounded to 8 bits, each operation is within a grey level of
     the same on tensors.
 
-    Place it before the normalisation: floats far outside [0, 1] are refused. On a GPU, only the first batch is looked
-    at, so that the host does not wait in every step.
+    Place it before the normalisation: floats far outside [0, 1] are refused. On a GPU, only the first batch is checked,
+    so the host does not wait in every step.
 
-    A sample, of any structure, holds one image. Labels and whatever else is not an image pass through; a tensor of
-    three dimensions or more passes through beside a PIL image or a tv_tensors.Image, and else the first one is the
-    image. Raises TypeError for a sample without an image, and for one with two, because one of them may be a mask;
-    only several tv_tensors.Image are taken, and get the same draw. Boxes, masks, keypoints and videos are refused,
+    A sample, of any structure, holds one image. Labels and everything else that is no image pass through. So does a
+    tensor of three dimensions or more beside a PIL image or a tv_tensors.Image; without these, the first such tensor is
+    the image. Raises TypeError for a sample without an image, and for one with two, because one of them may be a mask.
+    Only several tv_tensors.Image are accepted, and get the same draw. Boxes, masks, keypoints and videos are refused,
     because they would no longer fit their image.
 
     set_epoch or set_progress choose the place in the schedule, and reach DataLoader workers, persistent ones too.
@@ -155,7 +155,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         if len(images) > 1 and not all(isinstance(given, tv_tensors.Image) for given in images):
             raise TypeError(
                 f"Found more than one image in the sample ({_listed(images)}), and one may be a mask; give the image "
-                "alone, or wrap images that shall get the same draw as tv_tensors.Image"
+                "alone, or wrap images that should get the same draw as tv_tensors.Image"
             )
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
@@ -188,7 +188,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         return np.array(apply_to_pil(drawn, image, color)).reshape(pixels.shape)
 
     def _values(self) -> list[float]:
-        """The values of the current place, float32; computed anew when the place moves."""
+        """The values of the current place, float32; computed again when the place moves."""
         position = self.position
         if self._last_values is None or self._last_values[0] != position:
             self._last_values = (position, self.schedule.values_at(position).astype(np.float32).tolist())
@@ -207,7 +207,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        # A copy, unlike a worker's, gets a place of its own, which its own workers then share.
+        # A copy, unlike a worker's, gets its own place, which its own workers then share.
         self._position.share_memory_()
 
 

@@ -270,7 +270,7 @@ def test_ctrl_c_ends_a_search_after_its_step_and_the_printed_command_goes_on(
         result = run("search", images, "--out", "run", "--seed", "3", *SMALL, "--train-steps", "2")
     assert (result.exit_code, result.stderr) == (130, "")
     says, command = result.stdout.splitlines()[-2:]
-    assert says == "Stopped after 1 epochs; resume with:"
+    assert says == "Stopped after 1 epoch; resume with:"
     assert signal.getsignal(signal.SIGINT) is handler
     assert hba.load_policy("run").epochs == 1
     said(run(*shlex.split(command)[1:]))

@@ -89,8 +89,7 @@ def test_a_file_that_is_no_log_is_refused_and_nothing_written() -> None:
         "other.txt is not a valid PBA schedule: line 2: must be a list of 6: "
     )
     assert refusal_of("import", "log.txt", *PBA, "--epochs", "1") == (
-        "log.txt is not a valid PBA schedule: line 1: the last clone is of epoch 2, so that epochs must be at least 2, "
-        "got 1"
+        "log.txt is not a valid PBA schedule: line 1: the last clone is of epoch 2, so epochs must be at least 2, got 1"
     )
     assert not Path("a.json").exists()
 

@@ -52,7 +52,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ),
         (["--operations-file", "nowhere.py"], "no operations file nowhere.py"),
         (["--resume"], "--resume needs --out, the folder of the run to resume"),
-        (["--resume", "--out", "a", "--preset", "digits"], "--resume keeps the settings of the run; leave --preset"),
+        (["--resume", "--out", "a", "--preset", "digits"], "--resume keeps the settings of the run; remove --preset"),
         (
             ["--resume", "--out", "a", "--paper"],
             "--resume keeps the settings of the run; remove --preset and --paper",

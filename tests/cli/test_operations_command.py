@@ -77,7 +77,7 @@ def test_a_space_is_printed_with_the_counts_of_operations(name: str) -> None:
     limits = "0 (20%), 1 (30%), 2 (50%)"
     assert lines[-2:] == [
         LEGEND,
-        f"2 copies of each. At most so many are applied to an image, with probability: {limits}.",
+        f"2 copies of each. Most operations that an image can get, with probability: {limits}.",
     ]
 
 

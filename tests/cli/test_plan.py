@@ -186,7 +186,7 @@ def test_a_finished_search_is_given_more_epochs_and_says_what_that_means(tmp_pat
     assert lines[2].startswith("4 epochs (2 done), ")
     assert re.fullmatch(
         r"Lengthened from 2 to 4 epochs after 2: from here on the learning rate is that of 4 epochs \(0 -> 0\.025\), "
-        r"so that the schedule is not the one that so many epochs find from the beginning\.",
+        r"so the schedule is not the one that so many epochs find from the beginning\.",
         lines[4],
     )
     assert [line.split(":")[0] for line in lines if line.startswith("epoch ")] == ["epoch 3/4", "epoch 4/4"]

@@ -74,7 +74,7 @@ def test_show_prints_each_operation_at_its_key_epochs() -> None:
     ]
     none = 0.2 + 0.8 * 0.25 * 0.875
     below = lines[next(number for number, line in enumerate(lines) if line.startswith("└")) + 1 :]
-    assert below[0].startswith("prob.: how often an operation fires when its turn comes; images: the share of images")
+    assert below[0].startswith("prob.: how often an operation fires when its turn comes. images: the share of images")
     assert "copies" not in below[0]
     assert below[1] == (
         f"An image gets at most 2 operations, {rotated + inverted:.2f} on average; "

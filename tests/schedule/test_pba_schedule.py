@@ -305,7 +305,7 @@ NUMBERS_RULE = "the new policy must be whole numbers in [0, 10], got "
         ),
         (
             changed() + "\n" + changed(trial="2", cloned="1", cloned_epoch=10),
-            "line 2: the last clone is of epoch 10, so that epochs must be at least 10, got 9",
+            "line 2: the last clone is of epoch 10, so epochs must be at least 10, got 9",
         ),
         (changed(new=LAST[:-1]) + "\n" + changed(), "line 1: the new policy must have 60 numbers, got 59"),
     ],
