@@ -1,4 +1,4 @@
-"""The example is a program of its own: it must run as it stands."""
+"""The examples are programs of their own: they must run as they stand."""
 
 import re
 import subprocess
@@ -6,17 +6,17 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "train_digits.py"
+CHECKOUT = Path(__file__).parents[1]
 
 
-def run_example(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(EXAMPLE), *arguments], capture_output=True, text=True, timeout=120, check=False, cwd=folder
-    )
+def run_example(folder: Path, *arguments: str, name: str = "train_digits.py") -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, str(CHECKOUT / "examples" / name), *arguments]
+    return subprocess.run(program, capture_output=True, text=True, timeout=120, check=False, cwd=folder)
 
 
 def error_printed_by(done: subprocess.CompletedProcess[str], name: str) -> float:
@@ -38,3 +38,13 @@ def test_a_schedule_file_is_followed_from_its_first_row(tmp_path: Path) -> None:
     growing = error_printed_by(run_example(tmp_path, "runs/growing.json", "--epochs", "1"), "runs/growing.json")
     # The first row does nothing, the last, which a policy takes unless told otherwise, does everything always.
     assert growing == error_printed_by(run_example(tmp_path, "none", "--epochs", "1"), "none")
+
+
+def test_the_picture_of_the_readme_can_be_drawn_again(tmp_path: Path) -> None:
+    done = run_example(tmp_path, "overview.png", name="draw_overview.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    # Its fonts may differ between machines, and so do the heights of its lines.
+    with Image.open(tmp_path / "overview.png") as drawn, Image.open(CHECKOUT / "docs" / "overview.png") as kept:
+        assert drawn.width == kept.width
+        assert abs(drawn.height - kept.height) < 0.05 * kept.height
+    assert (CHECKOUT / "docs" / "overview.png").stat().st_size < 300_000
