@@ -27,7 +27,11 @@ WIDEST_CHOICES = 50
 
 
 class AlgorithmOption(click.Option):
-    """A setting that algorithms own; help lists these together."""
+    """A setting of algorithms; help lists these together. readers: the algorithms that have it."""
+
+    def __init__(self, *arguments: Any, readers: Sequence[str], **further: Any) -> None:
+        super().__init__(*arguments, **further)
+        self.readers = readers
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class _Setting:
     annotation: Any
     text: str
     default: str | None
+    readers: Sequence[str] = ()
 
 
 def settings_options(
@@ -52,7 +57,7 @@ def settings_options(
         default = _with_own(default_texts.get(name, "{}"), _default_of(settings, name))
         return _Setting(name, settings.model_fields[name].annotation, _text_of(settings, name), default)
 
-    return _options([shown(name) for name in settings.model_fields if name not in without], click.Option)
+    return _options([shown(name) for name in settings.model_fields if name not in without])
 
 
 def algorithm_options(
@@ -73,10 +78,11 @@ def algorithm_options(
         if len(readers) < len(algorithms):
             text = f"{text} For {', '.join(readers)}."
         default = _with_own(default_texts.get(name, "{}"), _defaults_of(readers, name))
-        return _Setting(name, first.model_fields[name].annotation, text, default)
+        return _Setting(name, first.model_fields[name].annotation, text, default, tuple(readers))
 
-    choice = _Setting("algorithm", Literal[*algorithms], " ".join(text.split()), next(iter(algorithms)))
-    return _options([choice, *map(shown, names)], AlgorithmOption)
+    every = tuple(algorithms)
+    choice = _Setting("algorithm", Literal[*algorithms], " ".join(text.split()), every[0], every)
+    return _options([choice, *map(shown, names)])
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:
@@ -84,36 +90,40 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _options(settings: Sequence[_Setting], kind: type[click.Option]) -> Callable[[Command], Command]:
+def _options(settings: Sequence[_Setting]) -> Callable[[Command], Command]:
     def decorate(command: Command) -> Command:
         for setting in reversed(settings):
-            command = _option(setting, kind)(command)
+            command = _option(setting)(command)
         return command
 
     return decorate
 
 
-def _option(setting: _Setting, kind: type[click.Option]) -> Callable[[Command], Command]:
+def _option(setting: _Setting) -> Callable[[Command], Command]:
     name, text = setting.name, setting.text
+    kind: dict[str, Any] = {"cls": AlgorithmOption, "readers": setting.readers} if setting.readers else {}
     flag = "--" + name.replace("_", "-")
     plain = _plain_type(setting.annotation)
     help_text = text if setting.default is None else f"{text} [default: {setting.default}]"
     if plain is bool:
-        return click.option(f"{flag}/--no-{flag[2:]}", cls=kind, default=None, help=help_text)
+        return click.option(f"{flag}/--no-{flag[2:]}", default=None, help=help_text, **kind)
     if choices := _choices(name, setting.annotation):
         metavar = None if len("|".join(choices)) < WIDEST_CHOICES else "NAME"
         if metavar and not all(choice in text for choice in choices):
             help_text = f"{', '.join(choices)}. {help_text}"
-        return click.option(flag, cls=kind, type=_Choice(choices), default=None, metavar=metavar, help=help_text)
+        # Help that is asked for after the algorithm is that of the algorithm.
+        first = name == "algorithm"
+        choice = _Choice(choices)
+        return click.option(flag, type=choice, default=None, metavar=metavar, help=help_text, is_eager=first, **kind)
     metavar, complete = COMPLETIONS.get(name, (plain.__name__.upper(), None))
     return click.option(
         flag,
-        cls=kind,
         type=_whole(text) if plain is int else plain,
         default=None,
         metavar=metavar,
         help=help_text,
         shell_complete=complete,
+        **kind,
     )
 
 

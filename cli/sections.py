@@ -85,10 +85,15 @@ class SectionedCommand(click.Command):
             n_options = sum(map(len, self._panels(ctx, with_all=True).values()))
             formatter.write_paragraph()
             formatter.write_text(f"`{ctx.command_path} --help-all` lists all {n_options} options.")
+            if any(isinstance(option, AlgorithmOption) for option in self._options(ctx)):
+                formatter.write_text(f"`{ctx.command_path} --algorithm NAME --help-all` lists those of one algorithm.")
 
     def _panels(self, ctx: click.Context, *, with_all: bool = False) -> Mapping[str, list[click.Option]]:
         panels: dict[str, list[click.Option]] = {title: [] for title in SECTIONS}
+        chosen = ctx.params.get("algorithm")
         for option in self._options(ctx):
+            if chosen is not None and isinstance(option, AlgorithmOption) and chosen not in option.readers:
+                continue
             # What shows help is eager.
             if with_all or _ALL in ctx.meta or option.is_eager or option.name in FIRST[self.name or ""]:
                 panels[section_of(option)].append(option)

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from torch import nn
 
-from hba.errors import SettingsError
 from hba.models import build_model
 from hba.runtime.seeding import derived_seed
+from hba.training.own_network import check_trainable
 
 Networks = Callable[[int], nn.Module]
 """From a member's number, counted from 0, to a network of its own. One hypernetwork takes the first."""
@@ -25,6 +25,5 @@ def equal_networks(network: nn.Module) -> Networks:
 
     Raises SettingsError for one that has nothing to train.
     """
-    if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise SettingsError("the network must have parameters to train, and has none or all are frozen; unfreeze some")
+    check_trainable(network)
     return lambda member: copy.deepcopy(network)

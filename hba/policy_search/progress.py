@@ -1,34 +1,20 @@
 """A search's progress as a bar."""
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
 from hba.policy_search.observer import SearchObserver
 from hba.policy_search.plan import SearchPlan
-from hba.runtime.progress import ProgressBar
+from hba.runtime.progress import ShowsBar
 
 
-class SearchProgress(SearchObserver):
+class SearchProgress(ShowsBar, SearchObserver):
     """Shows a bar, as a context, in a terminal or a notebook: images that are read, then steps and the last epoch."""
 
     def __init__(self) -> None:
-        self.bar = ProgressBar()
+        super().__init__()
         self.n_epochs = 0
         self.validation_error = "-"
         self.text = ""
-
-    def __enter__(self) -> Self:
-        self.bar.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.bar.__exit__(kind, error, traceback)
-
-    def images_read(self, done: int, total: int) -> None:
-        self.bar.images_read(done, total)
 
     def planned(self, plan: SearchPlan) -> None:
         for note in plan.notes:

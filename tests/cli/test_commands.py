@@ -313,7 +313,7 @@ def test_a_training_that_diverged_is_not_promised_to_end_when_resumed(monkeypatc
     result = run("evaluate", "digits", "--out", "out", "--epochs", "1")
     kept, message, _ = result.stderr.split("\n")
     assert kept == (
-        "trainings that ended: 1, in out/results.json; the one that did not end would not when resumed either: start "
+        "trainings that ended: 1, in out/results.json; resuming would fail again at the same training: start "
         "anew with another --out"
     )
     assert message == "hba: error: none, seed 0: the loss is not finite"

@@ -8,7 +8,7 @@ import pytest
 from commands import command_of, run
 from hba.cli.sections import FIRST, SECTIONS, section_of
 
-from hba.algorithms import Lookahead
+from hba.algorithms import ALGORITHMS, Lookahead
 from hba.config.evaluation import EvaluationConfig
 from hba.config.presets import DEFAULT_PRESETS
 from hba.policy_search.config import SearchConfig
@@ -110,3 +110,12 @@ def test_every_name_of_a_section_is_an_option_of_a_search() -> None:
     names = [name for names in SECTIONS.values() for name in names]
     assert set(names) <= {parameter.name for parameter in command_of("search").params}
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_help_after_an_algorithm_is_that_of_the_algorithm(name: str) -> None:
+    shown = set(OPTION.findall(run("search", "--algorithm", name, "--help-all").stdout))
+    every = {f"--{setting.replace('_', '-')}" for kind in ALGORITHMS.values() for setting in kind.model_fields}
+    own = {f"--{setting.replace('_', '-')}" for setting in ALGORITHMS[name].model_fields}
+    assert shown & every == own
+    assert {"--algorithm", "--epochs", "--out"} <= shown
