@@ -124,7 +124,7 @@ def test_the_help_explains_every_name() -> None:
 
 @pytest.mark.parametrize("option", ["--flip", "--random-resized-crop", "--skip-broken"])
 def test_the_help_of_a_switch_says_where_its_default_comes_from(option: str) -> None:
-    shown = " ".join(CliRunner().invoke(main, ["evaluate", "--help"]).stdout.split())
+    shown = " ".join(CliRunner().invoke(main, ["evaluate", "--help-all"]).stdout.split())
     (text,) = re.findall(rf"{option} / --no{option[1:]} (.*?)\]", shown)
     assert text.endswith("[default: as in the search")
 

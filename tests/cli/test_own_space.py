@@ -58,7 +58,7 @@ def test_a_search_over_chosen_operations_with_interpolation() -> None:
     for again in (arguments, ["search"]):
         said(*again, "--space", "pba", "--out", "run", "--resume")
     assert refusal_of("search", "--out", "run", "--resume", "--operations", "Color,Rotate") == (
-        "a resumed run keeps its settings; run has operations ('Rotate', 'Color') (given ('Color', 'Rotate'))"
+        "a resumed run keeps its settings; run has operations ['Rotate', 'Color'] (given ['Color', 'Rotate'])"
     )
     assert refusal_of("search", "--out", "run", "--resume", "--space", "hba") == (
         "a resumed run keeps its settings; run has space 'pba' (given 'hba')"

@@ -129,7 +129,7 @@ class NoLength(Dataset[Any]):
         ([(pixels(1, 0)[0], -1)], r"^labels must be whole numbers, .* counted from 0, got -1$"),
         (
             as_list("PIL", 2),
-            r"^the class '0' of list has 1 image\(s\), but needs at least 2, one each for training, val",
+            r"^the class '0' of list has 1 image, but needs at least 2, one each for training, val",
         ),
         (
             (Pictures(4), Pictures(4)),

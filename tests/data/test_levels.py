@@ -166,7 +166,7 @@ def test_the_scale_is_kept_in_the_run_and_taken_by_resume_evaluate_and_apply(
     assert schedule.provenance["settings"]["levels"] == [0, 4095]
     assert EvaluationConfig.like_search(schedule.provenance["settings"], {}).levels == (0, 4095)
     assert hba.search(out=tmp_path / "run", resume=True).finished
-    with pytest.raises(SettingsError, match=r"levels \(0.0, 4095.0\) \(given \(0.0, 5000.0\)\)"):
+    with pytest.raises(SettingsError, match=r"levels \[0.0, 4095.0\] \(given \[0.0, 5000.0\]\)"):
         hba.search(out=tmp_path / "run", resume=True, levels=(0, 5000))
     hba.evaluate(schedule, folder, out=tmp_path / "results", **{**settings, "seeds": 1})
     results = json.loads((tmp_path / "results" / "results.json").read_text())

@@ -191,7 +191,7 @@ def test_progress_counts_all_images_as_one_piece_of_work(tmp_path: Path, layout:
 def test_an_empty_class_is_named_with_what_it_needs(tmp_path: Path) -> None:
     write_part(tmp_path, 5)
     (tmp_path / "bug").mkdir()
-    with pytest.raises(DataError, match=r"'bug' .*has 0 image\(s\), but needs at least 3"):
+    with pytest.raises(DataError, match=r"'bug' .*has 0 images, but needs at least 3"):
         load_search_data(config_for(tmp_path))
 
 
