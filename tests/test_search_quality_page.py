@@ -74,8 +74,7 @@ def test_the_readme_has_the_table_made_from_the_records_in_the_repository() -> N
     table = module("quality.page").readme_results(BENCHMARKS / "results")
     assert [row.split(" | ")[0] for row in table.splitlines()[2:4]] == ["| `hba search`", "| `hba search --paper`"]
     text = (BENCHMARKS.parent / "README.md").read_text(encoding="utf-8")
-    if "<!-- results -->" in text:
-        assert text.split("<!-- results -->")[1].split("<!-- /results -->")[0].strip() == table
+    assert text.split("<!-- results -->")[1].split("<!-- /results -->")[0].strip() == table
 
 
 def test_a_sentence_that_the_records_do_not_show_any_more_is_refused() -> None:
