@@ -121,7 +121,7 @@ def commands_of_hba() -> list[Any]:
 
 @pytest.mark.parametrize("words", commands_of_hba())
 def test_commands_in_the_documentation_have_their_options(words: list[str]) -> None:
-    context = click.Context(main)
+    context = click.Context(main, **main.context_settings)
     command = main if words[0].startswith("-") else main.get_command(context, words[0])
     assert command is not None, words[0]
     known = {name for option in command.get_params(context) for name in (*option.opts, *option.secondary_opts)}

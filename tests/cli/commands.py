@@ -18,7 +18,7 @@ SMALL = ("--epochs", "2", "--batch-size", "8", "--model", "wrn-10-1", "--image-s
 
 def command_of(name: str) -> click.Command:
     """The command of that name, which is imported now."""
-    found = main.get_command(click.Context(main), name)
+    found = main.get_command(click.Context(main, **main.context_settings), name)
     assert found is not None, name
     return found
 

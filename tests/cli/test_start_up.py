@@ -101,7 +101,7 @@ def test_the_list_of_commands_says_of_each_the_first_sentence_of_its_own_help() 
 def test_every_command_of_the_list_is_there_and_no_other() -> None:
     formatter = HelpFormatter(width=1000)
     main = importlib.import_module("hba.cli.main").main
-    main.format_commands(click.Context(main), formatter)
+    main.format_commands(click.Context(main, **main.context_settings), formatter)
     lines = formatter.getvalue().splitlines()[1:]
     assert [line.split()[0] for line in lines] == list(COMMANDS)
     assert [command_of(name).name for name in COMMANDS] == list(COMMANDS)
