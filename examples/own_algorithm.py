@@ -38,9 +38,10 @@ def main() -> None:
     arguments.add_argument("--epochs", type=int, default=20)
     arguments.add_argument("--hardness", type=float, default=1.0)
     arguments.add_argument("--out", help="folder of the run")
+    arguments.add_argument("--resume", action="store_true", help="resume the run in --out")
     given = arguments.parse_args()
     algorithm = Adversarial(hardness=given.hardness)
-    result = hba.search("digits", algorithm=algorithm, epochs=given.epochs, out=given.out)
+    result = hba.search("digits", algorithm=algorithm, epochs=given.epochs, out=given.out, resume=given.resume)
     assert result.schedule is not None
     space, values = result.schedule.space, result.schedule.values
     probabilities = [slot.probability for slot in space.slots]

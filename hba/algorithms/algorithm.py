@@ -44,7 +44,10 @@ class Algorithm(Settings):
     """Training steps between policy steps (T_train)."""
 
     def begin(self, problem: Problem, networks: Networks) -> Any:
-        """The state of a search before its first step: a SearchState, or one with more fields."""
+        """The state of a search before its first step: a SearchState, or one with more fields.
+
+        A field keeps the kind of value that it begins with. Whatever hba.runtime.snapshot can save may stand in one.
+        """
         raise NotImplementedError
 
     def step(self, problem: Problem, state: Any) -> None:

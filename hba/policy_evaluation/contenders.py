@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -128,6 +128,8 @@ def named_rows(schedule: Schedule | str | Path, against: Sequence[Rival]) -> dic
     """
     if isinstance(against, str):
         raise SettingsError(f"against must be a list of names, got the text {against!r}; write [{against!r}]")
+    if not isinstance(against, Iterable):
+        raise SettingsError(f"against must be a list, got {type(against).__name__}; write it in brackets, as [...]")
     rows: dict[str, Schedule | Make] = {}
     if isinstance(schedule, Schedule):
         rows["schedule"] = schedule

@@ -30,8 +30,10 @@ def own_name(augmentation: Augmentation) -> str:
     return name if isinstance(name, str) and name else type(augmentation).__name__
 
 
-def try_out(augmentation: Augmentation, train: Images) -> None:
-    """Augment the first training images once, by a copy. SettingsError for a result that no network could take.
+def try_out(augmentation: Augmentation, train: Images, epochs: int) -> None:
+    """Augment the first training images by a copy, as in the first and in the last epoch.
+
+    SettingsError for a result that no network could take, and for another number of functions than of epochs.
 
     An error of the user's own code stays as it is. The caller's random numbers are left alone.
     """
@@ -39,10 +41,18 @@ def try_out(augmentation: Augmentation, train: Images) -> None:
     n = min(N_TRIED, len(train))
     (levels,) = [images for images, _ in train.batches(torch.arange(n, device=train.device), n)]
     images = as_floats(levels)
-    before = images.clone()
     with torch.random.fork_rng([] if train.device.type == "cpu" else [train.device]):
-        first, *_ = copy.deepcopy(augmentation).by_epoch(1, train)
-        augmented: Any = first(images, torch.Generator(train.device).manual_seed(0))
+        functions = list(copy.deepcopy(augmentation).by_epoch(epochs, train))
+        if len(functions) != epochs:
+            raise SettingsError(f"{name} must return one function for each of {epochs} epochs, got {len(functions)}")
+        for function in (functions[0], functions[-1]):
+            before = images.clone()
+            augmented = function(images, torch.Generator(train.device).manual_seed(0))
+            _check_augmented(name, augmented, images, before)
+
+
+def _check_augmented(name: str, augmented: Any, images: torch.Tensor, before: torch.Tensor) -> None:
+    """before: what images were before they were augmented."""
     if not isinstance(augmented, torch.Tensor) or (augmented.shape, augmented.dtype) != (images.shape, images.dtype):
         found = (
             f"{augmented.dtype} {tuple(augmented.shape)}" if isinstance(augmented, torch.Tensor) else type(augmented)

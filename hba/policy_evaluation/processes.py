@@ -65,7 +65,7 @@ def side_by_side(
         try:
             yield from _finished(futures, work, data.test, on_step)
         except BrokenProcessPool:
-            raise _death(pool.exit_code(), has_begun=work.n_steps.value > 0) from None
+            raise _death(pool.exit_code(), has_begun=_steps(work) > 0) from None
 
 
 def _finished(
@@ -79,7 +79,7 @@ def _finished(
         n_wanted = 0
         while work.test_wanted.acquire(block=False):
             n_wanted += 1
-        for _ in range(work.n_steps.value - n_told):
+        for _ in range(_steps(work) - n_told):
             n_told += 1
             on_step()
         for _ in range(n_wanted):
@@ -90,6 +90,11 @@ def _finished(
         # Only now, so that what ended at the same time is kept.
         for future in done:
             future.result()
+
+
+def _steps(work: Work) -> int:
+    """Without the lock, which a process that was killed may hold for ever."""
+    return int(work.n_steps.get_obj().value)
 
 
 def _death(code: int, *, has_begun: bool) -> RunError:

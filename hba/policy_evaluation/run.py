@@ -134,7 +134,7 @@ def _try_out(
         own_network.check_takes(data.train, size, len(data.class_names))
     for rival in against:
         if not isinstance(rival, str | Path | Schedule):
-            try_out(rival, data.train)
+            try_out(rival, data.train, config.epochs)
 
 
 @dataclass(frozen=True)

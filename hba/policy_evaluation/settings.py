@@ -49,7 +49,7 @@ def chosen(
     if data is None and found.config.data not in DATASET_NAMES and not Path(found.config.data).exists():
         raise DataError(
             f"there are no images in {found.config.data}, where the schedule was searched; name the folder where they "
-            "are now, as in hba evaluate SCHEDULE DIR"
+            "are now, as in hba evaluate SCHEDULE DIR, or give the data again where they were in memory"
         )
     if isinstance(data, EvaluationData) and "image_size" not in settings:
         size = network_input_size(data.train, found.config.baseline_augmentation())

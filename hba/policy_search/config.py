@@ -10,11 +10,15 @@ from hba.config.inheritance import values_of
 from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS, find_preset
 from hba.config.search import CommonSearchConfig
 from hba.data.config import resolved_data
-from hba.errors import SettingsError
+from hba.errors import RunError, SettingsError
 from hba.runtime.unknown import did_you_mean
 
 ALGORITHM_SETTINGS = frozenset(name for algorithm in ALGORITHMS.values() for name in algorithm.model_fields)
 """Settings that some algorithm has."""
+
+
+ARGUMENTS = ("algorithm", "network", "out", "resume", "observer", "progress", "preset", "paper")
+"""Of `hba.search`, which no setting can be called."""
 
 
 class SearchConfig(CommonSearchConfig):
@@ -82,10 +86,16 @@ class SearchConfig(CommonSearchConfig):
         algorithm: the class of the run's, where it is one of your own.
         """
         name = stored.get("algorithm", Lookahead.name)
-        if algorithm is None and name not in ALGORITHMS:
-            raise SettingsError(f"it was searched by the algorithm {name!r}, which is your own; give it as algorithm")
-        # Another algorithm than the run's is refused by who compares the settings.
-        kind = algorithm if algorithm is not None and algorithm.name == name else _found(name)[0]
+        if algorithm is not None and algorithm.name == name:
+            kind = algorithm
+        elif name in ALGORITHMS:
+            # Another algorithm than the run's is refused by who compares the settings.
+            kind = ALGORITHMS[name]
+        else:
+            raise RunError(
+                f"the run was begun by the algorithm {name!r}, a class of your own; resume it in Python, with "
+                "hba.search(algorithm=..., resume=True)"
+            )
         others = ALGORITHM_SETTINGS - kind.model_fields.keys()
         return cls.make({**{name: one for name, one in stored.items() if name not in others}, "algorithm": kind})
 
@@ -117,7 +127,9 @@ def _checked(kind: type[Algorithm]) -> type[Algorithm]:
     name = getattr(kind, "name", None)
     if not isinstance(name, str) or ALGORITHMS.get(name, kind) is not kind:
         raise SettingsError(f"algorithm {kind.__name__} must have a name of its own (name = 'mine'), got {name!r}")
-    clash = [setting for setting in kind.model_fields if setting in CommonSearchConfig.model_fields]
+    if kind.begin is Algorithm.begin or kind.step is Algorithm.step:
+        raise SettingsError(f"algorithm {name} must have functions begin and step, as hba.algorithms.Algorithm says")
+    clash = [setting for setting in kind.model_fields if setting in (*CommonSearchConfig.model_fields, *ARGUMENTS)]
     if clash:
-        raise SettingsError(f"{clash[0]} of the algorithm {name} is a setting of every search too; rename it")
+        raise SettingsError(f"{clash[0]} of algorithm {name} is a setting or an argument of every search; rename it")
     return kind

@@ -20,6 +20,8 @@ from hba.policy_search.evidence import PROBED
 from hba.runtime.files import write_atomically, write_text
 
 CHECKPOINT_VERSION = 7
+OLDER_VERSION = 6
+"""Of hba 0.1.0."""
 MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device")
 """Where things are and what computes: a run keeps its images, their split and its kind of device, which its checkpoint
 identifies, wherever it goes on."""
@@ -67,7 +69,8 @@ class RunFolder:
             raise RunError(f"{self.path} holds no run to resume: there is no {self.config.name} in it")
         given = _by_name(settings)
         try:
-            config = SearchConfig.from_file(json.loads(self.config.read_text(encoding="utf-8")), _own_kind(settings))
+            stored = json.loads(self.config.read_text(encoding="utf-8"))
+            config = SearchConfig.from_file(stored, _own_kind(settings))
         except (ValueError, OSError) as error:
             raise RunError(f"{self.config} cannot be read: {error}") from None
         if given.get("algorithm", config.algorithm.name) != config.algorithm.name:
@@ -76,10 +79,10 @@ class RunFolder:
                 f"(given {given['algorithm']!r})"
             )
         now = config.changed({name: value for name, value in given.items() if name != "algorithm"})
-        stored, asked = config.flat(), now.flat()
-        changed = [name for name in given if name not in (*MAY_CHANGE, "epochs") and stored[name] != asked[name]]
+        before, asked = config.flat(), now.flat()
+        changed = [name for name in given if name not in (*MAY_CHANGE, "epochs") and before[name] != asked[name]]
         if changed:
-            differences = ", ".join(f"{name} {stored[name]!r} (given {asked[name]!r})" for name in changed)
+            differences = ", ".join(f"{name} {before[name]!r} (given {asked[name]!r})" for name in changed)
             raise SettingsError(f"a resumed run keeps its settings; {self.path} has {differences}")
         if now.epochs < config.epochs:
             raise SettingsError(
@@ -88,7 +91,7 @@ class RunFolder:
         if now.data not in DATASET_NAMES and "data" not in settings and not Path(now.data).exists():
             raise DataError(
                 f"the images of {self.path} are no longer in {now.data}; name the folder where they are now, as in "
-                f"hba search DIR --out {self.path} --resume"
+                f"hba search DIR --out {self.path} --resume, or give them again where they were in memory"
             )
         return now
 
@@ -100,8 +103,8 @@ class RunFolder:
         torch.save(content, buffer)
         write_atomically(self.checkpoint, lambda file: file.write(buffer.getbuffer()))
 
-    def load_checkpoint(self, identity: Mapping[str, str]) -> dict[str, Any] | None:
-        """The saved state on the CPU, or None where the run ended before its first save.
+    def load_checkpoint(self, identity: Mapping[str, str]) -> tuple[int, dict[str, Any]] | None:
+        """The version and what was saved, on the CPU; None where the run ended before its first save.
 
         RunError for a broken file, one of another version, and an identity that changed since.
         """
@@ -113,10 +116,11 @@ class RunFolder:
             # A broken file makes the reader fail in any way it likes.
             reason = next(iter(str(error).splitlines()), type(error).__name__)
             raise RunError(f"{self.checkpoint} cannot be read ({reason})") from None
-        if not isinstance(content, dict) or content.get("version") != CHECKPOINT_VERSION:
+        if not isinstance(content, dict) or content.get("version") not in (OLDER_VERSION, CHECKPOINT_VERSION):
             raise RunError(
-                f"{self.checkpoint} must be a checkpoint of version {CHECKPOINT_VERSION}, which this version of hba "
-                "can resume; resume it with the version that began it, or start anew with another --out"
+                f"{self.checkpoint} must be a checkpoint of version {OLDER_VERSION} or {CHECKPOINT_VERSION}, which "
+                "this version of hba can resume; resume it with the version that began it, or start anew with another "
+                "--out"
             )
         for name, value in identity.items():
             if content["identity"].get(name) != value:
@@ -124,8 +128,7 @@ class RunFolder:
                     f"the {name} changed since {self.path} was begun ({content['identity'].get(name)}, now {value}); "
                     "resume with the old one, or start anew with another --out"
                 )
-        state: dict[str, Any] = content["state"]
-        return state
+        return content["version"], content["state"]
 
     def save_metrics(self, metrics: list[dict[str, float | None]]) -> None:
         text = io.StringIO()
@@ -137,10 +140,10 @@ class RunFolder:
 
 
 def _by_name(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Flat settings, with those of an algorithm that was given itself among them."""
+    """Flat settings, with those that an algorithm was given itself with among them."""
     given = settings.get("algorithm")
     if isinstance(given, Algorithm):
-        return {**settings, **given.model_dump(), "algorithm": given.name}
+        return {**settings, **given.model_dump(exclude_unset=True), "algorithm": given.name}
     if isinstance(given, type) and issubclass(given, Algorithm):
         return {**settings, "algorithm": given.name}
     return dict(settings)

@@ -9,10 +9,11 @@ from hba.algorithms.learners import Learner
 from hba.data.left_out import save_left_out
 from hba.errors import DivergedError, SettingsError
 from hba.policy_search.books import Books, finite_or_none
-from hba.policy_search.folder import RunFolder
+from hba.policy_search.folder import OLDER_VERSION, RunFolder
 from hba.policy_search.pace import Pace
 from hba.policy_search.probes import probes_of
 from hba.policy_search.setup import Setup
+from hba.policy_search.version_6 import as_now
 from hba.runtime.provenance import environment
 from hba.runtime.seeding import default_generator_state, restore_default_generators
 from hba.runtime.snapshot import restore, snapshot
@@ -35,20 +36,24 @@ class Keeper:
 
     def restore(self) -> bool:
         """Give state and books what the folder has saved; False where it has nothing."""
-        saved = None if self.folder is None else self.folder.load_checkpoint(self.setup.identity)
-        if saved is None:
+        found = None if self.folder is None else self.folder.load_checkpoint(self.setup.identity)
+        if found is None:
             return False
+        version, saved = found
+        if version == OLDER_VERSION:
+            saved = as_now(saved, self.state)
         restore(self.state, saved["search"])
         restore(self.books, saved["books"])
         restore_default_generators(saved["default_generators"], self.state.device)
         return True
 
     def check_can_save(self) -> None:
-        """SettingsError for the state of an own algorithm that no file can hold: better now than after hours."""
+        """SettingsError for the state of an own algorithm that no file can hold; what was found is saved then."""
         try:
             if self.folder is not None:
                 snapshot(self.state)
         except TypeError as error:
+            self.save_found()
             name = self.setup.config.algorithm.name
             raise SettingsError(f"the state of the algorithm {name} cannot be saved: {error}") from None
 
@@ -66,6 +71,7 @@ class Keeper:
         if self.folder is None:
             return
         self.count_seconds()
+        self.check_can_save()
         saved = {
             "search": snapshot(self.state),
             "books": snapshot(self.books),

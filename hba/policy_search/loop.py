@@ -55,12 +55,15 @@ class Loop:
         if (self.is_new and setup.replaced) or self.lengthened:
             # The settings alone do not tell what this run is made of.
             self.keeper.save()
-        observer.planned(self.plan())
+        plan = self.plan()
+        observer.planned(plan)
         epochs = setup.config.epochs
         total_steps = epochs * state.steps_per_epoch
         observer.started(state.step, total_steps, state.train_stream.batch_size, epochs)
         while state.step < total_steps and not observer.stop_requested():
             setup.config.algorithm.step(setup.problem, state)
+            if state.step == 1:
+                self.keeper.check_can_save()
             if state.step % state.steps_per_epoch == 0:
                 self.close_epoch()
                 observer.epoch_done(self.books.metrics[-1])
@@ -74,7 +77,8 @@ class Loop:
             network=state.plain(),
             hypernetwork=state.learner.hypernetwork if isinstance(state.learner, HyperLearner) else None,
             lam=state.lam.detach(),
-            folder=None if self.keeper.folder is None else self.keeper.folder.path,
+            folder=plan.folder,
+            notes=plan.notes,
         )
 
     def close_epoch(self) -> None:

@@ -17,7 +17,8 @@ class SearchResult:
     schedule: one row per finished epoch, None before the first. metrics: one mapping per finished epoch.
     finished: False when the observer stopped the search. lam (n,): where it stands, as logits. network: the trained
     network that belongs to lam. hypernetwork: gives the network of any other by hypernetwork.plain(lam); None for the
-    algorithms that have none, `lookahead` and `population`.
+    algorithms that have none, `lookahead` and `population`. notes: what a person should know of it, as of one that is
+    too short; the sentences of SearchPlan.notes.
     """
 
     schedule: Schedule | None
@@ -27,6 +28,7 @@ class SearchResult:
     hypernetwork: HyperNetwork | None
     lam: Tensor
     folder: Path | None
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """One line, without the numbers that it holds."""

@@ -19,6 +19,7 @@ from hba.policy.space import SearchSpace
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.schedule.file import space_entry
+from hba.training.own_network import OwnNetwork
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ class Setup:
         fill = config.fill or data.train.mean_color()
         preprocessing = Preprocessing.of(data.train, config.baseline_augmentation())
         colour = fill_for(torch.empty(1, data.train.n_channels, 1, 1, device=device), fill)
+        if network is not None:
+            own_network = OwnNetwork.of(network)
+            own_network.check_takes(data.train, preprocessing.image_size, len(data.class_names))
         networks = (
             named_networks(config.model, len(data.class_names), config.seed, preprocessing.image_size)
             if network is None

@@ -36,7 +36,7 @@ class Clashing(Lookahead):
     [
         (Nameless, r"^algorithm Nameless must have a name of its own \(name = 'mine'\), got None$"),
         (Impostor, r"^algorithm Impostor must have a name of its own \(name = 'mine'\), got 'lookahead'$"),
-        (Clashing, r"^model of the algorithm clashing is a setting of every search too; rename it$"),
+        (Clashing, r"^model of algorithm clashing is a setting or an argument of every search; rename it$"),
     ],
 )
 def test_a_class_that_files_could_not_tell_from_another_is_refused(kind: type[Algorithm], words: str) -> None:

@@ -48,15 +48,19 @@ class Unlimited(Lookahead):
     reward_limit: float | None = None
 
 
-ALGORITHMS = {"lookahead": Lookahead, "hba": Paper, "noisier": Noisier, "unlimited": Unlimited}
+ALGORITHMS: dict[str, type[pydantic.BaseModel]] = {
+    **{"lookahead": Lookahead, "hba": Paper},
+    **{"noisier": Noisier, "unlimited": Unlimited},
+}
 
 OPTIONS = algorithm_options(ALGORITHMS, "How it\n moves.", default_texts={"reward_draws": "by dataset, else {}"})
 
 
-@click.command()
-@OPTIONS  # type: ignore[untyped-decorator]
-def command(**options: object) -> None:
+def echo(**options: object) -> None:
     click.echo(given(options))
+
+
+command = click.command("command")(OPTIONS(echo))
 
 
 def help_of(name: str) -> str:
@@ -101,10 +105,9 @@ def test_a_field_without_default_shows_none() -> None:
         wanted: int
         open: str | None = None
 
-    @click.command()
-    @algorithm_options({"bare": Bare}, "", default_texts={})  # type: ignore[untyped-decorator]
-    def bare(**options: object) -> None: ...
+    def nothing(**options: object) -> None: ...
 
+    bare = click.command("bare")(algorithm_options({"bare": Bare}, "", default_texts={})(nothing))
     assert [option.help for option in bare.params if isinstance(option, click.Option)][1:] == ["", ""]
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Algorithm, Hypergradient, Lookahead
+from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Hypergradient, Lookahead
 from hba.config.presets import SEARCH_PRESETS
-from hba.errors import SettingsError
+from hba.errors import RunError, SettingsError
 from hba.policy_search.config import ALGORITHM_SETTINGS, SearchConfig
 
 OF_LAMBDA_STEPS: dict[str, Any] = {
@@ -138,14 +138,14 @@ def test_a_file_of_0_1_0_holds_settings_of_all_algorithms_and_the_others_are_dro
 
 
 def test_an_algorithm_of_ones_own_has_settings_of_its_own() -> None:
-    class Mine(Algorithm):
+    class Mine(Lookahead):
         name = "mine"
         strength: int = 1
 
     config = SearchConfig.from_preset({"algorithm": Mine, "strength": 3})
     assert config.flat()["strength"] == 3
     assert SearchConfig.from_file(config.flat(), Mine) == config
-    with pytest.raises(SettingsError, match=r"^it was searched by the algorithm 'mine', which is your own"):
+    with pytest.raises(RunError, match=r"^the run was begun by the algorithm 'mine', a class of your own; "):
         SearchConfig.from_file(config.flat())
     with pytest.raises(SettingsError, match=r"^there is no setting strenght; did you mean strength\?$"):
         SearchConfig.from_preset({"algorithm": Mine, "strenght": 3})

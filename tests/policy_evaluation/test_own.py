@@ -255,7 +255,7 @@ class Returns:
         (Returns(lambda images: images.mul_(0.5)), r"must return new images, and writes into those that it is given"),
         (
             Returns(lambda images: images, n_epochs=1),
-            r"^Returns\.by_epoch must return one function for each of 2 epochs",
+            r"^Returns must return one function for each of 2 epochs, got 1$",
         ),
     ],
     ids=["number", "class", "channels", "precision", "range", "in place", "epochs"],

@@ -132,7 +132,8 @@ def test_a_training_that_ended_while_another_failed_is_kept() -> None:
     failed.set_exception(SettingsError("it failed"))
     ended.set_result(12.5)
     nothing: Any = SimpleNamespace(
-        n_steps=SimpleNamespace(value=0), test_wanted=SimpleNamespace(acquire=lambda block: False)
+        n_steps=SimpleNamespace(get_obj=lambda: SimpleNamespace(value=0)),
+        test_wanted=SimpleNamespace(acquire=lambda block: False),
     )
     futures: Any = {failed: "one", ended: "other"}
     finished: Any = processes._finished(futures, nothing, tiny_data().test, lambda: None)

@@ -221,5 +221,5 @@ def test_images_that_have_moved_are_asked_for(searched: tuple[Path, Schedule], t
     _, schedule = searched
     settings = {**schedule.provenance["settings"], "data": str(tmp_path / "gone")}
     moved = Schedule(schedule.space, schedule.values, schedule.fill, {**schedule.provenance, "settings": settings})
-    with pytest.raises(DataError, match=r"^there are no images in .*gone, .* as in hba evaluate SCHEDULE DIR$"):
+    with pytest.raises(DataError, match=r"^there are no images in .*gone, .* as in hba evaluate SCHEDULE DIR, or give"):
         hba.evaluate(moved, seeds=1, epochs=1, device="cpu")

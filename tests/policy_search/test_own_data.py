@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 from search_problems import small_images
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset
 
 import hba
@@ -100,3 +100,17 @@ def test_images_in_memory_need_no_dataset() -> None:
     images = small_images(24, seed=0)
     data = SearchData("mine", ("left", "right"), images, LabelledImages(images.images[:8], images.labels[:8]))
     assert hba.search(data, **SETTINGS).finished
+
+
+@pytest.mark.parametrize("n_outputs", [2, 5])
+def test_a_network_must_have_one_output_for_each_class(n_outputs: int) -> None:
+    images = LabelledImages(small_images(24, seed=0).images, torch.arange(24) % 3)
+    data = SearchData("mine", ("a", "b", "c"), images, images)
+    network = nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, n_outputs))
+    with pytest.raises(SettingsError, match=rf"one output for each of 3 classes.*got \(1, {n_outputs}\)$"):
+        hba.search(data, network=network, epochs=1, batch_size=8, device="cpu")
+
+
+def test_a_search_that_is_too_short_says_so_in_its_result() -> None:
+    result = hba.search(Pairs(), image_size=8, val_size=10, **{**SETTINGS, "train_steps": 4})
+    assert [note for note in result.notes if "too few" in note]

@@ -1,0 +1,37 @@
+"""Checkpoints of version 6, which hba 0.1.0 wrote: the same values under other names."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hba.algorithms import SearchState
+from hba.algorithms.learners import Learner
+from hba.algorithms.population import PopulationLearner
+
+TOTALS = ("train_loss", "train_error", "train_steps", "lambda_loss", "lambda_steps")
+"""Of an epoch, in the order of the one tensor that they were."""
+BOOKS = ("epochs", "rows", "metrics", "seconds", "lengthened")
+MOVER = {"optimizer": "lambda_optimizer", "val_stream": "val_stream", "moves": "moves"}
+POPULATION = ("optimizer", "schedule", "weights", "buffers", "best_weights", "best_buffers")
+ONE_MODEL = {"optimizer": "weight_optimizer", "schedule": "weight_schedule"}
+
+
+def as_now(old: Mapping[str, Any], state: SearchState[Learner]) -> dict[str, Any]:
+    """A checkpoint as Keeper writes it now. state: one of the same search, which knows what was not saved then."""
+    search = {name: old[name] for name in ("lam", "train_stream", "generator", "step")}
+    search["totals"] = dict(zip(TOTALS, old["totals"].unbind(), strict=True))
+    search |= {name: old[name] for name in ("noise", "lam_rows") if name in old}
+    if "lambda_optimizer" in old:
+        search["mover"] = {name: old[then] for name, then in MOVER.items()}
+    return {
+        "search": {**search, "learner": _learner(old, state.learner)},
+        "books": {name: old[name] for name in BOOKS},
+        "default_generators": old["default_generators"],
+    }
+
+
+def _learner(old: Mapping[str, Any], learner: Learner) -> dict[str, Any]:
+    if isinstance(learner, PopulationLearner):
+        # Its weights are never looked at.
+        return {**{name: old[name] for name in POPULATION}, "template": learner.template.state_dict()}
+    network = "network" if "network" in old else "hypernetwork"
+    return {**{name: old[then] for name, then in ONE_MODEL.items()}, network: old[network]}
