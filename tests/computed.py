@@ -18,6 +18,9 @@ GOLDEN = Path(__file__).parent / "golden"
 RUN = GOLDEN / "run-0.1.0"
 """What version 0.1.0 left of a search, but its checkpoint."""
 
+MOVED = GOLDEN / "moved-0.1.0.json"
+"""The schedule that ships, in four epochs: no row of it is like where its search began."""
+
 SEARCH: Mapping[str, Any] = MappingProxyType({"data": "digits", "seed": 0, "epochs": 4, "probes": 2, "device": "cpu"})
 _OF_LAMBDA_STEPS = {
     "lambda_betas": (0.5, 0.9),
@@ -56,7 +59,7 @@ SEARCHES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 """By name, settings that say what the algorithm does, whatever its defaults are."""
 
 EVALUATION: Mapping[str, Any] = MappingProxyType(
-    {"data": "digits", "epochs": 3, "seeds": 1, "train_size": 200, "jobs": 1, "device": "cpu"}
+    {"data": "digits", "epochs": 4, "seeds": 2, "train_size": 400, "jobs": 1, "device": "cpu"}
 )
 AGAINST = ("none", "cutout", "random", "middle", "shuffled", "static", "final", "randaugment", "trivialaugment")
 
@@ -72,7 +75,7 @@ def of_search(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def of_evaluation() -> dict[str, list[float]]:
     """Test errors in per cent by row."""
-    result = hba.evaluate(RUN, against=list(AGAINST), **EVALUATION)
+    result = hba.evaluate(MOVED, against=list(AGAINST), **EVALUATION)
     return {row.name: list(row.test_error_percent) for row in result.rows}
 
 

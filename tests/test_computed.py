@@ -16,20 +16,31 @@ from hba.policy_search.config import SearchConfig
 
 COMMITTED: dict[str, Any] = json.loads((computed.GOLDEN / "computed-0.1.0.json").read_text(encoding="utf-8"))
 
-same_platform = pytest.mark.skipif(
-    computed.platform() != COMMITTED["platform"],
-    reason=f"the last bits are known for {COMMITTED['platform']} only, this is {computed.platform()}",
-)
+SAME_PLATFORM = computed.platform() == COMMITTED["platform"]
+"""Another processor or PyTorch rounds otherwise, and a few steps carry that far."""
+CHAOTIC = ("probe", "population")
+"""Searches of many steps, or that select: they end elsewhere where numbers are rounded otherwise."""
 
 
-@same_platform
+def known_only_here() -> None:
+    if not SAME_PLATFORM:
+        pytest.skip(f"known for {COMMITTED['platform']} only, this is {computed.platform()}")
+
+
 @pytest.mark.parametrize("name", computed.SEARCHES)
 def test_a_search_computes_what_it_did(name: str) -> None:
-    assert computed.of_search(computed.SEARCHES[name]) == COMMITTED["searches"][name]
+    if any(word in name for word in CHAOTIC):
+        known_only_here()
+    found, expected = computed.of_search(computed.SEARCHES[name]), COMMITTED["searches"][name]
+    if SAME_PLATFORM:
+        assert found == expected
+    low, high = np.array(hba.SearchSpace().ranges).T
+    distance = (np.array(found["values"]) - expected["values"]) / (high - low)
+    np.testing.assert_allclose(distance, 0, atol=0.05)
 
 
-@same_platform
 def test_an_evaluation_computes_what_it_did() -> None:
+    known_only_here()
     assert computed.of_evaluation() == COMMITTED["evaluation"]
 
 
@@ -48,7 +59,6 @@ def test_a_run_that_version_0_1_0_left_is_resumed_to_the_same_end(name: str, tmp
     resumed = old_runs.searched(name, run, resume=True)
     whole = json.loads((old_runs.STOPPED / "whole.json").read_text(encoding="utf-8"))[name]
     assert resumed.finished
-    exactly = computed.platform() == COMMITTED["platform"]
-    np.testing.assert_allclose(old_runs.values_of(resumed)[-1], whole, rtol=0, atol=0 if exactly else 1e-2)
+    np.testing.assert_allclose(old_runs.values_of(resumed)[-1], whole, rtol=0, atol=0 if SAME_PLATFORM else 1e-2)
     stored = json.loads((run / "config.json").read_text(encoding="utf-8"))
     assert "weight_sigma" not in stored or name == "population"
