@@ -117,7 +117,8 @@ def _of_seeds(resolution: Resolution) -> list[str]:
         return ["Without a spread, these numbers are too few to tell."]
     return [
         f"With {resolution.n_pairs} paired seeds it reaches {resolution.half_width:.2f} points to either side; about "
-        f"{resolution.seeds_for_one_point} would show a difference of one point (four times in five)."
+        f"{resolution.seeds_for_one_point} would show a difference of one point (four times in five)"
+        f"{', a rough number from so few seeds' if resolution.n_pairs < FEW_SEEDS else ''}."
     ]
 
 
