@@ -168,7 +168,7 @@ def test_a_run_that_was_moved_with_its_images_goes_on_when_told_where_they_are(
     message = refusal_of("search", "--out", "../new/s2", "--resume")
     assert message == (
         f"the images of ../new/s2 are no longer in {tmp_path}/old/mydata; name the folder where they are now, as in "
-        "hba search DIR --out ../new/s2 --resume"
+        "hba search DIR --out ../new/s2 --resume, or give them again where they were in memory"
     )
     lines = said(run("search", "../new/mydata", "--out", "../new/s2", "--resume"))
     assert lines[2].startswith("2 epochs (1 done), ")

@@ -66,7 +66,20 @@ def test_ctrl_c_leaves_no_bar_behind(tmp_path: Path) -> None:
 
 def test_lines_of_an_evaluation_stand_above_its_bar(tmp_path: Path) -> None:
     make_images(tmp_path / "images")
-    arguments = ["evaluate", "digits", "images", "--out", "run", "--seeds", "1", "--jobs", "1", *SMALL]
+    arguments = [
+        "evaluate",
+        "digits",
+        "images",
+        "--out",
+        "run",
+        "--seeds",
+        "1",
+        "--jobs",
+        "1",
+        *SMALL,
+        "--epochs",
+        "20",
+    ]
     ended = in_a_terminal(arguments, tmp_path)
     assert ended.exit_code == 0, ended.written
     assert_bar_and_lines_are_apart(ended)

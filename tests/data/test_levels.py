@@ -172,7 +172,7 @@ def test_the_scale_is_kept_in_the_run_and_taken_by_resume_evaluate_and_apply(
     results = json.loads((tmp_path / "results" / "results.json").read_text())
     assert results["settings"]["levels"] == results["levels"] == [0, 4095]
     from click.testing import CliRunner
-    from hba.cli.apply import apply
+    from hba.cli import main
 
     shown: list[list[int]] = []
     monkeypatch.setattr(
@@ -180,7 +180,7 @@ def test_the_scale_is_kept_in_the_run_and_taken_by_resume_evaluate_and_apply(
         lambda schedule, images, path, **others: shown.append([int(image.max()) for image in images]),
     )
     dark = write(tmp_path / "dark.png", 0, 819)
-    outcome = CliRunner().invoke(apply, [str(tmp_path / "run"), str(dark), "--out", str(tmp_path / "grid.png")])
+    outcome = CliRunner().invoke(main, ["apply", str(tmp_path / "run"), str(dark), "--out", str(tmp_path / "grid.png")])
     assert outcome.exit_code == 0, outcome.output
     assert shown == [[51]]
 

@@ -32,21 +32,24 @@ def die(number: int) -> None:
 
 
 def test_each_process_begins_once_and_shares_tensors() -> None:
+    # Other tests of this process may have pools that idle.
+    before = multiprocessing.active_children()
     shared = torch.zeros(4).share_memory_()
     with ProcessPool(2, 3, begin, shared) as pool:
         assert [future.result() for future in pool.submit(add_to_the_shared_one, range(4))] == [3] * 4
     assert shared.tolist() == [1.0] * 4
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= set(before)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_a_process_that_dies_is_told_by_its_exit_code() -> None:
+    before = multiprocessing.active_children()
     with ProcessPool(2, 1) as pool:
         (future,) = pool.submit(die, [0])
         with pytest.raises(BrokenProcessPool):
             future.result()
         assert pool.exit_code() == -signal.SIGKILL
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= set(before)
 
 
 SCRIPT = """
