@@ -38,11 +38,8 @@ class HyperPopulation(Exploring, HyperLayers):
 
     def begin(self, problem: Problem, networks: Networks) -> Any:
         """Line 2: phi from a network, the lambda_i about the space's initial values."""
-        lam, stream, generator = (
-            problem.initial_lambda(self.initial_fraction),
-            problem.train_stream(),
-            problem.generator(),
-        )
+        lam = problem.initial_lambda(self.initial_fraction)
+        stream, generator = problem.train_stream(), problem.generator()
         return HyperPopulationState(
             lam=lam,
             learner=self.hyper_learner(problem, networks, lam),

@@ -140,11 +140,8 @@ class Population(Exploring):
 
     def begin(self, problem: Problem, networks: Networks) -> Any:
         """Line 2: each member from a network of its own, its lambda about the space's initial values."""
-        lam, stream, generator = (
-            problem.initial_lambda(self.initial_fraction),
-            problem.train_stream(),
-            problem.generator(),
-        )
+        lam = problem.initial_lambda(self.initial_fraction)
+        stream, generator = problem.train_stream(), problem.generator()
         n_members = self.members_of(stream)
         return PopulationState(
             lam=lam,

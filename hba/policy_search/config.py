@@ -15,8 +15,6 @@ from hba.runtime.unknown import did_you_mean
 
 ALGORITHM_SETTINGS = frozenset(name for algorithm in ALGORITHMS.values() for name in algorithm.model_fields)
 """Settings that some algorithm has."""
-
-
 ARGUMENTS = ("algorithm", "network", "out", "resume", "observer", "progress", "preset", "paper")
 """Of `hba.search`, which no setting can be called."""
 
@@ -40,10 +38,10 @@ class SearchConfig(CommonSearchConfig):
         kind, made = _found(settings.get("algorithm", Lookahead.name))
         own = {name: value for name, value in settings.items() if name in kind.model_fields}
         common = {name: value for name, value in settings.items() if name not in own}
-        for name in common.keys() - cls.model_fields.keys():
+        for name in [name for name in common if name not in cls.model_fields]:
             if name in ALGORITHM_SETTINGS:
                 raise SettingsError(f"{name} has no effect on the algorithm {kind.name}; remove it")
-            known = (*cls.model_fields, *kind.model_fields, *ALGORITHM_SETTINGS)
+            known = (*cls.model_fields, *kind.model_fields, *sorted(ALGORITHM_SETTINGS))
             raise SettingsError(f"there is no setting {name}{did_you_mean(name, known)}")
         if made is not None and own:
             raise SettingsError(f"{next(iter(own))} must be set in the algorithm itself, where that is not a name")

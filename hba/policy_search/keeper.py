@@ -47,15 +47,19 @@ class Keeper:
         restore_default_generators(saved["default_generators"], self.state.device)
         return True
 
-    def check_can_save(self) -> None:
-        """SettingsError for the state of an own algorithm that no file can hold; what was found is saved then."""
+    def snapshot(self) -> dict[str, Any]:
+        """All that a search is resumed from.
+
+        SettingsError for the state of an own algorithm that no file can hold; what was found is saved then.
+        """
         try:
-            if self.folder is not None:
-                snapshot(self.state)
+            state = snapshot(self.state)
         except TypeError as error:
             self.save_found()
             name = self.setup.config.algorithm.name
             raise SettingsError(f"the state of the algorithm {name} cannot be saved: {error}") from None
+        generators = default_generator_state(self.state.device)
+        return {"search": state, "books": snapshot(self.books), "default_generators": generators}
 
     def count_seconds(self) -> None:
         now = time.monotonic()
@@ -71,13 +75,7 @@ class Keeper:
         if self.folder is None:
             return
         self.count_seconds()
-        self.check_can_save()
-        saved = {
-            "search": snapshot(self.state),
-            "books": snapshot(self.books),
-            "default_generators": default_generator_state(self.state.device),
-        }
-        self.folder.save_checkpoint(saved, self.setup.identity)
+        self.folder.save_checkpoint(self.snapshot(), self.setup.identity)
         self.save_found()
         save_left_out(self.folder.path, self.setup.problem.data.left_out)
         self.last_save = time.monotonic()

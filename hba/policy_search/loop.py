@@ -44,7 +44,9 @@ class Loop:
         books, pace = Books(config.epochs), Pace(state.steps_per_epoch, config.algorithm.rhythm)
         keeper = Keeper(setup, state, books, pace, folder)
         was_saved = keeper.restore()
-        keeper.check_can_save()
+        if folder is not None:
+            # What cannot be saved is told before anything is trained.
+            keeper.snapshot()
         lengthened = lengthen(config, state, books) if was_saved else None
         probes = probes_within(config, config.algorithm, pace, state.train_stream.batch_size, len(problem.val))
         return Loop(setup, state, books, pace, keeper, probes, lengthened, not was_saved)
@@ -62,8 +64,6 @@ class Loop:
         observer.started(state.step, total_steps, state.train_stream.batch_size, epochs)
         while state.step < total_steps and not observer.stop_requested():
             setup.config.algorithm.step(setup.problem, state)
-            if state.step == 1:
-                self.keeper.check_can_save()
             if state.step % state.steps_per_epoch == 0:
                 self.close_epoch()
                 observer.epoch_done(self.books.metrics[-1])

@@ -14,6 +14,7 @@ from hba.algorithms.networks import Networks, equal_networks, named_networks
 from hba.data.identity import seen_by_search
 from hba.data.load import SearchData
 from hba.data.named import DATASET_NAMES
+from hba.errors import SettingsError
 from hba.operations import fill_for
 from hba.policy.space import SearchSpace
 from hba.policy_search.config import SearchConfig
@@ -45,6 +46,8 @@ class Setup:
         preprocessing = Preprocessing.of(data.train, config.baseline_augmentation())
         colour = fill_for(torch.empty(1, data.train.n_channels, 1, 1, device=device), fill)
         if network is not None:
+            if not isinstance(network, nn.Module):
+                raise SettingsError(f"network must be an nn.Module, got {type(network).__name__}")
             own_network = OwnNetwork.of(network)
             own_network.check_takes(data.train, preprocessing.image_size, len(data.class_names))
         networks = (

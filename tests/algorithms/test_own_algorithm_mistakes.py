@@ -68,6 +68,33 @@ def test_a_state_that_cannot_be_saved_is_refused_where_it_has_to_be(tmp_path: Pa
         hba.search(small_data(), algorithm=Watching, out=tmp_path, **SETTINGS)
 
 
+@dataclass(kw_only=True)
+class Remembering(GradientState[NetworkLearner]):
+    past: list[Any]
+
+
+class Growing(Lookahead):
+    """Its state can be saved at first, and no more once it has remembered something."""
+
+    name: ClassVar[str] = "growing"
+
+    def begin(self, problem: Problem, networks: Networks) -> Any:
+        begun = super().begin(problem, networks)
+        fields = {name: getattr(begun, name) for name in ("lam", "learner", "mover", "train_stream", "generator")}
+        return Remembering(**fields, totals=begun.totals, past=[])
+
+    def step(self, problem: Problem, state: GradientState[NetworkLearner]) -> None:
+        super().step(problem, state)
+        assert isinstance(state, Remembering)
+        state.past.append(object())
+
+
+def test_what_was_found_is_kept_where_the_state_can_no_longer_be_saved(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"^the state of the algorithm growing cannot be saved: past is of a kind"):
+        hba.search(small_data(), algorithm=Growing, out=tmp_path, **SETTINGS)
+    assert hba.load_policy(tmp_path).epochs == 2
+
+
 @pytest.mark.parametrize(
     "given", [{"algorithm": Hypergradient()}, {"algorithm": "population", "population_size": 4}, {"algorithm": "hba"}]
 )

@@ -111,6 +111,12 @@ def test_a_network_must_have_one_output_for_each_class(n_outputs: int) -> None:
         hba.search(data, network=network, epochs=1, batch_size=8, device="cpu")
 
 
+@pytest.mark.parametrize("given", [lambda seed: nn.Linear(3, 2), nn.Linear, "wrn-10-1"])
+def test_what_is_no_network_is_refused(given: Any) -> None:
+    with pytest.raises(SettingsError, match=r"^network must be an nn\.Module, got (function|type|str)$"):
+        hba.search(Pairs(), network=given, image_size=8, val_size=10, epochs=1, batch_size=8, device="cpu")
+
+
 def test_a_search_that_is_too_short_says_so_in_its_result() -> None:
     result = hba.search(Pairs(), image_size=8, val_size=10, **{**SETTINGS, "train_steps": 4})
     assert [note for note in result.notes if "too few" in note]
