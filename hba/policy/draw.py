@@ -11,6 +11,7 @@ from torch import Tensor
 from hba.errors import SettingsError
 from hba.operations import apply_steps, check_images
 from hba.policy.space import SearchSpace
+from hba.policy.spread import mean_probabilities, of_slots, spread_magnitudes
 
 
 @dataclass(frozen=True)
@@ -34,30 +35,42 @@ class Walk:
     """Which slots each of B images came by, and which of those fired; both bool, (B, number of slots).
 
     Slots are asked whether they fire only until K have. The slots after that say nothing about probabilities.
+    count (B, 1): K.
     """
 
     visited: Tensor
     fired: Tensor
+    count: Tensor
 
 
 def draw_operations(
-    space: SearchSpace, values: Tensor, batch_size: int, generator: torch.Generator | None = None
+    space: SearchSpace,
+    values: Tensor,
+    batch_size: int,
+    generator: torch.Generator | None = None,
+    spread: Tensor | None = None,
 ) -> Draw:
     """Draw for each image K, then walk the shuffled slots; the first K slots that fire are applied in that order.
 
     values: (n,) shared, or (B, n) with one row per image, on the generator's device. generator None means torch's
-    default one. Nothing leaves the device.
+    default one. spread: as values, the standard deviation in logits by which each image's hyperparameters differ from
+    them; None for 0. Nothing leaves the device.
     """
-    return draw_walk(space, values, batch_size, generator)[0]
+    return draw_walk(space, values, batch_size, generator, spread)[0]
 
 
 def draw_walk(
-    space: SearchSpace, values: Tensor, batch_size: int, generator: torch.Generator | None = None
+    space: SearchSpace,
+    values: Tensor,
+    batch_size: int,
+    generator: torch.Generator | None = None,
+    spread: Tensor | None = None,
 ) -> tuple[Draw, Walk]:
     """The same draw as draw_operations makes, and the walk that led to it."""
     device = values.device
     columns = space.slot_columns(device)
-    rows = values.detach().expand(batch_size, space.n)
+    rows = values.detach()
+    rows = (rows if spread is None else mean_probabilities(space, rows, spread)).expand(batch_size, space.n)
 
     def uniform(*shape: int) -> Tensor:
         # A compiler refuses the argument, even where it is None.
@@ -71,19 +84,28 @@ def draw_walk(
     key = torch.where(fires, place, 2.0)
     keys, slots = key.topk(space.max_count, dim=1, largest=False, sorted=True)
     reached = keys <= 1
-    count = (uniform(1) >= columns.count_limits).sum(dim=1, keepdim=True)
+    count = (uniform(1) >= _count_limits(space, rows)).sum(dim=1, keepdim=True)
     applied = reached & (torch.arange(space.max_count, device=device) < count)
-    magnitudes = torch.cat([rows, rows.new_zeros(batch_size, 1)], dim=1).gather(1, columns.magnitude[slots])
     negated = columns.signed[slots] & (uniform(space.max_count) < 0.5)
+    positions = uniform(space.max_count, 2)
+    magnitudes = of_slots(space, rows, slots)
+    if spread is not None:
+        magnitudes = spread_magnitudes(space, magnitudes, slots, spread.expand_as(rows), generator)
     draw = Draw(
         slots=torch.where(applied, slots, -1),
         magnitudes=torch.where(negated, -magnitudes, magnitudes) * applied,
-        positions=uniform(space.max_count, 2),
+        positions=positions,
     )
     # The walk ends at the K-th slot that fires: at once for K = 0, never where fewer fire.
     last = torch.cat([keys.new_full((batch_size, 1), -1.0), keys], dim=1).gather(1, count)
     visited = place <= last
-    return draw, Walk(visited, visited & fires)
+    return draw, Walk(visited, visited & fires, count)
+
+
+def _count_limits(space: SearchSpace, rows: Tensor) -> Tensor:
+    """Probabilities that K is below 1, 2, ..., shape (max_count,) or (B, max_count)."""
+    columns = space.slot_columns(rows.device)
+    return 1 - rows[:, columns.counts].cumprod(dim=1) if space.searches_count else columns.count_limits
 
 
 def apply_operations(space: SearchSpace, draw: Draw, images: Tensor, fill: Tensor) -> Tensor:

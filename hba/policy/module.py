@@ -16,26 +16,36 @@ class Policy(nn.Module):
     """A(x; values) as a module on batches (B, C, H, W) float in [0, 1], C 1 or 3.
 
     values: (n,) for all images, or (B, n) with one row per image, in natural units as SearchSpace.decode gives them.
+    spread: of the shape of values, the standard deviation in logits by which images differ from them; None is 0.
     fill: the colour, in [0, 1], of what geometric operations and Cutout uncover. Raises SettingsError for images that
     have been normalised, seen in every batch on a CPU and in the first on another device, but not where compiled.
     """
 
     values: Tensor
+    spread: Tensor | None
 
-    def __init__(self, space: SearchSpace, values: Tensor, fill: tuple[float, ...] = GRAY) -> None:
+    def __init__(
+        self, space: SearchSpace, values: Tensor, fill: tuple[float, ...] = GRAY, spread: Tensor | None = None
+    ) -> None:
         super().__init__()
         if values.ndim not in (1, 2) or values.shape[-1] != space.n:
             raise SettingsError(f"values must be of shape ({space.n},) or (B, {space.n}), got {tuple(values.shape)}")
+        if spread is not None and spread.shape != values.shape:
+            raise SettingsError(
+                f"spread must be of the shape of values, {tuple(values.shape)}, got {tuple(spread.shape)}"
+            )
         self.space = space
         self.fill = fill
         self.register_buffer("values", values)
+        # None draws faster than zeros, and as it did before there was a spread.
+        self.register_buffer("spread", spread if spread is not None and spread.any() else None)
         self._check_range = RangeCheck()
 
     def draw(self, batch_size: int, generator: torch.Generator | None = None) -> Draw:
         """What to do to each image of a batch; None draws from torch's default generator."""
         if self.values.ndim == 2 and len(self.values) != batch_size:
             raise SettingsError(f"values have one row for each of {len(self.values)} images, got {batch_size} images")
-        return draw_operations(self.space, self.values, batch_size, generator)
+        return draw_operations(self.space, self.values, batch_size, generator, self.spread)
 
     def replay(self, images: Tensor, draw: Draw) -> Tensor:
         """Do what was drawn; the same draw gives the same pixels."""

@@ -43,6 +43,7 @@ class SlotColumns:
     """Where each slot's numbers stand in a row of values; tensors of shape (n_slots,).
 
     magnitude is n, one past the last column, for a slot without magnitude. count_limits (max_count,) as in SearchSpace.
+    counts (max_count,): columns of the probabilities of one more operation; (0,) where they are not searched.
     """
 
     operation: Tensor
@@ -50,6 +51,7 @@ class SlotColumns:
     magnitude: Tensor
     signed: Tensor
     count_limits: Tensor
+    counts: Tensor
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,15 @@ class SearchSpace:
     """Every operation in `copies` slots, each with a probability and, where it has one, a magnitude.
 
     count_probabilities[k] is the probability that K, the limit of operations on an image, is k
-    (PBA, Algorithm 1: 0, 1 or 2 with 0.2, 0.3 and 0.5).
+    (PBA, Algorithm 1: 0, 1 or 2 with 0.2, 0.3 and 0.5). searches_count: K has hyperparameters too, and
+    count_probabilities say only where they begin: `count.k.probability` is how likely an image whose limit is at least
+    k - 1 has one of at least k. So K is any distribution over 0, ..., max_count.
     """
 
     operations: tuple[Operation, ...] = field(default_factory=lambda: tuple(OPERATIONS.values()))
     copies: int = 2
     count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.5)
+    searches_count: bool = False
 
     def __post_init__(self) -> None:
         names = [operation.name for operation in self.operations]
@@ -117,11 +122,13 @@ class SearchSpace:
                 columns.append((f"{operation.name}.{copy}.probability", (0.0, 1.0)))
                 if operation.magnitude_range is not None:
                     columns.append((f"{operation.name}.{copy}.magnitude", operation.magnitude_range))
+        if self.searches_count:
+            columns += [(f"count.{k}.probability", (0.0, 1.0)) for k in range(1, self.max_count + 1)]
         return tuple(columns)
 
     def decode(self, logits: Tensor) -> Tensor:
         """Logits (..., n) to values (..., n) in the same dtype; infinite logits give the exact end points."""
-        low, high = _bounds(self, logits.dtype, logits.device)
+        low, high = self.bounds(logits)
         return low.lerp(high, logits.sigmoid())
 
     def encode(self, values: Tensor) -> Tensor:
@@ -129,7 +136,7 @@ class SearchSpace:
 
         Raises SettingsError for values outside their range.
         """
-        low, high = _bounds(self, values.dtype, values.device)
+        low, high = self.bounds(values)
         inside = (values >= low.minimum(high)) & (values <= low.maximum(high))
         if not inside.all():
             column = int((~inside).reshape(-1, self.n).any(0).nonzero()[0])
@@ -139,11 +146,15 @@ class SearchSpace:
     def initial(self, fraction: float = INITIAL_FRACTION) -> Tensor:
         """A starting point as logits (n,), float32: every value at (1 - fraction) low + fraction high.
 
-        The paper's is 0.05 (its section 4).
+        The paper's is 0.05 (its section 4). K begins at count_probabilities, if it is searched.
         """
         import torch
 
-        return torch.full((self.n,), fraction).logit()
+        values = torch.full((self.n,), fraction)
+        if self.searches_count:
+            at_least = 1 - torch.tensor([0.0, *self.count_limits])
+            values[-self.max_count :] = at_least[1:] / at_least[:-1]
+        return values.logit()
 
     def named(self, values: Tensor) -> Mapping[str, float]:
         """One row of values (n,) as a mapping from name to number."""
@@ -168,6 +179,14 @@ class SearchSpace:
         """count_probabilities cumulated (max_count,), float32: K is how many of them a uniform number reaches."""
         sums = itertools.accumulate(array("f", self.count_probabilities))
         return tuple(array("f", sums))[:-1]
+
+    def bounds(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """The ranges' ends as tensors (n,), of the dtype and on the device of another tensor."""
+        return _bounds(self, like.dtype, like.device)
+
+    def probability_columns(self, device: torch.device) -> Tensor:
+        """Columns of all that is a probability, those of K too."""
+        return _probability_columns(self, device)
 
     def slot_columns(self, device: torch.device) -> SlotColumns:
         """Column indices of every slot's numbers, on the device."""
@@ -196,4 +215,12 @@ def _slot_columns(space: SearchSpace, device: torch.device) -> SlotColumns:
         magnitude=tensor([space.n if slot.magnitude is None else slot.magnitude for slot in slots]),
         signed=tensor([slot.operation.signed for slot in slots]),
         count_limits=tensor(list(space.count_limits)),
+        counts=torch.arange(space.n - space.max_count if space.searches_count else space.n, space.n, device=device),
     )
+
+
+@device_constant
+def _probability_columns(space: SearchSpace, device: torch.device) -> Tensor:
+    import torch
+
+    return torch.tensor([i for i, name in enumerate(space.names) if name.endswith(".probability")], device=device)

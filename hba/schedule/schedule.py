@@ -22,10 +22,13 @@ from hba.schedule.transform import PolicyTransform
 class Schedule:
     """Values of shape (epochs, n) in natural units; row e is the policy at the end of epoch e of the search.
 
+    spread (epochs, n): a policy is a distribution. Every image has hyperparameters of its own, whose logits are normal
+    around those of the row with this standard deviation; 0 is the bare row. One number, one row (n,) or one column
+    (epochs, 1) may be given for all.
     fill: the colour in [0, 1], one number per channel, of what geometric operations and Cutout uncover: the mean
     colour of the images that were searched on. provenance: JSON values that say how the schedule was made.
     is_stretched: whether its length was chosen by `stretched`; not kept in files.
-    Raises ScheduleError for values of a wrong shape, outside their range or not finite.
+    Raises ScheduleError for values of a wrong shape, outside their range or not finite, and for a spread below 0.
     """
 
     space: SearchSpace
@@ -33,19 +36,22 @@ class Schedule:
     fill: tuple[float, ...] = GRAY
     provenance: Mapping[str, Any] = field(default_factory=dict)
     is_stretched: bool = False
+    spread: np.ndarray = field(default_factory=lambda: np.zeros(()))
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.float64)
         _check_values(self.space, values)
         if not is_color(self.fill):
             raise ScheduleError(f"fill {COLOR_RULE}, got {list(self.fill)}")
-        values.setflags(write=False)
-        object.__setattr__(self, "values", values)
+        spread = _spread(self.spread, values)
+        for name, array in (("values", values), ("spread", spread)):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
         object.__setattr__(self, "provenance", MappingProxyType(dict(self.provenance)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A MappingProxyType cannot be pickled, and DataLoader workers may get the schedule by pickle.
-        return Schedule, (self.space, self.values, self.fill, dict(self.provenance), self.is_stretched)
+        return Schedule, (self.space, self.values, self.fill, dict(self.provenance), self.is_stretched, self.spread)
 
     def __repr__(self) -> str:
         """One line, with where it is from as far as the provenance says so."""
@@ -59,12 +65,19 @@ class Schedule:
 
     def values_at(self, position: float) -> np.ndarray:
         """Values (n,) at a row number that may be fractional, interpolated linearly; position in [0, epochs - 1]."""
+        return self._between(self.values, position)
+
+    def spread_at(self, position: float) -> np.ndarray:
+        """The same of the spread (n,)."""
+        return self._between(self.spread, position)
+
+    def _between(self, rows: np.ndarray, position: float) -> np.ndarray:
         if not 0 <= position <= self.epochs - 1:
             raise ScheduleError(f"the position must lie in [0, {self.epochs - 1}], got {position}")
         before = int(position)
         after = min(before + 1, self.epochs - 1)
         fraction = position - before
-        start, end = self.values[before], self.values[after]
+        start, end = rows[before], rows[after]
         # Rounding must not carry a value past the end of its range.
         return np.clip(start + (end - start) * fraction, np.minimum(start, end), np.maximum(start, end))
 
@@ -83,15 +96,18 @@ class Schedule:
         if epochs < 1:
             raise ScheduleError(f"epochs must be at least 1, got {epochs}")
         fractions = np.linspace(0, 1, epochs) if epochs > 1 else np.array([0.5])
-        rows = np.stack([self.values_at(self.position(fraction)) for fraction in fractions])
-        return Schedule(self.space, rows, self.fill, self.provenance, is_stretched=True)
+        positions = [self.position(fraction) for fraction in fractions]
+        values = np.stack([self.values_at(position) for position in positions])
+        spread = np.stack([self.spread_at(position) for position in positions])
+        return Schedule(self.space, values, self.fill, self.provenance, is_stretched=True, spread=spread)
 
     def policy(self, epoch: int) -> Policy:
         """The policy of an epoch, counted from 0."""
         epoch = whole_number("epoch", epoch)
         if not 0 <= epoch < self.epochs:
             raise ScheduleError(f"epoch must lie in [0, {self.epochs - 1}], got {epoch}")
-        return Policy(self.space, torch.tensor(self.values[epoch], dtype=torch.float32), self.fill)
+        values, spread = (torch.tensor(rows[epoch], dtype=torch.float32) for rows in (self.values, self.spread))
+        return Policy(self.space, values, self.fill, spread)
 
     def transform(self) -> PolicyTransform:
         """The schedule as a torchvision v2 transform; see PolicyTransform."""
@@ -122,3 +138,17 @@ def _check_values(space: SearchSpace, values: np.ndarray) -> None:
             f"values[{row}][{column}] ({space.names[column]}) must lie in [{bounds[0]:g}, {bounds[1]:g}], "
             f"got {values[row, column]:g}"
         )
+
+
+def _spread(given: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """As an array of the shape of values (epochs, n)."""
+    try:
+        spread = np.broadcast_to(np.asarray(given, dtype=np.float64), values.shape).copy()
+    except ValueError:
+        raise ScheduleError(
+            f"spread must be a number, or of the shape {values.shape} of the values, got {np.shape(given)}"
+        ) from None
+    wrong = ~(np.isfinite(spread) & (spread >= 0))
+    if wrong.any():
+        raise ScheduleError(f"spread must be finite and not below 0, got {spread[wrong][0]}")
+    return spread

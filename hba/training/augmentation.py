@@ -92,6 +92,8 @@ class ScheduleAugmentation:
             "count_probabilities": space.count_probabilities,
             "fill": self.schedule.fill,
             "values": self.schedule.values.tolist(),
+            **({"spread": self.schedule.spread.tolist()} if self.schedule.spread.any() else {}),
+            **({"searches_count": True} if space.searches_count else {}),
         }
         return "schedule " + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
@@ -101,8 +103,14 @@ class ScheduleAugmentation:
     def augments(self, epochs: int, device: torch.device) -> Sequence[Augment]:
         """by_epoch without training images, which a schedule does not look at."""
         stretched = self.schedule.stretched(epochs)
-        rows = torch.tensor(stretched.values, dtype=torch.float32, device=device)
-        return [partial(_augment, stretched.space, row, stretched.fill) for row in rows]
+        rows, spreads = (
+            torch.tensor(one, dtype=torch.float32, device=device) for one in (stretched.values, stretched.spread)
+        )
+        is_spread = bool(spreads.any())
+        return [
+            partial(_augment, stretched.space, row, spread if is_spread else None, stretched.fill)
+            for row, spread in zip(rows, spreads, strict=True)
+        ]
 
 
 def augmentation_of(schedule: Schedule | None) -> Augmentation:
@@ -111,7 +119,12 @@ def augmentation_of(schedule: Schedule | None) -> Augmentation:
 
 
 def _augment(
-    space: SearchSpace, values: Tensor, fill: tuple[float, ...], images: Tensor, generator: torch.Generator
+    space: SearchSpace,
+    values: Tensor,
+    spread: Tensor | None,
+    fill: tuple[float, ...],
+    images: Tensor,
+    generator: torch.Generator,
 ) -> Tensor:
-    draw = draw_operations(space, values, len(images), generator)
+    draw = draw_operations(space, values, len(images), generator, spread)
     return apply_operations(space, draw, images, fill_for(images, fill))

@@ -1,0 +1,80 @@
+"""The spread of a policy: every image draws its hyperparameters around the row, by normal noise on their logits.
+
+A slot fires by a probability that is an image's own, and independent of all else that the image draws. So over images
+it fires with the mean of that probability, and nothing more can be told of it. Only magnitudes have to be drawn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hba.runtime.device_constants import device_constant
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from hba.policy.space import SearchSpace
+
+N_NODES = 40
+"""Of the quadrature: for spreads up to 3 logits, the mean of a probability is then exact to 1e-4."""
+
+
+def mean_probabilities(space: SearchSpace, values: Tensor, spread: Tensor) -> Tensor:
+    """Values (..., n) with every probability p replaced by the mean of sigmoid(logit(p) + spread epsilon).
+
+    spread (..., n). By Gauss-Hermite quadrature.
+    """
+    import torch
+
+    columns = space.probability_columns(values.device)
+    probabilities, widths = (rows[..., columns] for rows in torch.broadcast_tensors(values, spread))
+    nodes, weights = _quadrature(values.dtype, values.device)
+    means = ((probabilities.logit()[..., None] + widths[..., None] * nodes).sigmoid() * weights).sum(dim=-1)
+    # Exactly what it was where nothing is spread.
+    means = torch.where(widths > 0, means, probabilities)
+    return values.expand(*means.shape[:-1], space.n).index_copy(-1, columns, means)
+
+
+def spread_magnitudes(
+    space: SearchSpace, magnitudes: Tensor, slots: Tensor, spread: Tensor, generator: torch.Generator | None
+) -> Tensor:
+    """Magnitudes (B, S) of slots (B, S), each moved by normal noise on its logit; spread (B, n)."""
+    import torch
+
+    low, high = (of_slots(space, bounds.expand(len(slots), -1), slots) for bounds in space.bounds(magnitudes))
+    noise = _normal(magnitudes, generator)
+    width = of_slots(space, spread, slots)
+    # A range of one magnitude, and no magnitude at all, have no logits.
+    position = (magnitudes - low) / torch.where(high == low, 1.0, high - low)
+    moved = low.lerp(high, (position.clamp(0, 1).logit() + width * noise).sigmoid())
+    return torch.where(width > 0, moved, magnitudes)
+
+
+def _normal(like: Tensor, generator: torch.Generator | None) -> Tensor:
+    import torch
+
+    # A compiler refuses the argument, even where it is None.
+    if generator is None:
+        return torch.randn(like.shape, dtype=like.dtype, device=like.device)
+    return torch.randn(like.shape, dtype=like.dtype, device=like.device, generator=generator)
+
+
+def of_slots(space: SearchSpace, rows: Tensor, slots: Tensor) -> Tensor:
+    """The magnitude's number in rows (B, n) of each of the slots (B, S), 0 where one has no magnitude."""
+    import torch
+
+    padded = torch.cat([rows, rows.new_zeros(len(rows), 1)], dim=1)
+    return padded.gather(1, space.slot_columns(rows.device).magnitude[slots])
+
+
+@device_constant
+def _quadrature(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Nodes and weights (N_NODES,) of the mean over a standard normal variable."""
+    import torch
+
+    at, share = np.polynomial.hermite_e.hermegauss(N_NODES)
+    nodes, weights = (torch.tensor(one, dtype=dtype, device=device) for one in (at, share / share.sum()))
+    return nodes, weights
