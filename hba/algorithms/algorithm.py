@@ -1,15 +1,18 @@
 """What an algorithm is: its settings, how a search by it begins, and what it does in one training step."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
+import torch
 from pydantic import Field
+from torch import Tensor
 
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
 from hba.config.fields import NotNegative
 from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
+from hba.policy.space import SearchSpace
 from hba.runtime.settings import Settings
 
 
@@ -39,7 +42,11 @@ class Algorithm(Settings):
     """In files, in Python and on the command line."""
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """Where in its range every hyperparameter starts."""
+    """Where in its range every hyperparameter starts, if init is fraction."""
+    init: Literal["fraction", "randaugment"] = "fraction"
+    """Where a search begins: with every hyperparameter at initial_fraction, or at RandAugment's policy."""
+    count: Literal["fixed", "searched"] = "fixed"
+    """How many operations an image gets at most: 0, 1 or 2 with 0.2, 0.3 and 0.5, or any distribution over 0 to 3."""
     train_steps: Size = 4
     """Training steps between policy steps (T_train)."""
 
@@ -61,6 +68,14 @@ class Algorithm(Settings):
     def rhythm(self) -> Rhythm:
         return Rhythm(self.train_steps)
 
+    def spread_now(self, problem: Problem, state: Any) -> float:
+        """Standard deviation in logits of what the search tries around state.lam; 0 where it tries nothing."""
+        return 0.0
+
+    def spread_columns(self, space: SearchSpace) -> Tensor:
+        """The hyperparameters (n,) that images differ in when the schedule is used: 1 or 0."""
+        return torch.zeros(space.n)
+
     def check(self, config: CommonSearchConfig) -> None:
         """Raise SettingsError where the settings of the search do not go with the algorithm's."""
 
@@ -70,3 +85,15 @@ class Noisy(Algorithm):
 
     sigma: NotNegative = 1.0
     """Standard deviation of the noise on lambda, in logits."""
+    spread_over: Literal["none", "magnitudes", "all"] = "none"
+    """Which hyperparameters keep that noise when the schedule is used: none, so that all images get the bare row, as in
+    the paper; magnitudes; or all, which is the distribution that the search has judged."""
+
+    def spread_now(self, problem: Problem, state: Any) -> float:
+        return self.sigma
+
+    def spread_columns(self, space: SearchSpace) -> Tensor:
+        columns = torch.full((space.n,), float(self.spread_over != "none"))
+        if self.spread_over == "magnitudes":
+            columns[space.probability_columns(columns.device)] = 0
+        return columns

@@ -54,7 +54,7 @@ class HbaLookahead(Rewards, Hypergradient):
         nats = reach(self.horizon_steps) * short_training_rate(problem, state.learner) * scale
         gradient = through_response + nats * -expected_score(problem.space, trial, standardized)
         state.mover.moves.add(gradient)
-        self.move_lambda(state, gradient)
+        self.move_lambda(problem, state, gradient, self.of_spread(problem, trial, standardized))
         self.move_center(state)
         state.totals.add_lambda(loss.detach())
 

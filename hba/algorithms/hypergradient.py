@@ -61,7 +61,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
 
     def begin(self, problem: Problem, networks: Networks) -> Any:
         """Line 2: phi from a network, lambda at the space's initial values."""
-        lam = problem.initial_lambda(self.initial_fraction)
+        lam = problem.initial_lambda(self.initial_fraction, self.init)
         learner = self.hyper_learner(problem, networks, lam)
         if RESPONSES[self.response].centered:
             learner.hypernetwork.center.copy_(lam)
@@ -100,7 +100,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
             loss = self.validation_loss(problem, state, lambda images: hypernetwork(images, state.lam))
         (gradient,) = torch.autograd.grad(loss, state.lam)
         state.mover.moves.add(gradient)
-        self.move_lambda(state, gradient)
+        self.move_lambda(problem, state, gradient)
         self.move_center(state)
         state.totals.add_lambda(loss.detach())
 

@@ -16,6 +16,7 @@ from hba.algorithms.algorithm import Noisy, Rhythm
 from hba.algorithms.moves import Moves
 from hba.algorithms.problem import Problem
 from hba.algorithms.state import L, SearchState
+from hba.algorithms.strength import Strength
 from hba.algorithms.temperature import best_temperature
 from hba.config.fields import Decay, NotNegative, Positive
 from hba.config.search import CommonSearchConfig
@@ -28,11 +29,14 @@ from hba.runtime.validation import words
 
 @dataclass
 class LambdaMover:
-    """optimizer: of lambda. val_stream: batches of D_V. moves: the lambda steps since the last probe."""
+    """optimizer: of lambda. val_stream: batches of D_V. moves: the lambda steps since the last probe. strength: of the
+    shared coordinates; it stays where it is without a learning rate.
+    """
 
     optimizer: Adam
     val_stream: BatchStream
     moves: Moves
+    strength: Strength
 
 
 @dataclass(kw_only=True)
@@ -51,6 +55,9 @@ class LambdaSteps(Noisy):
     """Learning rate of the hyperparameters (alpha')."""
     lambda_betas: Annotated[tuple[Decay, Decay], BeforeValidator(words)] = (0.9, 0.999)
     """Adam's two decay rates on the hyperparameters, separated by commas."""
+    strength_learning_rate: NotNegative = 0.0
+    """Learning rate of the coordinates that many hyperparameters share: all probabilities, all geometric and all colour
+    magnitudes, and of how many operations an image gets; 0 for none."""
     trust_radius: Annotated[Positive | None, DefaultText("no limit")] = None
     """Largest Euclidean length of a lambda step, in logits."""
     logit_bound: Annotated[Positive | None, DefaultText("no limit")] = None
@@ -86,13 +93,17 @@ class LambdaSteps(Noisy):
         """For a lambda that is on its device."""
         optimizer = Adam([lam.requires_grad_()], lr=self.lambda_learning_rate, betas=self.lambda_betas)
         val_stream = problem.val_stream(self.val_batch_size or problem.config.batch_size)
-        return LambdaMover(optimizer, val_stream, Moves.since(lam))
+        strength = Strength.of(problem.space, self.strength_learning_rate, self.lambda_betas, lam.device)
+        return LambdaMover(optimizer, val_stream, Moves.since(lam), strength)
 
     def is_lambda_time(self, state: GradientState[L]) -> bool:
         """After each T_train training steps, once the warm-up is over."""
         return state.step % self.train_steps == 0 and state.step > self.warm_up_epochs * state.steps_per_epoch
 
-    def sigma_now(self, problem: Problem, state: GradientState[L]) -> float:
+    def spread_now(self, problem: Problem, state: GradientState[L]) -> float:
+        return float(self.sigma_now(problem, state))
+
+    def sigma_now(self, problem: Problem, state: GradientState[L]) -> float | Tensor:
         """Standard deviation of the noise on lambda at this step; linear from sigma to sigma_end."""
         if self.sigma_end is None:
             return self.sigma
@@ -116,12 +127,19 @@ class LambdaSteps(Noisy):
             logits = logits / best_temperature(logits.detach(), labels)
         return F.cross_entropy(logits, labels)
 
-    def move_lambda(self, state: GradientState[L], gradient: Tensor) -> None:
-        """One Adam step on lambda (n,), not longer than the trust radius, into the bounds."""
+    def move_lambda(
+        self, problem: Problem, state: GradientState[L], gradient: Tensor, of_spread: Tensor | None = None
+    ) -> None:
+        """One Adam step on lambda (n,) and on what is shared, not longer than the trust radius, into the bounds.
+
+        of_spread (): the gradient of the logarithm of the noise's standard deviation.
+        """
         before = state.lam.detach().clone()
         state.lam.grad = gradient
         state.mover.optimizer.step()
         with torch.no_grad():
+            if self.strength_learning_rate:
+                state.lam += state.mover.strength.moved(problem.space, gradient, of_spread)
             if self.trust_radius is not None:
                 move = state.lam - before
                 state.lam.copy_(before + move * (self.trust_radius / move.norm().clamp(min=self.trust_radius)))

@@ -52,16 +52,16 @@ LookaheadState = GradientState[NetworkLearner]
 class Trial:
     """A batch as the network sees it, (B, C, H, W) and labels (B,), and how lambda decided what was done to it.
 
-    probabilities (B, number of slots): with which the slots would fire. noise (B, n): epsilon. sigma: its scale. draws:
-    how many there are for each image; first one for every image, then the next for every image.
+    values (B, n): of lambda + sigma epsilon, in natural units. noise (B, n): epsilon. sigma: its scale. draws: how many
+    there are for each image; first one for every image, then the next for every image.
     """
 
     images: Tensor
     labels: Tensor
     walk: Walk
-    probabilities: Tensor
+    values: Tensor
     noise: Tensor
-    sigma: float
+    sigma: float | Tensor
     draws: int = 1
 
 
@@ -73,9 +73,13 @@ class Rewards(LambdaSteps):
     first lambda step then by what was drawn for each when it was trained on."""
     reward_limit: Annotated[Positive | None, DefaultText("no limit")] = None
     """Largest absolute reward, in standard deviations of those of its lambda step."""
+    search_spread: bool = False
+    """Search the standard deviation of the noise on lambda too, from sigma on, by strength_learning_rate."""
 
     def check(self, config: CommonSearchConfig) -> None:
         super().check(config)
+        if self.search_spread and not self.strength_learning_rate:
+            raise SettingsError("search_spread needs a strength_learning_rate above 0")
         if self.sigma == 0 or self.sigma_end == 0:
             raise SettingsError(
                 f"{self.name} learns magnitudes from the noise on them: sigma and sigma_end must be above 0"
@@ -83,6 +87,14 @@ class Rewards(LambdaSteps):
 
     def policy_step_cost(self, batch_size: int, val_batch_size: int) -> float:
         return super().policy_step_cost(batch_size, val_batch_size) + FORWARD_MODE_COST * self.reward_draws
+
+    def sigma_now(self, problem: Problem, state: GradientState[L]) -> float | Tensor:
+        sigma = super().sigma_now(problem, state)
+        return sigma * state.mover.strength.log_spread.detach().exp() if self.search_spread else sigma
+
+    def of_spread(self, problem: Problem, trial: Trial, rewards: Tensor) -> Tensor | None:
+        """Gradient () of the loss with respect to the logarithm of the noise's scale, None where it is not searched."""
+        return -expected_spread_score(problem.space, trial, rewards) if self.search_spread else None
 
     def augmented(
         self, problem: Problem, state: GradientState[L], images: Tensor, labels: Tensor, draws: int = 1
@@ -93,8 +105,7 @@ class Rewards(LambdaSteps):
         noise = torch.randn(len(images), space.n, generator=state.generator, device=state.device)
         values = space.decode(state.lam.detach() + sigma * noise)
         inputs, walk = problem.augment_with(values, images, state.generator)
-        probabilities = values[:, space.slot_columns(state.device).probability]
-        return Trial(inputs, labels, walk, probabilities, noise, sigma, draws)
+        return Trial(inputs, labels, walk, values, noise, sigma, draws)
 
     def standardized(self, trial: Trial, rewards: Tensor) -> tuple[Tensor, Tensor]:
         """Advantages (B,) of rewards (B,), in standard deviations and limited; and one standard deviation ()."""
@@ -113,7 +124,7 @@ class Lookahead(Rewards):
 
     def begin(self, problem: Problem, networks: Networks) -> Any:
         """A network, and lambda at the space's initial values."""
-        lam = problem.initial_lambda(self.initial_fraction)
+        lam = problem.initial_lambda(self.initial_fraction, self.init)
         return LookaheadState(
             lam=lam,
             learner=NetworkLearner.of(problem, networks(0)),
@@ -149,7 +160,7 @@ class Lookahead(Rewards):
         # In nats that the short trainings of a probe win, which the moves are compared with.
         nats = reach(PROBE_STEPS) * short_training_rate(problem, state.learner) * scale
         state.mover.moves.add(nats * gradient)
-        self.move_lambda(state, gradient)
+        self.move_lambda(problem, state, gradient, self.of_spread(problem, trial, rewards))
         state.totals.add_lambda(loss.detach())
 
     def rewards(self, network: nn.Module, trial: Trial, loss: Tensor) -> Tensor:
@@ -197,9 +208,30 @@ def expected_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
     """
     columns = space.slot_columns(rewards.device)
     score = rewards.new_zeros(len(rewards), space.n + 1)
-    score[:, columns.probability] = (trial.walk.fired.float() - trial.probabilities) * trial.walk.visited
-    # The column after the last is for slots without a magnitude.
-    padded = torch.cat([trial.noise, trial.noise.new_zeros(len(rewards), 1)], dim=1)
-    if trial.sigma > 0:
-        score[:, columns.magnitude] = padded[:, columns.magnitude] / trial.sigma * trial.walk.fired
+    if space.searches_count:
+        # An image was asked for one more until it had K.
+        steps = torch.arange(space.max_count, device=rewards.device)
+        score[:, columns.counts] = ((steps < trial.walk.count).float() - trial.values[:, columns.counts]) * (
+            steps <= trial.walk.count
+        )
+    score[:, columns.probability] = (
+        trial.walk.fired.float() - trial.values[:, columns.probability]
+    ) * trial.walk.visited
+    # The column after the last is of slots without a magnitude.
+    score[:, columns.magnitude] = _of_magnitudes(space, trial) / trial.sigma * trial.walk.fired
     return (rewards[:, None] * score).mean(dim=0)[: space.n]
+
+
+def expected_spread_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
+    """Gradient () of the expected reward with respect to log sigma: a magnitude that was used has the score
+    epsilon^2 - 1.
+    """
+    has_magnitude = space.slot_columns(rewards.device).magnitude < space.n
+    score = (_of_magnitudes(space, trial).square() - 1) * (trial.walk.fired & has_magnitude)
+    return (rewards * score.sum(dim=1)).mean()
+
+
+def _of_magnitudes(space: SearchSpace, trial: Trial) -> Tensor:
+    """The noise on each slot's magnitude (B, number of slots), 0 where it has none."""
+    padded = torch.cat([trial.noise, trial.noise.new_zeros(len(trial.noise), 1)], dim=1)
+    return padded[:, space.slot_columns(trial.noise.device).magnitude]

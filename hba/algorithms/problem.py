@@ -11,6 +11,7 @@ from hba.data.images import Images
 from hba.data.load import SearchData
 from hba.policy.draw import Walk, apply_operations, draw_walk
 from hba.policy.space import SearchSpace
+from hba.policy.starts import at_fraction, randaugment
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.runtime.seeding import derived_seed, generator_for
 
@@ -44,9 +45,10 @@ class Problem:
         augmented = apply_operations(self.space, draw, images, self.fill)
         return self.preprocessing.train(augmented, generator), walk
 
-    def initial_lambda(self, fraction: float) -> Tensor:
-        """Logits (n,) at this fraction of every range, on the device."""
-        return self.space.initial(fraction).to(self.device)
+    def initial_lambda(self, fraction: float, init: str = "fraction") -> Tensor:
+        """Logits (n,) on the device: at a fraction of every range, or RandAugment's where init says so."""
+        found = randaugment(self.space) if init == "randaugment" else at_fraction(self.space, fraction)
+        return found.to(self.device)
 
     def train_stream(self) -> BatchStream:
         """Batches of D_T."""

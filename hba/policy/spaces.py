@@ -50,8 +50,15 @@ def find_space(name: str) -> SearchSpace:
     return SPACES[name]
 
 
+SEARCHED_COUNT = (0.2, 0.3, 0.4, 0.1)
+"""Of 0, 1, 2 and 3 operations, where a search for it begins, unless it begins at RandAugment's."""
+
+
 def search_space(
-    name: str = "hba", operations: Iterable[str] | None = None, interpolation: str = "nearest"
+    name: str = "hba",
+    operations: Iterable[str] | None = None,
+    interpolation: str = "nearest",
+    searches_count: bool = False,
 ) -> SearchSpace:
     """A named space, or one over some of its operations, and over registered ones, in the order given.
 
@@ -66,5 +73,6 @@ def search_space(
     return SearchSpace(
         tuple(operation.with_interpolation(interpolation) for operation in chosen),
         space.copies,
-        space.count_probabilities,
+        SEARCHED_COUNT if searches_count else space.count_probabilities,
+        searches_count,
     )

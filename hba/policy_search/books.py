@@ -17,18 +17,20 @@ Metrics = dict[str, float | None]
 class Books:
     """epochs: how many there are to be. lengthened: how that came to be more than it was, as lengthen.py says.
 
-    rows: one row of values (n,) in natural units for each finished epoch. metrics: one mapping for each. seconds:
-    computing time so far, over all runs.
+    rows: one row of values (n,) in natural units for each finished epoch. spreads: one number each, in logits. metrics:
+    one mapping for each. seconds: computing time so far, over all runs.
     """
 
     epochs: int
     rows: list[list[float]] = field(default_factory=list)
+    spreads: list[float] = field(default_factory=list)
     metrics: list[Metrics] = field(default_factory=list)
     seconds: float = 0.0
     lengthened: list[dict[str, int]] = field(default_factory=list)
 
-    def note(self, row: list[float], metrics: Metrics, space: SearchSpace) -> None:
-        """An epoch that ended, with its row as it was computed."""
+    def note(self, row: list[float], spread: float, metrics: Metrics, space: SearchSpace) -> None:
+        """An epoch that ended, with its row and spread as they were computed."""
+        self.spreads.append(round(spread, VALUE_DIGITS))
         self.metrics.append({**metrics, "seconds": self.seconds})
         # Rounding must not carry a value past the end of its range.
         self.rows.append(np.clip(np.round(row, VALUE_DIGITS), *np.sort(space.ranges).T).tolist())

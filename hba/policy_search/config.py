@@ -1,6 +1,7 @@
 """All settings of a policy search: those of any search, and those of its algorithm."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Self
 
 from pydantic import Field, SerializeAsAny
@@ -11,10 +12,22 @@ from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS, find_preset
 from hba.config.search import CommonSearchConfig
 from hba.data.config import resolved_data
 from hba.errors import RunError, SettingsError
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import search_space
 from hba.runtime.unknown import did_you_mean
 
 ALGORITHM_SETTINGS = frozenset(name for algorithm in ALGORITHMS.values() for name in algorithm.model_fields)
 """Settings that some algorithm has."""
+BEFORE: Mapping[str, Any] = MappingProxyType(
+    {
+        "init": "fraction",
+        "count": "fixed",
+        "strength_learning_rate": 0.0,
+        "search_spread": False,
+        "spread_over": "none",
+    }
+)
+"""What a search did before there was such a setting, as in files that do not name it."""
 ARGUMENTS = ("algorithm", "network", "out", "resume", "observer", "progress", "preset", "paper")
 """Of `hba.search`, which no setting can be called."""
 
@@ -28,6 +41,10 @@ class SearchConfig(CommonSearchConfig):
     """How the search moves its policy: lookahead, which needs no hypernetwork; hba, the paper's method (its Algorithm
     6); hba-lookahead, both at once; or what hba is derived from, fixed-noise (5), hyper-population (4) and population
     (3)."""
+
+    def search_space(self) -> SearchSpace:
+        """The space that these settings name."""
+        return search_space(self.space, self.operations, self.interpolation, self.algorithm.count == "searched")
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Self:
@@ -94,6 +111,7 @@ class SearchConfig(CommonSearchConfig):
                 f"the run was begun by the algorithm {name!r}, a class of your own; resume it in Python, with "
                 "hba.search(algorithm=..., resume=True)"
             )
+        stored = {**BEFORE, **stored}
         others = ALGORITHM_SETTINGS - kind.model_fields.keys()
         return cls.make({**{name: one for name, one in stored.items() if name not in others}, "algorithm": kind})
 

@@ -4,6 +4,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from hba.algorithms import SearchState
 from hba.algorithms.learners import Learner
 from hba.data.left_out import save_left_out
@@ -99,8 +101,10 @@ class Keeper:
         """Of the finished epochs; None before the first."""
         if not self.books.rows:
             return None
-        space, rows = self.setup.problem.space, self.books.rows
-        return Schedule(space, rows, self.setup.fill, self.provenance())  # type: ignore[arg-type]
+        space, books = self.setup.problem.space, self.books
+        columns = self.setup.config.algorithm.spread_columns(space).numpy()
+        spread = np.array(books.spreads)[:, None] * columns
+        return Schedule(space, np.array(books.rows), self.setup.fill, self.provenance(), spread=spread)
 
     def provenance(self) -> dict[str, Any]:
         """How the schedule was made, as JSON values."""

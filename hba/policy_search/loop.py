@@ -100,7 +100,8 @@ class Loop:
             "learning_rate": state.learner.learning_rate,
         }
         self.keeper.count_seconds()
-        books.note(row, metrics, space)
+        algorithm = self.setup.config.algorithm
+        books.note(row, algorithm.spread_now(self.setup.problem, state), metrics, space)
 
     def _validated(self, epoch: int) -> Metrics:
         """On the whole validation set, now and then."""

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from hba.algorithms import SearchState
+from hba.algorithms.lambda_steps import GradientState
 from hba.algorithms.learners import Learner
 from hba.algorithms.population import PopulationLearner
+from hba.runtime.snapshot import snapshot
 
 TOTALS = ("train_loss", "train_error", "train_steps", "lambda_loss", "lambda_steps")
 """Of an epoch, in the order of the one tensor that they were."""
@@ -22,9 +24,13 @@ def as_now(old: Mapping[str, Any], state: SearchState[Learner]) -> dict[str, Any
     search |= {name: old[name] for name in ("noise", "lam_rows") if name in old}
     if "lambda_optimizer" in old:
         search["mover"] = {name: old[then] for name, then in MOVER.items()}
+        # There were no shared coordinates.
+        assert isinstance(state, GradientState)
+        search["mover"]["strength"] = snapshot(state.mover.strength)
     return {
         "search": {**search, "learner": _learner(old, state.learner)},
-        "books": {name: old[name] for name in BOOKS},
+        # Nothing was deployed with a spread, so it was not noted.
+        "books": {**{name: old[name] for name in BOOKS}, "spreads": [0.0] * len(old["rows"])},
         "default_generators": old["default_generators"],
     }
 

@@ -25,13 +25,14 @@ def random_trial(space: SearchSpace, sigma: float, size: int = 7) -> Trial:
     generator = seeded(2)
     visited = torch.rand(size, space.n_slots, generator=generator) < 0.7
     fired = visited & (torch.rand(size, space.n_slots, generator=generator) < 0.5)
-    probabilities = torch.rand(size, space.n_slots, generator=generator)
+    count = torch.randint(space.max_count + 1, (size, 1), generator=generator)
+    values = torch.rand(size, space.n, generator=generator)
     noise = torch.randn(size, space.n, generator=generator)
     empty = torch.zeros(size)
-    return Trial(empty, empty, Walk(visited, fired), probabilities, noise, sigma)
+    return Trial(empty, empty, Walk(visited, fired, count), values, noise, sigma)
 
 
-@pytest.mark.parametrize("sigma", [0.7, 2.0, 0.0])
+@pytest.mark.parametrize("sigma", [0.7, 2.0])
 def test_the_expected_score_is_the_sum_over_images_and_slots(sigma: float) -> None:
     space = space_of("Rotate", "Invert", "Color", copies=2)
     trial, rewards = random_trial(space, sigma), torch.randn(7, generator=seeded(3))
@@ -41,9 +42,9 @@ def test_the_expected_score_is_the_sum_over_images_and_slots(sigma: float) -> No
             if not trial.walk.visited[image, number]:
                 continue
             fired = bool(trial.walk.fired[image, number])
-            score = (1.0 if fired else 0.0) - trial.probabilities[image, number].item()
+            score = (1.0 if fired else 0.0) - trial.values[image, slot.probability].item()
             expected[slot.probability] += rewards[image].item() * score / 7
-            if fired and slot.magnitude is not None and sigma > 0:
+            if fired and slot.magnitude is not None:
                 score = trial.noise[image, slot.magnitude].item() / sigma
                 expected[slot.magnitude] += rewards[image].item() * score / 7
     torch.testing.assert_close(expected_score(space, trial, rewards), torch.tensor(expected), rtol=1e-5, atol=1e-6)
@@ -67,7 +68,7 @@ def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn() 
     rewards = torch.randn(50, generator=generator)
     ((log_walk.sum(1) + log_magnitudes.sum(1)) * rewards).mean().backward()
     empty = torch.zeros(50)
-    trial = Trial(empty, empty, walk, probabilities.detach(), noise, sigma)
+    trial = Trial(empty, empty, walk, values, noise, sigma)
     torch.testing.assert_close(expected_score(space, trial, rewards), lam.grad, rtol=1e-4, atol=1e-6)
 
 
@@ -75,15 +76,15 @@ def test_a_slot_without_magnitude_leaves_nothing_in_the_columns_of_others() -> N
     space = space_of("Rotate", "Invert", "Color")
     trial = random_trial(space, sigma=0.5)
     only_invert = torch.tensor([False, True, False])
-    walk = Walk(trial.walk.visited & only_invert, trial.walk.fired & only_invert)
+    walk = Walk(trial.walk.visited & only_invert, trial.walk.fired & only_invert, trial.walk.count)
     assert walk.fired.any()
     gradient = expected_score(space, Trial(trial.images, trial.labels, walk, *_rest(trial)), torch.ones(7))
     column = space.names.index("Invert.1.probability")
     assert gradient.nonzero().flatten().tolist() == [column]
 
 
-def _rest(trial: Trial) -> tuple[Tensor, Tensor, float]:
-    return trial.probabilities, trial.noise, trial.sigma
+def _rest(trial: Trial) -> tuple[Tensor, Tensor, float | Tensor]:
+    return trial.values, trial.noise, trial.sigma
 
 
 Applied = tuple[int, ...]
@@ -119,8 +120,7 @@ def batches_of_scores(
         logits = lam + sigma * noise
         values = space.decode(logits)
         draw, walk = draw_walk(space, values, 2000, generator)
-        at = [slot.probability for slot in space.slots]
-        trial = Trial(noise, noise, walk, values[:, at], noise, sigma)
+        trial = Trial(noise, noise, walk, values, noise, sigma)
         found.append(expected_score(space, trial, value(draw, logits)))
     return torch.stack(found).double()
 

@@ -40,7 +40,7 @@ def lookahead_begun(**settings: Any) -> tuple[Any, Any]:
 def trial_of(images: Tensor, labels: Tensor) -> Trial:
     """For what reads images and labels only."""
     nothing = torch.zeros(len(labels), 0)
-    return Trial(images, labels, Walk(nothing.bool(), nothing.bool()), nothing, nothing, 1.0)
+    return Trial(images, labels, Walk(nothing.bool(), nothing.bool(), nothing), nothing, nothing, 1.0)
 
 
 def trained_network() -> tuple[nn.Module, Trial, dict[str, Tensor]]:
@@ -147,8 +147,7 @@ def test_a_batch_is_augmented_at_lambdas_of_its_own() -> None:
     images, labels = state.train_stream.next()
     trial = algorithm_of(problem).augmented(problem, state, images, labels)
     values = problem.space.decode(state.lam.detach() + 0.5 * trial.noise)
-    at = [slot.probability for slot in problem.space.slots]
-    torch.testing.assert_close(trial.probabilities, values[:, at])
+    torch.testing.assert_close(trial.values, values)
     assert trial.sigma == 0.5
     assert len(trial.noise.unique(dim=0)) == len(images)
     untouched = ~trial.walk.fired.any(1)

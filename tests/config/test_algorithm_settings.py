@@ -12,11 +12,14 @@ from hba.policy_search.config import ALGORITHM_SETTINGS, SearchConfig
 OF_LAMBDA_STEPS: dict[str, Any] = {
     **{"lambda_betas": (0.1, 0.2), "trust_radius": 0.3, "logit_bound": 4.0, "warm_up_epochs": 2, "val_steps": 3},
     **{"val_batch_size": 20, "val_batches": 2, "val_statistics": "batch", "sigma_end": 0.1, "calibrate": True},
-    **{"lambda_learning_rate": 0.5, "probes": 3},
+    **{"lambda_learning_rate": 0.5, "strength_learning_rate": 0.4, "probes": 3},
 }
-OF_ALL: dict[str, Any] = {"initial_fraction": 0.3, "train_steps": 7, "sigma": 0.25}
+OF_ALL: dict[str, Any] = {
+    **{"initial_fraction": 0.3, "init": "randaugment", "count": "searched", "train_steps": 7},
+    **{"sigma": 0.25, "spread_over": "magnitudes"},
+}
 OF_HYPER_LAYERS: dict[str, Any] = {"sharing": "bn", "response_weight_decay": 0.1}
-OF_REWARDS: dict[str, Any] = {"reward_draws": 2, "reward_limit": 2.0}
+OF_REWARDS: dict[str, Any] = {"reward_draws": 2, "reward_limit": 2.0, "search_spread": True}
 
 READ: dict[str, dict[str, Any]] = {
     "lookahead": {**OF_ALL, **OF_LAMBDA_STEPS, **OF_REWARDS},
@@ -36,6 +39,7 @@ PAPER: dict[str, Any] = {
     **{"response": "affine", "val_statistics": "running", "calibrate": False, "sharing": "first-bn"},
     **{"warm_up_epochs": 0, "val_batches": 1, "val_batch_size": None, "sigma_end": None, "population_size": None},
     **{"response_weight_decay": None, "trust_radius": None, "logit_bound": None, "weight_sigma": 0.001},
+    **{"init": "fraction", "count": "fixed", "strength_learning_rate": 0.0, "spread_over": "none"},
 }
 """Section 4 and Appendix A; settings that came after the paper are off."""
 

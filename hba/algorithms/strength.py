@@ -1,0 +1,76 @@
+"""Strength first: directions in which many hyperparameters move together.
+
+How strong a policy is matters more than which operations it has. Dozens of noisy coordinates move it slowly, because
+each learns from the few images that its slot fired for. A shared coordinate learns from all of them: its gradient is
+the sum of those of its columns. lambda is the sum of both, so nothing else of a search knows of them.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.optim import Adam
+
+from hba.operations import Operation
+from hba.policy.space import SearchSpace
+
+SHARED = ("probabilities", "geometric magnitudes", "colour magnitudes")
+LARGEST_LOG_SPREAD = 1.5
+"""Up or down: noise below a fifth of its standard deviation teaches nothing, noise above four times covers all."""
+
+
+@dataclass
+class Strength:
+    """offsets (m,): how far the shared coordinates have moved, in logits. log_spread (): of the noise on lambda, as the
+    logarithm of what it is multiplied by. Both are leaves of the optimizer.
+    """
+
+    offsets: Tensor
+    log_spread: Tensor
+    optimizer: Adam
+
+    @staticmethod
+    def of(space: SearchSpace, learning_rate: float, betas: tuple[float, float], device: torch.device) -> "Strength":
+        offsets = torch.zeros(len(directions(space)), device=device, requires_grad=True)
+        log_spread = torch.zeros((), device=device, requires_grad=True)
+        return Strength(offsets, log_spread, Adam([offsets, log_spread], lr=learning_rate, betas=betas))
+
+    @torch.no_grad()
+    def moved(self, space: SearchSpace, gradient: Tensor, of_spread: Tensor | None = None) -> Tensor:
+        """One Adam step on the shared coordinates by the gradient (n,) of lambda; what it adds to lambda (n,).
+
+        of_spread (): gradient of log_spread, which stays where it is without.
+        """
+        towards = directions(space).to(gradient)
+        before = self.offsets.detach().clone()
+        self.offsets.grad, self.log_spread.grad = towards @ gradient, of_spread
+        self.optimizer.step()
+        self.log_spread.clamp_(-LARGEST_LOG_SPREAD, LARGEST_LOG_SPREAD)
+        return (self.offsets - before) @ towards
+
+
+def directions(space: SearchSpace) -> Tensor:
+    """(3, n), or (3 + max_count, n) where K is searched: one row for each shared coordinate, 0, 1 or -1.
+
+    A magnitude's sign is away from what its operation does nothing at. Where that is inside the range, odd copies go
+    towards its end, even ones towards its beginning.
+    """
+    rows = torch.zeros(len(SHARED) + (space.max_count if space.searches_count else 0), space.n)
+    for number, slot in enumerate(space.slots):
+        rows[0, slot.probability] = 1
+        if slot.magnitude is not None:
+            rows[1 if slot.operation.uses_fill else 2, slot.magnitude] = _away(slot.operation, number % space.copies)
+    if space.searches_count:
+        rows[len(SHARED) :, -space.max_count :] = torch.eye(space.max_count)
+    return rows
+
+
+def _away(operation: Operation, copy: int) -> int:
+    """1 where a growing logit takes the magnitude away from doing nothing, -1 the other way, 0 where nobody knows."""
+    assert operation.magnitude_range is not None
+    low, high = operation.magnitude_range
+    if operation.identity is None:
+        return 0
+    if min(low, high) < operation.identity < max(low, high):
+        return 1 if copy % 2 == 0 else -1
+    return 1 if abs(operation.identity - low) <= abs(operation.identity - high) else -1

@@ -1,0 +1,78 @@
+"""Where a search can begin: one value for all, or the policy that a user has for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from hba.operations import Operation
+from hba.policy.space import SearchSpace
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+RANDAUGMENT_STRENGTH = 0.3
+"""torchvision's RandAugment has magnitude 9 of 0 to 30 by default."""
+RANDAUGMENT_MAGNITUDES: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "ShearX": (0.09, 0.09),
+        "ShearY": (0.09, 0.09),
+        "TranslateX": (0.136, 0.136),
+        "TranslateY": (0.136, 0.136),
+        "Rotate": (9.0, 9.0),
+        "Solarize": (178.5, 178.5),
+        "Posterize": (7.0, 7.0),
+        "Brightness": (1.27, 0.73),
+        "Color": (1.27, 0.73),
+        "Contrast": (1.27, 0.73),
+        "Sharpness": (1.27, 0.73),
+    }
+)
+"""In natural units, of torchvision's RandAugment. What has a sign there is above 1 in odd copies, below in even ones.
+Translations reach 150/331 of the side there.
+"""
+RANDAUGMENT_COUNT = (1 - 1 / 14**2, (13 / 14) ** 2 / (1 - 1 / 14**2))
+"""It draws 2 of 14 operations, one of which does nothing: how likely one is applied, and then another."""
+LARGEST_LOGIT = 3.0
+"""Of a start: a probability that begins at 0 or 1 could not be told to move."""
+
+
+def at_fraction(space: SearchSpace, fraction: float) -> Tensor:
+    """Logits (n,) of every value at the same fraction of its range; see SearchSpace.initial."""
+    return space.initial(fraction)
+
+
+def randaugment(space: SearchSpace) -> Tensor:
+    """Logits (n,), within 3, of RandAugment (Cubuk et al. 2020) with torchvision's defaults, as a policy of the space.
+
+    All its operations are equally likely. Those that it has not begin as good as off, with a magnitude of 0.3 of the
+    range from doing nothing. K, where it is searched, is 2 but for the share of its operation that does nothing.
+    """
+    import torch
+
+    values = torch.full((space.n,), 0.5, dtype=torch.float64)
+    for number, slot in enumerate(space.slots):
+        operation = slot.operation
+        is_its_own = operation.name in RANDAUGMENT_MAGNITUDES or operation.name in ("AutoContrast", "Equalize")
+        values[slot.probability] = 0.5 if is_its_own else 0.0
+        if slot.magnitude is not None:
+            values[slot.magnitude] = _magnitude(operation, number % space.copies)
+    if space.searches_count:
+        of_count = [*RANDAUGMENT_COUNT, *[0.0] * space.max_count][: space.max_count]
+        values[-space.max_count :] = torch.tensor(of_count)
+    return space.encode(values).clamp(-LARGEST_LOGIT, LARGEST_LOGIT).float()
+
+
+def _magnitude(operation: Operation, copy: int) -> float:
+    assert operation.magnitude_range is not None
+    low, high = operation.magnitude_range
+    identity = operation.identity
+    if operation.name in RANDAUGMENT_MAGNITUDES:
+        wanted = RANDAUGMENT_MAGNITUDES[operation.name][copy % 2]
+    elif identity is None:
+        wanted = (low + high) / 2
+    else:
+        end = max((low, high), key=lambda one: abs(one - identity))
+        wanted = identity + RANDAUGMENT_STRENGTH * (end - identity)
+    return min(max(wanted, min(low, high)), max(low, high))
