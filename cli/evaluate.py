@@ -91,7 +91,7 @@ def evaluate(
       static    the mean of SCHEDULE over its epochs, throughout
       final     the last epoch of SCHEDULE, throughout
       randaugment, trivialaugment, autoaugment
-                torchvision's, with their defaults; trivialaugment shifts by up to 32 pixels whatever the images' size
+                torchvision's, with their defaults; trivialaugment shifts small images by less, a seventh of the side
 
     Ctrl-C keeps the trainings that have ended; the same command with --out and --resume does the others. It may then
     have more --seeds, and more names at the end of --against.

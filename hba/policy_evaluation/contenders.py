@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
+from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment
 
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import SettingsError
 from hba.policy_evaluation.own_rivals import check_augmentation, own_name
 from hba.policy_evaluation.rivals import final, middle, shuffled, start, static
 from hba.policy_evaluation.strength import AsStrong
-from hba.policy_evaluation.torchvision_policies import TorchvisionPolicy
+from hba.policy_evaluation.torchvision_policies import ScaledTrivialAugment, TorchvisionPolicy
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
@@ -86,7 +86,7 @@ def _rand_augment(schedule: Schedule, config: EvaluationConfig) -> Made:
 
 
 def _trivial_augment(schedule: Schedule, config: EvaluationConfig) -> Made:
-    return config, (TorchvisionPolicy("torchvision TrivialAugmentWide", TrivialAugmentWide),)
+    return config, (TorchvisionPolicy("torchvision TrivialAugmentWide, shifts by side", ScaledTrivialAugment),)
 
 
 _AUTO_AUGMENT_POLICIES: Mapping[str, str] = MappingProxyType(

@@ -75,7 +75,8 @@ def evaluate(
         shuffled        the schedule with its curves handed to other operations, made as strong as the schedule; seed s
                         uses permutation s mod 10 of ten
         static, final   the schedule's mean over its epochs, its last epoch; throughout
-        randaugment, trivialaugment, autoaugment   torchvision's, with their defaults
+        randaugment, trivialaugment, autoaugment   torchvision's, with their defaults; the second shifts
+                        images below 224 pixels less, by up to a seventh of the side
 
     preset: a key of EVALUATION_PRESETS. settings: fields of EvaluationConfig; what neither sets is as in the search.
     network: a network of your own instead of the setting `model`. Every training starts from a copy of it: all seeds

@@ -1,4 +1,4 @@
-"""torchvision's published augmentations, as they are, in the place of a schedule."""
+"""torchvision's published augmentations in the place of a schedule."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +9,15 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
+from torchvision.transforms import TrivialAugmentWide
+from torchvision.transforms.functional import get_dimensions
 
 from hba.data.batches import as_floats
 from hba.data.images import Images
 from hba.training.augmentation import Augment
+
+PHOTOGRAPH_SIDE = 224
+"""Pixels of a photograph that TrivialAugment's shifts of up to 32 pixels are used on too."""
 
 
 class MakeTransform(Protocol):
@@ -43,3 +48,23 @@ def _augment(transform: Any, images: Tensor, generator: torch.Generator) -> Tens
     pictures = levels[..., 0] if levels.shape[-1] == 1 else levels
     augmented = np.stack([np.asarray(transform(Image.fromarray(picture))) for picture in pictures])
     return as_floats(torch.from_numpy(augmented.reshape(levels.shape)).permute(0, 3, 1, 2).to(images.device))
+
+
+class ScaledTrivialAugment(TrivialAugmentWide):  # type: ignore[misc]
+    """torchvision's TrivialAugmentWide, whose shifts shrink with images that are smaller than a photograph.
+
+    It shifts by up to 32 pixels whatever the images' size, which is twice the side of an image of 16 pixels. Here the
+    largest shift is that share of the side that it is of PHOTOGRAPH_SIDE pixels; from there on, it is torchvision's,
+    draw for draw. As there, a shift is cut to whole pixels.
+    """
+
+    def forward(self, img: Any) -> Any:
+        _, self._height, self._width = get_dimensions(img)
+        return super().forward(img)
+
+    def _augmentation_space(self, num_bins: int) -> dict[str, tuple[Tensor, bool]]:
+        space = dict(super()._augmentation_space(num_bins))
+        for name, side in (("TranslateX", self._width), ("TranslateY", self._height)):
+            pixels, is_signed = space[name]
+            space[name] = (pixels * min(1.0, side / PHOTOGRAPH_SIDE), is_signed)
+        return space

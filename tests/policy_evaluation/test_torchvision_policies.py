@@ -58,9 +58,11 @@ def test_equal_images_come_out_different_by_draws_that_the_default_generator_dec
     assert len({image.numpy().tobytes() for image in results[0]}) > 10
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_each_image_is_what_torchvision_makes_of_it(name: str) -> None:
-    images = torch.randint(0, 256, (12, 3, 10, 10), generator=torch.Generator().manual_seed(2)) / 255
+@pytest.mark.parametrize(
+    ("name", "side"), [("randaugment", 10), ("autoaugment", 10), ("trivialaugment", 224), ("trivialaugment", 230)]
+)
+def test_each_image_is_what_torchvision_makes_of_it(name: str, side: int) -> None:
+    images = torch.randint(0, 256, (12, 3, side, side), generator=torch.Generator().manual_seed(2)) / 255
     found = augmented(name, images, seed=5, mean=0.4)
     classes = {"randaugment": "RandAugment", "trivialaugment": "TrivialAugmentWide", "autoaugment": "AutoAugment"}
     arguments = {"policy": AutoAugmentPolicy.IMAGENET} if name == "autoaugment" else {}
@@ -68,8 +70,34 @@ def test_each_image_is_what_torchvision_makes_of_it(name: str) -> None:
     torch.manual_seed(5)
     for image, result in zip(images, found, strict=True):
         picture = Image.fromarray((image * 255).round().byte().permute(1, 2, 0).numpy())
-        expected = torch.frombuffer(bytearray(transform(picture).tobytes()), dtype=torch.uint8).reshape(10, 10, 3)
+        expected = torch.frombuffer(bytearray(transform(picture).tobytes()), dtype=torch.uint8).reshape(side, side, 3)
         assert torch.equal((result * 255).round().byte(), expected.permute(2, 0, 1))
+
+
+@pytest.mark.parametrize(("side", "pixels"), [(16, 2), (32, 4), (112, 16), (224, 32), (448, 32)])
+def test_trivial_augment_shifts_by_up_to_a_seventh_of_small_images(side: int, pixels: int) -> None:
+    transform = policy_of("trivialaugment").make(fill=[255])
+    picture = Image.new("L", (side, side), 0)
+    torch.manual_seed(3)
+    uncovered = [torch.frombuffer(bytearray(transform(picture).tobytes()), dtype=torch.uint8) for _ in range(900)]
+    # Only a shift along one axis uncovers whole columns, or whole rows, at one end.
+    across = [image.reshape(side, side) == 255 for image in uncovered]
+    lines = [int(lines.all(axis).sum()) for lines in across for axis in (0, 1) if not lines.all()]
+    assert max(lines) == pixels
+
+
+def test_trivial_augment_scales_each_axis_by_its_own_side_and_nothing_else() -> None:
+    scaled, torchvisions = policy_of("trivialaugment").make(fill=[0]), torchvision.transforms.TrivialAugmentWide()
+    scaled(Image.new("L", (56, 112), 0))
+    expected = torchvisions._augmentation_space(31)
+    for name, (magnitudes, signed) in scaled._augmentation_space(31).items():
+        factor = {"TranslateX": 1 / 4, "TranslateY": 1 / 2}.get(name, 1)
+        assert torch.equal(magnitudes, expected[name][0] * factor), name
+        assert signed == expected[name][1]
+
+
+def test_trivial_augment_is_not_resumed_as_the_one_that_did_not_scale() -> None:
+    assert policy_of("trivialaugment").definition != "torchvision TrivialAugmentWide"
 
 
 def test_what_is_uncovered_has_the_mean_colour_of_the_training_images() -> None:
