@@ -13,7 +13,6 @@ for.
 from typing import Any
 
 import click
-from common.images import IMAGES
 from common.tables import markdown
 from quality.beds import Bed
 from quality.candidates import CANDIDATES, DEFAULT
@@ -60,7 +59,7 @@ def print_list(bed: Bed) -> None:
     """Candidates; problems with the share of values of the bed's validation images that each changes."""
     for name, candidate in CANDIDATES.items():
         click.echo(f"candidate {name}: {candidate.text}")
-    data = IMAGES.of_search(bed.config(DEFAULT, 0, device="cpu"))
+    data = bed.search(DEFAULT, 0, device="cpu").data
     for name, problem in PROBLEMS.items():
         share = share_of_changed_values(data, plant(data, problem, 0))
         what = ", ".join(

@@ -119,7 +119,8 @@ def test_an_unknown_name_is_one_line() -> None:
     for arguments, message in (
         (["--candidates", "papier"], "Error: unknown candidate 'papier'; known: paper"),
         (["--problems", "nothing"], "Error: unknown problem 'nothing'; known: none"),
-        (["--data", "nowhere"], "Error: no such folder of images: nowhere"),
+        (["--bed", "cifar", "--data", "nowhere"], "Error: no such folder of images: nowhere"),
+        (["--bed", "digit"], "Error: unknown bed 'digit'; known: digits"),
     ):
         result = run("planted", *arguments)
         assert result.exit_code == 1
@@ -150,7 +151,7 @@ def test_searches_and_trainings_by_candidate_without_a_look_at_the_test_split(
     assert "search_quality.py retrain --candidates paper,calibrate --epochs 1 --training-epochs 1 --seeds 2`" in text
     assert text.count("| calibrate | 2 | ") == 2
     missing = [part.splitlines()[0] for part in text.split("\n## ") if part.rstrip().endswith("Not run.")]
-    assert missing == ["The verdict", "Planted answers", "What a step costs", "Closed forms"]
+    assert missing == ["The verdict", "Beds", "Planted answers", "What a step costs", "Closed forms"]
     assert text.count("Not run.") == len(missing) + 2, "pairs too, and what was held out"
     bed, tasks = module("quality.beds").find_bed("digits"), module("quality.tasks")
     data = tasks.row_task("paper", tasks.SearchTask("paper", "digits", bed.config("paper", 0)), tested=False).data

@@ -38,14 +38,19 @@ def test_a_table_names_the_command_that_makes_just_it() -> None:
     assert commands.command_of_suite("planted.py", part) == (
         "`python benchmarks/planted.py --candidates paper,lookahead --problems rotated --epochs 7 --seeds 3`"
     )
-    elsewhere = [record_of(name, 9, dataset="mine") for name in rows if name != "cutout"]
+    assert commands.command_of_suite("search_quality.py retrain", [record_of("paper", 4, dataset="cifar")]) == (
+        "`python benchmarks/search_quality.py retrain --bed cifar --data DIR --candidates paper --epochs 7`"
+    )
+    elsewhere = [record_of(name, 1009, dataset="cifar") for name in rows]
     assert commands.command_of_verdict(elsewhere) == (
-        "`python benchmarks/search_quality.py verdict --data DIR --label mine --epochs 7 --seeds 10`"
+        "`python benchmarks/search_quality.py verdict --bed cifar --data DIR`"
     )
-    assert commands.command_of_verdict([record_of(name, 4) for name in rows]) == (
-        "`python benchmarks/search_quality.py verdict --epochs 7`"
+    assert commands.command_of_verdict([record_of(name, 1000) for name in rows]) == (
+        "`python benchmarks/search_quality.py verdict`"
     )
-    assert "--rows paper,none --epochs 7`" in commands.command_of_verdict([record_of("paper", 4), record_of("none", 4)])
+    assert commands.command_of_verdict([record_of("none", 4)]) == (
+        "`python benchmarks/search_quality.py verdict --plan benchmarks/quality/earlier.toml`"
+    )
 
 
 def test_differences_are_paired_by_seed() -> None:
@@ -223,3 +228,13 @@ def test_confirming_seeds_are_a_table_of_their_own() -> None:
     # Student's t of 1 degree of freedom is 12.706 at 97.5 %; the differences -1 and 0.
     assert tables.confirming_table(kept).values.tolist() == [["random", "2", "-0.50 (-6.85 to +5.85)"]]
     assert tables.confirming_table([*runs(default, [1.0]), *runs("random", [2.0])]).empty
+
+
+def test_all_seeds_of_a_verdict_that_was_planned_stand_in_one_table() -> None:
+    tables, default = module("quality.error_tables"), module("quality.candidates").DEFAULT
+    kept = [
+        record_of(name, seed, results={"test_error_percent": float(seed)}) for name in (default, "none")
+        for seed in (1000, 1011)
+    ]  # fmt: skip
+    assert tables.confirming_table(kept).empty
+    assert tables.verdict_table(kept)["runs"].tolist() == ["2", "2"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -28,6 +28,16 @@ class Place:
     label: str
 
 
+class View(Protocol):
+    """What is done to images after they are read, before they go to a device. Equal ones do the same, and have the same
+    hash.
+    """
+
+    def of_search(self, data: SearchData) -> SearchData: ...
+
+    def of_training(self, data: EvaluationData) -> EvaluationData: ...
+
+
 @dataclass(frozen=True)
 class Images:
     """Reads what the runs of a process see, each split once, and keeps it on the device: most runs differ in other
@@ -36,22 +46,28 @@ class Images:
 
     _read: dict[Any, Any] = field(default_factory=dict)
 
-    def of_search(self, config: SearchConfig, ablation: Sizes | None = None) -> SearchData:
-        """What a search sees; ablation: sizes of the three-way split, None for hba's own split."""
+    def of_search(self, config: SearchConfig, ablation: Sizes | None = None, view: View | None = None) -> SearchData:
+        """What a search sees; ablation: sizes of the three-way split, None for hba's own split, which alone can have a
+        view.
+        """
         device = find_device(config.device)
         if ablation is None:
-            return self._once(("search", *_read_by(config)), lambda: load_search_data(config).to(device))
+            key = ("search", *_read_by(config), view)
+            return self._once(key, lambda: _seen(load_search_data(config), view).to(device))
         train, val, _ = self._three_parts(config, ablation)
         return SearchData(config.data, find_source(config).class_names, train, val).to(device)
 
-    def of_training(self, config: EvaluationConfig, ablation: Sizes | None = None) -> EvaluationData:
+    def of_training(
+        self, config: EvaluationConfig, ablation: Sizes | None = None, view: View | None = None
+    ) -> EvaluationData:
         """What a training sees; of the three-way split it trains on two parts and is tested on the third.
 
         The test images of the dataset are not opened for the ablation.
         """
         device = find_device(config.device)
         if ablation is None:
-            return self._once(("training", *_read_by(config)), lambda: load_evaluation_data(config).to(device))
+            key = ("training", *_read_by(config), view)
+            return self._once(key, lambda: _tested(load_evaluation_data(config), view).to(device))
         train, val, held_out = self._three_parts(config, ablation)
         both = LabelledImages(torch.cat([train.images, val.images]), torch.cat([train.labels, val.labels]))
         return EvaluationData(config.data, find_source(config).class_names, both, held_out).to(device)
@@ -69,6 +85,14 @@ class Images:
 
 IMAGES = Images()
 """Of this process."""
+
+
+def _seen(data: SearchData, view: View | None) -> SearchData:
+    return data if view is None else view.of_search(data)
+
+
+def _tested(data: EvaluationData, view: View | None) -> EvaluationData:
+    return data if view is None else view.of_training(data)
 
 
 def _read_by(config: SearchConfig | EvaluationConfig) -> tuple[Any, ...]:

@@ -23,6 +23,9 @@ DOCS = ROOT / "docs"
 PROGRAM = ("hba", "benchmarks", ":!benchmarks/results", ":!benchmarks/pages")
 """What decides a run's results. The records themselves change while runs are done."""
 
+DIRTY = "-dirty"
+"""Ends a commit that what it names differs from."""
+
 Results = Mapping[str, Any]
 Key = tuple[str, int]
 
@@ -109,11 +112,24 @@ def made_by(device: torch.device) -> dict[str, Any]:
     return {**environment(device), "n_threads": 1, "commit": _commit()}
 
 
+def last_change(path: Path) -> str | None:
+    """The commit that a file was last changed in, with `-dirty` where it differs from it; None outside a git
+    repository, and for a file that is not in it.
+    """
+    try:
+        file = str(path.resolve())
+        changed = _git("status", "--porcelain", "--", file)
+        commit = _git("log", "-1", "--format=%h", "--abbrev=12", "--", file)
+        return commit + (DIRTY if changed else "") if commit else None
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
 def _commit() -> str | None:
     """The commit, with `-dirty` where the program differs from it; None outside a git repository."""
     try:
         changed = _git("status", "--porcelain", "--", *PROGRAM)
-        return _git("rev-parse", "--short=12", "HEAD") + ("-dirty" if changed else "")
+        return _git("rev-parse", "--short=12", "HEAD") + (DIRTY if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return None
 

@@ -1,6 +1,7 @@
 """Doing what is missing of a set of tasks, a few at a time, and saying beforehand how long it will take."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import click
@@ -12,6 +13,7 @@ from hba.errors import HbaError
 from hba.runtime.devices import find_device
 from hba.runtime.memory_errors import explained_memory_errors
 
+NOTHING_ELSE: Mapping[str, Any] = MappingProxyType({})
 Outcome = Results | str
 """What a task found, or in one line why it could not be done."""
 
@@ -29,9 +31,17 @@ class Task(Protocol):
         ...
 
 
-def carry_out(tasks: Sequence[Task], store: Store, device: str, jobs: int, only_estimate: bool) -> list[Record]:
+def carry_out(
+    tasks: Sequence[Task],
+    store: Store,
+    device: str,
+    jobs: int,
+    only_estimate: bool,
+    noted: Mapping[str, Any] = NOTHING_ELSE,
+) -> list[Record]:
     """Do what is missing, or only say how long that would take; then all records that there are, in the tasks' order.
 
+    noted: what each record keeps beside the machine that made it.
     Each record is kept as soon as its run ended. A task that fails is named and leaves the others alone.
     """
     known = store.by_key()
@@ -40,7 +50,7 @@ def carry_out(tasks: Sequence[Task], store: Store, device: str, jobs: int, only_
     if only_estimate:
         _print_estimate(missing, jobs)
         return []
-    shared = made_by(find_device(device))
+    shared = {**made_by(find_device(device)), **noted}
     for number, (task, outcome) in enumerate(side_by_side(missing, jobs), 1):
         name = f"[{number}/{len(missing)}] {_in_words(task.run)}"
         if isinstance(outcome, str):

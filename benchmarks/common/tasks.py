@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import hba
-from common.images import IMAGES, Sizes
+from common.images import IMAGES, Sizes, View
 from common.records import Results, Run
 from common.settings import kept_settings, without_data
 from common.timing import (
@@ -41,7 +41,8 @@ Further = Mapping[str, Any]
 class SearchTask:
     """A policy search. label: what records call the images. work: the folder of run folders, which can be made again;
     without it nothing but the record is kept. further: what decides the results besides config. ablation: sizes of the
-    three-way split. tested: the search's own network is measured on the test split in the end.
+    three-way split. tested: the search's own network is measured on the test split in the end. view: what is done to
+    the images after they are read; `further` says it too, or the label.
     """
 
     name: str
@@ -51,6 +52,7 @@ class SearchTask:
     further: Further = field(default_factory=dict)
     ablation: Sizes | None = None
     tested: bool = False
+    view: View | None = None
 
     @property
     def run(self) -> Run:
@@ -64,7 +66,7 @@ class SearchTask:
 
     @property
     def data(self) -> SearchData:
-        return IMAGES.of_search(self.config, self.ablation)
+        return IMAGES.of_search(self.config, self.ablation, self.view)
 
     @property
     def n_steps(self) -> int:
@@ -96,7 +98,8 @@ class SearchTask:
 
     def _on_test_split(self, result: hba.SearchResult) -> Results:
         of_images = (set(DataConfig.model_fields) | {"device"}) - {"val_size", "train_size"}
-        tested = IMAGES.of_training(EvaluationConfig.make({name: getattr(self.config, name) for name in of_images}))
+        config = EvaluationConfig.make({name: getattr(self.config, name) for name in of_images})
+        tested = IMAGES.of_training(config, view=self.view)
         preprocessing = Preprocessing.of(self.data.train, self.config.baseline_augmentation())
         measured = measure(result.network, tested.test, preprocessing.measure)
         return {"test_loss": measured.loss, "test_error_percent": measured.error_percent}
@@ -132,6 +135,7 @@ class TrainingTask:
     search: SearchTask | None = None
     further: Further = field(default_factory=dict)
     ablation: Sizes | None = None
+    view: View | None = None
 
     @property
     def run(self) -> Run:
@@ -143,7 +147,7 @@ class TrainingTask:
 
     @property
     def data(self) -> EvaluationData:
-        return IMAGES.of_training(self.config, self.ablation)
+        return IMAGES.of_training(self.config, self.ablation, self.view)
 
     @property
     def measured_on(self) -> str:

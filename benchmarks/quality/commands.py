@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 
 from common.records import Record
 
-from quality.beds import DIGITS
+from quality.beds import BEDS, DIGITS
 from quality.candidates import CANDIDATES
+from quality.plan import EARLIER, block_of
 from quality.problems import DEFAULT_PROBLEMS
-from quality.tasks import STANDARD_ROWS
 
 SEEDS = 5
 """Where a command does not say how many."""
@@ -28,11 +28,17 @@ def command_of_suite(script: str, records: Sequence[Record]) -> str:
 
 
 def command_of_verdict(records: Sequence[Record]) -> str:
-    rows, first = [record.run.name for record in records], records[0].run
-    # The command omits cutout where the baseline has it.
-    standard = [name for name in STANDARD_ROWS if name != "cutout" or name in rows]
-    options = {"rows": _choice(rows, standard), "epochs": first.settings["epochs"], "seeds": _seeds(records)}
-    return _command("search_quality.py verdict", first.dataset, **options)
+    """What it runs stands in a file: that of the verdict, or of what was run before there was one."""
+    run = records[0].run
+    plan = None if block_of(run.seed) else f"benchmarks/quality/{EARLIER.name}"
+    return _command("search_quality.py verdict", run.dataset, plan=plan)
+
+
+def command_of_beds(groups: Iterable[Sequence[Record]]) -> str:
+    """Of the trainings by which beds are chosen, all of them."""
+    records = [record for group in groups for record in group]
+    beds = ",".join(dict.fromkeys(record.run.dataset for record in records))
+    return _command("search_quality.py choose-beds", DIGITS, beds=beds, data="DIR", seeds=_seeds(records))
 
 
 def command_of_cost(record: Record) -> str:
@@ -44,7 +50,9 @@ def command_of_cost(record: Record) -> str:
 
 def _command(script: str, dataset: str, **options: str | int | None) -> str:
     """options: those that are None are omitted."""
-    data = {} if dataset == DIGITS else {"data": "DIR", "label": dataset}
+    data = {} if dataset == DIGITS else {"bed": dataset}
+    if dataset not in BEDS or BEDS[dataset].data is None:
+        data["data"] = "DIR"
     given = {name.replace("_", "-"): value for name, value in {**data, **options}.items() if value is not None}
     return f"`python benchmarks/{script}{''.join(f' --{name} {value}' for name, value in given.items())}`"
 

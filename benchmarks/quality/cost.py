@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 from common.records import Record, Run, made_by
 from common.tables import spread_text
-from common.tasks import FLOOR, SearchTask, seconds_in_turns
+from common.tasks import FLOOR, seconds_in_turns
 
 from hba.runtime.devices import find_device
 from quality.beds import Bed
@@ -19,7 +19,7 @@ def measured_cost(bed: Bed, names: Sequence[str], rounds: int, device: str, say:
     all.
     """
     searches = [
-        SearchTask(name, bed.place.label, bed.config(name, 0, device=device))
+        bed.search(name, 0, device=device)
         for name in dict.fromkeys((PAPER, *names))
     ]  # fmt: skip
     found = []
@@ -28,7 +28,7 @@ def measured_cost(bed: Bed, names: Sequence[str], rounds: int, device: str, say:
         now = ", ".join(f"{name} {seconds:.4f}" for name, seconds in found[-1].items())
         say(f"round {number + 1} of {rounds}: {now}")
     seconds = {name: [one[name] for one in found] for name in found[0]}
-    run = Run("cost", bed.place.label, {}, seed=0)
+    run = Run("cost", bed.name, {}, seed=0, further=searches[0].further)
     return Record(run, {"seconds_per_step": seconds}, made_by(find_device(device)))
 
 

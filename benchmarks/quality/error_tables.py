@@ -11,6 +11,7 @@ from hba.policy.magnitude_table import as_markdown
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.verdict import verdict
 from quality.candidates import CANDIDATES, DEFAULT, PAPER
+from quality.plan import BLOCK
 from quality.planted_tables import PROBABILITY
 from quality.tasks import LEFT_OUT, RANDOM, STANDARD_ROWS
 
@@ -87,8 +88,10 @@ def verdict_sentence(records: Sequence[Record]) -> str:
 
 
 def confirming_table(records: Sequence[Record]) -> pd.DataFrame:
-    """The differences over the seeds from CONFIRMING_FROM on; empty without such seeds."""
-    confirming = [record for record in records if record.run.seed >= CONFIRMING_FROM]
+    """The differences over the seeds from CONFIRMING_FROM on; empty without such seeds, and for a verdict that was
+    planned, where all are such.
+    """
+    confirming = [record for record in records if CONFIRMING_FROM <= record.run.seed < BLOCK]
     differences = verdict_differences(confirming) if confirming else {}
     return pd.DataFrame(
         {"trained with": name, "runs": str(found.n_pairs), f"{DEFAULT} minus this": difference_text(found)}

@@ -1,14 +1,23 @@
 """The records of this suite that still count, in groups that are compared with each other."""
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
 from common.records import Record, Run, newest, store_of
+from common.settings import decisive
 
+from hba.config.evaluation import EvaluationConfig
 from quality.candidates import CANDIDATES, DEFAULT, is_of
-from quality.tasks import OF_DEFAULT, ROWS, WITHOUT_SEARCH
+from quality.plan import block_of
+from quality.tasks import OF_DEFAULT, RANGE, ROWS, WITHOUT_SEARCH
 
-NAMES = {"planted": CANDIDATES, "searches": CANDIDATES, "trainings": (*CANDIDATES, *WITHOUT_SEARCH), "verdict": ROWS}
+NAMES = {
+    "planted": CANDIDATES,
+    "searches": CANDIDATES,
+    "trainings": tuple(dict.fromkeys((*CANDIDATES, *WITHOUT_SEARCH, *RANGE))),
+    "verdict": ROWS,
+}
 """By question, in the order of the tables' rows."""
 
 Images = tuple[str, int, int, int]
@@ -16,15 +25,20 @@ Images = tuple[str, int, int, int]
 
 
 def records_of(results: Path, question: str) -> list[Record]:
-    """By name, as far as they had the settings that the candidate has now, and its newest seeds."""
+    """By name, as far as they had the settings that the candidate has now, and its newest seeds.
+
+    The searches of a verdict are not among those that things are chosen by.
+    """
     kept = store_of(results, question).by_key().values()
     own = [
         record
         for name in NAMES[question]
         for record in kept
-        if record.run.name == name and is_of(DEFAULT if name in OF_DEFAULT else name, record.run)
+        if record.run.name == name
+        and is_of(DEFAULT if name in OF_DEFAULT else name, record.run)
+        and (question == "verdict" or block_of(record.run.seed) == 0)
     ]
-    return newest(own, lambda run: (run.name, *images_of(run), run.further.get("problem")))
+    return newest(own, lambda run: (run.name, *images_of(run), block_of(run.seed), run.further.get("problem")))
 
 
 def images_of(run: Run) -> Images:
@@ -33,8 +47,19 @@ def images_of(run: Run) -> Images:
 
 
 def grouped(records: Iterable[Record]) -> list[list[Record]]:
-    """By images and lengths, in their order."""
-    groups: dict[Images, list[Record]] = {}
+    """By images and lengths, in their order, then by block of seeds and by what all rows of a bed share: a bed that was
+    changed is compared with nothing of before.
+    """
+    groups: dict[tuple[Images, int, str], list[Record]] = {}
     for record in records:
-        groups.setdefault(images_of(record.run), []).append(record)
-    return [groups[images] for images in sorted(groups)]
+        run = record.run
+        groups.setdefault((images_of(run), block_of(run.seed), _shared(run)), []).append(record)
+    return [groups[key] for key in sorted(groups)]
+
+
+def _shared(run: Run) -> str:
+    """What the bed does to images, and its settings of trainings."""
+    of_training = {
+        name: value for name, value in decisive(run.settings).items() if name in EvaluationConfig.model_fields
+    }
+    return json.dumps([run.further.get("images"), of_training], sort_keys=True)

@@ -15,8 +15,9 @@ from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.policy_evaluation.verdict import best_other
 from quality.aims import aim_table, recoveries
+from quality.bed_table import bed_table, of_range
 from quality.candidates import DEFAULT, PAPER
-from quality.commands import command_of_cost, command_of_suite, command_of_verdict
+from quality.commands import command_of_beds, command_of_cost, command_of_suite, command_of_verdict
 from quality.cost import cost_table
 from quality.error_tables import (
     CONFIRMING_FROM,
@@ -30,9 +31,11 @@ from quality.error_tables import (
     verdict_table,
 )
 from quality.kept import grouped, images_of, records_of
+from quality.plan import BLOCK, block_of
 from quality.planted_tables import RECOVERED_WITHIN, planted_in, rate_table
 from quality.problems import HELD_OUT
-from quality.tasks import LEFT_OUT, RANDOM, STANDARD_ROWS
+from quality.shift import Shift
+from quality.tasks import LEFT_OUT, NONE, RANDAUGMENT, RANDOM, STANDARD_ROWS
 
 README_DATA = {"digits": "digits, 200 images", "cifar10-small": "CIFAR-10 at 16x16, 1,000 images"}
 """Headings of the README's table by dataset."""
@@ -55,6 +58,20 @@ class Section:
 @dataclass(frozen=True)
 class Verdict(Section):
     """records: of all rows, in the order of the table."""
+
+    @property
+    def planned(self) -> str:
+        """What was stated before it was run, and in which commit; what of it is missing. Empty without a plan."""
+        plans = [record.made_by["plan"] for record in self.records if "plan" in record.made_by]
+        if not plans:
+            return ""
+        plan = plans[-1]
+        commits = sorted({f"commit `{one['commit']}`" if one["commit"] else "no commit" for one in plans})
+        first, n_seeds = plan["first_seed"], plan["seeds"]
+        n_runs = {row: sum(one.run.name == row for one in self.records) for row in plan["rows"]}
+        missing = [f"`{row}` {n} of {n_seeds}" for row, n in n_runs.items() if n < n_seeds]
+        stated = f"Stated before in {', '.join(commits)}: seeds {first} to {first + n_seeds - 1} of these rows."
+        return stated + (f" Incomplete: {', '.join(missing)}." if missing else "")
 
     @property
     def model(self) -> str:
@@ -114,13 +131,15 @@ def write_page(results: Path, docs: Path) -> Path:
         verdict_on={verdict.records[0].run.dataset: verdict for verdict in verdicts},
         recovers=lambda name: _recovers(planted, name),
         searched_seeds=_seeds(searches),
-        trained_seeds=_seeds(trainings),
+        trained_seeds=_seeds(_of_candidates(trainings)),
         candidates=markdown(candidate_table()),
         planted=_sections([one for one in single if not _is_held_out(one)], "planted.py", rate_table),
         held_out=_sections([one for one in single if _is_held_out(one)], "planted.py", rate_table),
         pairs=_sections([one for one in planted if len(planted_in(one)) > 1], "planted.py", rate_table),
         searches=_sections(searches, "search_quality.py candidates", error_table),
-        trainings=_sections(trainings, "search_quality.py retrain", error_table),
+        beds=_beds(trainings),
+        shift=Shift(),
+        trainings=_sections(_of_candidates(trainings), "search_quality.py retrain", error_table),
         left_out=_left_out(trainings, searches),
         costs=[
             Section(dataset, [record], command_of_cost(record), markdown(cost_table(record)))
@@ -141,7 +160,9 @@ def verdicts_of(results: Path) -> list[Verdict]:
     verdicts = []
     for records in grouped(records_of(results, "verdict")):
         dataset, epochs, _, n_images = images_of(records[0].run)
-        data = f"{dataset}, {n_images} training images, {epochs} epochs"
+        block = block_of(records[0].run.seed)
+        seeds = f", seeds from {block * BLOCK}" if block else ""
+        data = f"{dataset}, {n_images} training images, {epochs} epochs{seeds}"
         verdicts.append(Verdict(data, records, command_of_verdict(records), markdown(verdict_table(records))))
     return verdicts
 
@@ -154,6 +175,20 @@ def _sections(
         Section(group[0].run.dataset, group, command_of_suite(script, group), markdown(table(group)))
         for group in grouped(records)
     ]
+
+
+def _beds(trainings: Iterable[Record]) -> list[Section]:
+    """One table of all beds, none without trainings of them."""
+    groups = of_range(trainings)
+    table, both = bed_table(groups), [record for group in groups for record in group]
+    names = ", ".join(table["bed"]) if groups else ""
+    return [Section(names, both, command_of_beds(groups), markdown(table))] if groups else []
+
+
+def _of_candidates(trainings: Iterable[Record]) -> list[Record]:
+    """Without RandAugment, and without lengths and beds where no schedule was tried."""
+    groups = grouped(one for one in trainings if one.run.name != RANDAUGMENT)
+    return [one for group in groups if {one.run.name for one in group} != {NONE} for one in group]
 
 
 def _left_out(trainings: Iterable[Record], searches: Sequence[Record]) -> list[Section]:

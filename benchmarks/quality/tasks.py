@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
 
-from common.images import IMAGES
 from common.settings import kept_settings
 from common.tasks import SearchTask, TrainingTask
 
@@ -17,11 +16,14 @@ from hba.policy_evaluation.contenders import RIVALS, contenders
 from hba.policy_evaluation.rivals import middle
 from hba.policy_search.config import SearchConfig
 from hba.schedule.schedule import Schedule
-from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
+from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from quality.candidates import CANDIDATES, DEFAULT, PAPER
 from quality.problems import find_problem, plant
 
-NONE, RANDOM = "none", "random"
+NONE, RANDOM, RANDAUGMENT = "none", "random", "randaugment"
+
+RANGE = (NONE, RANDAUGMENT)
+"""What a user has for nothing: how far apart these are says how much augmentation matters on a bed."""
 
 LEFT_OUT: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -41,8 +43,8 @@ OTHERS = tuple(name for name in RIVALS if name != "middle")
 ROWS = (DEFAULT, *(name for name in CANDIDATES if name != DEFAULT), *OTHERS)
 """Of a verdict: the default search's schedule first, other candidates', and all that hba.evaluate knows by name."""
 STANDARD_ROWS = (DEFAULT, PAPER, *OTHERS)
-RIVAL_ROWS = {*WITHOUT_SEARCH, *OTHERS}
-OF_DEFAULT = ("shuffled", "static", "final")
+RIVAL_ROWS = {*WITHOUT_SEARCH, *OTHERS, *RANGE}
+OF_DEFAULT = ("shuffled", "static", "final", "point")
 """Rivals that are made of what the default search found. The others stay as they are when the default is changed."""
 
 OF_TRAINING = {*EvaluationConfig.model_fields, "space", "operations", "interpolation", "fill"}
@@ -61,8 +63,8 @@ class PlantedTask(SearchTask):
 def planted(search: SearchTask, problem: str) -> PlantedTask:
     """The same search, on a problem by name and without a run folder."""
     operations = [{**asdict(one), "magnitude": one.magnitude and list(one.magnitude)} for one in find_problem(problem)]
-    further = {"problem": problem, "planted": operations}
-    return PlantedTask(search.name, search.label, search.config, None, further)
+    further = {**search.further, "problem": problem, "planted": operations}
+    return PlantedTask(search.name, search.label, search.config, None, further, view=search.view)
 
 
 @dataclass(frozen=True)
@@ -90,30 +92,33 @@ class RowTask(TrainingTask):
     def data(self) -> EvaluationData:
         if self.tested:
             return super().data
-        data = IMAGES.of_search(self._searched)
+        data = self._search.data
         return EvaluationData(data.name, data.class_names, data.train, data.val)
 
     def augmented(self) -> tuple[EvaluationConfig, Augmentation]:
-        assert self.search is not None
         if self.name in CANDIDATES:
             return super().augmented()
-        if self.tested:
-            (contender,) = contenders({self.name: RIVALS[self.name]}, self.search.schedule(), self.config)
+        if self.tested or self.name in RANGE:
+            # What a range is made of needs no search.
+            schedule = self._random() if self.name in RANGE else self._search.schedule()
+            (contender,) = contenders({self.name: RIVALS[self.name]}, schedule, self.config)
             return contender.config, contender.augmentation(self.seed)
-        if self.name == NONE:
-            return self.config, Unchanged()
         return self.config, ScheduleAugmentation(without(self._random(), LEFT_OUT.get(self.name, ())))
 
     def _random(self) -> Schedule:
         """Where the default search begins, throughout."""
         space = self._searched.search_space()
-        fill = self._searched.fill or IMAGES.of_search(self._searched).train.mean_color()
+        fill = self._searched.fill or self._search.data.train.mean_color()
         return middle(Schedule(space, space.decode(space.initial().double())[None].numpy(), fill))
 
     @property
-    def _searched(self) -> SearchConfig:
+    def _search(self) -> SearchTask:
         assert self.search is not None
-        return self.search.config
+        return self.search
+
+    @property
+    def _searched(self) -> SearchConfig:
+        return self._search.config
 
 
 def row_task(row: str, search: SearchTask, *, tested: bool, epochs: int | None = None) -> RowTask:
@@ -122,8 +127,9 @@ def row_task(row: str, search: SearchTask, *, tested: bool, epochs: int | None =
     # data is named, because the search may have been told it as a folder that has moved.
     alike = {name: getattr(searched, name) for name in ("data", "device", "train_size")}
     config = EvaluationConfig.like_search(searched.model_dump(), {**alike, "epochs": epochs or searched.epochs})
-    further = {"training_images": searched.train_size} if tested else {"training_epochs": config.epochs}
-    return RowTask(row, search.label, config, searched.seed, search, further, tested=tested)
+    of_row = {"training_images": searched.train_size} if tested else {"training_epochs": config.epochs}
+    further = {**search.further, **of_row}
+    return RowTask(row, search.label, config, searched.seed, search, further, view=search.view, tested=tested)
 
 
 def without(schedule: Schedule, operations: Sequence[str]) -> Schedule:
