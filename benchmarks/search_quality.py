@@ -117,7 +117,7 @@ def verdict(seeds: int | None, plan: Path, bed_name: str, **options: Any) -> Non
     _, default = next(chosen.searches([DEFAULT]))
     names = rows_of(planned.rows, row_task(DEFAULT, default, tested=True).config)
     found = list(chosen.searches(names))
-    noted = planned.noted(plan)
+    noted = {} if chosen.estimate else planned.noted(plan)
     chosen.carry_out([search for row, search in found if row in CANDIDATES], "searches", noted)
     tasks = [row_task(row, search, tested=True) for row, search in found]
     kept = chosen.carry_out(tasks, "verdict", noted)
