@@ -1,11 +1,14 @@
-"""The schedule file, version 1: JSON that a person can read, checked strictly.
+"""The schedule file: JSON that a person can read, checked strictly. It is written as version 2, and read as 1 or 2.
+
+Version 2 says whether K is searched, and has the spread: one number where it is the same everywhere, else rows like
+those of the values, or a single row where all epochs have the same. In version 1, it is 0 and K is not searched.
 
 It knows the parts of a schedule, not the class: Schedule itself reads and writes its file here.
 """
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -20,7 +23,9 @@ from hba.runtime.files import write_text
 from hba.runtime.validation import first_problem
 
 FORMAT = "hba-schedule"
-VERSION = 1
+VERSION = 2
+VERSIONS = (1, 2)
+"""Those that can be read."""
 
 
 class _Strict(pydantic.BaseModel):
@@ -49,10 +54,12 @@ class SpaceEntry(_Strict):
     count_probabilities: list[float]
 
 
-class ScheduleFile(_Strict):
+class CountedSpaceEntry(SpaceEntry):
+    searches_count: bool
+
+
+class _AnyVersion(_Strict):
     format: Literal["hba-schedule"]
-    version: Literal[1]
-    space: SpaceEntry
     fill: list[float]
     hyperparameters: list[str]
     epochs: int
@@ -60,13 +67,38 @@ class ScheduleFile(_Strict):
     provenance: dict[str, Any]
 
 
+class Version1(_AnyVersion):
+    version: Literal[1]
+    space: SpaceEntry
+
+
+class _Version2(_AnyVersion):
+    version: Literal[2]
+    space: CountedSpaceEntry
+
+
+class WithOneSpread(_Version2):
+    spread: float
+
+
+class WithRowsOfSpread(_Version2):
+    spread: list[list[float]]
+
+
+ScheduleFile = Version1 | WithOneSpread | WithRowsOfSpread
+
+
 class Parts(NamedTuple):
-    """What a file holds; values of shape (epochs, n), fill and provenance as in Schedule."""
+    """What a file holds; values of shape (epochs, n), fill and provenance as in Schedule.
+
+    spread: of shape (), (1, n) or (epochs, n).
+    """
 
     space: SearchSpace
     values: np.ndarray
     fill: tuple[float, ...]
     provenance: Mapping[str, Any]
+    spread: np.ndarray
 
 
 def write(path: Path, parts: Parts) -> None:
@@ -74,16 +106,25 @@ def write(path: Path, parts: Parts) -> None:
     head = {
         "format": FORMAT,
         "version": VERSION,
-        "space": space_entry(parts.space),
+        "space": {**space_entry(parts.space), "searches_count": parts.space.searches_count},
         "fill": list(parts.fill),
         "hyperparameters": list(parts.space.names),
         "epochs": len(parts.values),
     }
-    # One line per epoch: a row can be found and two schedules compared line by line.
-    rows = ",\n    ".join(json.dumps(row) for row in parts.values.tolist())
     tail = {"provenance": dict(parts.provenance)}
-    text = json.dumps(head, indent=2)[:-2] + ',\n  "values": [\n    ' + rows + "\n  ]," + json.dumps(tail, indent=2)[1:]
-    write_text(path, text + "\n")
+    rows = f',\n  "values": {_rows(parts.values)},\n  "spread": {_spread_text(parts.spread)},'
+    write_text(path, json.dumps(head, indent=2)[:-2] + rows + json.dumps(tail, indent=2)[1:] + "\n")
+
+
+def _spread_text(spread: np.ndarray) -> str:
+    if (spread == spread.flat[0]).all():
+        return json.dumps(spread.flat[0])
+    return _rows(spread[:1] if (spread == spread[0]).all() else spread)
+
+
+def _rows(rows: np.ndarray) -> str:
+    """One line per epoch: a row can be found and two schedules compared line by line."""
+    return "[\n    " + ",\n    ".join(json.dumps(row) for row in rows.tolist()) + "\n  ]"
 
 
 def text_of(path: Path, kind: str = "schedule") -> str:
@@ -108,16 +149,16 @@ def explained(path: Path, kind: str = "schedule") -> Iterator[None]:
 def parse(text: str) -> Parts:
     """What the text of a file says; ScheduleError names the first place that breaks the format.
 
-    Whether the values lie in their ranges is left to Schedule.
+    Whether values and spread lie in their ranges is left to Schedule.
     """
     content = _read_json(text)
     try:
-        file = ScheduleFile.model_validate(content)
+        file = _model(content).model_validate(content)
     except pydantic.ValidationError as error:
         raise ScheduleError(first_problem(error)) from None
     # Counted first, because a space of a million copies takes long to make.
     if file.space.copies * len(file.space.operations) > len(file.hyperparameters):
-        n = file.space.copies * sum(1 if row.magnitude_range is None else 2 for row in file.space.operations)
+        n = _n_hyperparameters(file.space)
         raise ScheduleError(f"hyperparameters must be the space's {n} names, got {len(file.hyperparameters)}")
     try:
         space = _space(file.space)
@@ -125,7 +166,23 @@ def parse(text: str) -> Parts:
         raise ScheduleError(f"space: {error}") from None
     _check_shape(file, space)
     values = np.array(file.values, dtype=np.float64).reshape(len(file.values), space.n)
-    return Parts(space, values, tuple(file.fill), file.provenance)
+    spread = np.array(0.0 if isinstance(file, Version1) else file.spread, dtype=np.float64)
+    return Parts(space, values, tuple(file.fill), file.provenance, spread)
+
+
+def _model(content: Mapping[str, Any]) -> type[Version1] | type[WithOneSpread] | type[WithRowsOfSpread]:
+    if content["version"] == 1:
+        return Version1
+    return WithRowsOfSpread if isinstance(content.get("spread"), list) else WithOneSpread
+
+
+def _n_hyperparameters(entry: SpaceEntry) -> int:
+    of_slots = entry.copies * sum(1 if row.magnitude_range is None else 2 for row in entry.operations)
+    return of_slots + (len(entry.count_probabilities) - 1 if _searches_count(entry) else 0)
+
+
+def _searches_count(entry: SpaceEntry) -> bool:
+    return isinstance(entry, CountedSpaceEntry) and entry.searches_count
 
 
 def _check_shape(file: ScheduleFile, space: SearchSpace) -> None:
@@ -135,13 +192,21 @@ def _check_shape(file: ScheduleFile, space: SearchSpace) -> None:
         )
     if file.epochs != len(file.values):
         raise ScheduleError(f"epochs is {file.epochs}, but values has {len(file.values)} rows")
-    for number, row in enumerate(file.values):
+    _check_rows("values", file.values, space)
+    if isinstance(file, WithRowsOfSpread):
+        if len(file.spread) not in (1, file.epochs):
+            raise ScheduleError(f"spread must be a number, or have {file.epochs} rows or one, got {len(file.spread)}")
+        _check_rows("spread", file.spread, space)
+
+
+def _check_rows(name: str, rows: Sequence[Sequence[float]], space: SearchSpace) -> None:
+    for number, row in enumerate(rows):
         if len(row) != space.n:
-            raise ScheduleError(f"values[{number}] must have {space.n} numbers, got {len(row)}")
+            raise ScheduleError(f"{name}[{number}] must have {space.n} numbers, got {len(row)}")
 
 
 def _read_json(text: str) -> dict[str, Any]:
-    """The content of a file that says it is a schedule of this version."""
+    """The content of a file that says it is a schedule of a version that is known here."""
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
@@ -150,19 +215,20 @@ def _read_json(text: str) -> dict[str, Any]:
         raise ScheduleError(f"not JSON that can be read ({error})") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ScheduleError(f'the key "format" must be "{FORMAT}"')
-    if content.get("version") != VERSION or isinstance(content["version"], bool):
-        raise ScheduleError(
-            f"version must be {VERSION}, got {content.get('version')!r}; a newer hba may have written it"
-        )
+    version = content.get("version")
+    if version not in VERSIONS or isinstance(version, bool):
+        known = " or ".join(map(str, VERSIONS))
+        raise ScheduleError(f"version must be {known}, got {version!r}; a newer hba may have written it")
     return content
 
 
 def space_entry(space: SearchSpace) -> dict[str, Any]:
-    """What a file says about a search space, as JSON values."""
+    """What is to be said about a search space, as JSON values; of a search of K, only where there is one."""
     return {
         "operations": [_as_json(_operation_entry(operation)) for operation in space.operations],
         "copies": space.copies,
         "count_probabilities": list(space.count_probabilities),
+        **({"searches_count": True} if space.searches_count else {}),
     }
 
 
@@ -186,7 +252,7 @@ def _as_json(entry: OperationEntry) -> dict[str, Any]:
 
 def _space(entry: SpaceEntry) -> SearchSpace:
     operations = [_operation(row, f"space.operations[{number}]") for number, row in enumerate(entry.operations)]
-    return SearchSpace(tuple(operations), entry.copies, tuple(entry.count_probabilities))
+    return SearchSpace(tuple(operations), entry.copies, tuple(entry.count_probabilities), _searches_count(entry))
 
 
 def _operation(row: OperationEntry, place: str) -> Operation:

@@ -1,5 +1,6 @@
 """The schedule: one policy per epoch, in natural units, with where it came from. Its file is hba/schedule/file.py's."""
 
+import dataclasses
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -101,6 +102,17 @@ class Schedule:
         spread = np.stack([self.spread_at(position) for position in positions])
         return Schedule(self.space, values, self.fill, self.provenance, is_stretched=True, spread=spread)
 
+    def with_spread(self, spread: float, *, probabilities: bool = True) -> "Schedule":
+        """The same rows, around which images draw by another spread, the same everywhere and in every epoch.
+
+        spread: standard deviation in logits, at least 0; 0 is the bare rows. probabilities False: magnitudes alone have
+        it, and every probability, also of K, is that of the row. Raises ScheduleError for a spread below 0.
+        """
+        row = np.full(self.space.n, spread)
+        if not probabilities:
+            row[self.space.probability_columns(torch.device("cpu")).numpy()] = 0.0
+        return dataclasses.replace(self, spread=row)
+
     def policy(self, epoch: int) -> Policy:
         """The policy of an epoch, counted from 0."""
         epoch = whole_number("epoch", epoch)
@@ -115,7 +127,7 @@ class Schedule:
 
     def save(self, path: str | Path) -> None:
         """Write the file whole or not at all."""
-        write(Path(path), Parts(self.space, self.values, self.fill, self.provenance))
+        write(Path(path), Parts(self.space, self.values, self.fill, self.provenance, self.spread))
 
     @staticmethod
     def load(path: str | Path) -> "Schedule":
@@ -123,7 +135,7 @@ class Schedule:
         path = Path(path)
         text = text_of(path)
         with explained(path):
-            return Schedule(*parse(text))
+            return Schedule(**parse(text)._asdict())
 
 
 def _check_values(space: SearchSpace, values: np.ndarray) -> None:

@@ -50,6 +50,8 @@ def test_the_golden_file_of_version_1_loads_with_its_values_for_ever() -> None:
     assert schedule.space.count_probabilities == (0.2, 0.3, 0.5)
     assert schedule.fill == (0.25, 0.5, 0.75)
     assert schedule.epochs == 3
+    assert not schedule.spread.any()
+    assert not schedule.space.searches_count
     np.testing.assert_array_equal(schedule.values, [[0.05, 1.5, 0.05], [0.125, 12, 1], [1.0, 30.0, 0.0]])
     assert dict(schedule.provenance) == {
         "algorithm": "hba",
@@ -59,9 +61,11 @@ def test_the_golden_file_of_version_1_loads_with_its_values_for_ever() -> None:
     }
 
 
-def test_the_golden_schedule_is_written_with_the_golden_content(tmp_path: Path) -> None:
+def test_a_schedule_of_version_1_is_written_as_one_of_version_2_without_a_spread(tmp_path: Path) -> None:
     Schedule.load(GOLDEN).save(tmp_path / "again.json")
-    assert json.loads((tmp_path / "again.json").read_text(encoding="utf-8")) == golden_content()
+    content = golden_content()
+    content |= {"version": 2, "spread": 0.0, "space": {**content["space"], "searches_count": False}}
+    assert json.loads((tmp_path / "again.json").read_text(encoding="utf-8")) == content
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,7 @@ def test_ranges_are_the_file_s_own(tmp_path: Path) -> None:
     content = golden_content()
     content["space"]["operations"][0]["magnitude_range"] = [5.0, 40.0]
     content["values"] = [[0.5, 5.0, 0.5], [0.5, 40.0, 0.5], [0.5, 31.0, 0.5]]
-    schedule = Schedule(*parse(json.dumps(content)))
+    schedule = Schedule(**parse(json.dumps(content))._asdict())
     assert schedule.space.ranges == ((0.0, 1.0), (5.0, 40.0), (0.0, 1.0))
     np.testing.assert_array_equal(schedule.values, content["values"])
     schedule.save(tmp_path / "a.json")
@@ -155,10 +159,13 @@ FIRST = ("space", "operations", 0)
 REPLACED: list[tuple[Callable[[Content], None], str]] = [
     (at("format", value="hba-policy"), 'the key "format" must be "hba-schedule"'),
     (without("format"), 'the key "format" must be "hba-schedule"'),
-    (at("version", value=2), "version must be 1, got 2"),
-    (at("version", value="1"), "version must be 1, got '1'"),
+    (at("version", value=3), "version must be 1 or 2, got 3; a newer hba may have written it"),
+    (at("version", value=2), "space.searches_count is missing"),
+    (at("version", value="1"), "version must be 1 or 2, got '1'"),
     (at("version", value=True), "version"),
-    (without("version"), "version must be 1, got None"),
+    (without("version"), "version must be 1 or 2, got None"),
+    (at("spread", value=0.5), "spread is not known here, got 0.5"),
+    (at("space", "searches_count", value=False), "space.searches_count is not known here"),
     (without("epochs"), "epochs is missing"),
     (without("values"), "values is missing"),
     (without("provenance"), "provenance is missing"),
