@@ -84,7 +84,7 @@ def draw_walk(
     key = torch.where(fires, place, 2.0)
     keys, slots = key.topk(space.max_count, dim=1, largest=False, sorted=True)
     reached = keys <= 1
-    count = (uniform(1) >= _count_limits(space, rows)).sum(dim=1, keepdim=True)
+    count = (uniform(1) >= count_limits(space, rows)).sum(dim=1, keepdim=True)
     applied = reached & (torch.arange(space.max_count, device=device) < count)
     negated = columns.signed[slots] & (uniform(space.max_count) < 0.5)
     positions = uniform(space.max_count, 2)
@@ -102,8 +102,12 @@ def draw_walk(
     return draw, Walk(visited, visited & fires, count)
 
 
-def _count_limits(space: SearchSpace, rows: Tensor) -> Tensor:
-    """Probabilities that K is below 1, 2, ..., shape (max_count,) or (B, max_count)."""
+def count_limits(space: SearchSpace, rows: Tensor) -> Tensor:
+    """Probabilities that K is below 1, 2, ..., shape (max_count,) or (B, max_count).
+
+    rows (B, n): values with mean probabilities. Every image draws its own probabilities of K independently, so over
+    images they multiply by their means.
+    """
     columns = space.slot_columns(rows.device)
     return 1 - rows[:, columns.counts].cumprod(dim=1) if space.searches_count else columns.count_limits
 

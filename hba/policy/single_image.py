@@ -3,15 +3,19 @@
 For an image on its own, PyTorch's calls would cost many times what the image does.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from PIL import Image
+from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.operations import Operation
+from hba.policy.draw import count_limits
 from hba.policy.space import SearchSpace
+from hba.policy.spread import logits_between, mean_probabilities
 
 
 class Drawn(NamedTuple):
@@ -22,24 +26,67 @@ class Drawn(NamedTuple):
     position: tuple[float, float]
 
 
-def draw_for_one(space: SearchSpace, values: Sequence[float], generator: torch.Generator | None = None) -> list[Drawn]:
-    """What draw_operations draws for a batch of one image with the same generator on the CPU; values (n,)."""
-    n, most = space.n_slots, space.max_count
-    uniform = torch.rand(2 * n + 1 + 3 * most, generator=generator).tolist()
-    fires, keys, count, signs, places = (
-        uniform[:n],
-        uniform[n : 2 * n],
-        uniform[2 * n],
-        uniform[2 * n + 1 :][:most],
-        uniform[2 * n + 1 + most :],
+class PlainSlot(NamedTuple):
+    """A slot's magnitude in the row, its logit in the range from low to high, and its spread; 0 where there is none."""
+
+    operation: Operation
+    magnitude: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    logit: float = 0.0
+    spread: float = 0.0
+
+
+class PlainRow(NamedTuple):
+    """A row of a schedule in plain numbers, worked out once for all images that draw by it.
+
+    probabilities: mean ones, a slot each. limits: probabilities that K is below 1, 2, ...
+    """
+
+    probabilities: list[float]
+    limits: list[float]
+    slots: list[PlainSlot]
+    is_spread: bool
+
+
+def plain_row(space: SearchSpace, values: Tensor, spread: Tensor | None = None) -> PlainRow:
+    """values, spread: (n,) as draw_operations takes them, on the CPU."""
+    means = values if spread is None else mean_probabilities(space, values, spread)
+    low, high = space.bounds(values)
+    widths = torch.zeros(space.n) if spread is None else spread
+    columns = torch.stack([means, low, high, logits_between(means, low, high), widths], dim=1).tolist()
+    return PlainRow(
+        [columns[slot.probability][0] for slot in space.slots],
+        count_limits(space, means[None]).flatten().tolist(),
+        [
+            PlainSlot(slot.operation, *(() if slot.magnitude is None else columns[slot.magnitude]))
+            for slot in space.slots
+        ],
+        spread is not None,
     )
-    limit = sum(count >= bound for bound in space.count_limits)
-    slots = space.slots
-    fired = [slot for slot in range(n) if fires[slot] < values[slots[slot].probability]]
+
+
+def draw_for_one(row: PlainRow, generator: torch.Generator | None = None) -> list[Drawn]:
+    """What draw_operations draws for a batch of one image with the same generator on the CPU.
+
+    Magnitudes that are spread are as near as its single precision allows.
+    """
+    n, most = len(row.slots), len(row.limits)
+    uniform = torch.rand(2 * n + 1 + 3 * most, generator=generator).tolist()
+    keys, count = uniform[n : 2 * n], uniform[2 * n]
+    signs, places = uniform[2 * n + 1 :], uniform[2 * n + 1 + most :]
+    noise = torch.randn(most, generator=generator).tolist() if row.is_spread else None
+    limit = sum(count >= bound for bound in row.limits)
+    # uniform is longer than there are slots.
+    fired = [slot for slot, (at, chance) in enumerate(zip(uniform, row.probabilities, strict=False)) if at < chance]
     drawn = []
     for step, number in enumerate(sorted(fired, key=keys.__getitem__)[:limit]):
-        slot = slots[number]
-        magnitude = 0.0 if slot.magnitude is None else values[slot.magnitude]
+        slot = row.slots[number]
+        magnitude = slot.magnitude
+        if noise is not None and slot.spread:
+            # The sigmoid by its tanh, which does not overflow.
+            share = 0.5 + 0.5 * math.tanh((slot.logit + slot.spread * noise[step]) / 2)
+            magnitude = slot.low + (slot.high - slot.low) * share
         is_negated = slot.operation.signed and signs[step] < 0.5
         position = (places[2 * step], places[2 * step + 1])
         drawn.append(Drawn(slot.operation, -magnitude if is_negated else magnitude, position))

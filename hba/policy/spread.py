@@ -47,10 +47,24 @@ def spread_magnitudes(
     low, high = (of_slots(space, bounds.expand(len(slots), -1), slots) for bounds in space.bounds(magnitudes))
     noise = _normal(magnitudes, generator)
     width = of_slots(space, spread, slots)
-    # A range of one magnitude, and no magnitude at all, have no logits.
-    position = (magnitudes - low) / torch.where(high == low, 1.0, high - low)
-    moved = low.lerp(high, (position.clamp(0, 1).logit() + width * noise).sigmoid())
+    moved = low.lerp(high, (logits_between(magnitudes, low, high) + width * noise).sigmoid())
     return torch.where(width > 0, moved, magnitudes)
+
+
+def logits_between(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """The logits of places in ranges; minus infinity in a range of one value."""
+    import torch
+
+    return ((values - low) / torch.where(high == low, 1.0, high - low)).clamp(0, 1).logit()
+
+
+def moved_by(space: SearchSpace, values: Tensor, offset: Tensor) -> Tensor:
+    """Values (..., n) whose logits are moved by an offset (..., n); those at an end of their range stay."""
+    import torch
+
+    low, high = space.bounds(values)
+    moved = low.lerp(high, (logits_between(values, low, high) + offset).sigmoid())
+    return torch.where(offset == 0, values, moved)
 
 
 def _normal(like: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -1,5 +1,6 @@
 """A schedule as a torchvision v2 transform."""
 
+import functools
 import math
 import warnings
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from hba.errors import ScheduleLengthWarning, SettingsError
 from hba.operations import color_for, fill_for
 from hba.policy.draw import apply_operations, draw_operations
 from hba.policy.image_range import RangeCheck
-from hba.policy.single_image import Drawn, apply_to_pil, draw_for_one
+from hba.policy.single_image import Drawn, PlainRow, apply_to_pil, draw_for_one, plain_row
 from hba.policy.space import SearchSpace
 from hba.runtime.validation import whole_number
 from hba.runtime.wording import first_of
@@ -64,6 +65,8 @@ class Rows(Protocol):
 
     def values_at(self, position: float) -> np.ndarray: ...
 
+    def spread_at(self, position: float) -> np.ndarray: ...
+
 
 class PolicyTransform(v2.Transform):  # type: ignore[misc]
     """Augments images by the policy of the current place in the schedule; returns what it got, augmented.
@@ -85,7 +88,8 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
     because they would no longer fit their image.
 
     set_epoch or set_progress choose the place in the schedule, and reach DataLoader workers, persistent ones too.
-    Before the first of them, the last row is used: a fixed policy. Draws come from torch's default generator, which
+    Before the first of them, the last row is used: a fixed policy. Each image draws its probabilities and magnitudes
+    around the row, as far as the schedule's spread says. Draws come from torch's default generator, which
     DataLoader seeds for each worker.
     """
 
@@ -97,8 +101,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         self.schedule = schedule
         # A row number in shared memory: worker processes hold copies of this object, but see the same number.
         self._position = torch.full((), NOT_SET, dtype=torch.float64).share_memory_()
-        self._last_values: tuple[float, list[float]] | None = None
-        self._last_tensors: dict[torch.device, Tensor] = {}
+        self._last: _Place | None = None
         self._check_range = RangeCheck()
         self._has_warned = False
 
@@ -162,11 +165,12 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         """One draw, used for every image of the sample; they must hold equally many."""
         space, first = self.schedule.space, flat_inputs[0]
         if isinstance(first, PIL.Image.Image | np.ndarray):
-            return {"pil_draw": draw_for_one(space, self._values())}
+            return {"pil_draw": draw_for_one(self._place().plain)}
         for given in flat_inputs:
             _check_form(given)
             self._check_range(given)
-        return {"tensor_draw": draw_operations(space, self._values_on(first.device), math.prod(first.shape[:-3]))}
+        values, spread = self._place().on(first.device)
+        return {"tensor_draw": draw_operations(space, values, math.prod(first.shape[:-3]), spread=spread)}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         if "tensor_draw" in params:
@@ -187,20 +191,12 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         color = color_for(1 if is_gray else 3, self.schedule.fill)
         return np.array(apply_to_pil(drawn, image, color)).reshape(pixels.shape)
 
-    def _values(self) -> list[float]:
-        """The values of the current place, float32; computed again when the place moves."""
+    def _place(self) -> "_Place":
+        """The current one; made anew when it moves."""
         position = self.position
-        if self._last_values is None or self._last_values[0] != position:
-            self._last_values = (position, self.schedule.values_at(position).astype(np.float32).tolist())
-            self._last_tensors = {}
-        return self._last_values[1]
-
-    def _values_on(self, device: torch.device) -> Tensor:
-        """The same on a device, to which they travel once for each place."""
-        values = self._values()
-        if device not in self._last_tensors:
-            self._last_tensors[device] = torch.tensor(values, device=device)
-        return self._last_tensors[device]
+        if self._last is None or self._last.position != position:
+            self._last = _Place(self.schedule, position)
+        return self._last
 
     def extra_repr(self) -> str:
         return f"epochs={self.schedule.epochs}, position={self.position:g}"
@@ -209,6 +205,30 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         super().__setstate__(state)
         # A copy, unlike a worker's, gets its own place, which its own workers then share.
         self._position.share_memory_()
+
+
+class _Place:
+    """What images at a row number of a schedule are drawn by, float32. Each form is made when it is first needed."""
+
+    def __init__(self, schedule: Rows, position: float) -> None:
+        self.position = position
+        self._space = schedule.space
+        values, spread = schedule.values_at(position), schedule.spread_at(position)
+        # Without a spread, None draws faster than zeros.
+        self._values = torch.tensor(values, dtype=torch.float32)
+        self._spread = torch.tensor(spread, dtype=torch.float32) if spread.any() else None
+        self._on: dict[torch.device, tuple[Tensor, Tensor | None]] = {}
+
+    @functools.cached_property
+    def plain(self) -> PlainRow:
+        return plain_row(self._space, self._values, self._spread)
+
+    def on(self, device: torch.device) -> tuple[Tensor, Tensor | None]:
+        """Values and spread (n,) on a device, to which they travel once."""
+        if device not in self._on:
+            spread = None if self._spread is None else self._spread.to(device)
+            self._on[device] = (self._values.to(device), spread)
+        return self._on[device]
 
 
 def _checked_mode(image: PIL.Image.Image) -> str:

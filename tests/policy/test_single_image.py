@@ -11,7 +11,7 @@ from torchvision.transforms.v2 import functional as TF
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation, color_for, fill_for
 from hba.policy.draw import apply_operations, draw_operations
-from hba.policy.single_image import Drawn, apply_to_pil, draw_for_one
+from hba.policy.single_image import Drawn, apply_to_pil, draw_for_one, plain_row
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 
@@ -55,7 +55,7 @@ def as_a_batch(space: SearchSpace, row: Tensor, image: Image.Image, seed: int) -
 
 
 def on_pil(space: SearchSpace, row: Tensor, image: Image.Image, seed: int) -> Image.Image:
-    drawn = draw_for_one(space, row.tolist(), torch.Generator().manual_seed(seed))
+    drawn = draw_for_one(plain_row(space, row), torch.Generator().manual_seed(seed))
     return apply_to_pil(drawn, image, color_for(len(image.mode), FILL))
 
 
@@ -75,18 +75,18 @@ def test_one_image_draws_what_a_batch_of_one_draws(space: SearchSpace) -> None:
             for slot, magnitude, (x, y) in steps
             if slot >= 0
         ]
-        assert draw_for_one(space, row.tolist(), torch.Generator().manual_seed(seed)) == expected
+        assert draw_for_one(plain_row(space, row), torch.Generator().manual_seed(seed)) == expected
         n_operations.add(len(expected))
     assert n_operations == set(range(space.max_count + 1))
 
 
 def test_without_a_generator_the_default_one_decides() -> None:
     space = SearchSpace()
-    row = random_row(space, 1).tolist()
+    row = plain_row(space, random_row(space, 1))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(5)
-        default = draw_for_one(space, row)
-    assert default == draw_for_one(space, row, torch.Generator().manual_seed(5))
+        default = draw_for_one(row)
+    assert default == draw_for_one(row, torch.Generator().manual_seed(5))
 
 
 @pytest.mark.parametrize("mode", ["L", "RGB"])
