@@ -85,13 +85,18 @@ def evaluate(
       cutout    the baseline augmentation and Cutout, of half the image's side or as the dataset has it
       random    where the search of SCHEDULE began, throughout: by default `middle`, with --paper almost nothing
       middle    the operations of SCHEDULE, all probabilities 0.5, all magnitudes in the middle of their range, where
-                Brightness, Color, Contrast and Sharpness leave an image as it is
+                without a spread Brightness, Color, Contrast and Sharpness leave an image as it is
       shuffled  SCHEDULE with its curves handed to other operations, in ten ways that take turns over the seeds, and its
                 magnitudes made equally strong: on average they move images by as many grey levels as SCHEDULE does
       static    the mean of SCHEDULE over its epochs, throughout
       final     the last epoch of SCHEDULE, throughout
+      point, random-point
+                SCHEDULE and `random` without their spread: every image gets the bare row of its epoch
       randaugment, trivialaugment, autoaugment
                 torchvision's, with their defaults; trivialaugment shifts small images by less, a seventh of the side
+
+    Images differ from a schedule's rows by its spread, and so do they in the rows that are made of SCHEDULE; --spread
+    replaces it in all of them.
 
     Ctrl-C keeps the trainings that have ended; the same command with --out and --resume does the others. It may then
     have more --seeds, and more names at the end of --against.

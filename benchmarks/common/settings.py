@@ -42,6 +42,7 @@ NEUTRAL: Settings = MappingProxyType(
         "fill": None,
         "levels": None,
         "baseline": None,
+        "spread": None,
     }
 )
 """What a setting was before there was such a setting: a record that is older than a setting had this value of it."""

@@ -1,11 +1,13 @@
 """Settings of a policy evaluation."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
+from hba.config.fields import NotNegative
 from hba.config.inheritance import OF_SEARCH, OF_SEARCHED_IMAGES, Sourced, layers_of, merged
 from hba.config.training import TrainingConfig
 from hba.data.config import Size
+from hba.runtime.default_text import DefaultText
 
 
 class EvaluationConfig(TrainingConfig):
@@ -13,6 +15,9 @@ class EvaluationConfig(TrainingConfig):
 
     seeds: Size = 3
     """Trainings per schedule, with seeds from 0."""
+    spread: Annotated[NotNegative | None, DefaultText("each schedule's own")] = None
+    """Standard deviation in logits by which images differ from a schedule's rows; 0 for the bare rows. Of magnitudes
+    and probabilities, or of magnitudes alone where a schedule spreads only these."""
 
     @classmethod
     def like_search(

@@ -13,7 +13,7 @@ from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import SettingsError
 from hba.policy_evaluation.own_rivals import check_augmentation, own_name
-from hba.policy_evaluation.rivals import final, middle, shuffled, start, static
+from hba.policy_evaluation.rivals import final, middle, point, respread, shuffled, start, start_point, static
 from hba.policy_evaluation.strength import AsStrong
 from hba.policy_evaluation.torchvision_policies import ScaledTrivialAugment, TorchvisionPolicy
 from hba.schedule.library import load_policy
@@ -106,10 +106,12 @@ RIVALS: Mapping[str, Make] = MappingProxyType(
         NONE: _none,
         "cutout": _cutout,
         "random": partial(_of_schedule, start),
+        "random-point": partial(_of_schedule, start_point),
         "middle": partial(_of_schedule, middle),
         "shuffled": _shuffled,
         "static": partial(_of_schedule, static),
         "final": partial(_of_schedule, final),
+        "point": partial(_of_schedule, point),
         "randaugment": _rand_augment,
         "trivialaugment": _trivial_augment,
         "autoaugment": _auto_augment,
@@ -168,11 +170,15 @@ def contenders(
     config: EvaluationConfig,
     own_network: OwnNetwork | None = None,
 ) -> tuple[Contender, ...]:
-    """The rows with all that their trainings need. Raises SettingsError for one that does not go with the settings."""
+    """The rows with all that their trainings need. Raises SettingsError for one that does not go with the settings.
+
+    Schedules, and what is made of one, have the spread of the settings, where these have one.
+    """
+    compared = respread(schedule, config.spread)
     return tuple(
-        Contender(name, config, (ScheduleAugmentation(row),), own_network)
+        Contender(name, config, (ScheduleAugmentation(respread(row, config.spread)),), own_network)
         if isinstance(row, Schedule)
-        else Contender(name, *row(schedule, config), own_network)
+        else Contender(name, *row(compared, config), own_network)
         for name, row in rows.items()
     )
 

@@ -1,6 +1,6 @@
 """Schedules to compare a schedule with, made of itself: which part of what was found is it that helps?"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -9,8 +9,10 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace, Slot
+from hba.policy.starts import at_fraction
 from hba.runtime.seeding import derived_seed
 from hba.schedule.schedule import Schedule
+from hba.schedule.summary import start_logits
 
 N_PERMUTATIONS = 10
 
@@ -20,46 +22,69 @@ Values = NDArray[np.float64]
 def start(schedule: Schedule) -> Schedule:
     """Where the search of this schedule began, throughout: the same space with nothing found in it.
 
-    It is deployed like any schedule. A schedule that does not tell where its search began gets the middle.
+    It is deployed like any schedule, with the mean spread of this one. A schedule that does not tell where its search
+    began gets the middle.
     """
-    settings = schedule.provenance.get("settings")
-    fraction = settings.get("initial_fraction") if isinstance(settings, dict) else None
-    if not isinstance(fraction, float) or not 0 < fraction < 1:
-        return middle(schedule)
-    return _of_logits(schedule, schedule.space.initial(fraction))
+    logits = start_logits(schedule)
+    return middle(schedule) if logits is None else _of_logits(schedule, logits)
 
 
 def middle(schedule: Schedule) -> Schedule:
     """In every epoch all probabilities 0.5, all magnitudes in the middle of their range, where Brightness, Color,
-    Contrast and Sharpness do nothing. The default search begins there.
+    Contrast and Sharpness have no direction; K, where it is searched, by the space's own probabilities. The spread is
+    the mean of the schedule's.
     """
-    return _of_logits(schedule, torch.zeros(schedule.space.n))
+    return _of_logits(schedule, at_fraction(schedule.space, 0.5))
 
 
 def _of_logits(schedule: Schedule, logits: Tensor) -> Schedule:
-    return Schedule(schedule.space, schedule.space.decode(logits.double())[None].numpy(), schedule.fill)
+    values = schedule.space.decode(logits.double())[None].numpy()
+    return Schedule(schedule.space, values, schedule.fill, spread=_mean(schedule.spread))
+
+
+def point(schedule: Schedule) -> Schedule:
+    """The bare rows of the schedule."""
+    return schedule.with_spread(0.0)
+
+
+def start_point(schedule: Schedule) -> Schedule:
+    """The bare row where the search of this schedule began, throughout."""
+    return point(start(schedule))
 
 
 def static(schedule: Schedule) -> Schedule:
-    """The mean of all epochs, throughout."""
-    values = schedule.values
-    # Rounding must not carry a mean past the end of its range.
-    mean = np.clip(values.mean(axis=0), values.min(axis=0), values.max(axis=0))
-    return Schedule(schedule.space, mean[None], schedule.fill)
+    """The mean of all epochs, throughout, and the mean spread."""
+    return Schedule(schedule.space, _mean(schedule.values), schedule.fill, spread=_mean(schedule.spread))
+
+
+def _mean(rows: Values) -> Values:
+    """Of rows (epochs, n), as one row (1, n). Rounding must not carry it past the end of a range."""
+    return np.clip(rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))[None]
 
 
 def final(schedule: Schedule) -> Schedule:
     """The last epoch's policy, throughout."""
-    return Schedule(schedule.space, schedule.values[-1:], schedule.fill)
+    return Schedule(schedule.space, schedule.values[-1:], schedule.fill, spread=schedule.spread[-1:])
+
+
+def respread(schedule: Schedule, spread: float | None) -> Schedule:
+    """The schedule with one number in the place of its spread, None for its own; see Schedule.with_spread.
+
+    Probabilities have it too, unless the schedule spreads magnitudes alone.
+    """
+    if spread is None:
+        return schedule
+    of_probabilities = schedule.spread[:, schedule.space.probability_columns(torch.device("cpu")).numpy()]
+    return schedule.with_spread(spread, probabilities=bool(of_probabilities.any() or not schedule.spread.any()))
 
 
 def shuffled(schedule: Schedule) -> tuple[Schedule, ...]:
     """The same curves, each handed to another operation: ten schedules by ten permutations of the operations.
 
     In each, operation i takes the curves of operation pi(i): probabilities as they are, magnitudes as fractions of the
-    range. An operation with magnitude whose pi(i) has none takes one that nobody takes, in their order. The
-    permutations are always the same for a number of operations; none of them is the identity. Raises SettingsError
-    for a space of a single operation.
+    range, each with its spread. What is searched of K stays. An operation with magnitude whose pi(i) has none takes one
+    that nobody takes, in their order. The permutations are always the same for a number of operations; none of them is
+    the identity. Raises SettingsError for a space of a single operation.
     """
     n_operations = len(schedule.space.operations)
     if n_operations < 2:
@@ -88,23 +113,35 @@ def _permuted(schedule: Schedule, permutation: list[int]) -> Schedule:
         for taker, giver in enumerate(permutation)
         if has_magnitude[taker]
     }
-    values = schedule.values.copy()
-    _take(space, schedule.values, values, dict(enumerate(permutation)), lambda slot: slot.probability)
-    _take(space, schedule.values, values, magnitude_source, lambda slot: slot.magnitude)
-    return Schedule(space, values, schedule.fill)
+    values, spread = schedule.values.copy(), schedule.spread.copy()
+    for source, column in ((dict(enumerate(permutation)), _probability), (magnitude_source, _magnitude)):
+        for to, of in _columns(space, source, column):
+            values[:, to] = _carried(schedule.values[:, of], space.ranges[of], space.ranges[to])
+            spread[:, to] = schedule.spread[:, of]
+    return Schedule(space, values, schedule.fill, spread=spread)
 
 
-def _take(
-    space: SearchSpace, old: Values, new: Values, source: dict[int, int], column: Callable[[Slot], int | None]
-) -> None:
-    """Fill the columns of each operation, a column for each copy, by the positions in the range of its source's."""
+def _probability(slot: Slot) -> int:
+    return slot.probability
+
+
+def _magnitude(slot: Slot) -> int:
+    assert slot.magnitude is not None
+    return slot.magnitude
+
+
+def _columns(space: SearchSpace, source: dict[int, int], column: Callable[[Slot], int]) -> Iterator[tuple[int, int]]:
+    """Of each operation and copy, the column that takes, and the one of its source's that is taken."""
     for taker, giver in source.items():
         for copy in range(space.copies):
             to, of = (column(space.slots[operation * space.copies + copy]) for operation in (taker, giver))
-            assert to is not None
-            assert of is not None
-            (low, high), (source_low, source_high) = space.ranges[to], space.ranges[of]
-            # A range of a single magnitude has no positions.
-            width = source_high - source_low
-            position = (old[:, of] - source_low) / width if width else np.zeros(len(old))
-            new[:, to] = np.clip(low + (high - low) * position, min(low, high), max(low, high))
+            yield to, of
+
+
+def _carried(curve: Values, of: tuple[float, float], to: tuple[float, float]) -> Values:
+    """A curve at the same positions of another range."""
+    (source_low, source_high), (low, high) = of, to
+    # A range of a single magnitude has no positions.
+    width = source_high - source_low
+    position = (curve - source_low) / width if width else np.zeros(len(curve))
+    return np.clip(low + (high - low) * position, min(low, high), max(low, high))

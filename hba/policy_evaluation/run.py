@@ -75,10 +75,14 @@ def evaluate(
         shuffled        the schedule with its curves handed to other operations, made as strong as the schedule; seed s
                         uses permutation s mod 10 of ten
         static, final   the schedule's mean over its epochs, its last epoch; throughout
+        point           the schedule without its spread: the bare rows
+        random-point    `random` without it
         randaugment, trivialaugment, autoaugment   torchvision's, with their defaults; the second shifts
                         images below 224 pixels less, by up to a seventh of the side
 
     preset: a key of EVALUATION_PRESETS. settings: fields of EvaluationConfig; what neither sets is as in the search.
+    One of them, spread, is a number of logits in the place of each schedule's own spread, and so of that of the rows
+    made of the first one; 0 gives the bare rows. Give what Schedule.with_spread returns for one row alone.
     network: a network of your own instead of the setting `model`. Every training starts from a copy of it: all seeds
     then share the first weights, and differ in their batches and draws only, so the spread over seeds is smaller than
     that of fresh networks. Frozen parameters stay as they are. For fresh weights, give a function from the seed to

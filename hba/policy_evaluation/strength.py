@@ -73,7 +73,7 @@ def strengthened(schedule: Schedule, factor: float) -> Schedule:
     """Each magnitude `factor` times as far from the one that does nothing, within its range; below 1, each probability
     that much lower too, because operations without magnitude have no other way to be weaker.
 
-    An operation of one's own that names no magnitude that does nothing keeps its magnitudes.
+    An operation of one's own that names no magnitude that does nothing keeps its magnitudes. The spread stays.
     """
     values = schedule.values.copy()
     for slot in schedule.space.slots:
@@ -83,7 +83,7 @@ def strengthened(schedule: Schedule, factor: float) -> Schedule:
             low, high = sorted(schedule.space.ranges[slot.magnitude])
             stretched = identity + factor * (values[:, slot.magnitude] - identity)
             values[:, slot.magnitude] = np.clip(stretched, low, high)
-    return Schedule(schedule.space, values, schedule.fill)
+    return Schedule(schedule.space, values, schedule.fill, spread=schedule.spread)
 
 
 def sample_of(train: Images) -> Tensor:
@@ -102,7 +102,8 @@ def strength(schedule: Schedule, images: Tensor) -> float:
     """
     generator = generator_for(0, "strength", images.device)
     rows = np.linspace(0, schedule.epochs - 1, min(N_EPOCHS, schedule.epochs))
-    key_rows = Schedule(schedule.space, np.stack([schedule.values_at(row) for row in rows]), schedule.fill)
+    values, spread = (np.stack([at(row) for row in rows]) for at in (schedule.values_at, schedule.spread_at))
+    key_rows = Schedule(schedule.space, values, schedule.fill, spread=spread)
     augments = ScheduleAugmentation(key_rows).augments(len(rows), images.device)
     n_rounds = math.ceil(N_DRAWS / (len(rows) * len(images)))
     moved = [(augment(images, generator) - images).abs().mean() for augment in augments for _ in range(n_rounds)]

@@ -1,10 +1,13 @@
 """What a schedule amounts to, operation by operation."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
+from torch import Tensor
 
 from hba.operations import Operation
+from hba.policy.starts import at_fraction, randaugment
 from hba.runtime.provenance import number_of
 from hba.schedule.schedule import Schedule
 
@@ -75,20 +78,27 @@ def changes(schedule: Schedule, epoch: int) -> list[Change]:
     """Every operation from where the search began to an epoch (from 0), what changed most first."""
     start = start_of(schedule)
     values = schedule.values[0] if start is None else start
-    pair = Schedule(schedule.space, np.stack([values, schedule.values[epoch]]))
+    pair = dataclasses.replace(
+        schedule, values=np.stack([values, schedule.values[epoch]]), spread=schedule.spread[epoch]
+    )
     return sorted((_change(summary) for summary in summarize(pair, (0, 1))), key=lambda change: -change.size)
 
 
-def start_of(schedule: Schedule) -> np.ndarray | None:
-    """Where the search began (n,), in natural units; None where nobody knows, as for a schedule from elsewhere."""
+def start_logits(schedule: Schedule) -> Tensor | None:
+    """Where the search began, as logits (n,); None where nobody knows, as for a schedule from elsewhere."""
     settings = schedule.provenance.get("settings")
-    fraction = number_of(settings.get("initial_fraction"), 0, 1) if isinstance(settings, dict) else None
-    if fraction is None:
+    if not isinstance(settings, dict):
         return None
-    low, high = np.array(schedule.space.ranges).T
-    start: np.ndarray = (1 - fraction) * low + fraction * high
-    # Rounding must not carry a value past the end of its range.
-    return np.clip(start, np.minimum(low, high), np.maximum(low, high))
+    if settings.get("init") == "randaugment":
+        return randaugment(schedule.space)
+    fraction = number_of(settings.get("initial_fraction"), 0, 1)
+    return None if fraction is None else at_fraction(schedule.space, fraction)
+
+
+def start_of(schedule: Schedule) -> np.ndarray | None:
+    """The same in natural units."""
+    logits = start_logits(schedule)
+    return None if logits is None else schedule.space.decode(logits.double()).numpy()
 
 
 def _change(summary: OperationSummary) -> Change:

@@ -1,8 +1,11 @@
 """Rows by name: settings and augmentation of each, and what tells one from another."""
 
+import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from small_trainings import one_operation, tiny_data
 
@@ -12,12 +15,20 @@ from hba.errors import SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.policy_evaluation.contenders import RIVALS, Contender, contenders, named_rows
-from hba.policy_evaluation.rivals import final, middle, static
+from hba.policy_evaluation.rivals import final, middle, point, start_point, static
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation, Unchanged
 
 SPACE = SearchSpace((OPERATIONS["Rotate"], OPERATIONS["Invert"]), copies=1, count_probabilities=(0.0, 1.0))
 SCHEDULE = Schedule(SPACE, [[0.25, 3.0, 0.5], [0.75, 24.0, 0.125]])  # type: ignore[arg-type]
+MADE: dict[str, Callable[[Schedule], Schedule]] = {
+    "random": middle,
+    "random-point": start_point,
+    "middle": middle,
+    "static": static,
+    "final": final,
+    "point": point,
+}
 SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 3, "batch_size": 20, "device": "cpu", "seeds": 2}
 
 
@@ -40,12 +51,14 @@ def test_names_in_one_text_are_refused() -> None:
 
 
 def test_each_name_has_its_augmentation() -> None:
-    rows = rows_for(*RIVALS)
+    schedule = dataclasses.replace(SCHEDULE, spread=np.array([[0.5], [1.0]]))
+    rows = rows_for(*RIVALS, schedule=schedule)
     assert list(rows) == ["schedule", *RIVALS]
-    assert schedule_of(rows["schedule"]) is SCHEDULE
+    assert schedule_of(rows["schedule"]) is schedule
     assert rows["none"].augmentations == rows["cutout"].augmentations == (Unchanged(),)
-    for name, make in {"random": middle, "middle": middle, "static": static, "final": final}.items():
-        assert schedule_of(rows[name]).values.tolist() == make(SCHEDULE).values.tolist()
+    for name, make in MADE.items():
+        assert schedule_of(rows[name]).values.tolist() == make(schedule).values.tolist()
+        assert schedule_of(rows[name]).spread.tolist() == make(schedule).spread.tolist()
     assert len({row.definition for row in rows.values()}) == len(rows) - 1, "random began in the middle"
 
 
@@ -100,6 +113,9 @@ def test_two_rows_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_p
         (Schedule(SPACE, SCHEDULE.values, SCHEDULE.fill, {"seed": 3}), True),
         (Schedule(SPACE, SCHEDULE.values, (0.1, 0.5, 0.5)), False),
         (Schedule(SPACE, SCHEDULE.values[:1]), False),
+        (Schedule(SPACE, SCHEDULE.values, spread=np.zeros(3)), True),
+        (SCHEDULE.with_spread(0.5), False),
+        (SCHEDULE.with_spread(0.5, probabilities=False), False),
         (Schedule(SearchSpace(SPACE.operations, 1, (0.5, 0.5)), SCHEDULE.values), False),
         (
             Schedule(
@@ -109,7 +125,7 @@ def test_two_rows_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_p
             False,
         ),
     ],
-    ids=["provenance", "fill", "values", "counts", "interpolation"],
+    ids=["provenance", "fill", "values", "no spread", "spread", "spread of magnitudes", "counts", "interpolation"],
 )
 def test_the_definition_tells_schedules_apart_by_what_they_do(other: Schedule, alike: bool) -> None:
     first, second = (rows_for(schedule=schedule)["schedule"].definition for schedule in (SCHEDULE, other))
@@ -118,9 +134,17 @@ def test_the_definition_tells_schedules_apart_by_what_they_do(other: Schedule, a
 
 def test_all_rows_train_beside_each_other() -> None:
     result = hba.evaluate(SCHEDULE, tiny_data(), against=tuple(RIVALS), **{**SETTINGS, "epochs": 1})
-    assert [len(row.test_error_percent) for row in result.rows] == [2] * 11
+    assert [len(row.test_error_percent) for row in result.rows] == [2] * 13
     assert list(result.differences) == list(RIVALS)
     assert str(result.verdict).startswith("Verdict: ")
+
+
+def test_a_search_of_k_has_all_rows_too() -> None:
+    space = SearchSpace(SPACE.operations, 1, (0.2, 0.3, 0.5), searches_count=True)
+    rows = np.array([[0.25, 3.0, 0.5, 0.9, 0.5], [0.75, 24.0, 0.125, 0.5, 0.25]])
+    schedule = Schedule(space, rows, spread=np.array([0.0, 1.0, 0.0, 0.0, 0.0]))
+    result = hba.evaluate(schedule, tiny_data(), against=tuple(RIVALS), **{**SETTINGS, "epochs": 1, "seeds": 1})
+    assert [len(row.test_error_percent) for row in result.rows] == [1] * 13
 
 
 def test_shuffled_of_one_operation_is_refused_before_any_training() -> None:

@@ -135,3 +135,9 @@ def test_the_start_is_that_of_the_space() -> None:
     schedule = schedule_of(["Rotate", "Solarize"], [[0.5] * 4], settings={"initial_fraction": 0.25})
     expected = schedule.space.decode(schedule.space.initial(0.25).double())
     np.testing.assert_allclose(start_of(schedule), expected, rtol=1e-6)  # type: ignore[arg-type]
+
+
+def test_a_search_that_began_at_randaugment_says_so() -> None:
+    names, settings = ["Rotate", "Invert"], {"init": "randaugment", "initial_fraction": 0.5}
+    start = start_of(schedule_of(names, [[0.5, 15.0, 0.5]], settings=settings))
+    assert start == pytest.approx([0.5, 9.0, 1 / (1 + np.exp(3))])
