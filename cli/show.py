@@ -11,7 +11,7 @@ import hba
 from hba.policy_search.pace import advice_in
 from hba.policy_search.probes import PROBE_COLUMNS, Probe, probes_in, what_probes_say
 from hba.schedule.pictures import draw_schedule
-from hba.schedule.reach import reach
+from hba.schedule.reach import numbers_applied, reach
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import OperationSummary, key_epochs, summarize
 
@@ -111,5 +111,31 @@ def legend(schedule: Schedule) -> list[str]:
         f"which is mostly less, because an image gets at most {schedule.space.max_count}."
         + (copies if schedule.space.copies > 1 else ""),
         reach_line(schedule, schedule.epochs - 1),
+        *([numbers_line(schedule)] if schedule.space.searches_count else []),
         *([f"Magnitudes are in {units}."] if units else []),
+        *([spread_line(schedule)] if schedule.spread.any() else []),
     ]
+
+
+def numbers_line(schedule: Schedule) -> str:
+    """How many operations images get at the key epochs."""
+    found = [
+        f"{' / '.join(f'{100 * part:.0f}' for part in numbers_applied(schedule, epoch))} % in epoch {epoch + 1}"
+        for epoch in key_epochs(schedule)
+    ]
+    numbers = " / ".join(map(str, range(schedule.space.max_count + 1)))
+    return f"Operations per image are searched too; the shares of images that get {numbers}: {', '.join(found)}."
+
+
+def spread_line(schedule: Schedule) -> str:
+    """How far the numbers of images are from the table's, over all epochs; nothing of a kind that has no spread."""
+    found = []
+    for kind, words in (("magnitude", "magnitudes"), ("probability", "probabilities")):
+        spread = schedule.spread[:, [name.endswith(kind) for name in schedule.space.names]]
+        if spread.any():
+            low, high = (f"{end:.3g}" for end in (spread.min(), spread.max()))
+            found.append(f"{words} {low}" if low == high else f"{words} {low} to {high}")
+    return (
+        f"Spread: {', '.join(found)}. Every image draws numbers of its own around these; the spread is the standard "
+        "deviation of their logits."
+    )

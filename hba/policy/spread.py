@@ -31,7 +31,7 @@ def mean_probabilities(space: SearchSpace, values: Tensor, spread: Tensor) -> Te
 
     columns = space.probability_columns(values.device)
     probabilities, widths = (rows[..., columns] for rows in torch.broadcast_tensors(values, spread))
-    nodes, weights = _quadrature(values.dtype, values.device)
+    nodes, weights = quadrature(values.dtype, values.device)
     means = ((probabilities.logit()[..., None] + widths[..., None] * nodes).sigmoid() * weights).sum(dim=-1)
     # Exactly what it was where nothing is spread.
     means = torch.where(widths > 0, means, probabilities)
@@ -85,8 +85,8 @@ def of_slots(space: SearchSpace, rows: Tensor, slots: Tensor) -> Tensor:
 
 
 @device_constant
-def _quadrature(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Nodes and weights (N_NODES,) of the mean over a standard normal variable."""
+def quadrature(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Nodes and weights (N_NODES,) of the mean over a standard normal variable, by Gauss and Hermite."""
     import torch
 
     at, share = np.polynomial.hermite_e.hermegauss(N_NODES)

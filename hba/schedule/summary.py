@@ -4,9 +4,11 @@ import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from hba.operations import Operation
+from hba.policy.spread import moved_by, quadrature
 from hba.policy.starts import at_fraction, randaugment
 from hba.runtime.provenance import number_of
 from hba.schedule.schedule import Schedule
@@ -19,7 +21,8 @@ class OperationSummary:
     """One operation at several epochs, as means over its copies.
 
     probability: per epoch. magnitude: per epoch in natural units, None for an operation without magnitude. strength:
-    per epoch, mean over copies of probability times how far the magnitude is from doing nothing, in [0, 1].
+    per epoch, mean over copies of probability times how far the magnitude is from doing nothing, in [0, 1]; where they
+    are spread, of the means of both over images.
     """
 
     operation: Operation
@@ -39,24 +42,44 @@ def copies_of(schedule: Schedule, operation: Operation, kind: str) -> np.ndarray
     return schedule.values[:, [schedule.space.names.index(name) for name in names]]
 
 
+def band(schedule: Schedule) -> tuple[Schedule, Schedule]:
+    """The schedules of rows that are one spread of logits below, and above."""
+    values, spread = torch.tensor(schedule.values), torch.tensor(schedule.spread)
+    below, above = (moved_by(schedule.space, values, sign * spread).numpy() for sign in (-1, 1))
+    return dataclasses.replace(schedule, values=below), dataclasses.replace(schedule, values=above)
+
+
 def summarize(schedule: Schedule, epochs: tuple[int, ...]) -> list[OperationSummary]:
     """Every operation at these epochs (from 0), the strongest at the last of them first."""
-    summaries = [_summarize(schedule, operation, list(epochs)) for operation in schedule.space.operations]
+    rows = dataclasses.replace(schedule, values=schedule.values[list(epochs)], spread=schedule.spread[list(epochs)])
+    around = _around(rows)
+    summaries = [_summarize(rows, around, operation) for operation in schedule.space.operations]
     return sorted(summaries, key=lambda summary: -summary.strength[-1])
 
 
-def _summarize(schedule: Schedule, operation: Operation, epochs: list[int]) -> OperationSummary:
-    probability = copies_of(schedule, operation, "probability")[epochs]
-    if operation.magnitude_range is None:
-        means = tuple(probability.mean(axis=1).tolist())
-        return OperationSummary(operation, means, None, means)
-    magnitude = copies_of(schedule, operation, "magnitude")[epochs]
-    strength = probability * np.vectorize(operation.strength)(magnitude)
+def _around(rows: Schedule) -> list[tuple[float, Schedule]]:
+    """Schedules whose rows stand for those of images, with the share of images that each stands for."""
+    if not rows.spread.any():
+        return [(1.0, rows)]
+    values, spread = torch.tensor(rows.values), torch.tensor(rows.spread)
+    nodes, weights = quadrature(values.dtype, values.device)
+    return [
+        (weight, dataclasses.replace(rows, values=moved_by(rows.space, values, node * spread).numpy()))
+        for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True)
+    ]
+
+
+def _summarize(rows: Schedule, around: list[tuple[float, Schedule]], operation: Operation) -> OperationSummary:
+    probability = copies_of(rows, operation, "probability")
+    # Independent of the magnitude, so the mean of the product is the product of the means.
+    strength = sum(weight * copies_of(one, operation, "probability") for weight, one in around)
+    magnitude = None
+    if operation.magnitude_range is not None:
+        magnitude = tuple(copies_of(rows, operation, "magnitude").mean(axis=1).tolist())
+        far = np.vectorize(operation.strength)
+        strength *= sum(weight * far(copies_of(one, operation, "magnitude")) for weight, one in around)
     return OperationSummary(
-        operation,
-        tuple(probability.mean(axis=1).tolist()),
-        tuple(magnitude.mean(axis=1).tolist()),
-        tuple(strength.mean(axis=1).tolist()),
+        operation, tuple(probability.mean(axis=1).tolist()), magnitude, tuple(np.mean(strength, axis=1).tolist())
     )
 
 

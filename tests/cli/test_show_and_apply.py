@@ -1,5 +1,6 @@
 """`hba show`, `hba apply` and `hba policies`: what is found, as tables and pictures."""
 
+import dataclasses
 import io
 import json
 from pathlib import Path
@@ -81,6 +82,26 @@ def test_show_prints_each_operation_at_its_key_epochs() -> None:
         f"{100 * none:.0f} % of the images get none."
     )
     assert below[2] == "Magnitudes are in degrees: Rotate."
+
+
+def test_show_names_the_spread_of_each_kind() -> None:
+    schedule = small_schedule()
+    dataclasses.replace(schedule, spread=np.array([[0.0, 1.0, 0.5], [0.25, 1.0, 0.5]])).save("a.json")
+    schedule.with_spread(0.75, probabilities=False).save("b.json")
+    schedule.save("c.json")
+    both, magnitudes, none = (said(run("show", f"{name}.json")) for name in "abc")
+    assert any(line.startswith("Spread: magnitudes 1, probabilities 0 to 0.5. Every image draws") for line in both)
+    assert any(line.startswith("Spread: magnitudes 0.75. Every image draws") for line in magnitudes)
+    assert not any("pread" in line for line in none)
+
+
+def test_show_says_how_many_operations_images_get_where_that_is_searched() -> None:
+    space = SearchSpace((OPERATIONS["Invert"], OPERATIONS["Equalize"]), copies=1, searches_count=True)
+    Schedule(space, np.array([[1.0, 1.0, 0.8, 0.5], [1.0, 1.0, 0.9, 0.2]])).save("a.json")
+    lines = said(run("show", "a.json"))
+    expected = "get 0 / 1 / 2: 20 / 40 / 40 % in epoch 1, 10 / 72 / 18 % in epoch 2."
+    assert any(line.endswith(expected) for line in lines)
+    assert any(line.endswith("1.08 on average; 10 % of the images get none.") for line in lines)
 
 
 def test_show_says_what_changed_most_and_by_how_many_policy_steps() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.special import expit, logit
 from torch import Tensor
 
 from hba.operations import OPERATIONS
@@ -90,6 +91,59 @@ def test_every_operation_has_a_panel_with_the_numbers_of_each_copy(
     ):
         expected = [([1, 2, 3], columns[f"{prefix}.{copy}.{quantity}"]) for copy in range(1, copies + 1)]
         assert lines_of(axes) == expected
+
+
+def ends_of(axes: Any) -> list[tuple[list[float], list[float]]]:
+    """Lower and upper ends of each band over three epochs."""
+    bands = []
+    for drawn in axes.collections:
+        points = drawn.get_paths()[0].vertices
+        at = [sorted({y for x, y in points.tolist() if x == epoch}) for epoch in (1, 2, 3)]
+        bands.append(([ys[0] for ys in at], [ys[-1] for ys in at]))
+    return bands
+
+
+def test_bands_go_one_spread_to_either_side_of_each_line(tmp_path: Path, figures: list[Any]) -> None:
+    schedule = random_schedule(3, 2, ("Rotate",)).with_spread(0.5, probabilities=False)
+    draw_schedule(schedule, tmp_path / "a.png")
+    (probabilities, magnitudes) = [axes for axes in figures[0].axes if axes.get_title() or axes.get_ylabel()]
+    for copy, (below, above) in enumerate(ends_of(magnitudes)):
+        logits = logit(schedule.values[:, 2 * copy + 1] / 30)
+        assert below == pytest.approx((30 * expit(logits - 0.5)).tolist())
+        assert above == pytest.approx((30 * expit(logits + 0.5)).tolist())
+    assert all(below == above for below, above in ends_of(probabilities)), "they have no spread"
+    assert figures[0].get_suptitle().endswith("one line per copy, bands: one spread to either side")
+    assert len(lines_of(magnitudes)) == len(magnitudes.collections) == 2
+
+
+def test_without_a_spread_there_are_no_bands(tmp_path: Path, figures: list[Any]) -> None:
+    draw_schedule(random_schedule(3, 2, ("Rotate",)), tmp_path / "a.png")
+    assert not any(axes.collections for axes in figures[0].axes)
+    assert "band" not in figures[0].get_suptitle()
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_a_searched_k_has_a_panel_of_its_own(tmp_path: Path, figures: list[Any], epochs: int) -> None:
+    space = SearchSpace((OPERATIONS["Invert"],), copies=2, searches_count=True)
+    schedule = Schedule(space, np.tile([1.0, 1.0, 0.75, 0.5], (epochs, 1))).with_spread(0.5, probabilities=False)
+    draw_schedule(schedule, tmp_path / "a.png")
+    (panel,) = [axes for axes in figures[0].axes if "operations" in axes.get_title()]
+    assert [text.get_text() for text in panel.get_legend().get_texts()] == ["0", "1", "2"]
+    for (_, shares), expected in zip(lines_of(panel), (0.25, 0.375, 0.375), strict=True):
+        assert shares == pytest.approx([expected] * epochs)
+
+
+def test_a_single_epoch_with_a_spread_can_be_drawn(tmp_path: Path, figures: list[Any]) -> None:
+    draw_schedule(random_schedule(1, 2, ("Rotate",)).with_spread(1.0), tmp_path / "a.png")
+    assert sum(len(axes.collections) for axes in figures[0].axes) == 4
+
+
+def test_augmented_copies_are_drawn_around_the_row(tmp_path: Path, figures: list[Any]) -> None:
+    space = SearchSpace((OPERATIONS["Brightness"],), copies=1, count_probabilities=(0.0, 1.0))
+    schedule = Schedule(space, np.array([[1.0, 0.5]])).with_spread(1.0, probabilities=False)
+    draw_augmented(schedule, [plain(RED)], tmp_path / "a.png", epoch=0, n_copies=8, seed=0)
+    captions = [axes.get_title() for axes in figures[0].axes[1:]]
+    assert len(set(captions)) == 8
 
 
 def test_the_title_names_what_was_searched_on(tmp_path: Path, figures: list[Any]) -> None:

@@ -6,12 +6,15 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.integrate import quad
+from scipy.special import expit, logit
+from scipy.stats import norm
 
 import hba
 from hba.operations import OPERATIONS
 from hba.policy.draw import draw_operations
 from hba.policy.space import SearchSpace
-from hba.schedule.reach import reach
+from hba.schedule.reach import numbers_applied, reach
 from hba.schedule.schedule import Schedule
 
 N_DRAWS = 200_000
@@ -93,3 +96,32 @@ def test_a_probability_of_two_thirds_is_an_eighth_of_the_images() -> None:
 def test_a_policy_that_does_nothing_reaches_nobody() -> None:
     found = reach(schedule_of((0.0, 0.0), 1), 0)
     assert (set(found.shares.values()), found.per_image, found.unchanged) == ({0.0}, 0.0, 1.0)
+
+
+def test_a_spread_makes_probabilities_their_means_over_images() -> None:
+    bare = schedule_of((0.3, 0.8, 0.5), 1)
+    means = tuple(
+        quad(lambda x, p=p: expit(logit(p) + 1.5 * x) * norm.pdf(x), -12, 12)[0] for p in bare.values[0].tolist()
+    )
+    found, expected = reach(bare.with_spread(1.5), 0), reach(schedule_of(means, 1), 0)
+    assert list(found.shares.values()) == pytest.approx(list(expected.shares.values()), abs=1e-6)
+    assert found.numbers == pytest.approx(expected.numbers, abs=1e-6)
+    assert means[2] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("width", [0.0, 1.0])
+def test_a_searched_k_reaches_as_many_images_as_draws_say(width: float) -> None:
+    space = SearchSpace(tuple(OPERATIONS.values())[:5], 2, (0.1, 0.2, 0.3, 0.4), searches_count=True)
+    low, high = np.array(space.ranges).T
+    schedule = Schedule(space, low + (high - low) * np.random.default_rng(0).random((2, space.n))).with_spread(width)
+    policy = schedule.policy(1)
+    draw = policy.draw(N_DRAWS, torch.Generator().manual_seed(0))
+    operations = torch.where(draw.slots < 0, -1, draw.slots // space.copies)
+    found = reach(schedule, 1)
+    for number, share in enumerate(found.shares.values()):
+        drawn = (operations == number).any(dim=1).double().mean().item()
+        assert abs(drawn - share) < 5 * math.sqrt(share * (1 - share) / N_DRAWS)
+    counted = (operations >= 0).sum(dim=1)
+    assert found.numbers == pytest.approx([(counted == k).double().mean().item() for k in range(4)], abs=0.005)
+    assert numbers_applied(schedule, 1) == found.numbers
+    assert sum(found.numbers) == pytest.approx(1)

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import expit, logit
 
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import changes, copies_of, key_epochs, start_of, summarize
+from hba.schedule.summary import band, changes, copies_of, key_epochs, start_of, summarize
 
 
 def schedule_of(names: list[str], rows: list[list[float]], copies: int = 1, **provenance: Any) -> Schedule:
@@ -84,6 +85,23 @@ def test_an_operation_without_magnitude_is_as_strong_as_it_is_probable() -> None
 def test_strength_is_how_far_a_magnitude_is_from_doing_nothing(name: str, magnitude: float, strength: float) -> None:
     (summary,) = summarize(schedule_of([name], [[1.0, magnitude]]), (0,))
     assert summary.strength == pytest.approx((strength,), abs=1e-12)
+
+
+def test_where_there_is_a_spread_strength_is_that_of_the_images() -> None:
+    schedule = schedule_of(["Brightness"], [[0.3, 1.0]]).with_spread(1.0)
+    (summary,) = summarize(schedule, (0,))
+    noise = np.random.default_rng(0).normal(size=(2, 200_000))
+    fires, far = expit(logit(0.3) + noise[0]), abs(2 * expit(noise[1]) - 1)
+    assert summary.strength == pytest.approx(((fires * far).mean(),), rel=0.01)
+    assert (summary.probability, summary.magnitude) == ((0.3,), (1.0,)), "of the row"
+
+
+def test_a_band_is_one_spread_of_logits_to_either_side() -> None:
+    schedule = schedule_of(["Rotate", "Invert"], [[0.2, 12.0, 0.5], [1.0, 30.0, 0.0]])
+    schedule = Schedule(schedule.space, schedule.values, spread=np.array([[1.0, 0.5, 0.0], [1.0, 2.0, 3.0]]))
+    for sign, end in zip((-1, 1), band(schedule), strict=True):
+        expected = [expit(logit(0.2) + sign), 30 * expit(logit(0.4) + 0.5 * sign), 0.5]
+        np.testing.assert_allclose(end.values, [expected, [1.0, 30.0, 0.0]])
 
 
 def test_the_strongest_at_the_last_epoch_asked_for_comes_first() -> None:
