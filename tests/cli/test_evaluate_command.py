@@ -109,6 +109,24 @@ def test_an_interrupted_evaluation_goes_on_with_the_words_that_it_said(monkeypat
     assert [row["seeds"] for row in rows_of("run/results.json")] == [[0, 1], [0, 1]]
 
 
+def test_another_spread_is_said_trained_with_and_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[float, float]] = []
+
+    def trained(config: EvaluationConfig, data: object, augmentation: Augmentation, *_: object) -> Trained:
+        if isinstance(augmentation, ScheduleAugmentation):
+            spread = augmentation.schedule.spread
+            seen.append((spread.min(), spread.max()))
+        return Trained(torch.nn.Identity(), Measured(0.0, 1.0))
+
+    monkeypatch.setattr("hba.policy_evaluation.trainings.train", trained)
+    result = run("--against", "random,point", "--seeds", "1", "--jobs", "1", "--spread", "0.5")
+    assert "\nspread of all schedules: 0.5 logits\n" in result.stdout
+    assert seen == [(0.5, 0.5), (0.5, 0.5), (0.0, 0.0)]
+    assert json.loads(Path("run/results.json").read_text(encoding="utf-8"))["settings"]["spread"] == 0.5
+    refused = run("--against", "random,point", "--seeds", "1", "--spread", "0", "--resume")
+    assert "a resumed evaluation keeps its settings; run has spread 0.5 (now 0.0)" in refused.stderr
+
+
 def test_resume_needs_a_folder() -> None:
     result = CliRunner().invoke(main, ["evaluate", "digits", "--resume"])
     assert result.exit_code == 2
