@@ -16,7 +16,6 @@ from hba.config.search import CommonSearchConfig
 from hba.errors import SettingsError
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.pace import advice_in
-from hba.policy_search.probes import probes_in, what_probes_say
 from hba.policy_search.progress import SearchProgress
 from hba.runtime.wording import counted
 
@@ -146,8 +145,6 @@ def _report(result: hba.SearchResult, out: Path) -> None:
     )
     if advice := advice_in(schedule.provenance):
         printer.print(advice)
-    elif probes := probes_in(schedule.provenance):
-        printer.print(what_probes_say(probes))
     policy = out / "policy.json"
     printer.print(f"Schedule: {policy} ({result.metrics[-1]['seconds']:.0f} s)")
     if result.finished:

@@ -1,6 +1,5 @@
 """hba show: what a schedule does, as a table and a picture."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -9,7 +8,6 @@ from rich.text import Text
 
 import hba
 from hba.policy_search.pace import advice_in
-from hba.policy_search.probes import PROBE_COLUMNS, Probe, probes_in, what_probes_say
 from hba.schedule.pictures import draw_schedule
 from hba.schedule.reach import numbers_applied, reach
 from hba.schedule.schedule import Schedule
@@ -19,12 +17,6 @@ from .completion import SCHEDULE
 from .findings import change_lines, reach_line, share
 from .operations_files import operations_file_option
 from .terminal import console
-
-PROBE_LEGEND = (
-    "predicted: what gradients promised of the moves since the last probe, usually too much; realized: what the "
-    "moves did in two trainings of ten steps; signal to noise: of one gradient; saturated: hyperparameters at an end "
-    "of their range"
-)
 
 
 @click.command()
@@ -50,14 +42,8 @@ def show(schedule: str, out: Path | None) -> None:
     console().print(schedule_table(schedule, loaded))
     for line in (*legend(loaded), *change_lines(loaded)):
         console().print(line)
-    advice = advice_in(loaded.provenance)
-    if advice is not None:
+    if advice := advice_in(loaded.provenance):
         console().print(advice)
-    if probes := probes_in(loaded.provenance):
-        console().print(_probe_table(probes))
-        console().print(PROBE_LEGEND)
-        if advice is None:
-            console().print(what_probes_say(probes))
     draw_schedule(loaded, out)
     console().print(f"Picture: {out}")
 
@@ -75,20 +61,6 @@ def schedule_table(name: str, schedule: Schedule) -> Table:
     shares = reach(schedule, epochs[-1]).shares
     for summary in summarize(schedule, epochs):
         table.add_row(*_cells(summary, len(epochs), shares[summary.operation.name]))
-    return table
-
-
-def _probe_table(probes: Sequence[Probe]) -> Table:
-    table = Table(
-        title=Text(
-            "How far to trust the search: what its moves did to the validation loss (nats, below zero is better)"
-        )
-    )
-    for name in PROBE_COLUMNS:
-        table.add_column(name.replace("_", " ").replace("percent", "%"), justify="right")
-    for probe in probes:
-        numbers = [probe[name] for name in PROBE_COLUMNS]
-        table.add_row(*("-" if number is None else f"{number:.4g}" for number in numbers))
     return table
 
 

@@ -16,7 +16,7 @@ from hba.data.left_out import LeftOut, save_left_out
 from hba.data.named import DATASET_NAMES
 from hba.errors import DataError, RunError, SettingsError
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.evidence import PROBED
+from hba.policy_search.probes import PROBED
 from hba.runtime.files import write_atomically, write_text
 
 CHECKPOINT_VERSION = 8

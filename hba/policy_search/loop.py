@@ -11,13 +11,13 @@ from hba.algorithms.learners import HyperLearner, Learner
 from hba.algorithms.moves import Moves
 from hba.policy_search.books import Books, Metrics, is_finite, row_of
 from hba.policy_search.cost import probes_within
-from hba.policy_search.evidence import PROBED, is_probe_epoch, probe
 from hba.policy_search.folder import RunFolder
 from hba.policy_search.keeper import Keeper
 from hba.policy_search.lengthen import lengthen
 from hba.policy_search.observer import SearchObserver
 from hba.policy_search.pace import Pace
 from hba.policy_search.plan import SearchPlan
+from hba.policy_search.probes import PROBED, is_probe_epoch, probe
 from hba.policy_search.result import SearchResult
 from hba.policy_search.setup import Setup
 from hba.training.measure import measure

@@ -1,72 +1,117 @@
-"""What the probes of a search say about it; they travel in the provenance of its schedule."""
+"""A diagnostic: what the last moves of lambda do to a training of a few steps.
 
+A few times during a search (setting `probes`, as far as cost.py allows), its last moves of lambda are tried out. From
+the weights that it has, a copy of the network is trained for a few steps at the lambda of the previous probe, another
+at the lambda of now, on the same batches and with the same random numbers. The difference of their validation losses is
+the change realized by the moves. Beside it stand the change that the hypergradients promised, and how much they agreed
+with each other. All of this goes into the metrics and the provenance. No search is judged by it: searches whose
+schedules help in whole trainings have probes that do not tell so.
+"""
+
+import contextlib
+import itertools
 import math
-import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-from hba.runtime.intervals import interval_of_mean
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-PROBE_COLUMNS = ("epoch", "predicted_change", "realized_change", "signal_to_noise", "saturated_percent")
-"""Of one probe: validation losses in nats, as hba.policy_search.evidence has them."""
+from hba.algorithms.lambda_steps import GradientState, LambdaSteps
+from hba.algorithms.learners import Learner
+from hba.algorithms.moves import PROBE_STEPS, short_training_rate
+from hba.algorithms.problem import Problem
+from hba.data.batches import as_floats
+from hba.data.images import Batch, Images
+from hba.runtime.seeding import derived_seed, generator_for
+from hba.training.optimizer import MOMENTUM
 
-LARGEST = 1e30
-"""Of a number in a file: what is larger, or is none, was not written by a search."""
-
-NEXT = "compare it with none in whole trainings (hba evaluate)"
-
-Probe = Mapping[str, float | None]
-
-
-def probes_of(metrics: Sequence[Probe]) -> list[dict[str, float | None]]:
-    """The probes among the metrics of all epochs; empty where lambda never moved."""
-    probed = [row for row in metrics if row["realized_change"] is not None]
-    return [{name: _rounded(row[name]) for name in PROBE_COLUMNS} for row in probed]
-
-
-def probes_in(provenance: Mapping[str, Any]) -> list[dict[str, float | None]]:
-    """The probes in a schedule's provenance, which may come from elsewhere; empty where there are none."""
-    probes = provenance.get("probes")
-    return [probe for probe in probes if _is_probe(probe)] if isinstance(probes, list) else []
+VALIDATION_BATCH_SIZE = 500
+SATURATED_LOGIT = 4.0
+"""Beyond it, a hyperparameter is within 1.8 % of an end of its range."""
+PROBED = ("predicted_change", "realized_change", "signal_to_noise", "saturated_percent")
+"""What a probe adds to the metrics of its epoch; changes are of validation losses in nats."""
 
 
-def _is_probe(probe: Any) -> bool:
-    return isinstance(probe, dict) and all(name in probe and _is_number(probe[name]) for name in PROBE_COLUMNS)
-
-
-def what_probes_say(probes: Sequence[Probe]) -> str:
-    """One or two sentences: did the moves of the policy lower the validation loss of short trainings?
-
-    They did where it is lower beyond what chance explains (Student's t over probes, which are of one search, and
-    measured on the images that it validates with). Trainings of some steps show little of what a whole one does, so
-    that nothing more is claimed.
+def is_probe_epoch(epoch: int, epochs: int, probes: int) -> bool:
+    """Whether a probe follows epoch, counted from 1: `probes` of them, or one an epoch, evenly spread, the last at the
+    end.
     """
-    realized = [change for probe in probes if (change := probe["realized_change"]) is not None]
-    if n_diverged := len(probes) - len(realized):
-        return (
-            "Whether the moves of the policy helped is not known: the validation loss of "
-            f"{n_diverged} of {len(probes)} short trainings is not finite."
-        )
-    if len(realized) < 2:
-        return "Whether the moves of the policy helped was not tried out: that takes two probes or more."
-    mean, (low, high) = statistics.fmean(realized), interval_of_mean(realized)
-    facts = (
-        f"in {len(realized)} short trainings they changed the validation loss by {mean:+.4f} on average (below zero is "
-        f"better; 95 % interval {low:+.4f} to {high:+.4f})"
-    )
-    if high < 0:
-        return f"The moves of the policy helped for some steps: {facts}. Whether they help a whole training: {NEXT}."
-    if low > 0:
-        return f"The moves of the policy did harm for some steps: {facts}. Before you use it, {NEXT}."
-    return (
-        f"Short trainings do not tell whether the moves of the policy helped: {facts}. They are too short to show what "
-        f"a whole training does; {NEXT}."
-    )
+    return epoch * probes // epochs > (epoch - 1) * probes // epochs
+
+
+def probe(
+    algorithm: LambdaSteps, problem: Problem, state: GradientState[Learner], epoch: int
+) -> dict[str, float | None]:
+    """The metrics PROBED, for the moves since the last probe. None for what too few lambda steps cannot tell."""
+    lam, moves = state.lam.detach(), state.mover.moves
+    known = {
+        "predicted_change": moves.predicted_change(lam),
+        "signal_to_noise": moves.signal_to_noise(),
+        "saturated_percent": 100 * (lam.abs() > SATURATED_LOGIT).float().mean(),
+    }
+    numbers = dict(zip(known, torch.stack(list(known.values())).tolist(), strict=True))
+    n_steps = int(moves.count)
+    if n_steps < 1:
+        return {**dict.fromkeys(PROBED), "saturated_percent": numbers["saturated_percent"]}
+    if n_steps < 2:
+        numbers["signal_to_noise"] = None
+    before, after = (loss_after_training(algorithm, problem, state, at, epoch) for at in (moves.start, lam))
+    return {**numbers, "realized_change": after - before}
+
+
+def probes_of(metrics: Sequence[Mapping[str, float | None]]) -> list[dict[str, float | None]]:
+    """The probes among the metrics of all epochs, for a provenance; empty where lambda never moved."""
+    probed = [row for row in metrics if row["realized_change"] is not None]
+    return [{name: _rounded(row[name]) for name in ("epoch", *PROBED)} for row in probed]
 
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
 
 
-def _is_number(value: Any) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST)
+def loss_after_training(
+    algorithm: LambdaSteps, problem: Problem, state: GradientState[Learner], lam: Tensor, epoch: int
+) -> float:
+    """Validation loss in nats of a copy of the network, trained for PROBE_STEPS at lam (n,).
+
+    Everything drawn depends on the epoch alone, so two lam differ by themselves only. The search is left as it is.
+    """
+    config = problem.config
+    network = state.plain().train()
+    rate = short_training_rate(problem, state.learner)
+    optimizer = torch.optim.SGD(
+        network.parameters(), rate, momentum=MOMENTUM, nesterov=True, weight_decay=config.weight_decay
+    )
+    generator = generator_for(config.seed, f"probe after epoch {epoch}", state.device)
+    with torch.random.fork_rng([] if state.device.type == "cpu" else [state.device]):
+        torch.manual_seed(derived_seed(config.seed, f"probe after epoch {epoch}"))
+        for images, labels in _batches(problem.data.train, state.train_stream.batch_size, generator):
+            inputs = problem.augment(images, lam.expand(len(images), -1), generator)
+            optimizer.zero_grad()
+            F.cross_entropy(network(inputs), labels).backward()
+            optimizer.step()
+    return _validation_loss(algorithm, problem, network.eval())
+
+
+@torch.no_grad()
+def _validation_loss(algorithm: LambdaSteps, problem: Problem, network: nn.Module) -> float:
+    """Mean over batches of the loss that lambda steps see, calibrated where they are."""
+    losses, n_images = [], 0
+    with contextlib.closing(problem.val.once(VALIDATION_BATCH_SIZE)) as batches:
+        for images, labels in batches:
+            logits = network(problem.preprocessing.measure(as_floats(images)))
+            losses.append(algorithm.loss(logits, labels) * len(labels))
+            n_images += len(labels)
+    return float(torch.stack(losses).sum()) / n_images
+
+
+def _batches(data: Images, batch_size: int, generator: torch.Generator) -> Iterator[Batch]:
+    """PROBE_STEPS random batches, in passes where there are fewer."""
+    left = PROBE_STEPS
+    while left:
+        order = torch.randperm(len(data), generator=generator, device=data.device)
+        with contextlib.closing(data.batches(order, batch_size, 0)) as batches:
+            for images, labels in itertools.islice(batches, left):
+                yield as_floats(images), labels
+                left -= 1

@@ -14,8 +14,8 @@ import hba
 from hba.algorithms import LambdaSteps, Rhythm
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.cost import probe_cost, probes_within, search_cost
-from hba.policy_search.evidence import probe
 from hba.policy_search.pace import Pace
+from hba.policy_search.probes import probe
 
 GRADIENT_ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]
 
