@@ -21,7 +21,7 @@ RUN = GOLDEN / "run-0.1.0"
 MOVED = GOLDEN / "moved-0.1.0.json"
 """The schedule that ships, in four epochs: no row of it is like where its search began."""
 
-SEARCH: Mapping[str, Any] = MappingProxyType({"data": "digits", "seed": 0, "epochs": 4, "probes": 2, "device": "cpu"})
+SEARCH: Mapping[str, Any] = MappingProxyType({"data": "digits", "seed": 0, "epochs": 4, "device": "cpu"})
 _OF_LAMBDA_STEPS = {
     "lambda_betas": (0.5, 0.9),
     "trust_radius": 0.1,
@@ -35,15 +35,15 @@ _OF_LAMBDA_STEPS = {
     "calibrate": True,
 }
 _POPULATION = {"population_size": 4}
-_LONG_ENOUGH_FOR_A_PROBE = {"train_size": 20, "val_size": 50, "batch_size": 10, "epochs": 100, "validate_every": 100}
+_PROBED = {"probes": 2, "train_size": 20, "val_size": 50, "batch_size": 10, "epochs": 100, "validate_every": 100}
 SEARCHES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "lookahead": {"algorithm": "lookahead"},
         "lookahead, one draw": {"algorithm": "lookahead", "reward_draws": 1, "train_steps": 2},
-        "lookahead, a probe": {"algorithm": "lookahead", **_LONG_ENOUGH_FOR_A_PROBE},
+        "lookahead, a probe": {"algorithm": "lookahead", **_PROBED},
         "lookahead, all set": {"algorithm": "lookahead", "reward_draws": 3, "reward_limit": 2.0, **_OF_LAMBDA_STEPS},
         "hba": {"paper": True},
-        "hba, a probe": {"paper": True, **_LONG_ENOUGH_FOR_A_PROBE},
+        "hba, a probe": {"paper": True, **_PROBED},
         "hba, all set": {"paper": True, "sharing": "conv", "response_weight_decay": 0.01, **_OF_LAMBDA_STEPS},
         "hba, centered": {"paper": True, "response": "centered", "initial_fraction": 0.5},
         "hba, separate": {"paper": True, "response": "separate", "train_steps": 4},
@@ -66,8 +66,7 @@ AGAINST = ("none", "cutout", "random", "middle", "shuffled", "static", "final", 
 
 def of_search(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The last row of policy.json and the last metrics but the time, to which all before has led."""
-    idle = {"probes"} if "population" in settings.get("algorithm", "") else set()
-    result = hba.search(**{**{name: value for name, value in SEARCH.items() if name not in idle}, **settings})
+    result = hba.search(**{**SEARCH, **settings})
     assert result.schedule is not None
     metrics = {name: value for name, value in result.metrics[-1].items() if name != "seconds"}
     return {"values": result.schedule.values[-1].tolist(), "metrics": metrics}

@@ -62,3 +62,4 @@ def test_a_run_that_version_0_1_0_left_is_resumed_to_the_same_end(name: str, tmp
     np.testing.assert_allclose(old_runs.values_of(resumed)[-1], whole, rtol=0, atol=0 if SAME_PLATFORM else 1e-2)
     stored = json.loads((run / "config.json").read_text(encoding="utf-8"))
     assert "weight_sigma" not in stored or name == "population"
+    assert stored.get("probes", 10) == 10, "as it was begun"

@@ -74,9 +74,9 @@ class LambdaSteps(Noisy):
     """Standard deviation of the noise at the end of the search, reached linearly."""
     calibrate: bool = False
     """Divide the validation logits of a lambda step by the temperature that suits them best."""
-    probes: Annotated[int, Field(ge=0)] = 10
-    """Times, at most, when the search tries out whether its last moves lowered the validation loss, by two short
-    trainings. Fewer where they would cost more than a tenth of the search. The schedule does not depend on it."""
+    probes: Annotated[int, Field(ge=0)] = 0
+    """Times, at most, when two trainings of ten steps compare the policy with that of the time before, for metrics.csv;
+    fewer where they would cost more than a tenth of the search. They do not tell whether a schedule helps."""
 
     @property
     def rhythm(self) -> Rhythm:

@@ -65,7 +65,7 @@ def test_a_search_prints_a_line_per_epoch_and_what_it_found(searched: tuple[Resu
         f"wrn-10-1, {n_parameters('wrn-10-1', 2):,} parameters, images of 8x8, on cpu (1 thread); in "
         f"{searched[1] / 'run'}"
     )
-    assert length == "2 epochs, each of 1 step on 8 images; 1 policy step, 0 probes"
+    assert length == "2 epochs, each of 1 step on 8 images; 1 policy step"
     assert baseline.startswith("Baseline augmentation: none")
     assert note.startswith("1 policy step is too few: ")
     # 24 images, of which 5 are for the test and 4 for validation: one batch of 8 an epoch, and a lambda step after 2.

@@ -52,6 +52,7 @@ def test_the_plan_names_images_network_device_length_and_place() -> None:
         ({"device": "cuda:1", "folder": None}, 1, "images of 32x32, on cuda:1"),
         ({"threads": 1, "folder": None}, 1, "on cpu (1 thread)"),
         ({"steps_per_epoch": 1, "policy_steps": 1, "probes": 1}, 2, "of 1 step on 128 images; 1 policy step, 1 probe"),
+        ({"probes": 0}, 2, "; 500 policy steps"),
         ({"notes": ("First.", "Second.")}, 4, "Second."),
     ],
 )

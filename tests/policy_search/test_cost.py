@@ -33,23 +33,23 @@ def probes_of(config: SearchConfig, steps_per_epoch: int, batch_size: int, n_val
     return probes_within(config, config.algorithm, pace_of(config, steps_per_epoch), batch_size, n_val)
 
 
-def test_the_search_of_digits_has_four_probes() -> None:
+def test_a_search_of_digits_that_is_asked_for_ten_probes_has_four() -> None:
     """600 training steps of 100 images, and 150 policy steps of 100 validation images and 400 draws; a probe is twice
     ten steps and five batches forward.
     """
-    config = SearchConfig.from_preset({"data": "digits"})
+    config = SearchConfig.from_preset({"data": "digits", "probes": 10})
     assert cost_of(config, 2, 100, 500) == pytest.approx(600 + 150 * (1 + 4 * 2 / 3))
     assert probe_cost(100, 500) == pytest.approx(2 * (10 + 5 / 3))
     assert probes_of(config, 2, 100, 500) == 4
     assert probes_of(SearchConfig.from_preset({"data": "digits", "probes": 3}), 2, 100, 500) == 3
-    assert probes_of(SearchConfig.from_preset({"data": "digits", "algorithm": "hba"}), 2, 100, 500) == 3
-    assert probes_of(SearchConfig.from_preset({"data": "digits", "epochs": 3000}), 2, 100, 500) == 10
+    assert probes_of(SearchConfig.from_preset({"data": "digits", "probes": 10, "algorithm": "hba"}), 2, 100, 500) == 3
+    assert probes_of(SearchConfig.from_preset({"data": "digits", "probes": 10, "epochs": 3000}), 2, 100, 500) == 10
 
 
 @pytest.mark.parametrize("algorithm", GRADIENT_ALGORITHMS)
 @pytest.mark.parametrize(("epochs", "n_val"), [(12, 77), (66, 77), (200, 77), (200, 5000), (2000, 77), (20000, 500)])
 def test_probes_take_a_tenth_at_most_and_as_much_of_it_as_they_may(algorithm: str, epochs: int, n_val: int) -> None:
-    config = small_config(algorithm=algorithm, epochs=epochs, batch_size=128, train_steps=4)
+    config = small_config(algorithm=algorithm, epochs=epochs, batch_size=128, train_steps=4, probes=10)
     n_probes = probes_of(config, 2, 128, n_val)
     most = 0.1 * cost_of(config, 2, 128, n_val)
     assert n_probes * probe_cost(128, n_val) <= most
@@ -57,9 +57,10 @@ def test_probes_take_a_tenth_at_most_and_as_much_of_it_as_they_may(algorithm: st
     assert epochs > 12 or n_probes == 0
 
 
-@pytest.mark.parametrize("settings", [{"algorithm": "population"}, {"algorithm": "hyper-population"}, {"val_steps": 0},
-                                      {"probes": 0}, {"epochs": 1, "train_steps": 99}])  # fmt: skip
-def test_where_nothing_is_tried_out_there_are_no_probes(settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize("settings", [{"algorithm": "population"}, {"algorithm": "hyper-population"}, {},
+                                      {"probes": 10, "val_steps": 0},
+                                      {"probes": 10, "epochs": 1, "train_steps": 99}])  # fmt: skip
+def test_where_none_are_asked_for_or_nothing_moves_there_are_no_probes(settings: dict[str, Any]) -> None:
     assert probes_of(small_config(**{"epochs": 20000, **settings}), 2, 128, 77) == 0
 
 
@@ -121,7 +122,7 @@ class Told(hba.SearchObserver):
 @pytest.mark.parametrize(("epochs", "expected"), [(3, 0), (60, 2)])
 def test_the_plan_says_how_many_probes_the_search_then_makes(epochs: int, expected: int, tmp_path: Path) -> None:
     told = Told()
-    settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": epochs}
+    settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": epochs, "probes": 10}
     result = hba.search(small_data(), out=tmp_path, observer=told, **settings)
     assert result.schedule is not None
     (plan,) = told.plans

@@ -254,6 +254,15 @@ def test_moves_towards_what_validation_images_are_like_lower_the_loss(
     assert back["realized_change"] == pytest.approx(-found["realized_change"], rel=1e-4)
 
 
+def test_a_search_that_is_not_asked_to_makes_no_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(loop, "probe")
+    run("lookahead", tmp_path, epochs=5)
+    with (tmp_path / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 5
+    assert all(row[name] == "" for row in rows for name in PROBED)
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("own", [False, True])
 def test_a_search_does_not_depend_on_its_probes(algorithm: str, own: bool) -> None:
