@@ -1,10 +1,16 @@
 """What was found, in words that `hba search`, `hba show` and `hba apply` share."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from hba.policy_search.pace import policy_steps_in
+from hba.runtime.provenance import count_of, number_of
 from hba.runtime.wording import counted
 from hba.schedule.reach import Reach, reach
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import Change, changes, start_of
+
+from .terminal import percent
 
 N_CHANGES = 5
 LEAST_CHANGE = 0.005
@@ -41,6 +47,36 @@ def shares_line(schedule: Schedule, epoch: int) -> str:
     """`Share of images: ShearY 12.4 %, ...`: what each operation reaches at an epoch (from 0), the most first."""
     shares = sorted(reach(schedule, epoch).shares.items(), key=lambda item: -item[1])
     return f"Share of images: {', '.join(f'{name} {share(value)}' for name, value in shares)}"
+
+
+def spread_line(schedule: Schedule) -> str:
+    """How far the numbers of images are from the rows', over all epochs; nothing of a kind that has no spread."""
+    found = []
+    for kind, words in (("magnitude", "magnitudes"), ("probability", "probabilities")):
+        spread = schedule.spread[:, [name.endswith(kind) for name in schedule.space.names]]
+        if spread.any():
+            low, high = (f"{end:.3g}" for end in (spread.min(), spread.max()))
+            found.append(f"{words} {low}" if low == high else f"{words} {low} to {high}")
+    return (
+        f"Spread: {', '.join(found)}. Every image draws numbers of its own around the schedule's; the spread is the "
+        "standard deviation of their logits."
+    )
+
+
+def network_measured(provenance: Mapping[str, Any]) -> dict[int, float]:
+    """Validation error in percent of the search network after its last epoch, by that epoch, counted from 1.
+
+    Empty where the provenance, which may come from elsewhere, does not say it.
+    """
+    epoch = count_of(provenance.get("epochs_finished"), least=1)
+    error = number_of(provenance.get("val_error_percent"), 0, 100)
+    return {} if epoch is None or error is None else {epoch: error}
+
+
+def network_line(measured: Mapping[int, float]) -> str:
+    """`Validation error of the search network: ...`, and what that is not. measured: as network_measured has it."""
+    errors = ", ".join(f"{percent(error)} after epoch {epoch}" for epoch, error in measured.items())
+    return f"Validation error of the search network: {errors}. It is not that of a training with the schedule."
 
 
 def copies_note(schedule: Schedule) -> str:

@@ -20,12 +20,12 @@ from hba.policy_search.progress import SearchProgress
 from hba.runtime.wording import counted
 
 from .completion import DATA, SEARCH_PRESET
-from .findings import change_lines, reach_line
+from .findings import change_lines, network_line, reach_line, spread_line
 from .operations_files import operations_file_arguments, operations_file_option
 from .options import algorithm_options, given, settings_options
 from .plan import Estimate, plan_lines
 from .sections import SectionedCommand
-from .terminal import console, percent, run_folder, say
+from .terminal import console, run_folder, say
 
 N_LINES = 10
 DEFAULT_TEXTS = dict.fromkeys(
@@ -137,12 +137,11 @@ def _report(result: hba.SearchResult, out: Path) -> None:
     schedule = result.schedule
     for line in (*change_lines(schedule), reach_line(schedule, schedule.epochs - 1)):
         printer.print(line)
-    measured = [metrics for metrics in result.metrics if metrics["val_error_percent"] is not None]
-    first, last = measured[0], measured[-1]
-    printer.print(
-        f"Validation error of the search network: {percent(first['val_error_percent'])} after epoch {first['epoch']}, "
-        f"{percent(last['val_error_percent'])} after epoch {last['epoch']}"
-    )
+    if schedule.spread.any():
+        printer.print(spread_line(schedule))
+    errors = ((metrics["epoch"], metrics["val_error_percent"]) for metrics in result.metrics)
+    measured = [(int(epoch), error) for epoch, error in errors if epoch is not None and error is not None]
+    printer.print(network_line(dict((measured[0], measured[-1]))))
     if advice := advice_in(schedule.provenance):
         printer.print(advice)
     policy = out / "policy.json"

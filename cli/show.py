@@ -14,7 +14,7 @@ from hba.schedule.schedule import Schedule
 from hba.schedule.summary import OperationSummary, key_epochs, summarize
 
 from .completion import SCHEDULE
-from .findings import change_lines, reach_line, share
+from .findings import change_lines, network_line, network_measured, reach_line, share, spread_line
 from .operations_files import operations_file_option
 from .terminal import console
 
@@ -42,6 +42,8 @@ def show(schedule: str, out: Path | None) -> None:
     console().print(schedule_table(schedule, loaded))
     for line in (*legend(loaded), *change_lines(loaded)):
         console().print(line)
+    if measured := network_measured(loaded.provenance):
+        console().print(network_line(measured))
     if advice := advice_in(loaded.provenance):
         console().print(advice)
     draw_schedule(loaded, out)
@@ -97,17 +99,3 @@ def numbers_line(schedule: Schedule) -> str:
     ]
     numbers = " / ".join(map(str, range(schedule.space.max_count + 1)))
     return f"Operations per image are searched too; the shares of images that get {numbers}: {', '.join(found)}."
-
-
-def spread_line(schedule: Schedule) -> str:
-    """How far the numbers of images are from the table's, over all epochs; nothing of a kind that has no spread."""
-    found = []
-    for kind, words in (("magnitude", "magnitudes"), ("probability", "probabilities")):
-        spread = schedule.spread[:, [name.endswith(kind) for name in schedule.space.names]]
-        if spread.any():
-            low, high = (f"{end:.3g}" for end in (spread.min(), spread.max()))
-            found.append(f"{words} {low}" if low == high else f"{words} {low} to {high}")
-    return (
-        f"Spread: {', '.join(found)}. Every image draws numbers of its own around these; the spread is the standard "
-        "deviation of their logits."
-    )

@@ -82,7 +82,12 @@ def test_a_search_prints_a_line_per_epoch_and_what_it_found(searched: tuple[Resu
         assert float(probability) == pytest.approx((first_copy + second_copy) / 2, abs=0.0051)
         assert float(share) == pytest.approx(100 * reach(schedule, 1).shares[name], abs=0.051)
     assert lines[9].startswith("An image gets at most 2 operations, 1.30 on average; ")
-    assert lines[10].startswith("Validation error of the search network: ")
+    with (searched[1] / "run" / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        errors = [float(row["val_error_percent"]) for row in csv.DictReader(file)]
+    assert lines[10] == (
+        f"Validation error of the search network: {errors[0]:.2f} % after epoch 1, {errors[1]:.2f} % after epoch 2. "
+        "It is not that of a training with the schedule."
+    )
     assert lines[11] == note
     assert len(lines) == 15
 
@@ -106,6 +111,14 @@ def test_a_search_that_is_too_short_says_so(train_steps: int, rate: str, said_of
     values = hba.load_policy("run").values
     assert np.array_equal(values[0], values[-1]) == (train_steps == 3)
     assert sum("changed most" in line for line in lines) == (train_steps == 2)
+
+
+def test_a_search_and_show_name_the_spread_of_what_was_found() -> None:
+    make_images(Path("images"))
+    searched = said(run("search", "images", "--out", "run", *SMALL, "--sigma", "0.5", "--spread-over", "magnitudes"))
+    (spread,) = (line for line in searched if line.startswith("Spread: "))
+    assert spread.startswith("Spread: magnitudes 0.5. Every image draws numbers of its own around the schedule's; ")
+    assert spread in said(run("show", "run"))
 
 
 def test_a_search_leaves_four_files_with_its_settings_and_numbers(searched: tuple[Result, Path]) -> None:

@@ -131,6 +131,19 @@ def test_a_table_of_80_columns_tells_all_operations_apart(name: str) -> None:
     assert "…" not in printed.getvalue()
 
 
+def test_show_says_what_the_error_of_the_search_network_is_and_is_not() -> None:
+    small_schedule(epochs_finished=2, val_error_percent=12.5).save("a.json")
+    assert said(run("show", "a.json"))[-2] == (
+        "Validation error of the search network: 12.50 % after epoch 2. It is not that of a training with the schedule."
+    )
+
+
+@pytest.mark.parametrize("found", [None, "12.5", True, [12.5], -1.0, 1e9, float("nan")])
+def test_show_says_nothing_of_an_error_that_is_none(found: object) -> None:
+    small_schedule(epochs_finished=2, val_error_percent=found).save("a.json")
+    assert "Validation error" not in run("show", "a.json").output
+
+
 @pytest.mark.parametrize("probes", [[], "damaged", [{"epoch": 2, "realized_change": -0.5, "signal_to_noise": None}]])
 def test_show_judges_no_search_by_its_probes(probes: object) -> None:
     small_schedule(probes=probes).save("a.json")
