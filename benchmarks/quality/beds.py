@@ -39,8 +39,8 @@ class Bed:
 
     def config(self, name: str, seed: int, **further: Any) -> SearchConfig:
         """Settings of a candidate's search: the preset's, the bed's, further ones and its own, in this order."""
-        alike = {"probes": 0, **self.settings, **further}
-        settings = {**alike, **find_candidate(name).settings, "seed": seed, "data": self.data}
+        own = find_candidate(name).settings
+        settings = {**self.settings, **further, **own, "seed": seed, "data": self.data}
         return SearchConfig.from_preset(settings, self.preset).resolved()
 
     def search(self, name: str, seed: int, work: Path | None = None, **further: Any) -> SearchTask:

@@ -342,7 +342,7 @@ def test_a_search_inverts_training_images_where_validation_images_are_inverted(i
     space = space_of("Rotate", "Invert", "Color", "AutoContrast")
     settings: dict[str, Any] = {
         **{"model": "wrn-10-1", "device": "cpu", "epochs": 40, "batch_size": 24, "learning_rate": 0.02, "sigma": 0.5},
-        **{"train_steps": 1, "lambda_learning_rate": 0.05, "initial_fraction": 0.3, "probes": 0},
+        **{"train_steps": 1, "lambda_learning_rate": 0.05, "initial_fraction": 0.3},
     }
     planted = SearchData(data.name, data.class_names, data.train, seen)
     result = hba.search(planted, space=space, algorithm="lookahead", **settings)

@@ -56,7 +56,7 @@ def test_a_bar_keeps_out_of_a_file_and_lines_out_of_the_bar(tmp_path: Path) -> N
 
 
 def test_ctrl_c_leaves_no_bar_behind(tmp_path: Path) -> None:
-    arguments = [*SEARCH[:2], "--epochs", "5000", "--probes", "0", "--out", "run"]
+    arguments = [*SEARCH[:2], "--epochs", "5000", "--out", "run"]
     ended = in_a_terminal(arguments, tmp_path, interrupt_at="epoch 3/5000")
     assert ended.exit_code == 130, ended.written
     assert_bar_and_lines_are_apart(ended)
@@ -95,7 +95,7 @@ class Printing(hba.SearchObserver):
     def epoch_done(self, metrics):
         print("epoch", metrics["epoch"], "ended")
 
-hba.search("digits", epochs=3, probes=0, progress=True, observer=Printing())
+hba.search("digits", epochs=3, progress=True, observer=Printing())
 """
 
 

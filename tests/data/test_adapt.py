@@ -163,7 +163,7 @@ def test_a_setting_of_files_is_refused(name: str) -> None:
 
 def test_what_was_searched_on_a_dataset_is_evaluated_on_a_pair_with_its_size() -> None:
     train, test = Pictures(24), Pictures(8, seed=1)
-    searched = hba.search(as_search_data(train, config()), epochs=1, probes=0, model="wrn-10-1", batch_size=8)
+    searched = hba.search(as_search_data(train, config()), epochs=1, model="wrn-10-1", batch_size=8)
     assert searched.schedule is not None
 
     class Plans(hba.EvaluationObserver):

@@ -36,7 +36,7 @@ def write_images(folder: Path, classes: tuple[str, ...] = ("cat", "dog"), n: int
 def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Schedule]:
     """A folder and a schedule that was searched on it."""
     folder = write_images(tmp_path_factory.mktemp("searched") / "photos")
-    schedule = hba.search(folder, epochs=1, probes=0, **SMALL).schedule
+    schedule = hba.search(folder, epochs=1, **SMALL).schedule
     assert schedule is not None
     return folder, schedule
 
@@ -209,7 +209,7 @@ def test_images_in_memory_are_compared_by_their_pixels() -> None:
     train, val, test = memory(24, 0), memory(8, 1), memory(8, 2)
     classes = ("a", "b")
     schedule = hba.search(
-        SearchData("mine", classes, train, val), model="wrn-10-1", batch_size=8, device="cpu", epochs=1, probes=0
+        SearchData("mine", classes, train, val), model="wrn-10-1", batch_size=8, device="cpu", epochs=1
     ).schedule
     assert schedule is not None
     assert evaluated(schedule, EvaluationData("mine", classes, train, test))[0].searched[0].test_images_seen == 0

@@ -62,12 +62,12 @@ class Noting(hba.SearchObserver):
 
 
 def test_a_search_is_silent_where_nobody_looks(capfd: pytest.CaptureFixture[str]) -> None:
-    assert hba.search("digits", progress=True, probes=0, **SMALL).finished
+    assert hba.search("digits", progress=True, **SMALL).finished
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_notebook_shows_the_steps_of_a_search(cell: Cell) -> None:
-    hba.search("digits", progress=True, probes=0, **SMALL)
+    hba.search("digits", progress=True, **SMALL)
     assert any("first epoch" in text and " 25%" in text for text in cell.shown)
     assert any("images/s" in text for text in cell.shown), cell.shown
     assert any("epoch 1/2: train loss" in text and " 75%" in text for text in cell.shown)
@@ -76,7 +76,7 @@ def test_a_notebook_shows_the_steps_of_a_search(cell: Cell) -> None:
 
 def test_an_observer_of_ones_own_is_told_everything_beside_the_bar(cell: Cell) -> None:
     own = Noting()
-    assert not hba.search("digits", progress=True, observer=own, probes=0, **SMALL).finished
+    assert not hba.search("digits", progress=True, observer=own, **SMALL).finished
     assert (own.n_steps, own.epochs) == (3, [1])
     assert any("epoch 1/2: train loss" in text for text in cell.shown)
 
@@ -89,7 +89,7 @@ def test_a_notebook_shows_the_steps_of_an_evaluation(cell: Cell) -> None:
 
 
 def test_without_the_argument_nothing_is_shown(cell: Cell) -> None:
-    hba.search("digits", probes=0, **SMALL)
+    hba.search("digits", **SMALL)
     assert cell.shown == []
 
 
