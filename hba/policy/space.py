@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -78,6 +79,11 @@ class SearchSpace:
         probabilities = self.count_probabilities
         if not all(0 <= probability <= 1 for probability in probabilities) or abs(sum(probabilities) - 1) > 1e-6:
             raise SettingsError(f"count_probabilities must be >= 0 and sum to 1, got {self.count_probabilities}")
+        if self.searches_count and not self.max_count:
+            raise SettingsError(
+                "a search of K needs count_probabilities of at least one operation, "
+                f"got {self.count_probabilities}; add one, or leave searches_count off"
+            )
         if self.max_count > self.n_slots:
             raise SettingsError(
                 f"count_probabilities allow {self.max_count} operations, but there are {self.n_slots} slots"
@@ -134,26 +140,29 @@ class SearchSpace:
     def encode(self, values: Tensor) -> Tensor:
         """Values (..., n) to logits (..., n); an end point gives an infinite logit. The inverse of decode.
 
-        Raises SettingsError for values outside their range.
+        A range of one value has no place in it, and gives 0. Raises SettingsError for values outside their range.
         """
         low, high = self.bounds(values)
         inside = (values >= low.minimum(high)) & (values <= low.maximum(high))
         if not inside.all():
             column = int((~inside).reshape(-1, self.n).any(0).nonzero()[0])
             raise SettingsError(f"{self.names[column]} must lie in {sorted(self.ranges[column])}")
-        return ((values - low) / (high - low)).logit()
+        return (values - low).div(high - low).masked_fill(high == low, 0.5).logit()
 
     def initial(self, fraction: float = INITIAL_FRACTION) -> Tensor:
         """A starting point as logits (n,), float32: every value at (1 - fraction) low + fraction high.
 
-        The paper's is 0.05 (its section 4). K begins at count_probabilities, if it is searched.
+        The paper's is 0.05 (its section 4). K begins at count_probabilities, if it is searched: a number that it never
+        reaches has the logit minus infinity.
         """
         import torch
 
         values = torch.full((self.n,), fraction)
         if self.searches_count:
-            at_least = 1 - torch.tensor([0.0, *self.count_limits])
-            values[-self.max_count :] = at_least[1:] / at_least[:-1]
+            # By tails, because what is left of 1 after sums of rounded numbers need not be 0.
+            at_least = [math.fsum(self.count_probabilities[k:]) for k in range(self.max_count + 1)]
+            ratios = [after / before if before else 0.0 for before, after in itertools.pairwise(at_least)]
+            values[-self.max_count :] = torch.tensor(ratios)
         return values.logit()
 
     def named(self, values: Tensor) -> Mapping[str, float]:

@@ -70,6 +70,12 @@ def search_space(
     own = {operation.name: operation for operation in space.operations}
     for wanted in [ALL] if operations is None else operations:
         chosen += own.values() if wanted == ALL else [own[wanted] if wanted in own else find_operation(wanted)]
+    n_slots, most = len(chosen) * space.copies, len(SEARCHED_COUNT) - 1
+    if searches_count and n_slots < most:
+        raise SettingsError(
+            f"a searched count gives images up to {most} operations, but {len(chosen)} in {space.copies} copies are "
+            f"only {n_slots}; add operations, or leave the count fixed"
+        )
     return SearchSpace(
         tuple(operation.with_interpolation(interpolation) for operation in chosen),
         space.copies,

@@ -29,25 +29,28 @@ RANDAUGMENT_MAGNITUDES: Mapping[str, tuple[float, float]] = MappingProxyType(
         "Sharpness": (1.27, 0.73),
     }
 )
-"""In natural units, of torchvision's RandAugment. What has a sign there is above 1 in odd copies, below in even ones.
-Translations reach 150/331 of the side there.
+"""In natural units, of torchvision's RandAugment. What has a sign there is above 1 in the first copy, below in the
+second, and so on. Translations reach 150/331 of the side there.
 """
 RANDAUGMENT_COUNT = (1 - 1 / 14**2, (13 / 14) ** 2 / (1 - 1 / 14**2))
 """It draws 2 of 14 operations, one of which does nothing: how likely one is applied, and then another."""
 LARGEST_LOGIT = 3.0
-"""Of a start: a probability that begins at 0 or 1 could not be told to move."""
+"""Of a start: what begins at an end of its range could not be told to move."""
+LEAST_PROBABILITY = 0.2
+"""Of what RandAugment never does, for the same reason: what hardly ever happens is hardly ever judged."""
 
 
 def at_fraction(space: SearchSpace, fraction: float) -> Tensor:
-    """Logits (n,) of every value at the same fraction of its range; see SearchSpace.initial."""
-    return space.initial(fraction)
+    """Logits (n,), finite, of every value at the same fraction of its range; see SearchSpace.initial."""
+    return space.initial(fraction).nan_to_num(neginf=-LARGEST_LOGIT, posinf=LARGEST_LOGIT)
 
 
 def randaugment(space: SearchSpace) -> Tensor:
     """Logits (n,), within 3, of RandAugment (Cubuk et al. 2020) with torchvision's defaults, as a policy of the space.
 
-    All its operations are equally likely. Those that it has not begin as good as off, with a magnitude of 0.3 of the
-    range from doing nothing. K, where it is searched, is 2 but for the share of its operation that does nothing.
+    All its operations are equally likely. Those that it has not are less so, with a magnitude of 0.3 of the range from
+    doing nothing. K, where it is searched, is 2 but for the share of its operation that does nothing; sometimes more.
+    What the space has no room for begins at the nearest that it has.
     """
     import torch
 
@@ -55,24 +58,39 @@ def randaugment(space: SearchSpace) -> Tensor:
     for number, slot in enumerate(space.slots):
         operation = slot.operation
         is_its_own = operation.name in RANDAUGMENT_MAGNITUDES or operation.name in ("AutoContrast", "Equalize")
-        values[slot.probability] = 0.5 if is_its_own else 0.0
+        values[slot.probability] = 0.5 if is_its_own else LEAST_PROBABILITY
         if slot.magnitude is not None:
             values[slot.magnitude] = _magnitude(operation, number % space.copies)
     if space.searches_count:
-        of_count = [*RANDAUGMENT_COUNT, *[0.0] * space.max_count][: space.max_count]
+        of_count = [*RANDAUGMENT_COUNT, *[LEAST_PROBABILITY] * space.max_count][: space.max_count]
         values[-space.max_count :] = torch.tensor(of_count)
     return space.encode(values).clamp(-LARGEST_LOGIT, LARGEST_LOGIT).float()
 
 
 def _magnitude(operation: Operation, copy: int) -> float:
     assert operation.magnitude_range is not None
-    low, high = operation.magnitude_range
-    identity = operation.identity
+    low, high = sorted(operation.magnitude_range)
+    end = strong_end(operation, copy)
     if operation.name in RANDAUGMENT_MAGNITUDES:
         wanted = RANDAUGMENT_MAGNITUDES[operation.name][copy % 2]
-    elif identity is None:
+    elif operation.identity is None or end is None:
         wanted = (low + high) / 2
     else:
-        end = max((low, high), key=lambda one: abs(one - identity))
-        wanted = identity + RANDAUGMENT_STRENGTH * (end - identity)
-    return min(max(wanted, min(low, high)), max(low, high))
+        wanted = operation.identity + RANDAUGMENT_STRENGTH * (end - operation.identity)
+    return min(max(wanted, low), high)
+
+
+def strong_end(operation: Operation, copy: int) -> float | None:
+    """The end of a magnitude's range that is away from doing nothing, for a copy counted from 0.
+
+    Where doing nothing lies inside, first, third, ... copies have the upper end, the others the lower. None where
+    nobody knows what does nothing.
+    """
+    assert operation.magnitude_range is not None
+    low, high = sorted(operation.magnitude_range)
+    nothing = operation.identity
+    if nothing is None:
+        return None
+    if low < nothing < high:
+        return low if copy % 2 else high
+    return low if abs(low - nothing) > abs(high - nothing) else high

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hba.algorithms import Algorithm
 from hba.data.adapt import check_settings_of_dataset, is_dataset, name_of
 from hba.data.config import DataConfig
 from hba.data.load import SearchData
@@ -39,10 +40,13 @@ def settings_of_data(data: object, settings: Mapping[str, Any], preset: str | No
 
 
 def settings_of_space(space: SearchSpace | str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A space by name is a setting; one of your own leaves nothing to choose about its operations."""
+    """A space by name is a setting; one of your own leaves nothing to choose about its operations and their number."""
     if not isinstance(space, SearchSpace):
         return {} if space is None else {"space": space}
-    idle = [name for name in ("operations", "interpolation") if name in settings]
+    idle = [name for name in ("operations", "interpolation", "count") if name in settings]
+    algorithm = settings.get("algorithm")
+    if isinstance(algorithm, Algorithm) and algorithm.count != "fixed":
+        idle.append("count")
     if idle:
         raise SettingsError(f"{idle[0]} has no effect on a search space of your own; remove it")
     for operation in space.operations:

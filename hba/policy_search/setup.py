@@ -72,6 +72,6 @@ class Setup:
             images_seen=seen_by_search(data.listing, (data.train, data.val), is_named),
             replaced=(
                 *(("model",) if network is not None else ()),
-                *(("space", "operations", "interpolation") if own_space is not None else ()),
+                *(("space", "operations", "interpolation", "count") if own_space is not None else ()),
             ),
         )

@@ -130,6 +130,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "operations has no effect on a search space of your own; remove it",
     ),
     ({"space": SearchSpace(), "interpolation": "nearest"}, "interpolation has no effect on a search space of your own"),
+    ({"space": SearchSpace(), "count": "searched"}, "count has no effect on a search space of your own; remove it"),
+    ({"operations": "Rotate", "count": "searched"}, "a searched count gives images up to 3 operations, but 1 in 2 "),
 ]
 
 
@@ -142,6 +144,13 @@ def test_a_space_that_cannot_be_used_is_refused_before_anything_begins(
     assert str(raised.value).startswith(message)
     assert len(str(raised.value).splitlines()) == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_an_algorithm_that_searches_the_count_is_refused_with_a_space_of_one_s_own() -> None:
+    left = {name for name in SMALL_SETTINGS if name not in Lookahead.model_fields}
+    settings: dict[str, Any] = {name: SMALL_SETTINGS[name] for name in left}
+    with pytest.raises(SettingsError, match=r"^count has no effect on a search space of your own; remove it$"):
+        hba.search(small_data(), space=SearchSpace(), algorithm=Lookahead(count="searched"), **settings)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +262,7 @@ def test_a_run_in_an_own_space_can_be_told_from_its_first_moment(tmp_path: Path)
 def test_what_an_own_space_left_unused_is_not_said_to_be_its_settings() -> None:
     register_operation(GAMMA)
     settings = found(run(space=own_space())).provenance["settings"]
-    assert [settings[name] for name in ("space", "operations", "interpolation")] == [None, None, None]
+    assert [settings[name] for name in ("space", "operations", "interpolation", "count")] == [None] * 4
     settings = found(run(space="pba", operations="Rotate")).provenance["settings"]
     assert [settings[name] for name in ("space", "operations", "interpolation")] == ["pba", ["Rotate"], "nearest"]
 
