@@ -56,8 +56,8 @@ class LambdaSteps(Noisy):
     lambda_betas: Annotated[tuple[Decay, Decay], BeforeValidator(words)] = (0.9, 0.999)
     """Adam's two decay rates on the hyperparameters, separated by commas."""
     strength_learning_rate: NotNegative = 0.0
-    """Learning rate of the coordinates that many hyperparameters share: all probabilities, all geometric and all colour
-    magnitudes, and of how many operations an image gets; 0 for none."""
+    """Learning rate of the coordinates that many hyperparameters share: probabilities and magnitudes, of geometric and
+    of colour operations each, and of how many operations an image gets; 0 for none."""
     trust_radius: Annotated[Positive | None, DefaultText("no limit")] = None
     """Largest Euclidean length of a lambda step, in logits."""
     logit_bound: Annotated[Positive | None, DefaultText("no limit")] = None

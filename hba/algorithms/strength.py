@@ -13,8 +13,11 @@ from torch.optim import Adam
 
 from hba.operations import Operation
 from hba.policy.space import SearchSpace
+from hba.policy.starts import strong_end
+from hba.runtime.device_constants import device_constant
 
-SHARED = ("probabilities", "geometric magnitudes", "colour magnitudes")
+SHARED = ("geometric probabilities", "colour probabilities", "geometric magnitudes", "colour magnitudes")
+"""Geometric is what uncovers pixels, Cutout too; colour is all else."""
 LARGEST_LOG_SPREAD = 1.5
 """Up or down: noise below a fifth of its standard deviation teaches nothing, noise above four times covers all."""
 
@@ -41,7 +44,7 @@ class Strength:
 
         of_spread (): gradient of log_spread, which stays where it is without.
         """
-        towards = directions(space).to(gradient)
+        towards = _directions(space, gradient.device)
         before = self.offsets.detach().clone()
         self.offsets.grad, self.log_spread.grad = towards @ gradient, of_spread
         self.optimizer.step()
@@ -50,27 +53,28 @@ class Strength:
 
 
 def directions(space: SearchSpace) -> Tensor:
-    """(3, n), or (3 + max_count, n) where K is searched: one row for each shared coordinate, 0, 1 or -1.
+    """(4, n), or (4 + max_count, n) where K is searched: one row for each shared coordinate, 0, 1 or -1.
 
-    A magnitude's sign is away from what its operation does nothing at. Where that is inside the range, odd copies go
-    towards its end, even ones towards its beginning.
+    A magnitude's sign is away from what its operation does nothing at (see strong_end), 0 where nobody knows that.
     """
+    return _directions(space, torch.device("cpu"))
+
+
+@device_constant
+def _directions(space: SearchSpace, device: torch.device) -> Tensor:
     rows = torch.zeros(len(SHARED) + (space.max_count if space.searches_count else 0), space.n)
     for number, slot in enumerate(space.slots):
-        rows[0, slot.probability] = 1
+        is_colour = not slot.operation.uses_fill
+        rows[0 + is_colour, slot.probability] = 1
         if slot.magnitude is not None:
-            rows[1 if slot.operation.uses_fill else 2, slot.magnitude] = _away(slot.operation, number % space.copies)
+            rows[2 + is_colour, slot.magnitude] = _away(slot.operation, number % space.copies)
     if space.searches_count:
         rows[len(SHARED) :, -space.max_count :] = torch.eye(space.max_count)
-    return rows
+    return rows.to(device)
 
 
 def _away(operation: Operation, copy: int) -> int:
     """1 where a growing logit takes the magnitude away from doing nothing, -1 the other way, 0 where nobody knows."""
     assert operation.magnitude_range is not None
-    low, high = operation.magnitude_range
-    if operation.identity is None:
-        return 0
-    if min(low, high) < operation.identity < max(low, high):
-        return 1 if copy % 2 == 0 else -1
-    return 1 if abs(operation.identity - low) <= abs(operation.identity - high) else -1
+    end, (low, high) = strong_end(operation, copy), operation.magnitude_range
+    return 0 if end is None or low == high else 1 if end == high else -1

@@ -1,0 +1,167 @@
+"""Shared coordinates: which hyperparameters they move, where to, and how far, against Adam by hand."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from own_operations import DARKEN, GAMMA
+from search_steps import algorithm_of, begun, respond_at_random, space_of, step
+from torch import Tensor
+
+from hba.algorithms.strength import LARGEST_LOG_SPREAD, SHARED, Strength, directions
+from hba.operations import OPERATIONS, Operation
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import SPACES, search_space
+from hba.policy.starts import at_fraction, randaugment
+
+GEOMETRIC = {"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Cutout"}
+DESCENDING = Operation("Tones", torch.nn.Identity(), (3.0, -1.0), "tones", 0.0)
+UNKNOWN = Operation("Level", torch.nn.Identity(), (3.0, 5.0), "levels")
+OWN = SearchSpace((GAMMA, DESCENDING, UNKNOWN, DARKEN, OPERATIONS["Rotate"].with_range((7.0, 7.0))))
+CPU = torch.device("cpu")
+
+
+def columns(row: Tensor, space: SearchSpace) -> set[str]:
+    return {name for name, number in zip(space.names, row.tolist(), strict=True) if number}
+
+
+@pytest.mark.parametrize("space", [*SPACES.values(), SearchSpace(copies=1)], ids=["hba", "pba", "one copy"])
+def test_each_coordinate_moves_one_kind_of_number_of_one_kind_of_operation(space: SearchSpace) -> None:
+    rows = directions(space)
+    assert len(rows) == len(SHARED) == 4
+    for number, (is_geometric, kind) in enumerate(
+        [(True, "probability"), (False, "probability"), (True, "magnitude"), (False, "magnitude")]
+    ):
+        assert SHARED[number].startswith("geometric" if is_geometric else "colour")
+        assert columns(rows[number], space) == {
+            name for name in space.names if name.endswith(kind) and (name.split(".")[0] in GEOMETRIC) == is_geometric
+        }
+    assert (rows[:2] >= 0).all()
+    assert (rows.abs().sum(0) == 1).all(), "every hyperparameter is moved by one"
+
+
+def test_each_probability_of_a_searched_k_has_a_coordinate_of_its_own() -> None:
+    space = search_space(searches_count=True)
+    rows = directions(space)
+    assert rows.shape == (4 + 3, space.n)
+    assert torch.equal(rows[4:, -3:], torch.eye(3))
+    assert not rows[4:, :-3].any()
+    assert not rows[:4, -3:].any()
+
+
+@pytest.mark.parametrize("space", [*SPACES.values(), OWN], ids=["hba", "pba", "own"])
+@pytest.mark.parametrize("start", [randaugment, lambda space: at_fraction(space, 0.5)], ids=["randaugment", "middle"])
+def test_a_step_along_them_takes_every_magnitude_away_from_doing_nothing(space: SearchSpace, start: Any) -> None:
+    lam = start(space).double()
+    along = directions(space)[2:4].sum(0).double()
+    before, after = (space.decode(lam + small * along) for small in (0.0, 1e-4))
+    for number, slot in enumerate(space.slots):
+        if slot.magnitude is None:
+            continue
+        low, high = sorted(slot.operation.magnitude_range or ())
+        identity = slot.operation.identity
+        moved = (after - before)[slot.magnitude].item()
+        if identity is None or low == high:
+            assert moved == 0
+        elif low < identity < high:
+            assert (moved > 0) == (number % 2 == 0), "the first copy upwards, the second downwards"
+            assert moved
+        else:
+            distances = [abs(values[slot.magnitude].item() - identity) for values in (before, after)]
+            assert distances[1] > distances[0], slot.operation.name
+
+
+def test_from_randaugment_every_magnitude_that_both_copies_have_gets_stronger() -> None:
+    """The start and the directions agree which copy goes which way."""
+    for space in (*SPACES.values(), SearchSpace((GAMMA, DESCENDING))):
+        lam, along = randaugment(space).double(), directions(space)[2:4].sum(0).double()
+        before, after = space.decode(lam), space.decode(lam + 1e-3 * along)
+        for slot in space.slots:
+            if slot.magnitude is not None and slot.operation.identity is not None:
+                distances = [abs(values[slot.magnitude].item() - slot.operation.identity) for values in (before, after)]
+                assert distances[1] > distances[0], slot.operation.name
+
+
+def adam(gradients: list[float], rate: float, betas: tuple[float, float]) -> list[float]:
+    """Where Adam stands after each step (Kingma and Ba 2015, Algorithm 1)."""
+    at, mean, square, places = 0.0, 0.0, 0.0, []
+    for step_number, gradient in enumerate(gradients, start=1):
+        mean = betas[0] * mean + (1 - betas[0]) * gradient
+        square = betas[1] * square + (1 - betas[1]) * gradient**2
+        at -= rate * mean / (1 - betas[0] ** step_number) / (math.sqrt(square / (1 - betas[1] ** step_number)) + 1e-8)
+        places.append(at)
+    return places
+
+
+def test_shared_coordinates_go_by_adam_along_the_sum_of_their_gradients() -> None:
+    space, betas, rate = search_space(searches_count=True), (0.8, 0.95), 0.05
+    strength, generator = Strength.of(space, rate, betas, CPU), torch.Generator().manual_seed(0)
+    gradients = [torch.randn(space.n, generator=generator) for _ in range(5)]
+    of_spread = [0.5, -0.2, 0.1, 0.7, -0.3]
+    lam = torch.zeros(space.n)
+    for gradient, one in zip(gradients, of_spread, strict=True):
+        lam += strength.moved(space, gradient, torch.tensor(one))
+    rows = directions(space)
+    expected = torch.zeros(space.n)
+    for number, row in enumerate(rows):
+        summed = [sum(a * b for a, b in zip(row.tolist(), one.tolist(), strict=True)) for one in gradients]
+        place = adam(summed, rate, betas)[-1]
+        assert strength.offsets[number].item() == pytest.approx(place, rel=1e-4)
+        expected += place * row
+    torch.testing.assert_close(lam, expected, rtol=1e-4, atol=1e-6)
+    assert strength.log_spread.item() == pytest.approx(adam(of_spread, rate, betas)[-1], rel=1e-4)
+
+
+def test_without_a_gradient_the_spread_stays_and_with_one_it_stays_in_its_bounds() -> None:
+    space = SearchSpace()
+    for sign in (1, -1):
+        strength = Strength.of(space, 0.9, (0.9, 0.999), CPU)
+        strength.moved(space, torch.ones(space.n))
+        assert strength.log_spread.item() == 0
+        for _ in range(6):
+            strength.moved(space, torch.ones(space.n), torch.tensor(float(sign)))
+        assert strength.log_spread.item() == -sign * LARGEST_LOG_SPREAD
+
+
+def test_a_lambda_step_adds_the_shared_move_to_adam_s_own() -> None:
+    space, gradient = space_of("Rotate", "Color", "Invert", copies=2), torch.tensor([1.0, -2.0] * 5)
+    moved = {}
+    for rate in (0.0, 0.25):
+        problem, state = begun(space, algorithm="lookahead", lambda_learning_rate=0.125, strength_learning_rate=rate)
+        before = state.lam.detach().clone()
+        algorithm_of(problem).move_lambda(problem, state, gradient)
+        moved[rate] = state.lam.detach() - before
+    rows = directions(space)
+    # The first step of Adam is its rate, against the sign of the gradient.
+    torch.testing.assert_close(moved[0.0], -0.125 * gradient.sign(), rtol=1e-4, atol=0)
+    shared = -0.25 * (rows @ gradient).sign() @ rows
+    torch.testing.assert_close(moved[0.25], moved[0.0] + shared, rtol=1e-4, atol=1e-6)
+
+
+def test_trust_radius_and_bound_hold_for_both_moves_together() -> None:
+    settings: dict[str, Any] = {"algorithm": "lookahead", "lambda_learning_rate": 1.0, "strength_learning_rate": 2.0}
+    gradient = torch.ones(SearchSpace().n)
+    problem, state = begun(**settings, trust_radius=0.5)
+    before = state.lam.detach().clone()
+    algorithm_of(problem).move_lambda(problem, state, gradient)
+    assert (state.lam.detach() - before).norm().item() == pytest.approx(0.5, rel=1e-4)
+    problem, state = begun(**settings, logit_bound=1.5)
+    algorithm_of(problem).move_lambda(problem, state, gradient)
+    assert state.lam.detach().abs().max().item() == 1.5
+
+
+@pytest.mark.parametrize("algorithm", ["lookahead", "hba", "hba-lookahead", "fixed-noise"])
+def test_only_with_a_rate_do_the_shared_coordinates_move(algorithm: str) -> None:
+    places = {}
+    for rate in (0.0, 0.1):
+        problem, state = begun(algorithm=algorithm, strength_learning_rate=rate, train_steps=1)
+        if "hypernetwork" in vars(state.learner):
+            respond_at_random(state.learner.hypernetwork)
+        step(problem, state, 2)
+        strength = state.mover.strength
+        places[rate] = state.lam.detach().clone()
+        assert bool(strength.offsets.any()) == bool(rate)
+        assert bool(strength.optimizer.state) == bool(rate)
+        assert strength.log_spread.item() == 0
+    assert not torch.equal(places[0.0], places[0.1])
