@@ -67,10 +67,25 @@ def draw_walk(
     spread: Tensor | None = None,
 ) -> tuple[Draw, Walk]:
     """The same draw as draw_operations makes, and the walk that led to it."""
-    device = values.device
-    columns = space.slot_columns(device)
+    return draw_by_means(space, means_of(space, values, spread), batch_size, generator, spread)
+
+
+def means_of(space: SearchSpace, values: Tensor, spread: Tensor | None) -> Tensor:
+    """What draw_by_means takes in the place of values: to be worked out once for rows that many batches draw by."""
     rows = values.detach()
-    rows = (rows if spread is None else mean_probabilities(space, rows, spread)).expand(batch_size, space.n)
+    return rows if spread is None else mean_probabilities(space, rows, spread)
+
+
+def draw_by_means(
+    space: SearchSpace,
+    means: Tensor,
+    batch_size: int,
+    generator: torch.Generator | None = None,
+    spread: Tensor | None = None,
+) -> tuple[Draw, Walk]:
+    """The same as draw_walk, for values whose probabilities are means over the spread already (see means_of)."""
+    device, rows = means.device, means
+    columns = space.slot_columns(device)
 
     def uniform(*shape: int) -> Tensor:
         # A compiler refuses the argument, even where it is None.
@@ -78,7 +93,7 @@ def draw_walk(
             return torch.rand(batch_size, *shape, device=device)
         return torch.rand(batch_size, *shape, generator=generator, device=device)
 
-    fires = uniform(space.n_slots) < rows[:, columns.probability]
+    fires = uniform(space.n_slots) < rows[..., columns.probability]
     # A uniform random order of the slots is a random key for each; one that does not fire comes after all others.
     place = uniform(space.n_slots)
     key = torch.where(fires, place, 2.0)
@@ -90,7 +105,7 @@ def draw_walk(
     positions = uniform(space.max_count, 2)
     magnitudes = of_slots(space, rows, slots)
     if spread is not None:
-        magnitudes = spread_magnitudes(space, magnitudes, slots, spread.expand_as(rows), generator)
+        magnitudes = spread_magnitudes(space, magnitudes, slots, spread, generator)
     draw = Draw(
         slots=torch.where(applied, slots, -1),
         magnitudes=torch.where(negated, -magnitudes, magnitudes) * applied,
@@ -105,11 +120,11 @@ def draw_walk(
 def count_limits(space: SearchSpace, rows: Tensor) -> Tensor:
     """Probabilities that K is below 1, 2, ..., shape (max_count,) or (B, max_count).
 
-    rows (B, n): values with mean probabilities. Every image draws its own probabilities of K independently, so over
-    images they multiply by their means.
+    rows (n,) or (B, n): values with mean probabilities. Every image draws its own probabilities of K independently, so
+    over images they multiply by their means.
     """
     columns = space.slot_columns(rows.device)
-    return 1 - rows[:, columns.counts].cumprod(dim=1) if space.searches_count else columns.count_limits
+    return 1 - rows[..., columns.counts].cumprod(dim=-1) if space.searches_count else columns.count_limits
 
 
 def apply_operations(space: SearchSpace, draw: Draw, images: Tensor, fill: Tensor) -> Tensor:

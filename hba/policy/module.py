@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from hba.errors import SettingsError
 from hba.operations import check_images, fill_for
-from hba.policy.draw import Draw, apply_operations, draw_operations
+from hba.policy.draw import Draw, apply_operations, draw_by_means, means_of
 from hba.policy.image_range import RangeCheck
 from hba.policy.space import SearchSpace
 
@@ -23,6 +23,7 @@ class Policy(nn.Module):
 
     values: Tensor
     spread: Tensor | None
+    _means: Tensor | None
 
     def __init__(
         self, space: SearchSpace, values: Tensor, fill: tuple[float, ...] = GRAY, spread: Tensor | None = None
@@ -39,13 +40,17 @@ class Policy(nn.Module):
         self.register_buffer("values", values)
         # None draws faster than zeros, and as it did before there was a spread.
         self.register_buffer("spread", spread if spread is not None and spread.any() else None)
+        means = None if self.spread is None else means_of(space, values, self.spread)
+        self.register_buffer("_means", means, persistent=False)
+        self.register_load_state_dict_post_hook(_renew_means)
         self._check_range = RangeCheck()
 
     def draw(self, batch_size: int, generator: torch.Generator | None = None) -> Draw:
         """What to do to each image of a batch; None draws from torch's default generator."""
         if self.values.ndim == 2 and len(self.values) != batch_size:
             raise SettingsError(f"values have one row for each of {len(self.values)} images, got {batch_size} images")
-        return draw_operations(self.space, self.values, batch_size, generator, self.spread)
+        rows = self.values if self._means is None else self._means
+        return draw_by_means(self.space, rows.detach(), batch_size, generator, self.spread)[0]
 
     def replay(self, images: Tensor, draw: Draw) -> Tensor:
         """Do what was drawn; the same draw gives the same pixels."""
@@ -60,3 +65,9 @@ class Policy(nn.Module):
 
     def extra_repr(self) -> str:
         return f"operations={len(self.space.operations)}, copies={self.space.copies}, values={tuple(self.values.shape)}"
+
+
+def _renew_means(policy: Policy, _: object) -> None:
+    """Other values have been loaded."""
+    if policy.spread is not None:
+        policy._means = means_of(policy.space, policy.values, policy.spread)

@@ -57,7 +57,7 @@ def plain_row(space: SearchSpace, values: Tensor, spread: Tensor | None = None) 
     columns = torch.stack([means, low, high, logits_between(means, low, high), widths], dim=1).tolist()
     return PlainRow(
         [columns[slot.probability][0] for slot in space.slots],
-        count_limits(space, means[None]).flatten().tolist(),
+        count_limits(space, means).tolist(),
         [
             PlainSlot(slot.operation, *(() if slot.magnitude is None else columns[slot.magnitude]))
             for slot in space.slots

@@ -41,10 +41,10 @@ def mean_probabilities(space: SearchSpace, values: Tensor, spread: Tensor) -> Te
 def spread_magnitudes(
     space: SearchSpace, magnitudes: Tensor, slots: Tensor, spread: Tensor, generator: torch.Generator | None
 ) -> Tensor:
-    """Magnitudes (B, S) of slots (B, S), each moved by normal noise on its logit; spread (B, n)."""
+    """Magnitudes (B, S) of slots (B, S), each moved by normal noise on its logit; spread (n,) or (B, n)."""
     import torch
 
-    low, high = (of_slots(space, bounds.expand(len(slots), -1), slots) for bounds in space.bounds(magnitudes))
+    low, high = (ends[slots] for ends in _ranges_of_slots(space, magnitudes.dtype, magnitudes.device))
     noise = _normal(magnitudes, generator)
     width = of_slots(space, spread, slots)
     moved = low.lerp(high, (logits_between(magnitudes, low, high) + width * noise).sigmoid())
@@ -77,11 +77,22 @@ def _normal(like: Tensor, generator: torch.Generator | None) -> Tensor:
 
 
 def of_slots(space: SearchSpace, rows: Tensor, slots: Tensor) -> Tensor:
-    """The magnitude's number in rows (B, n) of each of the slots (B, S), 0 where one has no magnitude."""
+    """The magnitude's number in a row (n,), or in rows (B, n), of each of the slots (B, S), 0 where it has none."""
     import torch
 
-    padded = torch.cat([rows, rows.new_zeros(len(rows), 1)], dim=1)
-    return padded.gather(1, space.slot_columns(rows.device).magnitude[slots])
+    columns = space.slot_columns(rows.device).magnitude
+    padded = torch.cat([rows, rows.new_zeros(*rows.shape[:-1], 1)], dim=-1)
+    return padded[columns][slots] if rows.ndim == 1 else padded.gather(1, columns[slots])
+
+
+@device_constant
+def _ranges_of_slots(space: SearchSpace, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """(low, high) of each slot's magnitude, both (n_slots,); (0, 0) where it has none."""
+    import torch
+
+    ends = [(0.0, 0.0) if slot.magnitude is None else space.ranges[slot.magnitude] for slot in space.slots]
+    low, high = torch.tensor(ends, dtype=dtype, device=device).unbind(1)
+    return low, high
 
 
 @device_constant

@@ -60,7 +60,7 @@ def _walks(schedule: Schedule, epoch: int) -> _Walks:
     space = schedule.space
     values, spread = (torch.tensor(rows[epoch]) for rows in (schedule.values, schedule.spread))
     means = mean_probabilities(space, values, spread)
-    limits = count_limits(space, means[None]).flatten().tolist()
+    limits = count_limits(space, means).tolist()
     return _Walks(
         [float(means[slot.probability]) for slot in space.slots],
         [after - before for before, after in itertools.pairwise([0.0, *limits, 1.0])],

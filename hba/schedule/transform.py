@@ -15,7 +15,7 @@ from torchvision.transforms import v2
 
 from hba.errors import ScheduleLengthWarning, SettingsError
 from hba.operations import color_for, fill_for
-from hba.policy.draw import apply_operations, draw_operations
+from hba.policy.draw import apply_operations, draw_by_means, means_of
 from hba.policy.image_range import RangeCheck
 from hba.policy.single_image import Drawn, PlainRow, apply_to_pil, draw_for_one, plain_row
 from hba.policy.space import SearchSpace
@@ -169,8 +169,8 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         for given in flat_inputs:
             _check_form(given)
             self._check_range(given)
-        values, spread = self._place().on(first.device)
-        return {"tensor_draw": draw_operations(space, values, math.prod(first.shape[:-3]), spread=spread)}
+        means, spread = self._place().on(first.device)
+        return {"tensor_draw": draw_by_means(space, means, math.prod(first.shape[:-3]), spread=spread)[0]}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         if "tensor_draw" in params:
@@ -224,10 +224,10 @@ class _Place:
         return plain_row(self._space, self._values, self._spread)
 
     def on(self, device: torch.device) -> tuple[Tensor, Tensor | None]:
-        """Values and spread (n,) on a device, to which they travel once."""
+        """Values with mean probabilities, and spread, (n,) on a device, to which they travel once."""
         if device not in self._on:
             spread = None if self._spread is None else self._spread.to(device)
-            self._on[device] = (self._values.to(device), spread)
+            self._on[device] = (means_of(self._space, self._values.to(device), spread), spread)
         return self._on[device]
 
 

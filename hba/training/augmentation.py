@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hba.data.images import Images
 from hba.operations import fill_for
-from hba.policy.draw import apply_operations, draw_operations
+from hba.policy.draw import apply_operations, draw_by_means, means_of
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 
@@ -107,9 +107,10 @@ class ScheduleAugmentation:
             torch.tensor(one, dtype=torch.float32, device=device) for one in (stretched.values, stretched.spread)
         )
         is_spread = bool(spreads.any())
+        means = means_of(stretched.space, rows, spreads if is_spread else None)
         return [
             partial(_augment, stretched.space, row, spread if is_spread else None, stretched.fill)
-            for row, spread in zip(rows, spreads, strict=True)
+            for row, spread in zip(means, spreads, strict=True)
         ]
 
 
@@ -120,11 +121,11 @@ def augmentation_of(schedule: Schedule | None) -> Augmentation:
 
 def _augment(
     space: SearchSpace,
-    values: Tensor,
+    means: Tensor,
     spread: Tensor | None,
     fill: tuple[float, ...],
     images: Tensor,
     generator: torch.Generator,
 ) -> Tensor:
-    draw = draw_operations(space, values, len(images), generator, spread)
+    draw, _ = draw_by_means(space, means, len(images), generator, spread)
     return apply_operations(space, draw, images, fill_for(images, fill))

@@ -1,0 +1,209 @@
+"""Draws around a row: means and quantiles by scipy, and where there is no spread nothing is another."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import quad
+from scipy.special import expit, logit
+from scipy.stats import norm
+from torch import Tensor
+
+from hba.operations import OPERATIONS
+from hba.policy.draw import Draw, draw_by_means, draw_operations, draw_walk, means_of
+from hba.policy.module import Policy
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import SPACES, search_space
+from hba.policy.spread import mean_probabilities, moved_by
+from hba.schedule.schedule import Schedule
+from hba.training.augmentation import ScheduleAugmentation
+
+N_DRAWS = 40_000
+SIGMAS = 5.0
+COUNTED = search_space(searches_count=True)
+ROTATE = SearchSpace((OPERATIONS["Rotate"],), copies=1, count_probabilities=(0.0, 1.0))
+CPU = torch.device("cpu")
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def row_of(space: SearchSpace, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    return space.decode(torch.randn(space.n, generator=seeded(seed), dtype=dtype))
+
+
+def equal_draws(first: Draw, second: Draw) -> bool:
+    return all(
+        torch.equal(getattr(first, name), getattr(second, name)) for name in ("slots", "magnitudes", "positions")
+    )
+
+
+def mean_by_scipy(probability: float, spread: float) -> float:
+    found, _ = quad(lambda x: expit(logit(probability) + spread * x) * norm.pdf(x), -12, 12, epsabs=1e-10, limit=200)
+    return float(found)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("spread", [0.25, 1.0, 2.0, 3.0])
+def test_mean_probabilities_are_those_of_scipy_and_magnitudes_stay(spread: float, dtype: torch.dtype) -> None:
+    values = row_of(COUNTED, dtype=dtype)
+    means = mean_probabilities(COUNTED, values, torch.tensor(spread, dtype=dtype))
+    assert means.dtype == dtype
+    for name, before, after in zip(COUNTED.names, values.tolist(), means.tolist(), strict=True):
+        if name.endswith("probability"):
+            assert after == pytest.approx(mean_by_scipy(before, spread), abs=1e-4), name
+        else:
+            assert after == before
+
+
+def test_mean_probabilities_are_those_of_many_draws() -> None:
+    values, spread = row_of(COUNTED), 2 * torch.rand(COUNTED.n, generator=seeded(1))
+    columns = COUNTED.probability_columns(CPU)
+    noise = torch.randn(N_DRAWS, len(columns), generator=seeded(2))
+    drawn = (values[columns].logit() + spread[columns] * noise).sigmoid().double()
+    errors = drawn.std(0) / math.sqrt(N_DRAWS)
+    found = mean_probabilities(COUNTED, values, spread)[columns]
+    assert ((found - drawn.mean(0)).abs() <= SIGMAS * errors + 1e-6).all()
+
+
+def test_every_row_has_its_own_spread() -> None:
+    space = SearchSpace()
+    values, spreads = torch.stack([row_of(space, seed) for seed in range(3)]), torch.rand(3, space.n)
+    together = mean_probabilities(space, values, spreads)
+    for value, spread, means in zip(values, spreads, together, strict=True):
+        torch.testing.assert_close(mean_probabilities(space, value, spread), means, rtol=1e-6, atol=0)
+    of_one = mean_probabilities(space, values[0], spreads)
+    assert of_one.shape == (3, space.n)
+    torch.testing.assert_close(of_one[0], together[0], rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("spread", [0.5, 3.0])
+@pytest.mark.parametrize("space", [*SPACES.values(), COUNTED], ids=["hba", "pba", "counted"])
+def test_what_is_at_an_end_of_its_range_stays_there(space: SearchSpace, spread: float) -> None:
+    for infinite in (math.inf, -math.inf):
+        values = space.decode(torch.full((space.n,), infinite))
+        assert torch.equal(mean_probabilities(space, values, torch.full((space.n,), spread)), values)
+        assert torch.equal(moved_by(space, values, torch.full((space.n,), spread)), values)
+    ends = space.decode(torch.full((space.n,), math.inf))
+    draw = draw_operations(space, ends, 500, seeded(0), torch.full((space.n,), spread))
+    expected = {
+        number: 0.0 if slot.magnitude is None else ends[slot.magnitude].item()
+        for number, slot in enumerate(space.slots)
+    }
+    fired = draw.slots >= 0
+    assert fired.any()
+    found = draw.magnitudes[fired].abs().tolist()
+    assert found == [expected[slot] for slot in draw.slots[fired].tolist()]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("magnitude", "spread"), [(12.0, 1.0), (1.5, 2.0), (29.0, 0.5)])
+def test_the_logits_of_magnitudes_are_normal_around_that_of_the_row(
+    magnitude: float, spread: float, dtype: torch.dtype
+) -> None:
+    row = torch.tensor([1.0, magnitude], dtype=dtype)
+    draw = draw_operations(ROTATE, row, N_DRAWS, seeded(0), torch.full((2,), spread, dtype=dtype))
+    found = draw.magnitudes[:, 0]
+    assert found.dtype == dtype
+    assert (found.abs() <= 30).all()
+    bound = 0.5 * SIGMAS / math.sqrt(N_DRAWS)
+    assert abs((found < 0).double().mean().item() - 0.5) < bound, "signs are drawn as ever"
+    for quantile in (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99):
+        below = 30 * expit(logit(magnitude / 30) + spread * norm.ppf(quantile))
+        share = (found.abs() < below).double().mean().item()
+        assert abs(share - quantile) < SIGMAS * math.sqrt(quantile * (1 - quantile) / N_DRAWS)
+
+
+def test_a_range_that_descends_is_drawn_from_too() -> None:
+    space = search_space("pba", ["Solarize"])
+    row = torch.tensor([1.0, 64.0] * 2)
+    found = draw_operations(space, row, N_DRAWS, seeded(0), torch.ones(4))
+    used = found.magnitudes[found.slots >= 0].numpy()
+    for quantile in (0.1, 0.5, 0.9):
+        below = 256 * expit(logit(64 / 256) + norm.ppf(quantile))
+        assert abs((used < below).mean() - quantile) < 0.01
+
+
+@pytest.mark.parametrize("space", [*SPACES.values(), COUNTED, SearchSpace(copies=1)], ids=["hba", "pba", "k", "one"])
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_spread_of_0_is_none_to_the_last_bit(space: SearchSpace, batched: bool) -> None:
+    row = row_of(space).expand(60, -1) if batched else row_of(space)
+    generators = seeded(3), seeded(3)
+    bare, walk = draw_walk(space, row, 60, generators[0])
+    around, walk_around = draw_walk(space, row, 60, generators[1], torch.zeros_like(row))
+    assert equal_draws(bare, around)
+    for name in ("visited", "fired", "count"):
+        assert torch.equal(getattr(walk, name), getattr(walk_around, name))
+
+
+def test_one_row_draws_what_as_many_equal_rows_draw() -> None:
+    for space in (SearchSpace(), COUNTED):
+        row, spread = row_of(space), torch.rand(space.n, generator=seeded(1))
+        one = draw_operations(space, row, 60, seeded(4), spread)
+        for values, widths in ((row.expand(60, -1), spread), (row, spread.expand(60, -1)), (row.expand(60, -1),) * 2):
+            given = spread.expand(60, -1) if widths is values else widths
+            assert equal_draws(draw_operations(space, values, 60, seeded(4), given), one)
+
+
+def test_every_image_has_the_spread_of_its_row() -> None:
+    n = 20_000
+    rows = torch.tensor([[1.0, 15.0]]).expand(2 * n, -1)
+    spread = torch.tensor([[0.0, 0.0], [0.0, 1.0]]).repeat_interleave(n, 0)
+    found = draw_operations(ROTATE, rows, 2 * n, seeded(0), spread).magnitudes[:, 0].abs()
+    assert (found[:n] == 15.0).all()
+    assert abs((found[n:] < 30 * expit(-1.0)).double().mean().item() - norm.cdf(-1.0)) < 0.015
+
+
+def test_means_can_be_worked_out_once_for_many_batches() -> None:
+    for spread in (None, torch.rand(COUNTED.n, generator=seeded(1))):
+        row = row_of(COUNTED)
+        means = means_of(COUNTED, row, spread)
+        for seed in range(3):
+            ours, _ = draw_by_means(COUNTED, means, 40, seeded(seed), spread)
+            assert equal_draws(ours, draw_operations(COUNTED, row, 40, seeded(seed), spread))
+
+
+def policy_of(seed: int = 0, width: float = 0.75) -> Policy:
+    return Policy(COUNTED, row_of(COUNTED, seed), spread=torch.full((COUNTED.n,), width))
+
+
+def draws_as(policy: Policy, space: SearchSpace, values: Tensor, spread: Tensor | None) -> bool:
+    return equal_draws(policy.draw(50, seeded(5)), draw_operations(space, values, 50, seeded(5), spread))
+
+
+def test_a_policy_draws_around_its_values_also_as_a_copy_and_of_another_type() -> None:
+    policy = policy_of()
+    assert set(policy.state_dict()) == {"values", "spread"}
+    for one in (policy, copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
+        assert draws_as(one, COUNTED, policy.values, policy.spread)
+    double = copy.deepcopy(policy).double()
+    assert double.values.dtype == torch.float64
+    assert double.draw(50, seeded(5)).magnitudes.dtype == torch.float64
+
+
+def test_a_policy_that_loads_other_values_draws_around_those() -> None:
+    policy, other = policy_of(), policy_of(seed=1, width=0.25)
+    for one in (policy, copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
+        one.load_state_dict(other.state_dict())
+        assert draws_as(one, COUNTED, other.values, other.spread)
+
+
+def test_a_policy_without_a_spread_draws_by_the_values_that_it_has_now() -> None:
+    policy = Policy(COUNTED, row_of(COUNTED))
+    policy.values.copy_(row_of(COUNTED, 1))
+    assert draws_as(policy, COUNTED, row_of(COUNTED, 1), None)
+
+
+def test_an_epoch_of_a_training_draws_as_the_policy_of_its_row() -> None:
+    values = np.stack([row_of(COUNTED, seed).double().numpy() for seed in range(3)])
+    schedule = Schedule(COUNTED, values, spread=np.array([[0.0], [0.5], [1.0]]))
+    images = torch.rand(20, 3, 8, 8, generator=seeded(6))
+    for epoch, augment in enumerate(ScheduleAugmentation(schedule).augments(3, CPU)):
+        policy = schedule.policy(epoch)
+        assert torch.equal(augment(images, seeded(7)), policy(images, seeded(7)))
+        spread = None if epoch == 0 else torch.full((COUNTED.n,), epoch / 2)
+        assert draws_as(policy, COUNTED, torch.tensor(values[epoch], dtype=torch.float32), spread)
