@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,32 @@ def test_a_stopped_search_goes_on_to_the_same_end(algorithm: str, n_steps: int, 
     assert [_without_time(row) for row in resumed.metrics] == [_without_time(row) for row in whole.metrics]
     for resumed_weight, weight in zip(resumed.network.parameters(), whole.network.parameters(), strict=True):
         assert torch.equal(resumed_weight, weight)
+
+
+ALL_ON: Mapping[str, Any] = MappingProxyType(
+    {
+        **{"init": "randaugment", "count": "searched", "spread_over": "all", "strength_learning_rate": 0.1},
+        **{"search_spread": True, "sigma_end": 0.5},
+    }
+)
+"""Settings of strength, which are off unless they are asked for."""
+
+
+@pytest.mark.parametrize("n_steps", [1, 4, 8])
+def test_a_stopped_search_of_strength_goes_on_to_the_same_end(algorithm: str, n_steps: int, tmp_path: Path) -> None:
+    settings = {name: value for name, value in ALL_ON.items() if name in ALGORITHMS[algorithm].model_fields}
+    assert {"init", "count", "spread_over"} <= settings.keys()
+    whole = run(algorithm, **settings)
+    run(algorithm, tmp_path, observer=StopAfter(n_steps), **settings)
+    resumed = run(algorithm, tmp_path, resume=True)
+    assert whole.schedule is not None
+    assert resumed.schedule is not None
+    assert resumed.schedule.space == whole.schedule.space
+    assert np.array_equal(values_of(resumed), values_of(whole))
+    assert np.array_equal(resumed.schedule.spread, whole.schedule.spread)
+    assert whole.schedule.spread.all()
+    assert torch.equal(resumed.lam, whole.lam)
+    assert [_without_time(row) for row in resumed.metrics] == [_without_time(row) for row in whole.metrics]
 
 
 def _without_time(metrics: Mapping[str, float | None]) -> dict[str, float | None]:
