@@ -73,6 +73,18 @@ def test_a_compiled_policy_gives_the_same_for_the_same_seed(name: str, n_rows: i
         assert not torch.equal(result, images)
 
 
+@pytest.mark.parametrize("n_rows", [None, N_IMAGES])
+def test_a_compiled_policy_with_a_spread_and_a_searched_k_draws_the_same(n_rows: int | None) -> None:
+    space = SearchSpace(count_probabilities=(0.2, 0.3, 0.4, 0.1), searches_count=True)
+    values = random_values(space, n_rows or 1, seed=1)
+    values = values[0] if n_rows is None else values
+    policy = Policy(space, values, spread=torch.full_like(values, 0.75))
+    images = eight_bit_images((N_IMAGES, 3, 9, 14), seed=2)
+    result = with_default_generator(3, compiled(policy), images)
+    assert torch.equal(result, with_default_generator(3, policy, images))
+    assert not torch.equal(result, with_default_generator(3, Policy(space, values), images))
+
+
 def test_batches_of_other_sizes_give_the_same_too() -> None:
     """The last batch of an epoch is smaller; the program is compiled again, or takes any size."""
     policy = policy_for(SPACES[OF_ALL_KINDS], None)
