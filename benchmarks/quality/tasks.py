@@ -47,8 +47,11 @@ RIVAL_ROWS = {*WITHOUT_SEARCH, *OTHERS, *RANGE}
 OF_DEFAULT = ("shuffled", "static", "final", "point")
 """Rivals that are made of what the default search found. The others stay as they are when the default is changed."""
 
-OF_TRAINING = {*EvaluationConfig.model_fields, "space", "operations", "interpolation", "fill"}
-"""Settings of a search that trainings without its schedule read."""
+OF_TRAINING = {
+    *(*EvaluationConfig.model_fields, "space", "operations", "interpolation", "fill"),
+    *("init", "count", "spread_over"),
+}
+"""Settings of a search that trainings without its schedule read: the last three decide what `random` is."""
 
 
 @dataclass(frozen=True)
