@@ -80,7 +80,9 @@ class LambdaSteps(Noisy):
 
     @property
     def rhythm(self) -> Rhythm:
-        return Rhythm(self.train_steps, self.val_steps, self.warm_up_epochs, self.lambda_learning_rate)
+        # A hyperparameter is moved by itself, and by one shared coordinate.
+        stride = self.lambda_learning_rate + self.strength_learning_rate
+        return Rhythm(self.train_steps, self.val_steps, self.warm_up_epochs, stride)
 
     def check(self, config: CommonSearchConfig) -> None:
         if self.warm_up_epochs and self.warm_up_epochs >= config.epochs:

@@ -41,8 +41,15 @@ LEAST_PROBABILITY = 0.2
 
 
 def at_fraction(space: SearchSpace, fraction: float) -> Tensor:
-    """Logits (n,), finite, of every value at the same fraction of its range; see SearchSpace.initial."""
-    return space.initial(fraction).nan_to_num(neginf=-LARGEST_LOGIT, posinf=LARGEST_LOGIT)
+    """Logits (n,) of every value at the same fraction of its range, and of K as SearchSpace.initial has it.
+
+    A certain K begins where it can be moved.
+    """
+    logits = space.initial(fraction)
+    if space.searches_count:
+        of_count = logits[-space.max_count :]
+        of_count.nan_to_num_(neginf=-LARGEST_LOGIT, posinf=LARGEST_LOGIT)
+    return logits
 
 
 def randaugment(space: SearchSpace) -> Tensor:

@@ -63,10 +63,12 @@ def pace_in(provenance: Mapping[str, Any]) -> Pace | None:
     train_steps = count_of(settings.get("train_steps"), least=1)
     val_steps = 1 if by_population else count_of(settings.get("val_steps"))
     warm_up_epochs = 0 if by_population else count_of(settings.get("warm_up_epochs"))
-    stride = number_of(settings.get("sigma" if by_population else "lambda_learning_rate"), 0, LARGEST_COUNT)
-    if None in (steps_per_epoch, train_steps, val_steps, warm_up_epochs, stride):
+    own = number_of(settings.get("sigma" if by_population else "lambda_learning_rate"), 0, LARGEST_COUNT)
+    # Searches had no shared coordinates once.
+    shared = number_of(settings.get("strength_learning_rate", 0.0), 0, LARGEST_COUNT)
+    if own is None or shared is None or None in (steps_per_epoch, train_steps, val_steps, warm_up_epochs):
         return None
-    return Pace(steps_per_epoch, Rhythm(train_steps, val_steps, warm_up_epochs, stride))  # type: ignore[arg-type]
+    return Pace(steps_per_epoch, Rhythm(train_steps, val_steps, warm_up_epochs, own + shared))  # type: ignore[arg-type]
 
 
 def advice_in(provenance: Mapping[str, Any]) -> str | None:

@@ -116,6 +116,12 @@ def test_a_certain_number_of_operations_begins_where_it_can_be_moved() -> None:
     assert torch.isneginf(space.initial(0.5)[-2:]).all()
 
 
+def test_a_fraction_of_0_is_the_beginning_of_every_range() -> None:
+    space = search_space(searches_count=True)
+    low = torch.tensor(space.ranges)[:, 0]
+    assert torch.equal(space.decode(at_fraction(space, 0.0))[:-3], low[:-3])
+
+
 def test_what_other_ranges_have_no_room_for_begins_at_the_nearest_they_have() -> None:
     start = start_of(SPACES["pba"])
     nearest = torch.tensor(-3.0).sigmoid().item()

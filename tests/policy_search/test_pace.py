@@ -84,6 +84,17 @@ def test_lambda_steps_go_by_their_learning_rate(algorithm: str) -> None:
     assert config.algorithm.rhythm == Rhythm(3, 2, 1, 0.25)
 
 
+@pytest.mark.parametrize("algorithm", ["hba", "lookahead"])
+def test_a_shared_coordinate_carries_a_hyperparameter_further(algorithm: str) -> None:
+    rates = {"lambda_learning_rate": 0.25, "strength_learning_rate": 0.5}
+    assert SearchConfig.make({"algorithm": algorithm, **rates}).algorithm.rhythm.stride == 0.75
+    settings = {**made()["settings"], **rates}
+    assert pace_in(made(settings=settings)) == Pace(2, Rhythm(4, 1, 0, 0.75))
+    assert advice_in(made()) is not None
+    assert advice_in(made(settings=settings)) is None, "6 steps go far enough then"
+    assert pace_in(made(settings={**settings, "strength_learning_rate": "much"})) is None
+
+
 def test_the_pace_of_a_schedule_is_that_of_its_search() -> None:
     provenance = hba.load_policy("digits").provenance
     assert pace_in(provenance) == Pace(2, Rhythm(4, 1, 0, 0.03))
