@@ -171,7 +171,7 @@ def moves(gradients: list[Tensor], **settings: Any) -> list[Tensor]:
     problem, state = begun_as_in_the_paper(**settings)
     places = [state.lam.detach().clone()]
     for gradient in gradients:
-        algorithm_of(problem).move_lambda(state, gradient)
+        algorithm_of(problem).move_lambda(problem, state, gradient)
         places.append(state.lam.detach().clone())
     return places
 

@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
 from hba.operations import OPERATIONS, Operation
+from hba.policy.draw import draw_operations
 from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
 
@@ -70,6 +71,20 @@ def test_draw_and_replay_look_at_no_values(name: str, n_rows: int | None) -> Non
     assert {tensor.device.type for tensor in (draw.slots, draw.magnitudes, draw.positions)} == {"meta"}
     result = policy.replay(on_meta((6, 3, 9, 9)), draw)
     assert (result.shape, result.device.type) == ((6, 3, 9, 9), "meta")
+
+
+@pytest.mark.parametrize("searches_count", [False, True])
+@pytest.mark.parametrize("n_rows", [None, 6])
+def test_draws_around_rows_look_at_no_values_and_take_none_from_the_host(
+    searches_count: bool, n_rows: int | None
+) -> None:
+    space = SearchSpace(searches_count=searches_count)
+    values, spread = (on_meta((space.n,) if n_rows is None else (n_rows, space.n)) for _ in range(2))
+    draw_operations(space, values, 6, spread=spread)
+    with NothingFromTheHost():
+        draw = draw_operations(space, values, 6, spread=spread)
+    assert draw.magnitudes.shape == (6, 2)
+    assert draw.magnitudes.device.type == "meta"
 
 
 WAYS_TO_WAIT: dict[str, Callable[[Tensor], object]] = {
