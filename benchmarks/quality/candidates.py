@@ -33,8 +33,6 @@ _MIDDLE = {"initial_fraction": 0.5}
 _LOOKAHEAD = {"algorithm": "lookahead", **_MIDDLE, "reward_draws": 1}
 _LIMIT = {**_LOOKAHEAD, "calibrate": True, "reward_limit": 1.0}
 _DRAWS = {**_LOOKAHEAD, "reward_draws": 4, "train_steps": 4}
-_START = {**_DRAWS, "init": "randaugment"}
-_STRENGTH = {**_START, "count": "searched", "strength_learning_rate": 0.1, "lambda_betas": (0.98, 0.999)}
 
 CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
     {
@@ -66,19 +64,6 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         "lookahead-draws-often": Candidate("4 draws, after every 2nd step", {**_DRAWS, "train_steps": 2}),
         "lookahead-draws-warm-up": Candidate(
             "4 draws, first lambda step after 20 epochs", {**_DRAWS, "warm_up_epochs": 20}
-        ),
-        "spread-magnitudes": Candidate(
-            "4 draws, magnitudes of the schedule spread", {**_DRAWS, "spread_over": "magnitudes"}
-        ),
-        "spread-all": Candidate("4 draws, all of the schedule spread", {**_DRAWS, "spread_over": "all"}),
-        "start": Candidate("4 draws, from RandAugment's policy", _START),
-        "start-count": Candidate("the same, K searched", {**_START, "count": "searched"}),
-        "start-strength": Candidate(
-            "from RandAugment's policy, shared coordinates", {**_START, "strength_learning_rate": 0.1}
-        ),
-        "strength": Candidate("the same, K searched, lambda steps averaged over 50", _STRENGTH),
-        "strength-spread": Candidate(
-            "the same, the spread searched", {**_STRENGTH, "search_spread": True, "spread_over": "all"}
         ),
         "hba-lookahead": Candidate("4 draws, and the hypergradient of HBA", {**_DRAWS, "algorithm": "hba-lookahead"}),
     }
