@@ -4,6 +4,7 @@
     python benchmarks/search_quality.py candidates [--bed cifar --data DIR] [--candidates paper,calibrate] ...
     python benchmarks/search_quality.py retrain [--bed cifar --data DIR] ...
     python benchmarks/search_quality.py verdict [--bed cifar --data DIR] [--jobs 2] [--estimate]
+    python benchmarks/search_quality.py credit [--bed cifar-grey --data DIR] [--seeds 5] [--epochs N] [--jobs 2]
     python benchmarks/search_quality.py cost [--bed cifar --data DIR] [--candidates lookahead-draws] [--rounds 5]
     python benchmarks/search_quality.py page
     python benchmarks/search_quality.py readme
@@ -15,10 +16,11 @@ validation error. `retrain` trains a fresh network on the search's training imag
 (searching it first where that is missing), with none and with a random policy, whole and without some operations, and
 keeps its error on the validation images. Only `verdict` opens the test split: it runs what
 benchmarks/quality/verdict.toml says, rows, seeds and epochs, which has to be committed before; no option changes that.
-`cost` times steps. Runs of the same seed have the same weights and batches. Each run's results are kept as soon as it
-ended, in benchmarks/results, and what is kept is not run again. `page` writes docs/search-quality.md from all that is
-kept, planted problems (benchmarks/planted.py) and closed forms (benchmarks/closed_forms.py) too; `readme` prints the
-table of README.md.
+`credit` trains with policies that no search moves, and holds what look-ahead's rewards say of them against their
+validation errors. `cost` times steps. Runs of the same seed have the same weights and batches. Each run's results are
+kept as soon as it ended, in benchmarks/results, and what is kept is not run again. `page` writes docs/search-quality.md
+from all that is kept, planted problems (benchmarks/planted.py) and closed forms (benchmarks/closed_forms.py) too;
+`readme` prints the table of README.md.
 """
 
 from pathlib import Path
@@ -32,6 +34,8 @@ from quality.bed_table import bed_table, of_range
 from quality.beds import BEDS, find_bed, needs_folder
 from quality.candidates import CANDIDATES, DEFAULT, PAPER
 from quality.cost import cost_table, measured_cost
+from quality.credit import credit_tasks
+from quality.credit_table import of_credit, policy_table, variant_table
 from quality.error_tables import error_table, verdict_sentence, verdict_table
 from quality.options import BED, CHOSEN, DATA, DEVICE, KEPT_IN, SEEDS, Chosen, with_options, with_options_of_runs
 from quality.page import readme_results, write_page
@@ -124,6 +128,17 @@ def verdict(seeds: int | None, plan: Path, bed_name: str, **options: Any) -> Non
     if kept:
         click.echo(markdown(verdict_table(kept)))
         click.echo(verdict_sentence(kept))
+
+
+@main.command()
+@with_options
+def credit(**options: Any) -> None:
+    """Train with fixed policies, and hold what rewards say of them against their validation errors."""
+    chosen = Chosen(**options)
+    tasks = [task for _, search in chosen.searches([DEFAULT]) for task in credit_tasks(search)]
+    for group in of_credit(chosen.carry_out(tasks, "credit")):
+        click.echo(markdown(policy_table(group)))
+        click.echo(markdown(variant_table(group)))
 
 
 @main.command()

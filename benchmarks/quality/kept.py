@@ -9,7 +9,9 @@ from common.settings import decisive
 
 from hba.config.evaluation import EvaluationConfig
 from quality.candidates import CANDIDATES, DEFAULT, is_of
+from quality.credit import REWARDS
 from quality.plan import block_of
+from quality.policies import POLICIES
 from quality.tasks import OF_DEFAULT, RANGE, ROWS, WITHOUT_SEARCH
 
 NAMES = {
@@ -17,6 +19,7 @@ NAMES = {
     "searches": CANDIDATES,
     "trainings": tuple(dict.fromkeys((*CANDIDATES, *WITHOUT_SEARCH, *RANGE))),
     "verdict": ROWS,
+    "credit": (*POLICIES, REWARDS),
 }
 """By question, in the order of the tables' rows."""
 

@@ -19,6 +19,7 @@ from quality.bed_table import bed_table, of_range
 from quality.candidates import DEFAULT, PAPER
 from quality.commands import command_of_beds, command_of_cost, command_of_suite, command_of_verdict
 from quality.cost import cost_table
+from quality.credit_table import of_credit, policy_table, variant_table
 from quality.error_tables import (
     CONFIRMING_FROM,
     candidate_table,
@@ -53,6 +54,15 @@ class Section:
     @property
     def origin(self) -> str:
         return origin(self.records)
+
+
+@dataclass(frozen=True)
+class Credit(Section):
+    """table: of policies."""
+
+    @property
+    def variants(self) -> str:
+        return markdown(variant_table(self.records))
 
 
 @dataclass(frozen=True)
@@ -141,6 +151,7 @@ def write_page(results: Path, docs: Path) -> Path:
         shift=Shift(),
         trainings=_sections(_of_candidates(trainings), "search_quality.py retrain", error_table),
         left_out=_left_out(trainings, searches),
+        credits=_credits(records_of(results, "credit")),
         costs=[
             Section(dataset, [record], command_of_cost(record), markdown(cost_table(record)))
             for dataset, record in sorted(costs.items())
@@ -203,6 +214,19 @@ def _left_out(trainings: Iterable[Record], searches: Sequence[Record]) -> list[S
             command = command_of_suite("search_quality.py retrain", both)
             sections.append(Section(f"{dataset}, {training_epochs} epochs", both, command, markdown(table)))
     return sections
+
+
+def _credits(records: Iterable[Record]) -> list[Credit]:
+    """One for each bed and length."""
+    return [
+        Credit(
+            group[0].run.dataset,
+            group,
+            command_of_suite("search_quality.py credit", group),
+            markdown(policy_table(group)),
+        )
+        for group in of_credit(records)
+    ]
 
 
 def _is_held_out(record: Record) -> bool:
