@@ -224,7 +224,7 @@ def expected_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
 
 def expected_spread_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
     """Gradient () of the expected reward with respect to log sigma: a magnitude that was used has the score
-    epsilon^2 - 1.
+    epsilon^2 - 1. What sigma does through probabilities is left out.
     """
     has_magnitude = space.slot_columns(rewards.device).magnitude < space.n
     score = (_of_magnitudes(space, trial).square() - 1) * (trial.walk.fired & has_magnitude)

@@ -65,7 +65,7 @@ def _directions(space: SearchSpace, device: torch.device) -> Tensor:
     rows = torch.zeros(len(SHARED) + (space.max_count if space.searches_count else 0), space.n)
     for number, slot in enumerate(space.slots):
         is_colour = not slot.operation.uses_fill
-        rows[0 + is_colour, slot.probability] = 1
+        rows[int(is_colour), slot.probability] = 1
         if slot.magnitude is not None:
             rows[2 + is_colour, slot.magnitude] = _away(slot.operation, number % space.copies)
     if space.searches_count:
