@@ -13,8 +13,8 @@ A bed is images with the settings that all share; DIR is the CIFAR-10 copy, with
 each class. `choose-beds` trains with none and RandAugment only: how far apart they are says whether anything can be
 told on a bed, before a search is looked at. `candidates` searches with each and keeps the search network's final
 validation error. `retrain` trains a fresh network on the search's training images with each schedule that was found
-(searching it first where that is missing), with none and with a random policy, whole and without some operations, and
-keeps its error on the validation images. Only `verdict` opens the test split: it runs what
+(searching it first where that is missing), with none, and with a policy in the middle of all ranges, whole and without
+some operations, and keeps its error on the validation images. Only `verdict` opens the test split: it runs what
 benchmarks/quality/verdict.toml says, rows, seeds and epochs, which has to be committed before; no option changes that.
 `credit` trains with policies that no search moves, and holds what look-ahead's rewards say of them against their
 validation errors. `cost` times steps. Runs of the same seed have the same weights and batches. Each run's results are
@@ -32,7 +32,7 @@ from common.records import DOCS, store_of
 from common.tables import markdown
 from quality.bed_table import bed_table, of_range
 from quality.beds import BEDS, find_bed, needs_folder
-from quality.candidates import CANDIDATES, DEFAULT, PAPER
+from quality.candidates import CANDIDATES, DEFAULT, FORMER, PAPER
 from quality.cost import cost_table, measured_cost
 from quality.credit import credit_tasks
 from quality.credit_table import of_credit, policy_table, variant_table
@@ -95,7 +95,7 @@ def retrain(names: str, training_epochs: int | None, **options: Any) -> None:
     chosen = Chosen(**options)
     tasks = [
         row_task(row, search, tested=False, epochs=training_epochs)
-        for row, search in chosen.searches([*words(names), *WITHOUT_SEARCH])
+        for row, search in chosen.searches([*words(names), *WITHOUT_SEARCH], rivals_of=FORMER)
     ]
     kept = chosen.carry_out(tasks, "trainings")
     if kept:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import hba
 from hba.algorithms import Lookahead
-from hba.algorithms.lookahead import Trial
+from hba.algorithms.scores import Trial
 
 
 class Adversarial(Lookahead):

@@ -11,7 +11,7 @@ from hba.policy_search.config import SearchConfig
 
 SMALL_SETTINGS = {
     **{"model": "wrn-10-1", "epochs": 3, "batch_size": 8, "device": "cpu"},
-    **{"train_steps": 2, "initial_fraction": 0.5},
+    "train_steps": 2,
 }
 
 

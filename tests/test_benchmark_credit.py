@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from search_problems import seeded
 from torch import Tensor, nn
 
-from hba.algorithms.lookahead import Trial
+from hba.algorithms.scores import Trial
 from hba.models import build_model
 from hba.policy.draw import Walk
 from hba.schedule.reach import Reach, reach

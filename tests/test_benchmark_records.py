@@ -47,7 +47,7 @@ def test_all_that_decides_results_is_part_of_the_key() -> None:
         a_run(dataset="others"),
         a_run(generation=2),
         a_run(further={"problem": "rotated"}),
-        a_run(settings={**settings, "sigma": 0.5}),
+        a_run(settings={**settings, "sigma": 0.25}),
     ):
         assert other.key != run.key
     assert a_run(settings={**settings, "seed": 3, "probes": 1}).key == run.key

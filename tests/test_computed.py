@@ -9,6 +9,8 @@ import computed
 import numpy as np
 import old_runs
 import pytest
+from former_default import FORMER
+from search_problems import small_data
 
 import hba
 from hba.algorithms import Lookahead
@@ -49,14 +51,15 @@ def test_a_run_folder_of_version_0_1_0_loads() -> None:
     assert schedule.epochs == 4
     assert schedule.provenance["settings"]["reward_draws"] == 4
     config = SearchConfig.from_file(json.loads((computed.RUN / "config.json").read_text(encoding="utf-8")))
-    assert config.algorithm == Lookahead(probes=2)
+    assert config.algorithm == Lookahead(**FORMER, probes=2)
     assert (config.epochs, config.batch_size, config.image_size) == (4, 100, 16)
 
 
 @pytest.mark.parametrize("name", old_runs.OF_EACH)
 def test_a_run_that_version_0_1_0_left_is_resumed_to_the_same_end(name: str, tmp_path: Path) -> None:
     run = shutil.copytree(old_runs.STOPPED / name, tmp_path / name)
-    resumed = old_runs.searched(name, run, resume=True)
+    # By its folder alone, whatever the defaults are now.
+    resumed = hba.search(small_data(), network=old_runs.Small(), out=run, resume=True)
     whole = json.loads((old_runs.STOPPED / "whole.json").read_text(encoding="utf-8"))[name]
     assert resumed.finished
     np.testing.assert_allclose(old_runs.values_of(resumed)[-1], whole, rtol=0, atol=0 if SAME_PLATFORM else 1e-2)

@@ -109,7 +109,7 @@ def test_runs_are_kept_and_not_run_again(tmp_path: Path) -> None:
     assert path.read_bytes() == kept
     entries = [json.loads(line) for line in kept.splitlines()]
     assert [entry["further"]["problem"] for entry in entries] == ["none", "inverted"]
-    assert set(entries[0]["results"]["end"]["Rotate"]) == {"probability", "magnitude", "strength"}
+    assert set(entries[0]["results"]["end"]["Rotate"]) == {"probability", "rise", "magnitude", "strength"}
     assert entries[0]["settings"]["epochs"] == 1
     assert entries[0]["made_by"]["n_threads"] == 1
     assert entries[0]["made_by"]["packages"]["torch"]
@@ -193,7 +193,7 @@ def test_rows_are_trained_again_only_where_what_they_need_has_changed(tmp_path: 
         before, after = digests(), digests(**changed)
         return {row for row in before if before[row] != after[row]}
 
-    assert changed_rows(sigma=0.5) == {"shuffled"}
+    assert changed_rows(lambda_learning_rate=0.5) == {"shuffled"}
     for changed in ({"batch_size": 50}, {"fill": (0.5,)}, {"operations": ("Invert", "Rotate")}, {"train_size": 100}):
         assert changed_rows(**changed) == {"shuffled", "random", "none", "retrained"}
 

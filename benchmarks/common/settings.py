@@ -42,6 +42,7 @@ NEUTRAL: Settings = MappingProxyType(
         "init": "fraction",
         "count": "fixed",
         "strength_learning_rate": 0.0,
+        "divergence_weight": 0.0,
         "search_spread": False,
         "spread_over": "none",
         "fill": None,
@@ -59,15 +60,16 @@ def kept_settings(config: Any) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name not in OF_MACHINE | WITHOUT_EFFECT}
 
 
+def is_neutral(name: str, value: Any) -> bool:
+    """value: of a setting, as JSON has it or as Python does."""
+    return name in NEUTRAL and NEUTRAL[name] == (list(value) if isinstance(value, tuple) else value)
+
+
 def decisive(settings: Settings) -> dict[str, Any]:
     """Those that the algorithm reads and that are not neutral: equal for runs that do the same."""
     kind = ALGORITHMS.get(settings.get("algorithm", ""))
     idle = {*WITHOUT_EFFECT, *(() if kind is None else ALGORITHM_SETTINGS - kind.model_fields.keys())}
-    return {
-        name: value
-        for name, value in settings.items()
-        if name not in idle and not (name in NEUTRAL and NEUTRAL[name] == value)
-    }
+    return {name: value for name, value in settings.items() if name not in idle and not is_neutral(name, value)}
 
 
 def without_data(config: SearchConfig) -> dict[str, Any]:

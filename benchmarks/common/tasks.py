@@ -25,7 +25,7 @@ from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.runtime.seeding import derived_seed
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import summarize
+from hba.schedule.summary import changes, summarize
 from hba.training.augmentation import Augmentation, augmentation_of
 from hba.training.measure import measure
 from hba.training.train import train
@@ -105,20 +105,31 @@ class SearchTask:
         return {"test_loss": measured.loss, "test_error_percent": measured.error_percent}
 
 
+LEAST = 1e-6
+"""Of a probability whose logit is asked for."""
+
+
 def results_of(search: hba.SearchResult) -> Results:
     """The search network's last validation error and loss, the seconds, how the error fell over them, and by operation
-    its probability, magnitude in its unit, and strength in the last epoch, as means over its copies.
+    its probability, magnitude in its unit, and strength in the last epoch, as means over its copies; and the rise of
+    its probability since the search began, in logits.
     """
     assert search.schedule is not None
     last = {name: search.metrics[-1][name] for name in ("val_error_percent", "val_loss", "seconds")}
     curve = [[metrics["seconds"], metrics["val_error_percent"]] for metrics in search.metrics]
+    last_epoch = search.schedule.epochs - 1
+    rises = {
+        change.operation.name: torch.tensor(change.probability).logit(LEAST).diff().item()
+        for change in changes(search.schedule, last_epoch)
+    }
     end = {
         summary.operation.name: {
             "probability": round(summary.probability[-1], 5),
+            "rise": round(rises[summary.operation.name], 5),
             "magnitude": None if summary.magnitude is None else round(summary.magnitude[-1], 5),
             "strength": round(summary.strength[-1], 5),
         }
-        for summary in summarize(search.schedule, (search.schedule.epochs - 1,))
+        for summary in summarize(search.schedule, (last_epoch,))
     }
     measured = [point for point in curve if point[1] is not None]
     return {**last, "epochs": len(search.metrics), "curve": measured, "end": end}

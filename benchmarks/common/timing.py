@@ -71,7 +71,20 @@ def n_steps(config: SearchConfig | EvaluationConfig, n_images: int) -> int:
 
 
 def search_seconds_per_step(config: SearchConfig, data: SearchData, measured: int) -> float:
-    """Of hba.search with these settings, without measuring and saving."""
+    """Of hba.search with these settings, without measuring and saving.
+
+    Steps before and after the warm-up are measured each by themselves, and weighed by their shares of the epochs.
+    """
+    share = config.algorithm.rhythm.warm_up_of(config.epochs) / config.epochs
+    if not share:
+        return _mean_seconds(config, data, measured)
+    before, after = (
+        config.changed({"warm_up_epochs": 0, "val_steps": steps}) for steps in (0, config.algorithm.rhythm.in_a_row)
+    )
+    return share * _mean_seconds(before, data, measured) + (1 - share) * _mean_seconds(after, data, measured)
+
+
+def _mean_seconds(config: SearchConfig, data: SearchData, measured: int) -> float:
     clock = StepClock(measured, config.algorithm.train_steps, find_device(config.device))
     hba.search(data, observer=clock, **{**without_data(config), "epochs": max(config.epochs, measured)})
     return clock.seconds_per_step

@@ -13,8 +13,10 @@ from hba.errors import SettingsError
 
 PAPER = "paper"
 """What all others are compared with."""
-DEFAULT = "lookahead-draws"
+DEFAULT = "strength-first"
 """What `hba search` does without settings."""
+FORMER = "lookahead-draws"
+"""What it did before."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,32 @@ class Candidate:
 
 
 _MIDDLE = {"initial_fraction": 0.5}
-_LOOKAHEAD = {"algorithm": "lookahead", **_MIDDLE, "reward_draws": 1}
+_LOOKAHEAD = {
+    "algorithm": "lookahead",
+    **_MIDDLE,
+    "reward_draws": 1,
+    "init": "fraction",
+    "count": "fixed",
+    "sigma": 1.0,
+    "spread_over": "none",
+    "warm_up_epochs": 0,
+    "lambda_betas": (0.9, 0.999),
+    "strength_learning_rate": 0.0,
+    "divergence_weight": 0.0,
+}
 _LIMIT = {**_LOOKAHEAD, "calibrate": True, "reward_limit": 1.0}
 _DRAWS = {**_LOOKAHEAD, "reward_draws": 4, "train_steps": 4}
+_STRENGTH = {
+    **_DRAWS,
+    "init": "randaugment",
+    "count": "searched",
+    "sigma": 0.5,
+    "spread_over": "magnitudes",
+    "warm_up_epochs": None,
+    "lambda_betas": (0.98, 0.999),
+    "strength_learning_rate": 0.1,
+    "divergence_weight": 0.1,
+}
 
 CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
     {
@@ -58,7 +83,7 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         "lookahead-every": Candidate(
             "look-ahead, calibrated, within 1, after every step", {**_LIMIT, "train_steps": 1}
         ),
-        DEFAULT: Candidate("look-ahead, 4 draws for each image, after every 4th step", _DRAWS),
+        FORMER: Candidate("look-ahead, 4 draws for each image, after every 4th step", _DRAWS),
         "lookahead-draws-calibrate": Candidate("4 draws, calibrated", {**_DRAWS, "calibrate": True}),
         "lookahead-draws-val": Candidate("4 draws, and 4 validation batches", {**_DRAWS, "val_batches": 4}),
         "lookahead-draws-often": Candidate("4 draws, after every 2nd step", {**_DRAWS, "train_steps": 2}),
@@ -66,6 +91,15 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
             "4 draws, first lambda step after 20 epochs", {**_DRAWS, "warm_up_epochs": 20}
         ),
         "hba-lookahead": Candidate("4 draws, and the hypergradient of HBA", {**_DRAWS, "algorithm": "hba-lookahead"}),
+        DEFAULT: Candidate("from RandAugment, strength first, in the second half of the epochs", _STRENGTH),
+        "strength-from-middle": Candidate("the same from the middle", {**_STRENGTH, "init": "fraction"}),
+        "strength-fixed-count": Candidate("the same without a search of K", {**_STRENGTH, "count": "fixed"}),
+        "strength-unshared": Candidate(
+            "the same without shared coordinates", {**_STRENGTH, "strength_learning_rate": 0.0}
+        ),
+        "strength-at-once": Candidate("the same from the first step on", {**_STRENGTH, "warm_up_epochs": 0}),
+        "strength-free": Candidate("the same without a pull to the start", {**_STRENGTH, "divergence_weight": 0.0}),
+        "strength-bare": Candidate("the same, used without a spread", {**_STRENGTH, "spread_over": "none"}),
     }
 )
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from hba.algorithms.learners import NetworkLearner
-from hba.algorithms.lookahead import Trial
 from hba.algorithms.problem import Problem
+from hba.algorithms.scores import Trial
 from hba.config.evaluation import EvaluationConfig
 from hba.data.batches import as_floats
 from hba.data.images import Images

@@ -5,12 +5,13 @@ from statistics import fmean
 
 import pandas as pd
 from common.records import Record
+from common.settings import is_neutral
 from common.tables import NOTHING, difference, difference_text, frame_of, spread_text
 
 from hba.policy.magnitude_table import as_markdown
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.verdict import verdict
-from quality.candidates import CANDIDATES, DEFAULT, PAPER
+from quality.candidates import CANDIDATES, DEFAULT, FORMER, PAPER
 from quality.plan import BLOCK
 from quality.planted_tables import PROBABILITY
 from quality.tasks import LEFT_OUT, RANDOM, STANDARD_ROWS
@@ -32,12 +33,15 @@ Differences = dict[str, PairedDifference | None]
 
 
 def candidate_table() -> pd.DataFrame:
-    """All candidates, what they do and by which settings."""
+    """All candidates, what they do and by which settings; without those that are as before there was such a setting."""
     return pd.DataFrame(
         {
             "name": name,
             "what it does": candidate.text,
-            "settings": ", ".join(f"`{setting}={value}`" for setting, value in candidate.changes.items()) or NOTHING,
+            "settings": ", ".join(
+                f"`{setting}={value}`" for setting, value in candidate.changes.items() if not is_neutral(setting, value)
+            )
+            or NOTHING,
         }
         for name, candidate in CANDIDATES.items()
     )
@@ -101,7 +105,11 @@ def confirming_table(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def readme_table(verdicts: Mapping[str, Sequence[Record]]) -> str:
-    """The results of the README in Markdown. verdicts: records by what a column calls their images."""
+    """The results of the README in Markdown. verdicts: records by what a column calls their images; without any, a
+    sentence.
+    """
+    if not verdicts:
+        return "Not measured yet."
     headings, columns = ["trained with"], [list(README_ROWS.values())]
     for images, records in verdicts.items():
         runs, differences = frame_of(records), verdict_differences(records)
@@ -119,7 +127,7 @@ def left_out_table(trainings: Sequence[Record], searches: Sequence[Record]) -> p
     zero, the operations help.
     """
     runs = frame_of(trainings)
-    ends = [record.results["end"] for record in searches if record.run.name == DEFAULT]
+    ends = [record.results["end"] for record in searches if record.run.name == FORMER]
     rows = []
     for name, operations in LEFT_OUT.items():
         if name in set(runs["name"]):
@@ -127,7 +135,7 @@ def left_out_table(trainings: Sequence[Record], searches: Sequence[Record]) -> p
             rows.append(
                 {
                     "operations": ", ".join(operations),
-                    f"probability at the end of {DEFAULT}": spread_text(found) if found else NOTHING,
+                    f"probability at the end of {FORMER}": spread_text(found) if found else NOTHING,
                     "error without them minus that with them": difference_text(difference(runs, name, RANDOM, ERROR)),
                 }
             )

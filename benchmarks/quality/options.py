@@ -70,8 +70,10 @@ class Chosen:
     def bed(self) -> Bed:
         return find_bed(self.bed_name, self.data)
 
-    def searches(self, rows: Sequence[str], **further: Any) -> Iterator[tuple[str, SearchTask]]:
-        """Rows and their searches, a rival's being the default's; further: settings.
+    def searches(
+        self, rows: Sequence[str], rivals_of: str = DEFAULT, **further: Any
+    ) -> Iterator[tuple[str, SearchTask]]:
+        """Rows and their searches, a rival's being that candidate's; further: settings.
 
         Seed by seed, so that an interrupted suite has all rows on the same ones.
         """
@@ -79,7 +81,7 @@ class Chosen:
         length = {} if self.epochs is None else {"epochs": self.epochs}
         for seed in range(self.first_seed, self.first_seed + self.seeds):
             for row in rows:
-                candidate = DEFAULT if row in RIVAL_ROWS else row
+                candidate = rivals_of if row in RIVAL_ROWS else row
                 yield row, bed.search(candidate, seed, self.work, **further, **length, device=self.device)
 
     def carry_out(self, tasks: Sequence[Task], question: str, noted: Mapping[str, Any] = NOTHING_ELSE) -> list[Record]:

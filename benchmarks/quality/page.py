@@ -8,15 +8,13 @@ import common.pages as pages
 import pandas as pd
 from closed_form.tables import closed_form_table
 from common.records import Record, store_of
-from common.tables import frame_of, markdown, origin
+from common.tables import markdown, origin
 from common.tasks import FLOOR
 
 from hba.operations import OPERATIONS
-from hba.policy.space import SearchSpace
-from hba.policy_evaluation.verdict import best_other
 from quality.aims import aim_table, recoveries
 from quality.bed_table import bed_table, of_range
-from quality.candidates import DEFAULT, PAPER
+from quality.candidates import DEFAULT, FORMER, PAPER
 from quality.commands import command_of_beds, command_of_cost, command_of_suite, command_of_verdict
 from quality.cost import cost_table
 from quality.credit_table import of_credit, policy_table, variant_table
@@ -36,7 +34,7 @@ from quality.plan import BLOCK, block_of
 from quality.planted_tables import RECOVERED_WITHIN, planted_in, rate_table
 from quality.problems import HELD_OUT
 from quality.shift import Shift
-from quality.tasks import LEFT_OUT, NONE, RANDAUGMENT, RANDOM, STANDARD_ROWS
+from quality.tasks import LEFT_OUT, NONE, RANDAUGMENT, RANDOM
 
 README_DATA = {"digits": "digits, 200 images", "cifar10-small": "CIFAR-10 at 16x16, 1,000 images"}
 """Headings of the README's table by dataset."""
@@ -97,26 +95,6 @@ class Verdict(Section):
         table = confirming_table(self.records)
         return "" if table.empty else markdown(table)
 
-    @property
-    def seeds(self) -> int:
-        return sum(record.run.name == DEFAULT for record in self.records)
-
-    @property
-    def n_compared(self) -> int:
-        """From how many rows the best other one was picked."""
-        best = best_other(verdict_differences([one for one in self.records if one.run.name in STANDARD_ROWS]))
-        return 0 if best is None else best.n_compared
-
-    def side(self, row: str) -> str | None:
-        """Where the interval of the default search's test error minus the row's is: `below`, `across` or `above` zero;
-        None without one.
-        """
-        found = verdict_differences(self.records).get(row)
-        if found is None or found.interval is None:
-            return None
-        low, high = found.interval
-        return "below" if high < 0 else "above" if low > 0 else "across"
-
 
 def write_page(results: Path, docs: Path) -> Path:
     """docs/search-quality.md; results: the folder of the records."""
@@ -129,19 +107,16 @@ def write_page(results: Path, docs: Path) -> Path:
         "search-quality",
         docs,
         default=DEFAULT,
+        former=FORMER,
         paper=PAPER,
         floor=FLOOR,
         within=RECOVERED_WITHIN,
         operations=len(OPERATIONS),
-        shares=SearchSpace().count_probabilities,
         confirming_from=CONFIRMING_FROM,
         without=LEFT_OUT,
         aims=markdown(aim_table(planted, {one.data: verdict_differences(one.records) for one in verdicts})),
         verdicts=verdicts,
-        verdict_on={verdict.records[0].run.dataset: verdict for verdict in verdicts},
         recovers=lambda name: _recovers(planted, name),
-        searched_seeds=_seeds(searches),
-        trained_seeds=_seeds(_of_candidates(trainings)),
         candidates=markdown(candidate_table()),
         planted=_sections([one for one in single if not _is_held_out(one)], "planted.py", rate_table),
         held_out=_sections([one for one in single if _is_held_out(one)], "planted.py", rate_table),
@@ -167,9 +142,12 @@ def readme_results(results: Path) -> str:
 
 
 def verdicts_of(results: Path) -> list[Verdict]:
-    """By dataset, epochs and number of training images."""
+    """By dataset, epochs and number of training images. What was said of the former default alone is not among them."""
     verdicts = []
     for records in grouped(records_of(results, "verdict")):
+        rows = {record.run.name for record in records}
+        if FORMER in rows and DEFAULT not in rows:
+            continue
         dataset, epochs, _, n_images = images_of(records[0].run)
         block = block_of(records[0].run.seed)
         seeds = f", seeds from {block * BLOCK}" if block else ""
@@ -205,9 +183,9 @@ def _of_candidates(trainings: Iterable[Record]) -> list[Record]:
 def _left_out(trainings: Iterable[Record], searches: Sequence[Record]) -> list[Section]:
     """One for each choice of images, and epochs of search and training."""
     sections = []
-    for trained in grouped(one for one in trainings if one.run.name in (DEFAULT, RANDOM, *LEFT_OUT)):
+    for trained in grouped(one for one in trainings if one.run.name in (FORMER, RANDOM, *LEFT_OUT)):
         dataset, epochs, training_epochs, _ = images_of(trained[0].run)
-        place = (DEFAULT, dataset, epochs)
+        place = (FORMER, dataset, epochs)
         found = [one for one in searches if (one.run.name, *images_of(one.run)[:2]) == place]
         table, both = left_out_table(trained, found), [*trained, *found]
         if not table.empty:
@@ -237,12 +215,3 @@ def _recovers(planted: Sequence[Record], candidate: str) -> bool | None:
     """Whether a candidate recovers a single planted operation in more than half of its searches; None without any."""
     found = recoveries(planted, candidate, 1)
     return sum(found) > len(found) / 2 if found else None
-
-
-def _seeds(records: Sequence[Record]) -> int:
-    """How many runs each name has at least, on each data and at each length."""
-    runs = frame_of(records)
-    if runs.empty:
-        return 0
-    places = [name for name in ("name", "dataset", "epochs", "training_epochs") if name in runs]
-    return int(runs.groupby(places).size().min())

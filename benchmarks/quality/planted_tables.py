@@ -10,20 +10,23 @@ from common.tables import NOTHING, rate_text
 
 RECOVERED_WITHIN = 3
 """A planted operation is recovered where its rank is at most this."""
-PROBABILITY, STRENGTH = "probability", "strength"
+PROBABILITY, STRENGTH, RISE = "probability", "strength", "rise"
 
 End = Mapping[str, Mapping[str, Any]]
 """By operation, what the search left of it."""
 
 
-def rank(end: End, operation: str, measure: str = PROBABILITY) -> int:
+def rank(end: End, operation: str, measure: str | None = None) -> int:
     """Of an operation among all by this measure at the end, 1 being the largest.
 
     An equal value counts as a larger one, so that a search that moved nothing recovers nothing. Probability is what
-    decides: the summary's strength is the probability times how far the magnitude is from doing nothing, and at an
-    equal probability this puts operations first whose range starts there at its strong end (Solarize, Posterize,
-    the enhancers), and last those whose range starts at no effect (the geometric ones, Cutout), whatever was found.
+    decides, by how many logits it rose since the search began; where records do not tell the rise, all operations had
+    begun at one probability, and the order is the same. The summary's strength is the probability times how far the
+    magnitude is from doing nothing, and at an equal probability this puts operations first whose range starts there at
+    its strong end (Solarize, Posterize, the enhancers), and last those whose range starts at no effect (the geometric
+    ones, Cutout), whatever was found.
     """
+    measure = measure or (RISE if RISE in end[operation] else PROBABILITY)
     return sum(other[measure] >= end[operation][measure] for other in end.values())
 
 
@@ -32,7 +35,7 @@ def planted_in(record: Record) -> list[str]:
 
 
 def recovered(record: Record) -> bool:
-    """Whether every planted operation is among the first by probability."""
+    """Whether every planted operation is among the first by the rise of its probability."""
     return all(rank(record.results["end"], one) <= RECOVERED_WITHIN for one in planted_in(record))
 
 

@@ -39,7 +39,7 @@ WITHOUT_SEARCH = (NONE, RANDOM, *LEFT_OUT)
 """What a training that is measured on validation images can have instead of a found schedule."""
 
 OTHERS = tuple(name for name in RIVALS if name != "middle")
-"""The default search begins in the middle, so that `random` is that row."""
+"""`middle` is a candidate here, the paper's algorithm from there."""
 ROWS = (DEFAULT, *(name for name in CANDIDATES if name != DEFAULT), *OTHERS)
 """Of a verdict: the default search's schedule first, other candidates', and all that hba.evaluate knows by name."""
 STANDARD_ROWS = (DEFAULT, PAPER, *OTHERS)
@@ -49,9 +49,9 @@ OF_DEFAULT = ("shuffled", "static", "final", "point")
 
 OF_TRAINING = {
     *(*EvaluationConfig.model_fields, "space", "operations", "interpolation", "fill"),
-    *("init", "count", "spread_over"),
+    *("init", "count", "sigma", "sigma_end", "spread_over"),
 }
-"""Settings of a search that trainings without its schedule read: the last three decide what `random` is."""
+"""Settings of a search that trainings without its schedule read: the last ones decide what `random` is."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class RowTask(TrainingTask):
         return self.config, ScheduleAugmentation(without(self._random(), LEFT_OUT.get(self.name, ())))
 
     def _random(self) -> Schedule:
-        """Where the default search begins, throughout."""
+        """In the middle of all ranges, without a spread, throughout."""
         space = self._searched.search_space()
         fill = self._searched.fill or self._search.data.train.mean_color()
         return middle(Schedule(space, space.decode(space.initial().double())[None].numpy(), fill))

@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hba.algorithms.lambda_steps import validation_statistics
-from hba.algorithms.lookahead import Trial, rewards_of, trained_parameters
+from hba.algorithms.lookahead import rewards_of, trained_parameters
+from hba.algorithms.scores import Trial
 
 REWARD, BATCH, COSINE, GAP, AVERAGE = "reward", "batch", "cosine", "gap", "average"
 VARIANTS: Mapping[str, str] = MappingProxyType(

@@ -1,8 +1,9 @@
 """What an algorithm is: its settings, how a search by it begins, and what it does in one training step."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
+import pydantic
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -12,6 +13,7 @@ from hba.algorithms.problem import Problem
 from hba.config.fields import NotNegative
 from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
+from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
 from hba.runtime.settings import Settings
 
@@ -21,14 +23,23 @@ class Rhythm:
     """When policy steps come, and how far one goes.
 
     A policy step is a step of Adam on the hyperparameters, or the selection of a member from a population. in_a_row of
-    them follow every train_steps training steps after the warm-up. stride: about the most by which one moves a logit; 0
-    where nobody knows.
+    them follow every train_steps training steps after the warm-up. warm_up_epochs: None for half of all. stride: about
+    the most by which one moves a logit; 0 where nobody knows.
     """
 
     train_steps: int
     in_a_row: int = 1
-    warm_up_epochs: int = 0
+    warm_up_epochs: int | None = 0
     stride: float = 0.0
+
+    def warm_up_of(self, epochs: int) -> int:
+        """Epochs before the first policy step in a search of so many."""
+        return epochs // 2 if self.warm_up_epochs is None else self.warm_up_epochs
+
+
+Init = Literal["fraction", "randaugment"]
+Count = Literal["fixed", "searched"]
+SpreadOver = Literal["none", "magnitudes", "all"]
 
 
 class Algorithm(Settings):
@@ -43,10 +54,11 @@ class Algorithm(Settings):
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Where in its range every hyperparameter starts, if init is fraction."""
-    init: Literal["fraction", "randaugment"] = "fraction"
+    init: Init = "fraction"
     """Where a search begins: with every hyperparameter at initial_fraction, or at RandAugment's policy."""
-    count: Literal["fixed", "searched"] = "fixed"
-    """How many operations an image gets at most: 0, 1 or 2 with 0.2, 0.3 and 0.5, or any distribution over 0 to 3."""
+    count: Count = "fixed"
+    """How many operations an image gets at most: 0, 1 or 2 with 0.2, 0.3 and 0.5, or any distribution over 0 to 3, as
+    far as there are slots."""
     train_steps: Size = 4
     """Training steps between policy steps (T_train)."""
 
@@ -79,13 +91,22 @@ class Algorithm(Settings):
     def check(self, config: CommonSearchConfig) -> None:
         """Raise SettingsError where the settings of the search do not go with the algorithm's."""
 
+    @pydantic.model_validator(mode="after")
+    def _check_start(self) -> Self:
+        if self.init != "fraction" and self.initial_fraction != type(self).model_fields["initial_fraction"].default:
+            raise SettingsError(
+                f"initial_fraction has no effect where init is {self.init}; set init to fraction, or omit "
+                "initial_fraction"
+            )
+        return self
+
 
 class Noisy(Algorithm):
     """An algorithm that tries out hyperparameters around those that it stands at."""
 
     sigma: NotNegative = 1.0
     """Standard deviation of the noise on lambda, in logits."""
-    spread_over: Literal["none", "magnitudes", "all"] = "none"
+    spread_over: SpreadOver = "none"
     """Which hyperparameters keep that noise when the schedule is used: none, so that all images get the bare row, as in
     the paper; magnitudes; or all, which is the distribution that the search has judged."""
 

@@ -41,6 +41,6 @@ class FixedNoise(Hypergradient):
         lam_rows = state.lam.detach() + self.sigma_now(problem, state) * state.noise
         update_phi(problem, state, images, labels, lam_rows, self.response)
         state.step += 1
-        if self.is_lambda_time(state):
+        if self.is_lambda_time(problem, state):
             for _ in range(self.val_steps):
                 self.update_lambda(problem, state)

@@ -14,9 +14,10 @@ from torch import nn
 
 from hba.algorithms.hypergradient import Hypergradient, HyperGradientState
 from hba.algorithms.lambda_steps import validation_statistics
-from hba.algorithms.lookahead import Rewards, Trial, expected_score, rewards_of, trained_parameters
+from hba.algorithms.lookahead import Rewards, rewards_of, trained_parameters
 from hba.algorithms.moves import reach, short_training_rate
 from hba.algorithms.problem import Problem
+from hba.algorithms.scores import Trial, expected_score
 from hba.data.config import Size
 from hba.hypernet import HyperNetwork
 
@@ -36,7 +37,7 @@ class HbaLookahead(Rewards, Hypergradient):
         of the last batch by other validation images each.
         """
         images, labels = self.train_step(problem, state)
-        if self.is_lambda_time(state):
+        if self.is_lambda_time(problem, state):
             for _ in range(self.val_steps):
                 trial = self.augmented(problem, state, images, labels, self.reward_draws)
                 self.update_lambda_by(problem, state, trial)
@@ -54,6 +55,7 @@ class HbaLookahead(Rewards, Hypergradient):
         nats = reach(self.horizon_steps) * short_training_rate(problem, state.learner) * scale
         gradient = through_response + nats * -expected_score(problem.space, trial, standardized)
         state.mover.moves.add(gradient)
+        gradient += nats * self.of_divergence(problem, state, trial)
         self.move_lambda(problem, state, gradient, self.of_spread(problem, trial, standardized))
         self.move_center(state)
         state.totals.add_lambda(loss.detach())

@@ -77,7 +77,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
     def step(self, problem: Problem, state: HyperGradientState) -> None:
         """One training step; after each T_train of them, T_val lambda steps (lines 4 to 12)."""
         self.train_step(problem, state)
-        if self.is_lambda_time(state):
+        if self.is_lambda_time(problem, state):
             for _ in range(self.val_steps):
                 self.update_lambda(problem, state)
 

@@ -16,7 +16,7 @@ from hba.algorithms.algorithm import Noisy, Rhythm
 from hba.algorithms.moves import Moves
 from hba.algorithms.problem import Problem
 from hba.algorithms.state import L, SearchState
-from hba.algorithms.strength import Strength
+from hba.algorithms.strength import Strength, largest_stride
 from hba.algorithms.temperature import best_temperature
 from hba.config.fields import Decay, NotNegative, Positive
 from hba.config.search import CommonSearchConfig
@@ -25,6 +25,9 @@ from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.runtime.default_text import DefaultText
 from hba.runtime.validation import words
+
+WarmUp = Annotated[Annotated[int, Field(ge=0)] | None, DefaultText("half of all")]
+Betas = Annotated[tuple[Decay, Decay], BeforeValidator(words)]
 
 
 @dataclass
@@ -49,15 +52,16 @@ class GradientState(SearchState[L]):
 class LambdaSteps(Noisy):
     """An algorithm that moves lambda by steps of Adam along a gradient of the validation loss (equation 3)."""
 
-    warm_up_epochs: Annotated[int, Field(ge=0)] = 0
+    warm_up_epochs: WarmUp = 0
     """Epochs before the first lambda step."""
     lambda_learning_rate: Positive = 0.03
     """Learning rate of the hyperparameters (alpha')."""
-    lambda_betas: Annotated[tuple[Decay, Decay], BeforeValidator(words)] = (0.9, 0.999)
+    lambda_betas: Betas = (0.9, 0.999)
     """Adam's two decay rates on the hyperparameters, separated by commas."""
     strength_learning_rate: NotNegative = 0.0
-    """Learning rate of the coordinates that many hyperparameters share: probabilities and magnitudes, of geometric and
-    of colour operations each, and of how many operations an image gets; 0 for none."""
+    """Learning rate of the coordinates that hyperparameters share: probabilities and magnitudes, of geometric and of
+    colour operations each; the probabilities of an operation's copies; how many operations an image gets. 0 for
+    none."""
     trust_radius: Annotated[Positive | None, DefaultText("no limit")] = None
     """Largest Euclidean length of a lambda step, in logits."""
     logit_bound: Annotated[Positive | None, DefaultText("no limit")] = None
@@ -80,8 +84,7 @@ class LambdaSteps(Noisy):
 
     @property
     def rhythm(self) -> Rhythm:
-        # A hyperparameter is moved by itself, and by one shared coordinate.
-        stride = self.lambda_learning_rate + self.strength_learning_rate
+        stride = largest_stride(self.lambda_learning_rate, self.strength_learning_rate)
         return Rhythm(self.train_steps, self.val_steps, self.warm_up_epochs, stride)
 
     def check(self, config: CommonSearchConfig) -> None:
@@ -98,9 +101,10 @@ class LambdaSteps(Noisy):
         strength = Strength.of(problem.space, self.strength_learning_rate, self.lambda_betas, lam.device)
         return LambdaMover(optimizer, val_stream, Moves.since(lam), strength)
 
-    def is_lambda_time(self, state: GradientState[L]) -> bool:
+    def is_lambda_time(self, problem: Problem, state: GradientState[L]) -> bool:
         """After each T_train training steps, once the warm-up is over."""
-        return state.step % self.train_steps == 0 and state.step > self.warm_up_epochs * state.steps_per_epoch
+        warm_up_steps = self.rhythm.warm_up_of(problem.config.epochs) * state.steps_per_epoch
+        return state.step % self.train_steps == 0 and state.step > warm_up_steps
 
     def spread_now(self, problem: Problem, state: GradientState[L]) -> float:
         return float(self.sigma_now(problem, state))

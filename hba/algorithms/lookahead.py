@@ -19,7 +19,6 @@ and a reward counts by how far it is from the mean of the image's other draws: t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -27,42 +26,25 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, jvp
 
+from hba.algorithms.algorithm import Count, Init, SpreadOver
 from hba.algorithms.forward_mode import differentiable_attention, forward_mode
-from hba.algorithms.lambda_steps import GradientState, LambdaSteps, validation_statistics
+from hba.algorithms.lambda_steps import Betas, GradientState, LambdaSteps, WarmUp, validation_statistics
 from hba.algorithms.learners import NetworkLearner
 from hba.algorithms.moves import PROBE_STEPS, reach, short_training_rate
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
+from hba.algorithms.scores import Trial, divergence_gradient, expected_score, expected_spread_score
 from hba.algorithms.state import EpochTotals, L
-from hba.config.fields import Positive
+from hba.config.fields import NotNegative, Positive
 from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
 from hba.errors import SettingsError
-from hba.policy.draw import Walk
-from hba.policy.space import SearchSpace
 from hba.runtime.default_text import DefaultText
 
 FORWARD_MODE_COST = 2 / 3
 """Of a pass forward with a derivative, in training steps, as policy_search/cost.py counts them."""
 
 LookaheadState = GradientState[NetworkLearner]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A batch as the network sees it, (B, C, H, W) and labels (B,), and how lambda decided what was done to it.
-
-    values (B, n): of lambda + sigma epsilon, in natural units. noise (B, n): epsilon. sigma: its scale. draws: how many
-    there are for each image; first one for every image, then the next for every image.
-    """
-
-    images: Tensor
-    labels: Tensor
-    walk: Walk
-    values: Tensor
-    noise: Tensor
-    sigma: float | Tensor
-    draws: int = 1
 
 
 class Rewards(LambdaSteps):
@@ -73,6 +55,9 @@ class Rewards(LambdaSteps):
     first lambda step then by what was drawn for each when it was trained on."""
     reward_limit: Annotated[Positive | None, DefaultText("no limit")] = None
     """Largest absolute reward, in standard deviations of those of its lambda step."""
+    divergence_weight: NotNegative = 0.0
+    """Weight of how far the policy is from where the search began, against rewards. In the end, a decision that is
+    better one way than the other by this share of a standard deviation of rewards is one logit away; 0 for none."""
     search_spread: bool = False
     """Search the standard deviation of the noise on lambda too, from sigma on, by strength_learning_rate."""
 
@@ -91,6 +76,13 @@ class Rewards(LambdaSteps):
     def sigma_now(self, problem: Problem, state: GradientState[L]) -> float | Tensor:
         sigma = super().sigma_now(problem, state)
         return sigma * state.mover.strength.log_spread.detach().exp() if self.search_spread else sigma
+
+    def of_divergence(self, problem: Problem, state: GradientState[L], trial: Trial) -> Tensor | float:
+        """Gradient (n,) of the weighted divergence from where the search began; 0 where it has no weight."""
+        if not self.divergence_weight:
+            return 0.0
+        start = problem.initial_lambda(self.initial_fraction, self.init)
+        return self.divergence_weight * divergence_gradient(problem.space, trial, state.lam.detach(), start)
 
     def of_spread(self, problem: Problem, trial: Trial, rewards: Tensor) -> Tensor | None:
         """Gradient () of the loss with respect to the logarithm of the noise's scale, None where it is not searched."""
@@ -118,9 +110,18 @@ class Rewards(LambdaSteps):
 
 
 class Lookahead(Rewards):
-    """Look-ahead, the default."""
+    """Look-ahead, the default. Its search begins at RandAugment's policy, and strength first."""
 
     name: ClassVar[str] = "lookahead"
+
+    init: Init = "randaugment"
+    count: Count = "searched"
+    sigma: NotNegative = 0.5
+    spread_over: SpreadOver = "magnitudes"
+    warm_up_epochs: WarmUp = None
+    lambda_betas: Betas = (0.98, 0.999)
+    strength_learning_rate: NotNegative = 0.1
+    divergence_weight: NotNegative = 0.1
 
     def begin(self, problem: Problem, networks: Networks) -> Any:
         """A network, and lambda at the space's initial values."""
@@ -142,7 +143,7 @@ class Lookahead(Rewards):
         trial = self.augmented(problem, state, images, labels)
         state.totals.add_training(*state.learner.learn(trial.images, trial.labels))
         state.step += 1
-        if self.is_lambda_time(state):
+        if self.is_lambda_time(problem, state):
             for number in range(self.val_steps):
                 is_told_by_training = self.reward_draws == 1 and number == 0
                 judged = (
@@ -160,6 +161,7 @@ class Lookahead(Rewards):
         # In nats that the short trainings of a probe win, which the moves are compared with.
         nats = reach(PROBE_STEPS) * short_training_rate(problem, state.learner) * scale
         state.mover.moves.add(nats * gradient)
+        gradient += self.of_divergence(problem, state, trial)
         self.move_lambda(problem, state, gradient, self.of_spread(problem, trial, rewards))
         state.totals.add_lambda(loss.detach())
 
@@ -198,40 +200,3 @@ def advantages_of(rewards: Tensor, draws: int) -> Tensor:
         return rewards - rewards.mean()
     by_draw = rewards.view(draws, -1)
     return ((by_draw - by_draw.mean(dim=0)) * (draws / (draws - 1))).flatten()
-
-
-def expected_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
-    """Gradient (n,) of the expected reward with respect to lambda, estimated from rewards (B,).
-
-    A probability p = sigmoid(logit) of a slot that was visited has the score fired - p; a magnitude that was used the
-    score of its normal distribution, epsilon / sigma.
-    """
-    columns = space.slot_columns(rewards.device)
-    score = rewards.new_zeros(len(rewards), space.n + 1)
-    if space.searches_count:
-        # An image was asked for one more until it had K.
-        steps = torch.arange(space.max_count, device=rewards.device)
-        score[:, columns.counts] = ((steps < trial.walk.count).float() - trial.values[:, columns.counts]) * (
-            steps <= trial.walk.count
-        )
-    score[:, columns.probability] = (
-        trial.walk.fired.float() - trial.values[:, columns.probability]
-    ) * trial.walk.visited
-    # The column after the last is of slots without a magnitude.
-    score[:, columns.magnitude] = _of_magnitudes(space, trial) / trial.sigma * trial.walk.fired
-    return (rewards[:, None] * score).mean(dim=0)[: space.n]
-
-
-def expected_spread_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
-    """Gradient () of the expected reward with respect to log sigma: a magnitude that was used has the score
-    epsilon^2 - 1. What sigma does through probabilities is left out.
-    """
-    has_magnitude = space.slot_columns(rewards.device).magnitude < space.n
-    score = (_of_magnitudes(space, trial).square() - 1) * (trial.walk.fired & has_magnitude)
-    return (rewards * score.sum(dim=1)).mean()
-
-
-def _of_magnitudes(space: SearchSpace, trial: Trial) -> Tensor:
-    """The noise on each slot's magnitude (B, number of slots), 0 where it has none."""
-    padded = torch.cat([trial.noise, trial.noise.new_zeros(len(trial.noise), 1)], dim=1)
-    return padded[:, space.slot_columns(trial.noise.device).magnitude]

@@ -2,7 +2,8 @@
 
 How strong a policy is matters more than which operations it has. Dozens of noisy coordinates move it slowly, because
 each learns from the few images that its slot fired for. A shared coordinate learns from all of them: its gradient is
-the sum of those of its columns. lambda is the sum of both, so nothing else of a search knows of them.
+the sum of those of its columns. So do the copies of an operation, which learn each from its own draws only. lambda is
+the sum of all, so nothing else of a search knows of them.
 """
 
 from dataclasses import dataclass
@@ -18,8 +19,15 @@ from hba.runtime.device_constants import device_constant
 
 SHARED = ("geometric probabilities", "colour probabilities", "geometric magnitudes", "colour magnitudes")
 """Geometric is what uncovers pixels, Cutout too; colour is all else."""
+OF_OPERATION = 0.5
+"""By how much a step on an operation's shared coordinate moves the probabilities of its copies."""
 LARGEST_LOG_SPREAD = 1.5
 """Up or down: noise below a fifth of its standard deviation teaches nothing, noise above four times covers all."""
+
+
+def largest_stride(own: float, shared: float) -> float:
+    """About the most by which a step moves a hyperparameter: by itself, and by the coordinates that it shares in."""
+    return own + (1 + OF_OPERATION) * shared
 
 
 @dataclass
@@ -53,7 +61,8 @@ class Strength:
 
 
 def directions(space: SearchSpace) -> Tensor:
-    """(4, n), or (4 + max_count, n) where K is searched: one row for each shared coordinate, 0, 1 or -1.
+    """One row (n,) for each shared coordinate: 4 of SHARED, one for each operation's probabilities, and one for each
+    number of K where it is searched, which shares with nothing.
 
     A magnitude's sign is away from what its operation does nothing at (see strong_end), 0 where nobody knows that.
     """
@@ -62,14 +71,17 @@ def directions(space: SearchSpace) -> Tensor:
 
 @device_constant
 def _directions(space: SearchSpace, device: torch.device) -> Tensor:
-    rows = torch.zeros(len(SHARED) + (space.max_count if space.searches_count else 0), space.n)
+    n_counts = space.max_count if space.searches_count else 0
+    n_operations = len(space.operations)
+    rows = torch.zeros(len(SHARED) + n_operations + n_counts, space.n)
     for number, slot in enumerate(space.slots):
         is_colour = not slot.operation.uses_fill
         rows[int(is_colour), slot.probability] = 1
+        rows[len(SHARED) + number // space.copies, slot.probability] = OF_OPERATION
         if slot.magnitude is not None:
             rows[2 + is_colour, slot.magnitude] = _away(slot.operation, number % space.copies)
-    if space.searches_count:
-        rows[len(SHARED) :, -space.max_count :] = torch.eye(space.max_count)
+    if n_counts:
+        rows[-n_counts:, -n_counts:] = torch.eye(n_counts)
     return rows.to(device)
 
 

@@ -63,22 +63,23 @@ def search_space(
     """A named space, or one over some of its operations, and over registered ones, in the order given.
 
     operations: names; `all` stands for those of the named space; None is all of them. interpolation: nearest or
-    bilinear, of the operations that move pixels.
+    bilinear, of the operations that move pixels. searches_count: how many operations an image gets is any distribution
+    over 0 to 3, or to as many as there are slots.
     """
     space = find_space(name)
     chosen: list[Operation] = []
     own = {operation.name: operation for operation in space.operations}
     for wanted in [ALL] if operations is None else operations:
         chosen += own.values() if wanted == ALL else [own[wanted] if wanted in own else find_operation(wanted)]
-    n_slots, most = len(chosen) * space.copies, len(SEARCHED_COUNT) - 1
-    if searches_count and n_slots < most:
-        raise SettingsError(
-            f"a searched count gives images up to {most} operations, but {len(chosen)} in {space.copies} copies are "
-            f"only {n_slots}; add operations, or leave the count fixed"
-        )
     return SearchSpace(
         tuple(operation.with_interpolation(interpolation) for operation in chosen),
         space.copies,
-        SEARCHED_COUNT if searches_count else space.count_probabilities,
+        _searched_count(len(chosen) * space.copies) if searches_count else space.count_probabilities,
         searches_count,
     )
+
+
+def _searched_count(n_slots: int) -> tuple[float, ...]:
+    """Of up to so many slots; what is wanted of more goes to the last."""
+    most = min(n_slots, len(SEARCHED_COUNT) - 1)
+    return (*SEARCHED_COUNT[:most], sum(SEARCHED_COUNT[most:]))

@@ -45,7 +45,7 @@ def settings_of_space(space: SearchSpace | str | None, settings: Mapping[str, An
         return {} if space is None else {"space": space}
     idle = [name for name in ("operations", "interpolation", "count") if name in settings]
     algorithm = settings.get("algorithm")
-    if isinstance(algorithm, Algorithm) and algorithm.count != "fixed":
+    if isinstance(algorithm, Algorithm) and "count" in algorithm.model_fields_set:
         idle.append("count")
     if idle:
         raise SettingsError(f"{idle[0]} has no effect on a search space of your own; remove it")

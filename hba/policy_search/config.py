@@ -23,6 +23,7 @@ BEFORE: Mapping[str, Any] = MappingProxyType(
         "init": "fraction",
         "count": "fixed",
         "strength_learning_rate": 0.0,
+        "divergence_weight": 0.0,
         "search_spread": False,
         "spread_over": "none",
     }

@@ -37,4 +37,4 @@ def probes_within(config: CommonSearchConfig, algorithm: Algorithm, pace: Pace, 
         return 0
     cost = search_cost(config, algorithm, pace, batch_size, n_val)
     affordable = LARGEST_SHARE * cost / probe_cost(batch_size, n_val)
-    return min(algorithm.probes, config.epochs, int(affordable))
+    return min(algorithm.probes, config.epochs - pace.rhythm.warm_up_of(config.epochs), int(affordable))

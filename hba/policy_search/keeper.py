@@ -124,7 +124,7 @@ class Keeper:
             "settings": {**config.flat(), **dict.fromkeys(setup.replaced)},
             "epochs_finished": len(books.rows),
             "steps_per_epoch": state.steps_per_epoch,
-            "policy_steps": self.pace.policy_steps(len(books.rows)),
+            "policy_steps": self.pace.policy_steps(config.epochs, len(books.rows), books.lengthened),
             **({"lengthened": books.lengthened} if books.lengthened else {}),
             "probes": probes_of(books.metrics),
             "val_loss": finite_or_none(last["val_loss"]),

@@ -1,9 +1,10 @@
 """More epochs for a search that was begun with fewer.
 
-Two things depend on the number of epochs: the learning rate of the weights and, where sigma_end is set, the noise on
-lambda. From the step at which a search is lengthened, both are what they are at that step in a search of the new
-length; all before stays as it is. So the learning rate jumps up, and a lengthened search finds another schedule than
-one that was to be so long from the beginning.
+Three things depend on the number of epochs: the learning rate of the weights; where sigma_end is set, the noise on
+lambda; and, where warm_up_epochs is not set, the first lambda step. From the step at which a search is lengthened, all
+are what they are at that step in a search of the new length; all before stays as it is. So the learning rate jumps up,
+lambda may rest once more, and a lengthened search finds another schedule than one that was to be so long from the
+beginning.
 """
 
 import torch

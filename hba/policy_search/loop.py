@@ -123,11 +123,14 @@ class Loop:
         return probed
 
     def _is_probe_epoch(self, epoch: int) -> bool:
-        """Probes are evenly spread; those that are left where a search was lengthened, over what was left of it."""
-        books = self.books
-        begun = books.lengthened[-1]["at_epoch"] if books.lengthened else 0
+        """Probes are evenly spread over the epochs with lambda steps; those that are left where a search was
+        lengthened, over what was left of it.
+        """
+        books, warm_up = self.books, self.pace.rhythm.warm_up_of(self.setup.config.epochs)
+        begun = max(warm_up, books.lengthened[-1]["at_epoch"] if books.lengthened else 0)
         done = sum(metrics["saturated_percent"] is not None for metrics in books.metrics[:begun])
-        return is_probe_epoch(epoch - begun, self.setup.config.epochs - begun, max(0, self.probes - done))
+        left = max(0, self.probes - done)
+        return epoch > begun and is_probe_epoch(epoch - begun, self.setup.config.epochs - begun, left)
 
     def plan(self) -> SearchPlan:
         setup, state = self.setup, self.state
@@ -148,8 +151,8 @@ class Loop:
             epochs_done=len(self.books.rows),
             steps_per_epoch=state.steps_per_epoch,
             batch_size=state.train_stream.batch_size,
-            policy_steps=self.pace.policy_steps(config.epochs),
-            first_policy_step=self.pace.next_policy_step(state.step),
+            policy_steps=self.pace.policy_steps(config.epochs, lengthened=self.books.lengthened),
+            first_policy_step=self.pace.next_policy_step(state.step, config.epochs),
             train_steps=config.algorithm.train_steps,
             probes=self.probes,
             folder=None if self.keeper.folder is None else self.keeper.folder.path,

@@ -1,11 +1,12 @@
 """How often a search moves its policy, how far that can carry it, and how many epochs that asks for."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hba.algorithms.algorithm import Rhythm
+from hba.algorithms.strength import largest_stride
 from hba.runtime.provenance import LARGEST_COUNT, count_of, number_of
 
 LEAST_LOGITS = 1.0
@@ -22,22 +23,38 @@ class Pace:
     steps_per_epoch: int
     rhythm: Rhythm
 
-    def policy_steps(self, epochs: int) -> int:
-        """How many there are in so many epochs from the beginning."""
-        return self.rhythm.in_a_row * max(0, self._rounds(epochs) - self._rounds(self.rhythm.warm_up_epochs))
+    def policy_steps(self, epochs: int, done: int | None = None, lengthened: Sequence[Mapping[str, int]] = ()) -> int:
+        """How many there are in a search of so many epochs, or in the first `done` of them.
+
+        lengthened: how it came to be so long, as books.py keeps it. What was before came in the rhythm of fewer epochs.
+        """
+        until, every = (epochs if done is None else done) * self.steps_per_epoch, self.rhythm.train_steps
+        parts = [(entry["from_epochs"], entry["at_step"]) for entry in lengthened]
+        rounds, after = 0, 0
+        for length, end in [*parts, (epochs, until)]:
+            begin = max(after, self.rhythm.warm_up_of(length) * self.steps_per_epoch)
+            rounds += max(0, min(end, until) // every - begin // every)
+            after = end
+        return self.rhythm.in_a_row * rounds
 
     def _rounds(self, epochs: int) -> int:
         return epochs * self.steps_per_epoch // self.rhythm.train_steps
 
-    def next_policy_step(self, step: int) -> int:
-        """The training step, counted from 1, that the first policy step after training step `step` follows."""
-        every, warm_up_steps = self.rhythm.train_steps, self.rhythm.warm_up_epochs * self.steps_per_epoch
+    def next_policy_step(self, step: int, epochs: int) -> int:
+        """The training step, counted from 1, that the first policy step after training step `step` follows, in a search
+        of so many epochs.
+        """
+        every, warm_up_steps = self.rhythm.train_steps, self.rhythm.warm_up_of(epochs) * self.steps_per_epoch
         return (max(step, warm_up_steps) // every + 1) * every
 
     def advised_epochs(self) -> int:
         """Epochs whose policy steps can carry a logit as far as is wanted; needs steps that move it."""
-        rounds = self._rounds(self.rhythm.warm_up_epochs)
-        rounds += math.ceil(WANTED_LOGITS / self.rhythm.stride / self.rhythm.in_a_row)
+        wanted = math.ceil(WANTED_LOGITS / self.rhythm.stride / self.rhythm.in_a_row)
+        if self.rhythm.warm_up_epochs is None:
+            return 2 * self._epochs_of(wanted)
+        return self._epochs_of(self._rounds(self.rhythm.warm_up_epochs) + wanted)
+
+    def _epochs_of(self, rounds: int) -> int:
         return math.ceil(rounds * self.rhythm.train_steps / self.steps_per_epoch)
 
     def advice(self, epochs: int) -> str | None:
@@ -62,13 +79,16 @@ def pace_in(provenance: Mapping[str, Any]) -> Pace | None:
     steps_per_epoch = count_of(provenance.get("steps_per_epoch"), least=1)
     train_steps = count_of(settings.get("train_steps"), least=1)
     val_steps = 1 if by_population else count_of(settings.get("val_steps"))
-    warm_up_epochs = 0 if by_population else count_of(settings.get("warm_up_epochs"))
+    # None is half of all.
+    is_half = not by_population and settings.get("warm_up_epochs", 0) is None
+    warm_up_epochs = 0 if by_population or is_half else count_of(settings.get("warm_up_epochs"))
     own = number_of(settings.get("sigma" if by_population else "lambda_learning_rate"), 0, LARGEST_COUNT)
     # Searches had no shared coordinates once.
     shared = number_of(settings.get("strength_learning_rate", 0.0), 0, LARGEST_COUNT)
     if own is None or shared is None or None in (steps_per_epoch, train_steps, val_steps, warm_up_epochs):
         return None
-    return Pace(steps_per_epoch, Rhythm(train_steps, val_steps, warm_up_epochs, own + shared))  # type: ignore[arg-type]
+    warm_up = None if is_half else warm_up_epochs
+    return Pace(steps_per_epoch, Rhythm(train_steps, val_steps, warm_up, largest_stride(own, shared)))  # type: ignore[arg-type]
 
 
 def advice_in(provenance: Mapping[str, Any]) -> str | None:

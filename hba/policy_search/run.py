@@ -60,8 +60,8 @@ def search(
     observer = observer or SearchObserver()
     check_data(data, SearchData, settings.get("data_root"))
     folder = RunFolder(Path(out)) if out is not None else None
-    settings |= settings_of_data(data, settings, preset, paper)
     settings |= settings_of_space(space, settings)
+    settings |= settings_of_data(data, settings, preset, paper)
     if folder is not None and resume:
         config = folder.stored_config(resolved_data(settings))
     else:

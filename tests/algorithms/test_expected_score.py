@@ -12,7 +12,7 @@ from search_problems import seeded
 from search_steps import space_of
 from torch import Tensor
 
-from hba.algorithms.lookahead import Trial, expected_score
+from hba.algorithms.scores import Trial, expected_score
 from hba.policy.draw import Walk, draw_walk
 from hba.policy.space import SearchSpace
 

@@ -90,7 +90,7 @@ class Spying(HalfFrozen):
 def test_probes_train_no_frozen_weights(sharing: str) -> None:
     torch.manual_seed(0)
     Spying.moved = False
-    searched(Spying(), algorithm="hba", sharing=sharing, probes=3)
+    searched(Spying(), algorithm="hba", initial_fraction=0.5, sharing=sharing, probes=3)
     assert not Spying.moved
 
 
@@ -107,6 +107,6 @@ class KeepsStatistics(HalfFrozen):
 def test_running_statistics_that_the_network_keeps_are_kept(algorithm: str) -> None:
     torch.manual_seed(0)
     network = KeepsStatistics()
-    result = searched(network, algorithm=algorithm)
+    result = searched(network, algorithm=algorithm, init="fraction", initial_fraction=0.5)
     for name, value in result.network.named_buffers():
         assert torch.equal(value, network.get_buffer(name)), name

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from former_default import FORMER
 from search_steps import algorithm_of, begun, is_response, next_validation, respond_at_random, space_of, step
 from torch import Tensor
 
 from hba.algorithms import HbaLookahead, lookahead, moves
-from hba.algorithms.lookahead import Trial, expected_score
 from hba.algorithms.moves import Moves, reach, short_training_rate
+from hba.algorithms.scores import Trial, expected_score
 
 
 @pytest.mark.parametrize("response", ["affine", "centered"])
@@ -67,7 +68,7 @@ def test_as_many_draws_are_judged_as_set(given: int, judged: int, monkeypatch: p
 def test_where_the_weights_do_not_answer_look_ahead_alone_moves_lambda() -> None:
     """phi_V begins at zero: the rewards are those of an ordinary network with the same weights."""
     together, state = begun(algorithm="hba-lookahead", initial_fraction=0.1)
-    alone, plain_state = begun(algorithm="lookahead", initial_fraction=0.1)
+    alone, plain_state = begun(algorithm="lookahead", **FORMER, initial_fraction=0.1)
     images, labels = plain_state.train_stream.next()
     trial = algorithm_of(alone).augmented(alone, plain_state, images, labels, draws=3)
     algorithm_of(together).update_lambda_by(together, state, trial)

@@ -272,7 +272,7 @@ def test_the_noise_that_is_used_is_that_of_the_step(algorithm: str, monkeypatch:
 @pytest.mark.parametrize("algorithm", [*ALGORITHMS, "hyper-population", "population"])
 @pytest.mark.parametrize("fraction", [0.05, 0.3, 0.9])
 def test_every_value_starts_at_the_same_fraction_of_its_range(algorithm: str, fraction: float) -> None:
-    problem, state = begun(algorithm=algorithm, initial_fraction=fraction)
+    problem, state = begun(algorithm=algorithm, init="fraction", initial_fraction=fraction)
     low, high = torch.tensor(problem.space.ranges).T
     values = problem.space.decode(state.lam.detach())
     torch.testing.assert_close(values, (1 - fraction) * low + fraction * high, rtol=1e-5, atol=1e-5)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from former_default import FORMER
 from search_problems import seeded, small_data, small_images
 from search_steps import (
     WithAttention,
@@ -26,15 +27,16 @@ from torch import Tensor, nn
 
 import hba
 from hba.algorithms import lookahead
-from hba.algorithms.lookahead import Trial, advantages_of, expected_score, rewards_of
+from hba.algorithms.lookahead import advantages_of, rewards_of
 from hba.algorithms.moves import PROBE_STEPS, Moves
+from hba.algorithms.scores import Trial, expected_score
 from hba.data import LabelledImages, SearchData
 from hba.models import build_model
 from hba.policy.draw import Walk
 
 
 def lookahead_begun(**settings: Any) -> tuple[Any, Any]:
-    return begun(algorithm="lookahead", **settings)
+    return begun(**{"algorithm": "lookahead", **FORMER, **settings})
 
 
 def trial_of(images: Tensor, labels: Tensor) -> Trial:
@@ -341,6 +343,7 @@ def test_a_search_inverts_training_images_where_validation_images_are_inverted(i
     seen = LabelledImages(255 - val.images if inverted else val.images, val.labels)
     space = space_of("Rotate", "Invert", "Color", "AutoContrast")
     settings: dict[str, Any] = {
+        **{name: value for name, value in FORMER.items() if name != "count"},
         **{"model": "wrn-10-1", "device": "cpu", "epochs": 40, "batch_size": 24, "learning_rate": 0.02, "sigma": 0.5},
         **{"train_steps": 1, "lambda_learning_rate": 0.05, "initial_fraction": 0.3},
     }

@@ -7,7 +7,7 @@ import torch
 from search_problems import seeded
 from test_expected_score import random_trial
 
-from hba.algorithms.lookahead import Trial, expected_score, expected_spread_score
+from hba.algorithms.scores import Trial, expected_score, expected_spread_score
 from hba.operations import OPERATIONS
 from hba.policy.draw import draw_walk
 from hba.policy.space import SearchSpace

@@ -81,15 +81,16 @@ def test_a_search_prints_a_line_per_epoch_and_what_it_found(searched: tuple[Resu
         first_copy, second_copy = schedule.values[-1][columns[0]], schedule.values[-1][columns[len(columns) // 2]]
         assert float(probability) == pytest.approx((first_copy + second_copy) / 2, abs=0.0051)
         assert float(share) == pytest.approx(100 * reach(schedule, 1).shares[name], abs=0.051)
-    assert lines[9].startswith("An image gets at most 2 operations, 1.30 on average; ")
+    assert re.match(r"An image gets at most 3 operations, \d\.\d\d on average; ", lines[9])
+    assert lines[10].startswith("Spread: magnitudes ")
     with (searched[1] / "run" / "metrics.csv").open(encoding="utf-8", newline="") as file:
         errors = [float(row["val_error_percent"]) for row in csv.DictReader(file)]
-    assert lines[10] == (
+    assert lines[11] == (
         f"Validation error of the search network: {errors[0]:.2f} % after epoch 1, {errors[1]:.2f} % after epoch 2. "
         "It is not that of a training with the schedule."
     )
-    assert lines[11] == note
-    assert len(lines) == 15
+    assert lines[12] == note
+    assert len(lines) == 16
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ SEARCH_VALUES: dict[str, Any] = {
     "val_statistics": "batch", "sigma_end": 0.0, "reward_draws": 5, "reward_limit": 2.5, "probes": 6,
     "levels": "-5,1000.5", "baseline": "auto", "horizon_steps": 9,
     "init": "randaugment", "count": "searched", "spread_over": "magnitudes", "strength_learning_rate": 0.0625,
-    "search_spread": True,
+    "search_spread": True, "divergence_weight": 0.125,
 }  # fmt: skip
 EVALUATION_FIELDS = set(EvaluationConfig.model_fields) - {"data", "val_size"}
 EVALUATION_VALUES = {name: value for name, value in SEARCH_VALUES.items() if name in EVALUATION_FIELDS}

@@ -51,8 +51,9 @@ def test_a_search_over_chosen_operations_with_interpolation() -> None:
     lines = said(*arguments, *moving, "--space", "pba", "--out", "run")
     first = next(number for number, line in enumerate(lines) if "changed most" in line)
     assert {line.split()[0] for line in lines[first + 2 : first + 4]} == {"Rotate", "Color"}
-    assert lines[first + 5].startswith("Validation error")
-    assert hba.load_policy("run").space == search_space("pba", ["Rotate", "Color"], "bilinear")
+    assert lines[first + 5].startswith("Spread: magnitudes ")
+    assert lines[first + 6].startswith("Validation error")
+    assert hba.load_policy("run").space == search_space("pba", ["Rotate", "Color"], "bilinear", searches_count=True)
     stored = json.loads(Path("run/config.json").read_text())
     assert (stored["space"], stored["operations"], stored["interpolation"]) == ("pba", ["Rotate", "Color"], "bilinear")
     for again in (arguments, ["search"]):
@@ -69,8 +70,9 @@ def test_a_search_with_an_own_operation_writes_where_its_function_is(searched: P
     assert operations_of(searched) == [*OPERATIONS, "Gamma"]
     content = json.loads((searched / "policy.json").read_text(encoding="utf-8"))
     assert content["space"]["operations"][-1]["function"] == "mine:gamma"
-    assert content["hyperparameters"][-4:] == [
-        f"Gamma.{copy}.{kind}" for copy in (1, 2) for kind in ("probability", "magnitude")
+    assert content["hyperparameters"][-7:] == [
+        *(f"Gamma.{copy}.{kind}" for copy in (1, 2) for kind in ("probability", "magnitude")),
+        *(f"count.{k}.probability" for k in (1, 2, 3)),
     ]
 
 

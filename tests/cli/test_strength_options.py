@@ -8,12 +8,24 @@ import pytest
 from commands import SMALL, make_images, refusal_of, run
 
 import hba
+from hba.algorithms import Lookahead
+
+OTHERS = "hba, hba-lookahead, fixed-noise, hyper-population, population"
+
+
+def by_default(name: str, others: str, of: str = OTHERS) -> str:
+    """Of look-ahead, and of the others."""
+    return f"{getattr(Lookahead(), name)}; {of}: {others}"
+
 
 OPTIONS = {
-    "init": ("randaugment", "fraction", None),
-    "count": ("searched", "fixed", None),
-    "spread_over": ("all", "none", None),
-    "strength_learning_rate": (0.25, "0.0", "lookahead, hba, hba-lookahead, fixed-noise"),
+    "init": ("randaugment", by_default("init", "fraction"), None),
+    "count": ("searched", by_default("count", "fixed"), None),
+    "spread_over": ("all", by_default("spread_over", "none"), None),
+    "strength_learning_rate": (
+        *(0.25, by_default("strength_learning_rate", "0.0", "hba, hba-lookahead, fixed-noise")),
+        "lookahead, hba, hba-lookahead, fixed-noise",
+    ),
     "search_spread": (True, "off", "lookahead, hba-lookahead"),
 }
 """By setting: what is given here, the default that help shows, and the algorithms that it names, unless all have it."""
@@ -34,7 +46,7 @@ def test_help_lists_them_with_the_algorithm_s_and_says_their_defaults_and_reader
     texts = re.split(r"^  --", panel, flags=re.MULTILINE)
     for name, (_, default, readers) in OPTIONS.items():
         (text,) = [" ".join(text.split()) for text in texts if text.startswith(name.replace("_", "-") + " ")]
-        assert text.endswith(f"[default: {default}]"), name
+        assert text.replace("- ", "-").endswith(f"[default: {default}]"), name
         named = re.findall(r"For ([a-z, -]+)\.", text.replace("- ", "-"))
         assert named == ([readers] if readers else []), name
 
@@ -67,7 +79,16 @@ def test_a_search_with_all_of_them_is_shown_and_evaluated() -> None:
 def test_what_does_not_go_together_is_one_line() -> None:
     make_images(Path("images"))
     arguments = ("search", "images", *SMALL)
-    assert refusal_of(*arguments, "--search-spread") == "--search-spread needs a --strength-learning-rate above 0"
+    without = ("--strength-learning-rate", "0")
+    assert (
+        refusal_of(*arguments, *without, "--search-spread")
+        == "--search-spread needs a --strength-learning-rate above 0"
+    )
     assert refusal_of(*arguments, "--algorithm", "population", "--search-spread") == (
         "--search-spread has no effect on the algorithm population; remove it"
     )
+    assert refusal_of(*arguments, "--initial-fraction", "0.25") == (
+        "--initial-fraction has no effect where init is randaugment; set init to fraction, or omit --initial-fraction"
+    )
+    accepted = run(*arguments, "--out", "run", "--init", "fraction", "--initial-fraction", "0.25")
+    assert (accepted.exit_code, accepted.stderr) == (0, "")

@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
+from former_default import FORMER
 
 from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Hypergradient, Lookahead
 from hba.config.presets import SEARCH_PRESETS
 from hba.errors import RunError, SettingsError
-from hba.policy_search.config import ALGORITHM_SETTINGS, SearchConfig
+from hba.policy_search.config import ALGORITHM_SETTINGS, BEFORE, SearchConfig
 
 OF_LAMBDA_STEPS: dict[str, Any] = {
     **{"lambda_betas": (0.1, 0.2), "trust_radius": 0.3, "logit_bound": 4.0, "warm_up_epochs": 2, "val_steps": 3},
@@ -15,14 +16,14 @@ OF_LAMBDA_STEPS: dict[str, Any] = {
     **{"lambda_learning_rate": 0.5, "strength_learning_rate": 0.4, "probes": 3},
 }
 OF_ALL: dict[str, Any] = {
-    **{"initial_fraction": 0.3, "init": "randaugment", "count": "searched", "train_steps": 7},
-    **{"sigma": 0.25, "spread_over": "magnitudes"},
+    **{"initial_fraction": 0.3, "init": "fraction", "count": "searched", "train_steps": 7},
+    **{"sigma": 0.25, "spread_over": "all"},
 }
 OF_HYPER_LAYERS: dict[str, Any] = {"sharing": "bn", "response_weight_decay": 0.1}
-OF_REWARDS: dict[str, Any] = {"reward_draws": 2, "reward_limit": 2.0, "search_spread": True}
+OF_REWARDS: dict[str, Any] = {"reward_draws": 2, "reward_limit": 2.0, "divergence_weight": 0.5, "search_spread": True}
 
 READ: dict[str, dict[str, Any]] = {
-    "lookahead": {**OF_ALL, **OF_LAMBDA_STEPS, **OF_REWARDS},
+    "lookahead": {**OF_ALL, **OF_LAMBDA_STEPS, **OF_REWARDS, "count": "fixed"},
     "hba": {**OF_ALL, **OF_LAMBDA_STEPS, **OF_HYPER_LAYERS, "response": "separate"},
     "hba-lookahead": {
         **{**OF_ALL, **OF_LAMBDA_STEPS, **OF_HYPER_LAYERS, **OF_REWARDS},
@@ -32,7 +33,9 @@ READ: dict[str, dict[str, Any]] = {
     "hyper-population": {**OF_ALL, **OF_HYPER_LAYERS, "population_size": 4},
     "population": {**OF_ALL, "population_size": 4, "weight_sigma": 0.5, "batched_members": False},
 }
-"""By algorithm, all settings that it reads, at values that are not its defaults."""
+"""By algorithm, all settings that it reads, at values that are not its defaults, but for an init that lets
+initial_fraction be one.
+"""
 
 PAPER: dict[str, Any] = {
     **{"initial_fraction": 0.05, "lambda_betas": (0.9, 0.999), "train_steps": 2, "val_steps": 1, "sigma": 1.0},
@@ -48,7 +51,8 @@ PAPER: dict[str, Any] = {
 def test_the_settings_of_an_algorithm_are_its_fields(name: str) -> None:
     assert READ[name].keys() == ALGORITHMS[name].model_fields.keys()
     defaults = ALGORITHMS[name]()
-    assert not [setting for setting, value in READ[name].items() if getattr(defaults, setting) == value]
+    as_by_default = {setting for setting, value in READ[name].items() if getattr(defaults, setting) == value}
+    assert as_by_default <= {"init"}
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -93,14 +97,46 @@ def test_paper_is_another_name_of_the_algorithm_hba(preset: str | None) -> None:
 
 
 @pytest.mark.parametrize("preset", [None, *SEARCH_PRESETS])
-def test_unless_another_is_asked_for_a_search_looks_ahead_from_the_middle(preset: str | None) -> None:
+def test_unless_another_is_asked_for_a_search_looks_ahead_from_randaugment(preset: str | None) -> None:
     algorithm = SearchConfig.from_preset({}, preset).algorithm
     assert isinstance(algorithm, Lookahead)
-    assert (algorithm.initial_fraction, algorithm.train_steps, algorithm.reward_draws) == (0.5, 4, 4)
+    assert (algorithm.init, algorithm.count, algorithm.spread_over) == ("randaugment", "searched", "magnitudes")
+    assert (algorithm.train_steps, algorithm.reward_draws, algorithm.warm_up_epochs) == (4, 4, None)
+    assert algorithm.strength_learning_rate > 0
+    assert algorithm.divergence_weight > 0
     # Nothing else is another than the paper's.
     found = algorithm.model_dump()
-    for name in PAPER.keys() & found.keys() - {"initial_fraction", "train_steps"}:
+    for name in PAPER.keys() & found.keys() - {"initial_fraction", "train_steps", *FORMER}:
         assert found[name] == PAPER[name], name
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_fraction_to_begin_at_is_refused_where_a_search_begins_at_randaugment(name: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        SearchConfig.from_preset({"algorithm": name, "init": "randaugment", "initial_fraction": 0.25})
+    assert str(raised.value) == (
+        "initial_fraction has no effect where init is randaugment; set init to fraction, or omit initial_fraction"
+    )
+    algorithm = SearchConfig.from_preset({"algorithm": name, "init": "fraction", "initial_fraction": 0.25}).algorithm
+    assert algorithm.initial_fraction == 0.25
+
+
+def test_by_default_a_fraction_to_begin_at_needs_init() -> None:
+    with pytest.raises(SettingsError, match=r"^initial_fraction has no effect where init is randaugment; set init to "):
+        SearchConfig.from_preset({"initial_fraction": 0.25})
+    assert SearchConfig.from_preset({"initial_fraction": 0.25}, paper=True).algorithm.initial_fraction == 0.25
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_stored_config_without_later_settings_has_the_former_behaviour(name: str) -> None:
+    own = ALGORITHMS[name].model_fields
+    later = {setting: value for setting, value in BEFORE.items() if setting in own}
+    flat = SearchConfig.make({"algorithm": name}).flat()
+    old = {setting: value for setting, value in flat.items() if setting not in BEFORE}
+    found = SearchConfig.from_file(old).algorithm.model_dump()
+    assert {setting: found[setting] for setting in later} == later
+    of_former = FORMER.keys() & later.keys()
+    assert {setting: later[setting] for setting in of_former} == {setting: FORMER[setting] for setting in of_former}
 
 
 @pytest.mark.parametrize("preset", SEARCH_PRESETS)

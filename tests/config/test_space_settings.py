@@ -11,7 +11,7 @@ from hba.config.presets import SEARCH_PRESETS
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, register_operation
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import SPACES
+from hba.policy.spaces import SPACES, search_space
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.folder import RunFolder
 
@@ -20,12 +20,16 @@ def names_of(config: SearchConfig) -> list[str]:
     return [operation.name for operation in config.search_space().operations]
 
 
-def test_the_space_is_the_paper_s_unless_another_is_named() -> None:
-    assert SearchConfig().search_space() == SearchSpace()
-    assert SearchConfig(space="pba").search_space() == SPACES["pba"]
+def test_the_space_has_the_paper_s_operations_unless_another_is_named() -> None:
+    of_default = search_space(searches_count=True)
+    assert of_default.operations == SearchSpace().operations
+    assert SearchConfig().search_space() == of_default
+    assert SearchConfig(space="pba").search_space() == search_space("pba", searches_count=True)
+    assert SearchConfig.make({"space": "pba", "count": "fixed"}).search_space() == SPACES["pba"]
     assert SearchConfig(space="pba", interpolation="bilinear").search_space().operations[0].interpolation == "bilinear"
     for preset in (None, *SEARCH_PRESETS):
-        assert SearchConfig.from_preset({}, preset).search_space() == SearchSpace()
+        assert SearchConfig.from_preset({}, preset).search_space() == of_default
+        assert SearchConfig.from_preset({}, preset, paper=True).search_space() == SearchSpace()
 
 
 @pytest.mark.parametrize(
@@ -41,7 +45,7 @@ def test_operations_are_names_separated_by_commas_or_a_sequence(operations: Any)
 @pytest.mark.parametrize("operations", [None, "all", ["all"]])
 def test_all_operations_are_the_default(operations: Any) -> None:
     config = SearchConfig.make({"operations": operations, "space": "pba"})
-    assert config.search_space() == SPACES["pba"]
+    assert config.search_space() == search_space("pba", searches_count=True)
 
 
 @pytest.mark.usefixtures("registered")
@@ -80,7 +84,8 @@ def test_a_space_that_cannot_be_is_refused_when_the_settings_are_made(settings: 
 @pytest.mark.parametrize("operations", [None, "Rotate", ["Invert", "Gamma", "Color"], "all,Gamma"])
 def test_the_space_comes_back_from_config_json(operations: Any, tmp_path: Path) -> None:
     register_operation(GAMMA)
-    config = SearchConfig.make({"space": "pba", "operations": operations, "interpolation": "bilinear"}).resolved()
+    settings = {"space": "pba", "operations": operations, "interpolation": "bilinear", "count": "fixed"}
+    config = SearchConfig.make(settings).resolved()
     folder = RunFolder(tmp_path)
     folder.write_config(config)
     for given in ({}, {"operations": operations}, {"space": "pba", "interpolation": "bilinear"}):

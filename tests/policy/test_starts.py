@@ -182,5 +182,12 @@ def test_k_begins_at_the_probabilities_of_the_space(probabilities: tuple[float, 
 def test_a_search_of_k_needs_a_k_to_search() -> None:
     with pytest.raises(SettingsError, match=r"^a search of K needs count_probabilities of at least one operation, got"):
         SearchSpace(count_probabilities=(1.0,), searches_count=True)
-    with pytest.raises(SettingsError, match=r"^a searched count gives images up to 3 operations, but 1 in 2 copies"):
-        search_space("hba", ["Rotate"], searches_count=True)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"), [(["Rotate"], (0.2, 0.3, 0.5)), (["Rotate", "Invert"], (0.2, 0.3, 0.4, 0.1))]
+)
+def test_a_searched_k_is_at_most_the_number_of_slots(names: list[str], expected: tuple[float, ...]) -> None:
+    space = search_space("hba", names, searches_count=True)
+    assert space.count_probabilities == pytest.approx(expected)
+    assert space.names[-space.max_count :] == tuple(f"count.{k}.probability" for k in range(1, len(expected)))

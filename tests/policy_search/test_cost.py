@@ -33,15 +33,15 @@ def probes_of(config: SearchConfig, steps_per_epoch: int, batch_size: int, n_val
     return probes_within(config, config.algorithm, pace_of(config, steps_per_epoch), batch_size, n_val)
 
 
-def test_a_search_of_digits_that_is_asked_for_ten_probes_has_four() -> None:
-    """600 training steps of 100 images, and 150 policy steps of 100 validation images and 400 draws; a probe is twice
+def test_a_search_of_digits_that_is_asked_for_ten_probes_has_three() -> None:
+    """600 training steps of 100 images, and 75 policy steps of 100 validation images and 400 draws; a probe is twice
     ten steps and five batches forward.
     """
     config = SearchConfig.from_preset({"data": "digits", "probes": 10})
-    assert cost_of(config, 2, 100, 500) == pytest.approx(600 + 150 * (1 + 4 * 2 / 3))
+    assert cost_of(config, 2, 100, 500) == pytest.approx(600 + 75 * (1 + 4 * 2 / 3))
     assert probe_cost(100, 500) == pytest.approx(2 * (10 + 5 / 3))
-    assert probes_of(config, 2, 100, 500) == 4
-    assert probes_of(SearchConfig.from_preset({"data": "digits", "probes": 3}), 2, 100, 500) == 3
+    assert probes_of(config, 2, 100, 500) == 3
+    assert probes_of(SearchConfig.from_preset({"data": "digits", "probes": 2}), 2, 100, 500) == 2
     assert probes_of(SearchConfig.from_preset({"data": "digits", "probes": 10, "algorithm": "hba"}), 2, 100, 500) == 3
     assert probes_of(SearchConfig.from_preset({"data": "digits", "probes": 10, "epochs": 3000}), 2, 100, 500) == 10
 
@@ -95,6 +95,7 @@ def test_a_probe_costs_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_policy_step_of_look_ahead_costs_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A validation batch forward and backward, and every draw once in forward mode."""
     settings: dict[str, Any] = {"val_batch_size": 12, "val_batches": 2, "reward_draws": 3, "train_steps": 1}
+    settings |= {"warm_up_epochs": 0}
     problem, state = begun(network=Counting(), algorithm="lookahead", calibrate=False, **settings)
     seen: list[int] = []
     cross_entropy = F.cross_entropy
@@ -119,7 +120,7 @@ class Told(hba.SearchObserver):
         self.plans.append(plan)
 
 
-@pytest.mark.parametrize(("epochs", "expected"), [(3, 0), (60, 2)])
+@pytest.mark.parametrize(("epochs", "expected"), [(3, 0), (80, 2)])
 def test_the_plan_says_how_many_probes_the_search_then_makes(epochs: int, expected: int, tmp_path: Path) -> None:
     told = Told()
     settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": epochs, "probes": 10}
@@ -127,7 +128,9 @@ def test_the_plan_says_how_many_probes_the_search_then_makes(epochs: int, expect
     assert result.schedule is not None
     (plan,) = told.plans
     assert plan.probes == len(result.schedule.provenance["probes"]) == expected
-    assert plan.policy_steps == result.schedule.provenance["policy_steps"] == 3 * epochs // 2
+    assert plan.policy_steps == result.schedule.provenance["policy_steps"] == 3 * epochs // 2 - 3 * (epochs // 2) // 2
+    assert plan.first_policy_step == 3 * (epochs // 2) // 2 * 2 + 2
+    assert all(entry["epoch"] > epochs // 2 for entry in result.schedule.provenance["probes"])
     assert (plan.train_images, plan.val_images, plan.test_images, plan.folder) == (24, 16, None, tmp_path)
     assert (plan.epochs, plan.steps_per_epoch, plan.batch_size, plan.epochs_done) == (epochs, 3, 8, 0)
     assert plan.n_parameters == sum(parameter.numel() for parameter in result.network.parameters())

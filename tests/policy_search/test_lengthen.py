@@ -117,6 +117,36 @@ def test_the_noise_goes_on_by_the_longer_line() -> None:
     assert algorithm_of(afterwards).sigma_now(afterwards, state) == pytest.approx(1 - 0.9 * 6 / 27)
 
 
+def policy_steps_of(result: hba.SearchResult) -> int:
+    assert result.schedule is not None
+    found: int = result.schedule.provenance["policy_steps"]
+    return found
+
+
+def test_a_search_lengthened_in_its_warm_up_warms_up_for_half_of_its_new_epochs(tmp_path: Path) -> None:
+    first = run(tmp_path, epochs=4, observer=StopAfter(5))
+    assert policy_steps_of(first) == 0
+    told = Told()
+    longer = values_of(run(tmp_path, epochs=8, resume=True, observer=told))
+    (plan,) = told.plans
+    # The first of every two steps that comes after four epochs of three.
+    assert (plan.first_policy_step, plan.policy_steps) == (14, 6)
+    assert (longer[:4] == longer[0]).all()
+    assert (longer[4] != longer[3]).any()
+
+
+def test_a_search_lengthened_at_its_end_moves_on_after_half_of_its_new_epochs(tmp_path: Path) -> None:
+    first = run(tmp_path, epochs=4)
+    assert policy_steps_of(first) == 3
+    longer = run(tmp_path, epochs=12, resume=True)
+    rows = values_of(longer)
+    assert (rows[3] != rows[0]).any()
+    assert (rows[4:6] == rows[3]).all()
+    assert (rows[6] != rows[5]).any()
+    # Of its first half of four epochs, and of its second of twelve.
+    assert policy_steps_of(longer) == 3 + 9
+
+
 @pytest.mark.parametrize("algorithm", ["lookahead", "hba", "population"])
 def test_a_lengthened_run_that_is_stopped_goes_on_to_the_same_end(algorithm: str, tmp_path: Path) -> None:
     ends = []
@@ -167,7 +197,7 @@ def test_settings_that_were_made_fewer_by_hand_are_refused(tmp_path: Path) -> No
 
 def test_probes_that_are_left_are_spread_over_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "LARGEST_SHARE", 1000.0)
-    run(tmp_path, epochs=4, probes=4, observer=StopAfter(6))
+    run(tmp_path, epochs=4, probes=4, warm_up_epochs=0, observer=StopAfter(6))
     result = run(tmp_path, epochs=6, resume=True)
     probed = [row["epoch"] for row in result.metrics if row["saturated_percent"] is not None]
     assert probed == [1, 2, 4, 6]

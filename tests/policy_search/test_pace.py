@@ -1,6 +1,7 @@
 """When policy steps come, how far they carry, and what is said where they are too few."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,19 +23,43 @@ def counted(one: Pace, epochs: int) -> int:
     """Step by step, as the algorithms go."""
     n = 0
     for step in range(1, epochs * one.steps_per_epoch + 1):
-        if step % one.rhythm.train_steps == 0 and step > one.rhythm.warm_up_epochs * one.steps_per_epoch:
+        if step % one.rhythm.train_steps == 0 and step > one.rhythm.warm_up_of(epochs) * one.steps_per_epoch:
             n += one.rhythm.in_a_row
     return n
 
 
 @pytest.mark.parametrize("steps_per_epoch", [1, 2, 3, 7])
 @pytest.mark.parametrize("train_steps", [1, 2, 4, 5])
-@pytest.mark.parametrize(("val_steps", "warm_up_epochs"), [(1, 0), (0, 0), (2, 0), (1, 3), (3, 1)])
+@pytest.mark.parametrize(
+    ("val_steps", "warm_up_epochs"), [(1, 0), (0, 0), (2, 0), (1, 3), (3, 1), (1, None), (2, None)]
+)
 def test_policy_steps_are_those_that_come_by(
-    steps_per_epoch: int, train_steps: int, val_steps: int, warm_up_epochs: int
+    steps_per_epoch: int, train_steps: int, val_steps: int, warm_up_epochs: int | None
 ) -> None:
     one = Pace(steps_per_epoch, Rhythm(train_steps, val_steps, warm_up_epochs, 0.03))
     assert [one.policy_steps(epochs) for epochs in range(20)] == [counted(one, epochs) for epochs in range(20)]
+
+
+@pytest.mark.parametrize("warm_up_epochs", [0, 2, None])
+@pytest.mark.parametrize(("from_epochs", "at_step"), [(4, 5), (4, 12), (6, 13), (20, 0)])
+def test_policy_steps_of_a_lengthened_search_are_those_of_its_parts(
+    warm_up_epochs: int | None, from_epochs: int, at_step: int
+) -> None:
+    one = Pace(3, Rhythm(2, 1, warm_up_epochs, 0.03))
+    lengthened = [{"from_epochs": from_epochs, "to_epochs": 20, "at_step": at_step}]
+    for done in range(at_step // 3, 21):
+        expected = 0
+        for step in range(1, 3 * done + 1):
+            epochs = from_epochs if step <= at_step else 20
+            expected += step % 2 == 0 and step > 3 * one.rhythm.warm_up_of(epochs)
+        assert one.policy_steps(20, done, lengthened) == expected
+        assert one.policy_steps(20, done) <= counted(one, 20)
+
+
+def test_a_search_that_is_half_done_has_had_no_policy_step_where_half_is_warm_up() -> None:
+    one = Pace(3, Rhythm(1, 1, None, 0.03))
+    assert [one.policy_steps(20, done) for done in (5, 10, 11, 20)] == [0, 0, 3, 30]
+    assert one.next_policy_step(0, 20) == 31
 
 
 def test_a_search_that_cannot_move_a_logit_by_one_is_too_short() -> None:
@@ -66,6 +91,17 @@ def test_the_epochs_advised_are_the_fewest_that_move_a_logit_by_three(one: Pace)
     assert one.advice(epochs) is None
 
 
+@pytest.mark.parametrize(
+    "one", [pace(warm_up_epochs=None), pace(warm_up_epochs=None, in_a_row=3, steps_per_epoch=5), pace(stride=1.0)]
+)
+def test_where_half_of_all_is_warm_up_twice_as_many_epochs_are_advised(one: Pace) -> None:
+    one = replace(one, rhythm=replace(one.rhythm, warm_up_epochs=None))
+    at_once = replace(one, rhythm=replace(one.rhythm, warm_up_epochs=0))
+    assert one.advised_epochs() == 2 * at_once.advised_epochs()
+    assert one.policy_steps(one.advised_epochs()) * one.rhythm.stride >= 3
+    assert one.next_policy_step(0, 40) == at_once.next_policy_step(20 * one.steps_per_epoch, 40)
+
+
 @pytest.mark.parametrize("one", [pace(in_a_row=0), pace(stride=0.0)])
 def test_a_search_that_is_not_to_move_is_not_too_short(one: Pace) -> None:
     assert one.advice(1) is None
@@ -80,6 +116,7 @@ def test_members_of_a_population_jump_by_what_they_explore_with(algorithm: str) 
 @pytest.mark.parametrize("algorithm", ["hba", "fixed-noise", "lookahead", "hba-lookahead"])
 def test_lambda_steps_go_by_their_learning_rate(algorithm: str) -> None:
     settings = {"train_steps": 3, "val_steps": 2, "warm_up_epochs": 1, "lambda_learning_rate": 0.25}
+    settings |= {"strength_learning_rate": 0.0}
     config = SearchConfig.make({"algorithm": algorithm, **settings})
     assert config.algorithm.rhythm == Rhythm(3, 2, 1, 0.25)
 
@@ -87,9 +124,11 @@ def test_lambda_steps_go_by_their_learning_rate(algorithm: str) -> None:
 @pytest.mark.parametrize("algorithm", ["hba", "lookahead"])
 def test_a_shared_coordinate_carries_a_hyperparameter_further(algorithm: str) -> None:
     rates = {"lambda_learning_rate": 0.25, "strength_learning_rate": 0.5}
-    assert SearchConfig.make({"algorithm": algorithm, **rates}).algorithm.rhythm.stride == 0.75
+    # By itself, by a shared coordinate, and a probability by half a step of its operation's.
+    farthest = 0.25 + 0.5 + 0.25
+    assert SearchConfig.make({"algorithm": algorithm, **rates}).algorithm.rhythm.stride == farthest
     settings = {**made()["settings"], **rates}
-    assert pace_in(made(settings=settings)) == Pace(2, Rhythm(4, 1, 0, 0.75))
+    assert pace_in(made(settings=settings)) == Pace(2, Rhythm(4, 1, 0, farthest))
     assert advice_in(made()) is not None
     assert advice_in(made(settings=settings)) is None, "6 steps go far enough then"
     assert pace_in(made(settings={**settings, "strength_learning_rate": "much"})) is None
@@ -100,6 +139,13 @@ def test_the_pace_of_a_schedule_is_that_of_its_search() -> None:
     assert pace_in(provenance) == Pace(2, Rhythm(4, 1, 0, 0.03))
     assert policy_steps_in(provenance) == 150
     assert advice_in(provenance) is None
+
+
+def test_the_warm_up_of_a_schedule_may_be_half_of_all() -> None:
+    settings = {**made()["settings"], "warm_up_epochs": None}
+    assert pace_in(made(settings=settings)) == Pace(2, Rhythm(4, 1, None, 0.03))
+    del settings["warm_up_epochs"]
+    assert pace_in(made(settings=settings)) is None, "nobody knows"
 
 
 def made(**changed: Any) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def test_probes_are_evenly_spread_and_the_last_is_at_the_end() -> None:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_probe_reports_on_the_gradients_that_lambda_got(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, state = search_begun(algorithm, train_steps=1)
+    problem, state = search_begun(algorithm, train_steps=1, warm_up_epochs=0)
     gradients: list[Tensor] = []
     add = Moves.add
 
@@ -280,7 +280,7 @@ def test_a_search_does_not_depend_on_its_probes(algorithm: str, own: bool) -> No
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_metrics_and_provenance_have_the_probes(algorithm: str, tmp_path: Path) -> None:
-    result = run(algorithm, tmp_path, epochs=5, probes=2)
+    result = run(algorithm, tmp_path, epochs=5, probes=2, warm_up_epochs=0)
     probed = [row for row in result.metrics if row["realized_change"] is not None]
     assert [row["epoch"] for row in probed] == [3, 5]
     assert all(row[name] is None for row in result.metrics if row not in probed for name in PROBED)
@@ -311,7 +311,7 @@ def test_a_search_stopped_between_probes_goes_on_to_the_same_probes(
     algorithm: str, n_steps: int, tmp_path: Path
 ) -> None:
     """Probes come after 9 and 18 steps."""
-    settings: dict[str, Any] = {"epochs": 6, "probes": 2}
+    settings: dict[str, Any] = {"epochs": 6, "probes": 2, "warm_up_epochs": 0}
     whole = run(algorithm, **settings)
     run(algorithm, tmp_path, observer=StopAfter(n_steps), **settings)
     resumed = run(algorithm, tmp_path, resume=True, **settings)

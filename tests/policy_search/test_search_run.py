@@ -13,8 +13,11 @@ from search_problems import SMALL_SETTINGS, StopAfter, WithDropout, small_data, 
 from torch import Tensor, nn
 
 import hba
+from hba.algorithms import Lookahead
 from hba.data import SearchData
 from hba.errors import DivergedError, RunError, SettingsError
+from hba.policy.spaces import search_space
+from hba.policy.starts import randaugment
 from hba.policy_search.folder import METRICS
 
 
@@ -31,7 +34,7 @@ def test_a_search_gives_one_valid_row_per_epoch_with_provenance() -> None:
     result = run(seed=3)
     assert result.finished
     assert result.schedule is not None
-    assert result.schedule.values.shape == (3, 54)
+    assert result.schedule.values.shape == (3, 57)
     provenance = result.schedule.provenance
     assert provenance["settings"]["seed"] == 3
     assert (provenance["train_images"], provenance["val_images"]) == (24, 16)
@@ -54,12 +57,25 @@ def test_the_same_seed_gives_the_same_schedule_and_another_seed_another() -> Non
 
 @pytest.mark.parametrize(("paper", "fraction"), [(False, 0.5), (True, 0.05)])
 def test_without_lambda_steps_the_policy_stays_as_it_began(paper: bool, fraction: float) -> None:
-    settings: dict[str, Any] = {name: value for name, value in SMALL_SETTINGS.items() if name != "initial_fraction"}
-    result = hba.search(small_data(), val_steps=0, paper=paper, **settings)
+    result = run(val_steps=0, paper=paper, init="fraction", count="fixed")
     assert result.schedule is not None
     low, high = torch.tensor(result.schedule.space.ranges).T
     start = (1 - fraction) * low + fraction * high
     assert torch.allclose(torch.tensor(result.schedule.values).float(), start, atol=1e-5)
+
+
+def test_by_default_a_search_begins_at_randaugment_and_moves_in_its_second_half() -> None:
+    result = run(epochs=6)
+    assert result.schedule is not None
+    space = search_space(searches_count=True)
+    assert result.schedule.space == space
+    start = space.decode(randaugment(space).double())
+    values = torch.tensor(result.schedule.values)
+    assert torch.allclose(values[:3], start.expand(3, -1), atol=1e-5)
+    assert not torch.allclose(values[3], start, atol=1e-3)
+    spread = torch.tensor(result.schedule.spread[0])
+    assert set(spread[space.probability_columns(spread.device)].tolist()) == {0.0}
+    assert (spread > 0).any()
 
 
 def test_a_run_folder_holds_policy_config_metrics_and_checkpoint(tmp_path: Path) -> None:
@@ -74,7 +90,8 @@ def test_a_run_folder_holds_policy_config_metrics_and_checkpoint(tmp_path: Path)
     assert (hba.load_policy(tmp_path / "run").values == result.schedule.values).all()
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert config["epochs"] == 3
-    assert config["sigma"] == 1.0
+    assert config["sigma"] == Lookahead().sigma
+    assert config["warm_up_epochs"] is None
     with (tmp_path / "run" / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert tuple(rows[0]) == METRICS
@@ -110,7 +127,7 @@ def test_a_run_folder_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_resuming_with_another_setting_names_it(tmp_path: Path) -> None:
-    run(tmp_path, observer=StopAfter(2))
+    run(tmp_path, sigma=1.0, observer=StopAfter(2))
     with pytest.raises(SettingsError, match=r"sigma 1\.0 \(given 0\.5\)"):
         run(tmp_path, resume=True, sigma=0.5)
 

@@ -17,6 +17,7 @@ from hba.errors import RunError, ScheduleError, SettingsError
 from hba.operations import OPERATIONS, Operation, register_operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, search_space
+from hba.policy.starts import randaugment
 
 pytestmark = pytest.mark.usefixtures("registered")
 
@@ -31,13 +32,13 @@ def found(result: hba.SearchResult) -> hba.Schedule:
 
 
 def first_row(space: SearchSpace) -> np.ndarray:
-    return space.decode(space.initial(Lookahead().initial_fraction).double()).numpy()
+    return space.decode(randaugment(space).double()).numpy()
 
 
 @pytest.mark.parametrize(("paper", "solarize", "posterize"), [(False, 128.0, 2.0), (True, 243.2, 3.8)])
 def test_the_digits_are_searched_in_pba_s_space(paper: bool, solarize: float, posterize: float) -> None:
     settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 1, "train_size": 20, "val_size": 20, "val_steps": 0}
-    del settings["initial_fraction"]
+    settings |= {"init": "fraction", "count": "fixed"}
     schedule = found(hba.search("digits", space="pba", paper=paper, **settings))
     assert schedule.space == SPACES["pba"]
     assert schedule.provenance["settings"]["space"] == "pba"
@@ -50,13 +51,14 @@ def test_the_digits_are_searched_in_pba_s_space(paper: bool, solarize: float, po
 @pytest.mark.parametrize(
     ("settings", "space"),
     [
-        ({"operations": "Rotate,Invert"}, search_space("hba", ["Rotate", "Invert"])),
-        ({"operations": ["Solarize"], "space": "pba"}, search_space("pba", ["Solarize"])),
-        ({"interpolation": "bilinear"}, search_space("hba", None, "bilinear")),
+        ({"operations": "Rotate,Invert"}, search_space("hba", ["Rotate", "Invert"], searches_count=True)),
+        ({"operations": ["Solarize"], "space": "pba", "count": "fixed"}, search_space("pba", ["Solarize"])),
+        ({"interpolation": "bilinear"}, search_space("hba", None, "bilinear", searches_count=True)),
         ({"space": SPACES["pba"]}, SPACES["pba"]),
-        ({}, SearchSpace()),
+        ({"count": "fixed"}, SearchSpace()),
+        ({}, search_space(searches_count=True)),
     ],
-    ids=["operations", "of pba", "bilinear", "an object", "nothing"],
+    ids=["operations", "of pba", "bilinear", "an object", "a fixed count", "nothing"],
 )
 def test_the_schedule_is_over_the_space_that_was_asked_for(
     settings: dict[str, Any], space: SearchSpace, tmp_path: Path
@@ -99,7 +101,7 @@ def test_an_own_function_gets_the_images_that_drew_it(tmp_path: Path) -> None:
 
     register_operation(Operation("Note", note, (2.0, 3.0), "notes", None))
     seen.clear()
-    run(operations="Note", train_steps=1, epochs=6)
+    run(operations="Note", count="fixed", train_steps=1, epochs=6)
     assert seen
     for images, magnitude in seen:
         assert images.shape[1:] == (3, 8, 8)
@@ -131,7 +133,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"space": SearchSpace(), "interpolation": "nearest"}, "interpolation has no effect on a search space of your own"),
     ({"space": SearchSpace(), "count": "searched"}, "count has no effect on a search space of your own; remove it"),
-    ({"operations": "Rotate", "count": "searched"}, "a searched count gives images up to 3 operations, but 1 in 2 "),
 ]
 
 
@@ -151,6 +152,8 @@ def test_an_algorithm_that_searches_the_count_is_refused_with_a_space_of_one_s_o
     settings: dict[str, Any] = {name: SMALL_SETTINGS[name] for name in left}
     with pytest.raises(SettingsError, match=r"^count has no effect on a search space of your own; remove it$"):
         hba.search(small_data(), space=SearchSpace(), algorithm=Lookahead(count="searched"), **settings)
+    result = hba.search(small_data(), space=SearchSpace(), algorithm=Lookahead(reward_draws=2), **settings)
+    assert found(result).space == SearchSpace(), "by default it asks for nothing"
 
 
 @pytest.mark.parametrize(
@@ -190,13 +193,14 @@ def test_the_fill_of_the_search_is_the_schedule_s(fill: Any, expected: tuple[flo
 
     register_operation(Operation("Note", note, uses_fill=True))
     seen.clear()
-    assert found(run(tmp_path, operations="Note", train_steps=1, fill=fill, epochs=6)).fill == expected
+    settings: dict[str, Any] = {"operations": "Note", "count": "fixed", "train_steps": 1, "epochs": 6}
+    assert found(run(tmp_path, fill=fill, **settings)).fill == expected
     assert seen
     assert all(color.tolist() == list(expected) * (3 // len(expected)) for color in seen)
     assert hba.load_policy(tmp_path).fill == expected
-    assert run(tmp_path, operations="Note", train_steps=1, fill=expected, epochs=6, resume=True).finished
+    assert run(tmp_path, fill=expected, resume=True, **settings).finished
     with pytest.raises(SettingsError, match=r"has fill .* \(given \[0\.5\]\)"):
-        run(tmp_path, operations="Note", train_steps=1, fill="0.5", epochs=6, resume=True)
+        run(tmp_path, fill="0.5", resume=True, **settings)
 
 
 def own_space(low: float = 0.5, copies: int = 2) -> SearchSpace:
@@ -263,13 +267,13 @@ def test_what_an_own_space_left_unused_is_not_said_to_be_its_settings() -> None:
     register_operation(GAMMA)
     settings = found(run(space=own_space())).provenance["settings"]
     assert [settings[name] for name in ("space", "operations", "interpolation", "count")] == [None] * 4
-    settings = found(run(space="pba", operations="Rotate")).provenance["settings"]
+    settings = found(run(space="pba", operations="Rotate", count="fixed")).provenance["settings"]
     assert [settings[name] for name in ("space", "operations", "interpolation")] == ["pba", ["Rotate"], "nearest"]
 
 
 def test_resuming_where_an_own_operation_means_something_else_is_refused(tmp_path: Path) -> None:
     register_operation(GAMMA)
-    run(tmp_path, operations="Gamma", epochs=1)
+    run(tmp_path, operations="Gamma", count="fixed", epochs=1)
     register_operation(Operation("Gamma", gamma, (0.5, 2.0), "power", 1.0))
     with pytest.raises(RunError, match="the search space changed since"):
         run(tmp_path, resume=True, epochs=1)
@@ -291,7 +295,6 @@ def test_rounding_keeps_values_at_the_ends_of_awkward_ranges(tmp_path: Path) -> 
     # One epoch of two steps, so that the only step of lambda is the last of all. The paper's moves every value, drawn
     # or not.
     settings: dict[str, Any] = {"epochs": 1, "batch_size": 12, "lambda_learning_rate": 1e4, "paper": True}
-    settings["initial_fraction"] = 0.05
     result = run(tmp_path, space=SearchSpace(tuple(operations)), **settings)
     schedule = found(result)
     row = schedule.values[0]

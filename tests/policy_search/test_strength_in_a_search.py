@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from former_default import FORMER
 from search_problems import SMALL_SETTINGS, StopAfter, small_data
 from search_steps import algorithm_of, begun
 
@@ -66,7 +67,7 @@ def test_each_row_keeps_the_noise_of_the_end_of_its_epoch(algorithm: str, tmp_pa
 
 @pytest.mark.parametrize("algorithm", ["lookahead", "hba-lookahead"])
 def test_a_searched_spread_begins_at_sigma_and_moves_in_its_bounds(algorithm: str, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"algorithm": algorithm, "spread_over": "magnitudes", "sigma": 0.5}
+    settings: dict[str, Any] = {"algorithm": algorithm, "spread_over": "magnitudes", "sigma": 0.5, "warm_up_epochs": 0}
     run(tmp_path, **settings, search_spread=True, strength_learning_rate=0.25, train_steps=1, epochs=4)
     found = hba.load_policy(tmp_path)
     widths = found.spread[:, ~is_probability(found.space)]
@@ -140,7 +141,10 @@ def test_shared_coordinates_lead_elsewhere(algorithm: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"search_spread": True}, "search_spread needs a strength_learning_rate above 0"),
+        (
+            {"search_spread": True, "strength_learning_rate": 0.0},
+            "search_spread needs a strength_learning_rate above 0",
+        ),
         ({"strength_learning_rate": -0.1}, "strength_learning_rate must be at least 0.0, got -0.1"),
         ({"spread_over": "probabilities"}, "spread_over must be "),
         ({"init": "trivialaugment"}, "init must be "),
@@ -174,15 +178,15 @@ def test_a_run_that_names_no_such_setting_had_none_whatever_the_defaults_are() -
     stored = SearchConfig.make({"algorithm": Strong}).flat()
     assert SearchConfig.from_file(stored, Strong).algorithm == Strong()
     old = {name: value for name, value in stored.items() if name not in BEFORE}
-    assert len(stored) - len(old) == 5
+    assert len(stored) - len(old) == len(BEFORE)
     found = SearchConfig.from_file(old, Strong)
     assert {name: found.flat()[name] for name in BEFORE} == BEFORE
     assert not found.search_space().searches_count
 
 
 def test_a_run_folder_without_the_new_settings_is_resumed_without_them(tmp_path: Path) -> None:
-    whole = schedule_of(run())
-    run(tmp_path, observer=StopAfter(4))
+    whole = schedule_of(run(**FORMER))
+    run(tmp_path, observer=StopAfter(4), **FORMER)
     path = tmp_path / "config.json"
     config = json.loads(path.read_text())
     path.write_text(json.dumps({name: value for name, value in config.items() if name not in BEFORE}))

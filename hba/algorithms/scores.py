@@ -1,0 +1,90 @@
+"""Gradients of what a policy does on average, estimated from what it drew: by the score function (Williams 1992).
+
+Symbols as in lookahead.py. A draw is a walk of decisions: is one more operation wanted, does a slot fire, which
+magnitude does it take. Each decision that was made has a score, the gradient of its log probability. Those that were
+not made say nothing.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hba.policy.draw import Walk
+from hba.policy.space import SearchSpace
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A batch as the network sees it, (B, C, H, W) and labels (B,), and how lambda decided what was done to it.
+
+    values (B, n): of lambda + sigma epsilon, in natural units. noise (B, n): epsilon. sigma: its scale. draws: how many
+    there are for each image; first one for every image, then the next for every image.
+    """
+
+    images: Tensor
+    labels: Tensor
+    walk: Walk
+    values: Tensor
+    noise: Tensor
+    sigma: float | Tensor
+    draws: int = 1
+
+
+def expected_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
+    """Gradient (n,) of the expected reward with respect to lambda, estimated from rewards (B,).
+
+    A probability p = sigmoid(logit) of a slot that was visited has the score fired - p; a magnitude that was used the
+    score of its normal distribution, epsilon / sigma.
+    """
+    columns = space.slot_columns(rewards.device)
+    score = rewards.new_zeros(len(rewards), space.n + 1)
+    if space.searches_count:
+        wanted = torch.arange(space.max_count, device=rewards.device) < trial.walk.count
+        score[:, columns.counts] = (wanted.float() - trial.values[:, columns.counts]) * _steps_asked(space, trial.walk)
+    score[:, columns.probability] = (
+        trial.walk.fired.float() - trial.values[:, columns.probability]
+    ) * trial.walk.visited
+    # The column after the last is of slots without a magnitude.
+    score[:, columns.magnitude] = _of_magnitudes(space, trial) / trial.sigma * trial.walk.fired
+    return (rewards[:, None] * score).mean(dim=0)[: space.n]
+
+
+def divergence_gradient(space: SearchSpace, trial: Trial, lam: Tensor, start: Tensor) -> Tensor:
+    """Gradient (n,) with respect to lambda (n,) of how far what is drawn is from what start (n,) would draw.
+
+    It is the Kullback-Leibler divergence of each decision that the walks made, from the same decision at start: for a
+    probability p its gradient is p (1 - p) (lambda - start), for a magnitude (lambda - start) / sigma^2. So a decision
+    that is worth r more one way than the other, rewards less w times the divergence, comes to rest r / w from start.
+    Which decisions are made at all counts as given.
+    """
+    columns = space.slot_columns(lam.device)
+    values, walk = trial.values, trial.walk
+    weights = lam.new_zeros(space.n + 1)
+    if space.searches_count:
+        p = values[:, columns.counts]
+        weights[columns.counts] = (_steps_asked(space, walk) * p * (1 - p)).mean(dim=0)
+    p = values[:, columns.probability]
+    weights[columns.probability] = (walk.visited * p * (1 - p)).mean(dim=0)
+    weights[columns.magnitude] = walk.fired.float().mean(dim=0) / trial.sigma**2
+    return weights[: space.n] * (lam - start)
+
+
+def expected_spread_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
+    """Gradient () of the expected reward with respect to log sigma: a magnitude that was used has the score
+    epsilon^2 - 1. What sigma does through probabilities is left out.
+    """
+    has_magnitude = space.slot_columns(rewards.device).magnitude < space.n
+    score = (_of_magnitudes(space, trial).square() - 1) * (trial.walk.fired & has_magnitude)
+    return (rewards * score.sum(dim=1)).mean()
+
+
+def _steps_asked(space: SearchSpace, walk: Walk) -> Tensor:
+    """(B, max_count): an image was asked for one more operation until it had K."""
+    return torch.arange(space.max_count, device=walk.count.device) <= walk.count
+
+
+def _of_magnitudes(space: SearchSpace, trial: Trial) -> Tensor:
+    """The noise on each slot's magnitude (B, number of slots), 0 where it has none."""
+    padded = torch.cat([trial.noise, trial.noise.new_zeros(len(trial.noise), 1)], dim=1)
+    return padded[:, space.slot_columns(trial.noise.device).magnitude]

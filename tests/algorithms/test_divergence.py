@@ -1,0 +1,81 @@
+"""How far a policy is from where its search began: against torch's divergences, and where rewards against it rest."""
+
+import math
+
+import pytest
+import torch
+from search_problems import seeded
+from search_steps import algorithm_of, begun, space_of, step
+from test_expected_score import random_trial
+from torch.distributions import Bernoulli, Normal, kl_divergence
+
+from hba.algorithms.scores import Trial, divergence_gradient, expected_score
+from hba.operations import OPERATIONS
+from hba.policy.draw import draw_walk
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import search_space
+
+
+@pytest.mark.parametrize("space", [SearchSpace(), search_space(searches_count=True)], ids=["fixed K", "searched K"])
+def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(space: SearchSpace) -> None:
+    sigma, size, generator = 0.6, 9, seeded(1)
+    start = torch.randn(space.n, generator=generator)
+    lam = (start + torch.randn(space.n, generator=generator)).requires_grad_()
+    noise = sigma * torch.randn(size, space.n, generator=generator)
+    values = space.decode(lam.detach() + noise)
+    _, walk = draw_walk(space, values, size, generator)
+    of_probabilities = kl_divergence(Bernoulli(logits=lam + noise), Bernoulli(logits=start + noise))
+    of_magnitudes = kl_divergence(Normal(lam, sigma), Normal(start, sigma))
+    total = torch.zeros(())
+    for image in range(size):
+        for number, slot in enumerate(space.slots):
+            total = total + of_probabilities[image, slot.probability] * walk.visited[image, number]
+            if slot.magnitude is not None:
+                total = total + of_magnitudes[slot.magnitude] * walk.fired[image, number]
+        if space.searches_count:
+            # Asked for a first one always, for a second one if a first was wanted, and so on.
+            for k in range(min(int(walk.count[image]) + 1, space.max_count)):
+                total = total + of_probabilities[image, space.n - space.max_count + k]
+    (total / size).backward()
+    trial = Trial(noise, noise, walk, values, noise / sigma, sigma)
+    found = divergence_gradient(space, trial, lam.detach(), start)
+    assert lam.grad is not None
+    torch.testing.assert_close(found, lam.grad, rtol=1e-3, atol=1e-6)
+
+
+def test_at_the_start_there_is_none() -> None:
+    space = space_of("Rotate", "Invert", copies=2)
+    lam = torch.randn(space.n, generator=seeded(0))
+    assert not divergence_gradient(space, random_trial(space, 0.7), lam, lam).any()
+
+
+@pytest.mark.parametrize(("worth", "weight"), [(0.5, 0.5), (-0.6, 0.3)])
+def test_a_decision_comes_to_rest_at_its_worth_over_the_weight(worth: float, weight: float) -> None:
+    """What is best by reward less weighted divergence is proportional to start times exp(reward / weight)."""
+    space = SearchSpace((OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0))
+    generator, n = seeded(4), 4000
+    start = torch.tensor([-0.4])
+    lam, places = start.clone(), []
+    for _ in range(400):
+        values = space.decode(lam).expand(n, -1)
+        _, walk = draw_walk(space, values, n, generator)
+        trial = Trial(values, values, walk, values, torch.zeros(n, 1), 1.0)
+        rewards = worth * walk.fired[:, 0].float()
+        lam = lam + 2.0 * (
+            expected_score(space, trial, rewards) - weight * divergence_gradient(space, trial, lam, start)
+        )
+        places.append(lam.item())
+    assert sum(places[-200:]) / 200 == pytest.approx(start.item() + worth / weight, abs=0.1)
+    assert math.dist(places[-1:], places[-2:-1]) < 0.2
+
+
+@pytest.mark.parametrize("algorithm", ["lookahead", "hba-lookahead"])
+def test_in_a_search_a_large_weight_keeps_lambda_near_its_start(algorithm: str) -> None:
+    moved = {}
+    for weight in (0.0, 100.0):
+        problem, state = begun(algorithm=algorithm, divergence_weight=weight, train_steps=1, strength_learning_rate=0.1)
+        chosen = algorithm_of(problem)
+        start = problem.initial_lambda(chosen.initial_fraction, chosen.init)
+        step(problem, state, 12)
+        moved[weight] = (state.lam.detach() - start).norm().item()
+    assert moved[100.0] < 0.7 * moved[0.0]

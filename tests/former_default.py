@@ -1,0 +1,12 @@
+"""Look-ahead as it was by default in version 0.1.0, for tests of what does not depend on where its search begins."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+FORMER: Mapping[str, Any] = MappingProxyType(
+    {
+        **{"init": "fraction", "count": "fixed", "sigma": 1.0, "spread_over": "none", "warm_up_epochs": 0},
+        **{"lambda_betas": (0.9, 0.999), "strength_learning_rate": 0.0, "divergence_weight": 0.0},
+    }
+)
