@@ -5,7 +5,7 @@
 
 Each validation image went through one operation, or a pair, with a magnitude of its own; training images stay as they
 are. A search should then raise these operations above the others: it *recovered* them where each is among the first
-three by probability at the end, mean over copies. Each run's results are kept as soon as it ended, in
+three by how many logits its probability rose, mean over copies. Each run's results are kept as soon as it ended, in
 benchmarks/results, and what is kept is not run again. The printed numbers are of what is kept for the settings asked
 for.
 """

@@ -125,6 +125,21 @@ def test_results_of_other_settings_or_images_are_not_mixed_with_these(tmp_path: 
     assert shown() == ["7.50 ± 0.71"]
 
 
+@pytest.mark.parametrize(("warm_up_epochs", "expected"), [(0, 8.0), (None, 5.0), (3, 3.5)])
+def test_steps_before_and_after_the_warm_up_count_by_their_shares(
+    warm_up_epochs: int | None, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timing = module("common.timing")
+
+    def seconds(config: SearchConfig, data: Any, measured: int) -> float:
+        assert config.algorithm.rhythm.warm_up_of(config.epochs) == 0, "all that is measured has lambda steps or none"
+        return 8.0 if config.algorithm.rhythm.in_a_row else 2.0
+
+    monkeypatch.setattr(timing, "_mean_seconds", seconds)
+    config = SearchConfig.make({"algorithm": "lookahead", "warm_up_epochs": warm_up_epochs, "epochs": 4})
+    assert timing.search_seconds_per_step(config, None, 16) == expected
+
+
 def test_the_floor_trains_on_images_of_the_networks_size(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from torch import Tensor
 

@@ -1,6 +1,7 @@
 """benchmarks/planted.py and benchmarks/search_quality.py: what is planted, what counts as found, and what is kept."""
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from benchmark_modules import module
 from click.testing import CliRunner, Result
 
+import hba
 from hba.data import LabelledImages, SearchData
 from hba.policy_search.config import SearchConfig
 
@@ -94,6 +96,29 @@ def test_all_planted_operations_have_to_be_among_the_first_three_and_equal_ones_
     assert tables.recovered(record) is is_recovered
     assert tables.others_probability(record) == pytest.approx((0.25 + 0.22 + 0.2) / 3)
     assert tables.run_frame([record])["rank"].tolist() == ranks
+
+
+def test_where_the_rise_is_known_it_decides_the_rank_and_probability_does_not() -> None:
+    tables = module("quality.planted_tables")
+    record = ended_with(["Invert"], Invert=0.4, Rotate=0.6, Color=0.5, ShearX=0.55)
+    assert tables.rank(record.results["end"], "Invert") == 4
+    for name, rise in {"Invert": 1.0, "Rotate": 0.4, "Color": 0.0, "ShearX": 0.2}.items():
+        record.results["end"][name]["rise"] = rise
+    assert tables.rank(record.results["end"], "Invert") == 1
+    assert tables.rank(record.results["end"], "Color") == 4
+    assert tables.recovered(record)
+
+
+def test_the_rise_is_in_logits_from_where_the_search_began() -> None:
+    start = {"init": "randaugment", "count": "searched"}
+    searched = hba.search("digits", epochs=2, train_size=50, val_size=50, batch_size=10, model="wrn-10-1", **start)
+    end, schedule = module("common.tasks").results_of(searched)["end"], searched.schedule
+    assert schedule is not None
+    for name, began in (("Invert", 0.2), ("Rotate", 0.5)):
+        columns = [schedule.space.names.index(f"{name}.{copy}.probability") for copy in (1, 2)]
+        last = schedule.values[-1, columns].mean()
+        expected = math.log(last / (1 - last)) - math.log(began / (1 - began))
+        assert end[name]["rise"] == pytest.approx(expected, abs=1e-3)
 
 
 def test_runs_are_kept_and_not_run_again(tmp_path: Path) -> None:

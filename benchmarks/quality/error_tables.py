@@ -22,11 +22,13 @@ CONFIRMING_FROM = 10
 
 README_ROWS = {
     DEFAULT: "`hba search`",
-    PAPER: "`hba search --paper`",
+    FORMER: "the default search of before",
     "none": "baseline augmentation alone",
-    "random": "a random policy",
+    "random": "where the search begins, with its spread",
     "shuffled": "its own curves, handed to other operations, as strong",
     "randaugment": "RandAugment",
+    "trivialaugment": "TrivialAugment",
+    "autoaugment": "AutoAugment",
 }
 Differences = dict[str, PairedDifference | None]
 """By row, the default search's test error minus the row's."""
@@ -115,7 +117,9 @@ def readme_table(verdicts: Mapping[str, Sequence[Record]]) -> str:
         runs, differences = frame_of(records), verdict_differences(records)
         errors = {name: own[TEST_ERROR] for name, own in runs.groupby("name")}
         headings += [images, "default minus this"]
-        columns.append([f"{spread_text(errors[row])} % ({len(errors[row])})" for row in README_ROWS])
+        columns.append(
+            [f"{spread_text(errors[row])} % ({len(errors[row])})" if row in errors else NOTHING for row in README_ROWS]
+        )
         columns.append([difference_text(differences[row]) if row in differences else "" for row in README_ROWS])
     return as_markdown(headings, [list(row) for row in zip(*columns, strict=True)])
 

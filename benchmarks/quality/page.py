@@ -36,7 +36,13 @@ from quality.problems import HELD_OUT
 from quality.shift import Shift
 from quality.tasks import LEFT_OUT, NONE, RANDAUGMENT, RANDOM
 
-README_DATA = {"digits": "digits, 200 images", "cifar10-small": "CIFAR-10 at 16x16, 1,000 images"}
+README_DATA = {
+    "digits": "digits, 200 images",
+    "digits-shifted": "the same, shifted validation and test images",
+    "cifar-grey": "CIFAR-10 in grey, 16x16, 1,000 images",
+    "cifar-shifted": "CIFAR-10, 16x16, 1,000 images, shifted",
+    "cifar": "CIFAR-10, 16x16, 1,000 images",
+}
 """Headings of the README's table by dataset."""
 
 

@@ -47,11 +47,11 @@ RIVAL_ROWS = {*WITHOUT_SEARCH, *OTHERS, *RANGE}
 OF_DEFAULT = ("shuffled", "static", "final", "point")
 """Rivals that are made of what the default search found. The others stay as they are when the default is changed."""
 
-OF_TRAINING = {
-    *(*EvaluationConfig.model_fields, "space", "operations", "interpolation", "fill"),
-    *("init", "count", "sigma", "sigma_end", "spread_over"),
-}
-"""Settings of a search that trainings without its schedule read: the last ones decide what `random` is."""
+OF_TRAINING = {*EvaluationConfig.model_fields, "space", "operations", "interpolation", "fill"}
+"""Settings of a search that trainings without its schedule read."""
+OF_START = {"init", "count", "sigma", "sigma_end", "spread_over"}
+"""Those that decide where it begins, and with what spread: what `random` is."""
+STARTS = ("random", "random-point")
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,10 @@ class RowTask(TrainingTask):
         """Of the search; of those of rivals that need none, only what the training reads."""
         needs_search = self.name in CANDIDATES or (self.tested and self.name in OF_DEFAULT)
         settings = kept_settings(self._searched)
-        return settings if needs_search else {name: settings[name] for name in settings if name in OF_TRAINING}
+        if needs_search:
+            return settings
+        read = OF_TRAINING | (OF_START if self.tested and self.name in STARTS else set())
+        return {name: settings[name] for name in settings if name in read}
 
     @property
     def measured_on(self) -> str:

@@ -92,13 +92,19 @@ class Algorithm(Settings):
         """Raise SettingsError where the settings of the search do not go with the algorithm's."""
 
     @pydantic.model_validator(mode="after")
-    def _check_start(self) -> Self:
-        if self.init != "fraction" and self.initial_fraction != type(self).model_fields["initial_fraction"].default:
+    def _check_fraction(self) -> Self:
+        # A file names all settings, also those at their defaults.
+        if self.initial_fraction != type(self).model_fields["initial_fraction"].default:
+            self.check_fraction()
+        return self
+
+    def check_fraction(self) -> None:
+        """Raise SettingsError where initial_fraction, which was given, has no effect."""
+        if self.init != "fraction":
             raise SettingsError(
                 f"initial_fraction has no effect where init is {self.init}; set init to fraction, or omit "
                 "initial_fraction"
             )
-        return self
 
 
 class Noisy(Algorithm):

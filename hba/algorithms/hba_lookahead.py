@@ -23,7 +23,7 @@ from hba.hypernet import HyperNetwork
 
 
 class HbaLookahead(Rewards, Hypergradient):
-    """Both at once, with look-ahead's settings as defaults."""
+    """Both at once, from the middle of every range."""
 
     name: ClassVar[str] = "hba-lookahead"
 
@@ -56,7 +56,7 @@ class HbaLookahead(Rewards, Hypergradient):
         gradient = through_response + nats * -expected_score(problem.space, trial, standardized)
         state.mover.moves.add(gradient)
         gradient += nats * self.of_divergence(problem, state, trial)
-        self.move_lambda(problem, state, gradient, self.of_spread(problem, trial, standardized))
+        self.move_lambda(problem, state, gradient, self.of_spread(problem, state, trial, standardized))
         self.move_center(state)
         state.totals.add_lambda(loss.detach())
 

@@ -32,10 +32,11 @@ Betas = Annotated[tuple[Decay, Decay], BeforeValidator(words)]
 
 @dataclass
 class LambdaMover:
-    """optimizer: of lambda. val_stream: batches of D_V. moves: the lambda steps since the last probe. strength: of the
-    shared coordinates; it stays where it is without a learning rate.
+    """start (n,): lambda at the beginning of the search. optimizer: of lambda. val_stream: batches of D_V. moves: the
+    lambda steps since the last probe. strength: of the shared coordinates; it stays as it is without a learning rate.
     """
 
+    start: Tensor
     optimizer: Adam
     val_stream: BatchStream
     moves: Moves
@@ -96,10 +97,11 @@ class LambdaSteps(Noisy):
 
     def mover(self, problem: Problem, lam: Tensor) -> LambdaMover:
         """For a lambda that is on its device."""
+        start = lam.detach().clone()
         optimizer = Adam([lam.requires_grad_()], lr=self.lambda_learning_rate, betas=self.lambda_betas)
         val_stream = problem.val_stream(self.val_batch_size or problem.config.batch_size)
         strength = Strength.of(problem.space, self.strength_learning_rate, self.lambda_betas, lam.device)
-        return LambdaMover(optimizer, val_stream, Moves.since(lam), strength)
+        return LambdaMover(start, optimizer, val_stream, Moves.since(lam), strength)
 
     def is_lambda_time(self, problem: Problem, state: GradientState[L]) -> bool:
         """After each T_train training steps, once the warm-up is over."""

@@ -33,7 +33,13 @@ from hba.algorithms.learners import NetworkLearner
 from hba.algorithms.moves import PROBE_STEPS, reach, short_training_rate
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
-from hba.algorithms.scores import Trial, divergence_gradient, expected_score, expected_spread_score
+from hba.algorithms.scores import (
+    Trial,
+    divergence_gradient,
+    expected_score,
+    expected_spread_score,
+    spread_divergence_gradient,
+)
 from hba.algorithms.state import EpochTotals, L
 from hba.config.fields import NotNegative, Positive
 from hba.config.search import CommonSearchConfig
@@ -56,8 +62,8 @@ class Rewards(LambdaSteps):
     reward_limit: Annotated[Positive | None, DefaultText("no limit")] = None
     """Largest absolute reward, in standard deviations of those of its lambda step."""
     divergence_weight: NotNegative = 0.0
-    """Weight of how far the policy is from where the search began, against rewards. In the end, a decision that is
-    better one way than the other by this share of a standard deviation of rewards is one logit away; 0 for none."""
+    """Weight of how far the policy is from where the search began, against rewards. In the end, the probability of what
+    is better than its absence by this share of a standard deviation of rewards is one logit away; 0 for none."""
     search_spread: bool = False
     """Search the standard deviation of the noise on lambda too, from sigma on, by strength_learning_rate."""
 
@@ -81,12 +87,19 @@ class Rewards(LambdaSteps):
         """Gradient (n,) of the weighted divergence from where the search began; 0 where it has no weight."""
         if not self.divergence_weight:
             return 0.0
-        start = problem.initial_lambda(self.initial_fraction, self.init)
-        return self.divergence_weight * divergence_gradient(problem.space, trial, state.lam.detach(), start)
+        sigma = super().sigma_now(problem, state)
+        lam, start = state.lam.detach(), state.mover.start
+        return self.divergence_weight * divergence_gradient(problem.space, trial, lam, start, sigma)
 
-    def of_spread(self, problem: Problem, trial: Trial, rewards: Tensor) -> Tensor | None:
-        """Gradient () of the loss with respect to the logarithm of the noise's scale, None where it is not searched."""
-        return -expected_spread_score(problem.space, trial, rewards) if self.search_spread else None
+    def of_spread(self, problem: Problem, state: GradientState[L], trial: Trial, rewards: Tensor) -> Tensor | None:
+        """Gradient () of the loss, and of the weighted divergence, with respect to the logarithm of the noise's scale;
+        None where it is not searched.
+        """
+        if not self.search_spread:
+            return None
+        log_spread = state.mover.strength.log_spread.detach()
+        pull = self.divergence_weight * spread_divergence_gradient(problem.space, trial, log_spread)
+        return pull - expected_spread_score(problem.space, trial, rewards)
 
     def augmented(
         self, problem: Problem, state: GradientState[L], images: Tensor, labels: Tensor, draws: int = 1
@@ -162,7 +175,7 @@ class Lookahead(Rewards):
         nats = reach(PROBE_STEPS) * short_training_rate(problem, state.learner) * scale
         state.mover.moves.add(nats * gradient)
         gradient += self.of_divergence(problem, state, trial)
-        self.move_lambda(problem, state, gradient, self.of_spread(problem, trial, rewards))
+        self.move_lambda(problem, state, gradient, self.of_spread(problem, state, trial, rewards))
         state.totals.add_lambda(loss.detach())
 
     def rewards(self, network: nn.Module, trial: Trial, loss: Tensor) -> Tensor:

@@ -50,13 +50,15 @@ def expected_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
     return (rewards[:, None] * score).mean(dim=0)[: space.n]
 
 
-def divergence_gradient(space: SearchSpace, trial: Trial, lam: Tensor, start: Tensor) -> Tensor:
-    """Gradient (n,) with respect to lambda (n,) of how far what is drawn is from what start (n,) would draw.
+def divergence_gradient(space: SearchSpace, trial: Trial, lam: Tensor, start: Tensor, sigma: float | Tensor) -> Tensor:
+    """Gradient (n,) with respect to lambda (n,) of how far what is drawn is from what start (n,) would draw with noise
+    of standard deviation sigma.
 
     It is the Kullback-Leibler divergence of each decision that the walks made, from the same decision at start: for a
-    probability p its gradient is p (1 - p) (lambda - start), for a magnitude (lambda - start) / sigma^2. So a decision
-    that is worth r more one way than the other, rewards less w times the divergence, comes to rest r / w from start.
-    Which decisions are made at all counts as given.
+    probability p its gradient is p (1 - p) (lambda - start), for a magnitude (lambda - start) / sigma^2. So the
+    probability of what is worth r more than its absence comes to rest r / w logits from start, where rewards count less
+    w times the divergence; a magnitude sigma^2 / w times the slope of the reward. Which decisions are made at all
+    counts as given.
     """
     columns = space.slot_columns(lam.device)
     values, walk = trial.values, trial.walk
@@ -66,7 +68,7 @@ def divergence_gradient(space: SearchSpace, trial: Trial, lam: Tensor, start: Te
         weights[columns.counts] = (_steps_asked(space, walk) * p * (1 - p)).mean(dim=0)
     p = values[:, columns.probability]
     weights[columns.probability] = (walk.visited * p * (1 - p)).mean(dim=0)
-    weights[columns.magnitude] = walk.fired.float().mean(dim=0) / trial.sigma**2
+    weights[columns.magnitude] = walk.fired.float().mean(dim=0) / sigma**2
     return weights[: space.n] * (lam - start)
 
 
@@ -77,6 +79,15 @@ def expected_spread_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> 
     has_magnitude = space.slot_columns(rewards.device).magnitude < space.n
     score = (_of_magnitudes(space, trial).square() - 1) * (trial.walk.fired & has_magnitude)
     return (rewards * score.sum(dim=1)).mean()
+
+
+def spread_divergence_gradient(space: SearchSpace, trial: Trial, log_spread: Tensor) -> Tensor:
+    """The same () with respect to log sigma, where sigma is exp(log_spread) times what it was at the start: of a
+    magnitude that was used sigma^2 / (sigma at the start)^2 - 1.
+    """
+    has_magnitude = space.slot_columns(log_spread.device).magnitude < space.n
+    used = (trial.walk.fired & has_magnitude).sum(dim=1).float().mean()
+    return used * torch.expm1(2 * log_spread)
 
 
 def _steps_asked(space: SearchSpace, walk: Walk) -> Tensor:

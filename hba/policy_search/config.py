@@ -93,7 +93,12 @@ class SearchConfig(CommonSearchConfig):
         else:
             left_open = {name: value for name, value in of_algorithm.items() if name not in made.model_fields_set}
             settings = {**settings, "algorithm": kind.make({**dict(made), **left_open})}
-        return cls.make({**values, "data": data, **settings})
+        config = cls.make({**values, "data": data, **settings})
+        given = settings.keys() if made is None else made.model_fields_set
+        # Who gives all settings of another search gives both.
+        if "initial_fraction" in given and "init" not in given:
+            config.algorithm.check_fraction()
+        return config
 
     @classmethod
     def from_file(cls, stored: Mapping[str, Any], algorithm: type[Algorithm] | None = None) -> Self:

@@ -19,7 +19,7 @@ from hba.policy_search.config import SearchConfig
 from hba.policy_search.probes import PROBED
 from hba.runtime.files import write_atomically, write_text
 
-CHECKPOINT_VERSION = 8
+CHECKPOINT_VERSION = 9
 OLDER_VERSION = 6
 """Of hba 0.1.0."""
 MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device")

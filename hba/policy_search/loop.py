@@ -164,4 +164,8 @@ class Loop:
         yield from self.setup.problem.data.facts
         yield config.baseline_note()
         yield self.lengthened
-        yield self.pace.advice(config.epochs)
+        warm_up = self.pace.rhythm.warm_up_of(config.epochs)
+        if self.lengthened and len(self.books.rows) < warm_up:
+            yield f"The policy stays as it is until epoch {warm_up} is over: in a search so long, it moves after that."
+        steps = self.pace.policy_steps(config.epochs, lengthened=self.books.lengthened)
+        yield self.pace.advice(config.epochs, steps)

@@ -57,9 +57,12 @@ class Pace:
     def _epochs_of(self, rounds: int) -> int:
         return math.ceil(rounds * self.rhythm.train_steps / self.steps_per_epoch)
 
-    def advice(self, epochs: int) -> str | None:
-        """One sentence where so many epochs are too few; None where they are not, and where no step is wanted."""
-        steps, stride = self.policy_steps(epochs), self.rhythm.stride
+    def advice(self, epochs: int, policy_steps: int | None = None) -> str | None:
+        """One sentence where so many epochs are too few; None where they are not, and where no step is wanted.
+
+        policy_steps: where there are others in them than from the beginning, as in a lengthened search.
+        """
+        steps, stride = self.policy_steps(epochs) if policy_steps is None else policy_steps, self.rhythm.stride
         if self.rhythm.in_a_row * stride == 0 or steps * stride >= LEAST_LOGITS:
             return None
         remedy = f"use about {self.advised_epochs()} epochs, or a smaller batch size"
@@ -97,7 +100,7 @@ def advice_in(provenance: Mapping[str, Any]) -> str | None:
     finished = count_of(provenance.get("epochs_finished"), least=1)
     if pace is None or finished is None or not isinstance(settings, dict) or settings.get("epochs") != finished:
         return None
-    return pace.advice(finished)
+    return pace.advice(finished, policy_steps_in(provenance))
 
 
 def policy_steps_in(provenance: Mapping[str, Any]) -> int | None:

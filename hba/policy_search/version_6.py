@@ -26,7 +26,7 @@ def as_now(old: Mapping[str, Any], state: SearchState[Learner]) -> dict[str, Any
         search["mover"] = {name: old[then] for name, then in MOVER.items()}
         # There were no shared coordinates.
         assert isinstance(state, GradientState)
-        search["mover"]["strength"] = snapshot(state.mover.strength)
+        search["mover"] |= {"strength": snapshot(state.mover.strength), "start": state.mover.start}
     return {
         "search": {**search, "learner": _learner(old, state.learner)},
         # Nothing was deployed with a spread, so it was not noted.

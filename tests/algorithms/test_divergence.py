@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 from search_problems import seeded
-from search_steps import algorithm_of, begun, space_of, step
+from search_steps import begun, space_of, step
 from test_expected_score import random_trial
 from torch.distributions import Bernoulli, Normal, kl_divergence
 
-from hba.algorithms.scores import Trial, divergence_gradient, expected_score
+from hba.algorithms.scores import Trial, divergence_gradient, expected_score, spread_divergence_gradient
 from hba.operations import OPERATIONS
 from hba.policy.draw import draw_walk
 from hba.policy.space import SearchSpace
@@ -38,7 +38,7 @@ def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(s
                 total = total + of_probabilities[image, space.n - space.max_count + k]
     (total / size).backward()
     trial = Trial(noise, noise, walk, values, noise / sigma, sigma)
-    found = divergence_gradient(space, trial, lam.detach(), start)
+    found = divergence_gradient(space, trial, lam.detach(), start, sigma)
     assert lam.grad is not None
     torch.testing.assert_close(found, lam.grad, rtol=1e-3, atol=1e-6)
 
@@ -46,7 +46,34 @@ def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(s
 def test_at_the_start_there_is_none() -> None:
     space = space_of("Rotate", "Invert", copies=2)
     lam = torch.randn(space.n, generator=seeded(0))
-    assert not divergence_gradient(space, random_trial(space, 0.7), lam, lam).any()
+    assert not divergence_gradient(space, random_trial(space, 0.7), lam, lam, 0.7).any()
+
+
+def test_a_searched_spread_diverges_by_what_magnitudes_that_were_used_do() -> None:
+    space, sigma = space_of("Rotate", "Invert", "Color", copies=2), 0.6
+    log_spread = torch.tensor(-0.7, requires_grad=True)
+    trial = random_trial(space, sigma * math.exp(-0.7))
+    used = sum(int(trial.walk.fired[:, number].sum()) for number, slot in enumerate(space.slots) if slot.magnitude)
+    kl_divergence(Normal(0.3, sigma * log_spread.exp()), Normal(0.0, sigma)).backward()
+    assert log_spread.grad is not None
+    found = spread_divergence_gradient(space, trial, log_spread.detach())
+    assert found.item() == pytest.approx(used / 7 * log_spread.grad.item(), rel=1e-4)
+
+
+def test_a_search_pulls_its_spread_to_the_start_too() -> None:
+    found = {}
+    for weight in (0.0, 100.0):
+        problem, state = begun(
+            algorithm="lookahead",
+            train_steps=1,
+            divergence_weight=weight,
+            strength_learning_rate=0.1,
+            search_spread=True,
+            sigma=0.5,
+        )
+        step(problem, state, 12)
+        found[weight] = abs(state.mover.strength.log_spread.item())
+    assert found[100.0] < found[0.0]
 
 
 @pytest.mark.parametrize(("worth", "weight"), [(0.5, 0.5), (-0.6, 0.3)])
@@ -62,7 +89,7 @@ def test_a_decision_comes_to_rest_at_its_worth_over_the_weight(worth: float, wei
         trial = Trial(values, values, walk, values, torch.zeros(n, 1), 1.0)
         rewards = worth * walk.fired[:, 0].float()
         lam = lam + 2.0 * (
-            expected_score(space, trial, rewards) - weight * divergence_gradient(space, trial, lam, start)
+            expected_score(space, trial, rewards) - weight * divergence_gradient(space, trial, lam, start, 1.0)
         )
         places.append(lam.item())
     assert sum(places[-200:]) / 200 == pytest.approx(start.item() + worth / weight, abs=0.1)
@@ -74,8 +101,6 @@ def test_in_a_search_a_large_weight_keeps_lambda_near_its_start(algorithm: str) 
     moved = {}
     for weight in (0.0, 100.0):
         problem, state = begun(algorithm=algorithm, divergence_weight=weight, train_steps=1, strength_learning_rate=0.1)
-        chosen = algorithm_of(problem)
-        start = problem.initial_lambda(chosen.initial_fraction, chosen.init)
         step(problem, state, 12)
-        moved[weight] = (state.lam.detach() - start).norm().item()
+        moved[weight] = (state.lam.detach() - state.mover.start).norm().item()
     assert moved[100.0] < 0.7 * moved[0.0]

@@ -84,8 +84,9 @@ def test_an_object_and_a_class_with_flat_words_are_the_same_search(own: type[Alg
 
 def test_its_own_setting_and_its_own_step_decide(own: type[Algorithm]) -> None:
     ends = [values_of(run(own, **{**OF_THE_ALGORITHM, "strength": strength}))[-1] for strength in (-0.5, 0.5)]
-    ends.append(values_of(run("lookahead", train_steps=2))[-1])
-    assert len({tuple(end) for end in ends}) == 3
+    ends.append(values_of(run("lookahead", train_steps=2, warm_up_epochs=0))[-1])
+    # Some search K too, whose numbers come last.
+    assert len({tuple(end[:54]) for end in ends}) == 3
 
 
 def test_its_settings_stand_flat_beside_the_others(own: type[Algorithm], tmp_path: Path) -> None:
