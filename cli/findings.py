@@ -14,7 +14,7 @@ from .terminal import percent
 
 N_CHANGES = 5
 LEAST_CHANGE = 0.005
-"""Of a range: what is smaller would be printed as equal numbers."""
+"""Of a range: what moves less would be printed as equal numbers."""
 
 
 def change_lines(schedule: Schedule) -> list[str]:
@@ -31,7 +31,8 @@ def change_lines(schedule: Schedule) -> list[str]:
     rows = [("", "probability", "magnitude", "share of images"), *(_row(change, reached) for change in moved)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return [f"{since}{n_steps}, changed most{copies_note(schedule)}:", *(f"  {line}" for line in table)]
+    each = any(change.magnitude is not None and len(change.magnitude[0]) > 1 for change in moved)
+    return [f"{since}{n_steps}, changed most{copies_note(schedule, each)}:", *(f"  {line}" for line in table)]
 
 
 def reach_line(schedule: Schedule, epoch: int) -> str:
@@ -79,10 +80,12 @@ def network_line(measured: Mapping[int, float]) -> str:
     return f"Validation error of the search network: {errors}. It is not that of a training with the schedule."
 
 
-def copies_note(schedule: Schedule) -> str:
-    """What one number for an operation stands for, where it has several."""
+def copies_note(schedule: Schedule, each: bool) -> str:
+    """What the numbers of an operation stand for, where it has several copies. each: some are told copy by copy."""
     copies = schedule.space.copies
-    return f" (means over each operation's {copies} copies)" if copies > 1 else ""
+    if copies == 1:
+        return ""
+    return f" (means over each operation's {copies} copies{', or one number for each copy' if each else ''})"
 
 
 def share(value: float) -> str:
@@ -95,6 +98,6 @@ def _row(change: Change, reached: Reach) -> tuple[str, str, str, str]:
     magnitude = "-"
     if change.magnitude is not None:
         unit = f" {change.operation.unit}" if change.operation.unit else ""
-        magnitude = f"{change.magnitude[0]:.3g} -> {change.magnitude[1]:.3g}{unit}"
+        magnitude = " -> ".join(", ".join(f"{copy:.3g}" for copy in copies) for copies in change.magnitude) + unit
     name = change.operation.name
     return name, f"{before:.2f} -> {after:.2f}", magnitude, share(reached.shares[name])

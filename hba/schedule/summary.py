@@ -85,15 +85,17 @@ def _summarize(rows: Schedule, around: list[tuple[float, Schedule]], operation: 
 
 @dataclass(frozen=True)
 class Change:
-    """What a search made of one operation: (from, to), each the mean over the operation's copies.
+    """What a search made of one operation: (from, to).
 
-    magnitude: in natural units, None for an operation without magnitude. size: the larger of both moves, as a share of
-    its range, in [0, 1].
+    probability: means over the operation's copies. magnitude: in natural units, None for an operation without
+    magnitude; one number, the mean over copies, or one for each copy where they are on both sides of what does nothing,
+    before or after. size: how far a copy moved, as the mean over copies; the larger of both moves, as a share of its
+    range, in [0, 1].
     """
 
     operation: Operation
     probability: Pair
-    magnitude: Pair | None
+    magnitude: tuple[tuple[float, ...], tuple[float, ...]] | None
     size: float
 
 
@@ -104,7 +106,7 @@ def changes(schedule: Schedule, epoch: int) -> list[Change]:
     pair = dataclasses.replace(
         schedule, values=np.stack([values, schedule.values[epoch]]), spread=schedule.spread[epoch]
     )
-    return sorted((_change(summary) for summary in summarize(pair, (0, 1))), key=lambda change: -change.size)
+    return sorted((_change(pair, operation) for operation in pair.space.operations), key=lambda change: -change.size)
 
 
 def start_logits(schedule: Schedule) -> Tensor | None:
@@ -124,12 +126,25 @@ def start_of(schedule: Schedule) -> np.ndarray | None:
     return None if logits is None else schedule.space.decode(logits.double()).numpy()
 
 
-def _change(summary: OperationSummary) -> Change:
-    before, after = summary.probability
-    size = abs(after - before)
-    magnitude = None
-    if summary.magnitude is not None and summary.operation.magnitude_range is not None:
-        magnitude = (summary.magnitude[0], summary.magnitude[1])
-        low, high = summary.operation.magnitude_range
-        size = max(size, abs(magnitude[1] - magnitude[0]) / abs(high - low) if high != low else 0.0)
-    return Change(summary.operation, (before, after), magnitude, size)
+def _change(pair: Schedule, operation: Operation) -> Change:
+    probability = copies_of(pair, operation, "probability")
+    size, magnitude = _mean_move(probability), None
+    if operation.magnitude_range is not None:
+        copies = copies_of(pair, operation, "magnitude")
+        low, high = operation.magnitude_range
+        size = max(size, _mean_move(copies) / abs(high - low) if high != low else 0.0)
+        shown = copies if _on_both_sides(operation, copies) else copies.mean(axis=1, keepdims=True)
+        magnitude = (tuple(shown[0].tolist()), tuple(shown[1].tolist()))
+    before, after = probability.mean(axis=1).tolist()
+    return Change(operation, (before, after), magnitude, size)
+
+
+def _mean_move(copies: np.ndarray) -> float:
+    """From the first row to the second (2, copies). It is of each copy, because opposite moves would cancel out."""
+    return float(abs(copies[1] - copies[0]).mean())
+
+
+def _on_both_sides(operation: Operation, magnitudes: np.ndarray) -> bool:
+    """Whether in any row (epochs, copies) one copy is below what does nothing and another above."""
+    nothing = operation.identity
+    return nothing is not None and bool(((magnitudes.min(axis=1) < nothing) & (nothing < magnitudes.max(axis=1))).any())

@@ -112,6 +112,18 @@ def test_show_says_what_changed_most_and_by_how_many_policy_steps() -> None:
     assert "0.50 -> 0.75  15 -> 24 degrees" in lines[start + 3]
 
 
+def test_show_tells_magnitudes_on_both_sides_of_doing_nothing_copy_by_copy() -> None:
+    space = SearchSpace((OPERATIONS["Rotate"], OPERATIONS["Brightness"]), copies=2)
+    row = [0.5, 12.0, 0.5, 18.0, 0.5, 1.45, 0.7, 0.62]
+    Schedule(space, np.array([row]), provenance={"settings": {"init": "randaugment"}}).save("a.json")
+    lines = said(run("show", "a.json"))
+    note = "(means over each operation's 2 copies, or one number for each copy)"
+    start = lines.index(f"After 1 epochs, changed most {note}:")
+    assert "  Rotate      0.50 -> 0.50  9 -> 15 degrees  " in lines[start + 2]
+    assert "  Brightness  0.50 -> 0.60  1.27, 0.73 -> 1.45, 0.62 PIL enhancement factor  " in lines[start + 3]
+    assert [row[index] for row in rows_of(lines)[:1] for index in (0, 1, 3)] == ["Brightness", "0.60", "1.03"]
+
+
 def test_show_of_a_search_that_was_too_short_says_so() -> None:
     settings = {"train_steps": 4, "val_steps": 1, "warm_up_epochs": 0, "lambda_learning_rate": 0.03, "epochs": 12}
     small_schedule(settings=settings, steps_per_epoch=2, epochs_finished=12).save("a.json")

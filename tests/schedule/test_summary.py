@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import band, changes, copies_of, key_epochs, start_of, summarize
+from hba.schedule.summary import Pair, band, changes, copies_of, key_epochs, start_of, summarize
 
 
 def schedule_of(names: list[str], rows: list[list[float]], copies: int = 1, **provenance: Any) -> Schedule:
@@ -130,15 +130,61 @@ def test_what_changed_most_is_told_from_where_the_search_began() -> None:
     assert [change.size for change in found] == pytest.approx([0.85, 0.8, 0.5])
     assert found[0].probability == pytest.approx((0.05, 0.9))
     assert found[0].magnitude is None
-    assert found[1].magnitude == pytest.approx((0.4, 0.4))
+    assert found[1].magnitude == pytest.approx(np.array([[0.4], [0.4]]))
     assert found[2].probability == pytest.approx((0.05, 0.05))
-    assert found[2].magnitude == pytest.approx((1.5, 16.5))
+    assert found[2].magnitude == pytest.approx(np.array([[1.5], [16.5]]))
 
 
 def test_changes_are_of_the_mean_over_copies() -> None:
     (change,) = changes(ROTATE_TWICE, 2)
     assert change.probability == pytest.approx((0.0, 0.75))
-    assert change.magnitude == pytest.approx((15.0, 22.5))
+    assert change.magnitude == pytest.approx(np.array([[15.0], [22.5]]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "size"),
+    [
+        # Probabilities by 0.4 and 0.2, magnitudes by 3 and 12 of 30 degrees; then by 0.1 and 0.1, and 12 and 12.
+        ([[0.2, 10.0, 0.6, 20.0], [0.6, 13.0, 0.4, 8.0]], 0.3),
+        ([[0.2, 10.0, 0.6, 20.0], [0.3, 22.0, 0.5, 8.0]], 0.4),
+        ([[0.5, 10.0, 0.5, 20.0], [0.5, 10.0, 0.5, 20.0]], 0.0),
+    ],
+)
+def test_the_size_of_a_change_is_the_mean_of_the_copies_own_moves(rows: list[list[float]], size: float) -> None:
+    (change,) = changes(schedule_of(["Rotate"], rows, copies=2), 1)
+    assert change.size == pytest.approx(size)
+
+
+def test_a_shared_move_of_copies_to_opposite_sides_is_not_lost() -> None:
+    """One logit away from 1, where a search at RandAugment's policy began at 1.27 and 0.73 of [0.1, 1.9]."""
+    factor = 0.1 + 1.8 * expit(logit(0.65) + 1)
+    rows = [[0.5, factor, 0.5, 2 - factor, 0.7, 0.5]]
+    names, settings = ["Brightness", "Equalize"], {"init": "randaugment"}
+    brightness, equalize = changes(schedule_of(names, rows, copies=2, settings=settings), 0)
+    assert (brightness.operation.name, equalize.operation.name) == ("Brightness", "Equalize")
+    assert brightness.magnitude == pytest.approx(np.array([[1.27, 0.73], [factor, 2 - factor]]))
+    assert brightness.size == pytest.approx((factor - 1.27) / 1.8)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "expected"),
+    [
+        ("Brightness", (1.27, 0.73), (1.45, 0.62), [[1.27, 0.73], [1.45, 0.62]]),
+        ("Brightness", (1.2, 1.4), (1.5, 0.9), [[1.2, 1.4], [1.5, 0.9]]),
+        ("Brightness", (0.9, 1.5), (1.2, 1.4), [[0.9, 1.5], [1.2, 1.4]]),
+        # On one side before, on the other after; then one copy that does nothing.
+        ("Brightness", (1.2, 1.4), (0.8, 0.4), [[1.3], [0.6]]),
+        ("Brightness", (1.0, 1.4), (0.8, 1.0), [[1.2], [0.9]]),
+        # What does nothing is at an end of the range.
+        ("Rotate", (3.0, 9.0), (0.0, 30.0), [[6.0], [15.0]]),
+    ],
+)
+def test_magnitudes_are_told_copy_by_copy_where_copies_are_on_both_sides_of_doing_nothing(
+    name: str, before: Pair, after: Pair, expected: list[list[float]]
+) -> None:
+    rows = [[0.5, magnitudes[0], 0.5, magnitudes[1]] for magnitudes in (before, after)]
+    (change,) = changes(schedule_of([name], rows, copies=2), 1)
+    assert change.magnitude == pytest.approx(np.array(expected))
 
 
 @pytest.mark.parametrize("settings", [None, 3, {}, {"initial_fraction": None}, {"initial_fraction": "0.5"},
