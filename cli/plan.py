@@ -40,13 +40,15 @@ def _kept_for_test(plan: SearchPlan) -> str:
 class Estimate:
     """How long a search will take, said once.
 
-    Timed are whole rounds of training steps and the policy steps that follow them, from the first policy step on. What
-    comes before is faster for the lack of one, or slower because everything is done for the first time.
+    Timed are training steps before the first policy step where there are enough of them: what policy steps will add is
+    counted. Else timed are whole rounds of training steps and the policy steps that follow them, from the first policy
+    step on. The first training steps are slower, because everything is done for the first time.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._plan: SearchPlan | None = None
+        self._from: int | None = None
         self._begun = 0.0
 
     def begin(self, plan: SearchPlan) -> None:
@@ -55,13 +57,25 @@ class Estimate:
     def step_done(self, step: int) -> str | None:
         """`About 12 minutes to go.` once that is known; None before, and ever after."""
         plan = self._plan
-        if plan is None or step < plan.first_policy_step or (step - plan.first_policy_step) % plan.train_steps:
+        if plan is None:
             return None
-        now, timed = self._clock(), step - plan.first_policy_step
-        if timed == 0:
+        first = plan.first_policy_step
+        if step == first or self._from is None:
+            self._from = first if plan.round_cost is None else min(step + plan.train_steps, first)
+        if step < self._from or (step > first and (step - first) % plan.train_steps):
+            return None
+        now = self._clock()
+        if step == self._from:
             self._begun = now
-        if timed == 0 or now - self._begun < LEAST_SECONDS:
+        if now - self._begun < LEAST_SECONDS:
             return None
         self._plan = None
-        left = plan.epochs * plan.steps_per_epoch - step
-        return f"{minutes_words(left * (now - self._begun) / timed / 60)} to go." if left else None
+        total = plan.epochs * plan.steps_per_epoch
+        seconds = (now - self._begun) * _cost(plan, step, total) / _cost(plan, self._from, step)
+        return f"{minutes_words(seconds / 60)} to go." if step < total else None
+
+
+def _cost(plan: SearchPlan, after: int, until: int) -> float:
+    """Of the training steps from one to another and of the policy steps that follow them, in training steps."""
+    begun, ended = (max(0, (step - plan.first_policy_step) // plan.train_steps + 1) for step in (after, until))
+    return until - after + (ended - begun) * (plan.round_cost or 0.0)

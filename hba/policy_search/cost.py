@@ -18,9 +18,20 @@ LARGEST_SHARE = 0.1
 
 def search_cost(config: CommonSearchConfig, algorithm: LambdaSteps, pace: Pace, batch_size: int, n_val: int) -> float:
     """Of all training steps and lambda steps. batch_size: as it came out."""
-    val_batch_size = min(algorithm.val_batch_size or config.batch_size, n_val)
-    policy_step = algorithm.policy_step_cost(batch_size, val_batch_size)
+    policy_step = policy_step_cost(config, algorithm, batch_size, n_val)
     return config.epochs * pace.steps_per_epoch + pace.policy_steps(config.epochs) * policy_step
+
+
+def policy_step_cost(config: CommonSearchConfig, algorithm: LambdaSteps, batch_size: int, n_val: int) -> float:
+    """Of one lambda step."""
+    return algorithm.policy_step_cost(batch_size, min(algorithm.val_batch_size or config.batch_size, n_val))
+
+
+def round_cost(config: CommonSearchConfig, algorithm: Algorithm, batch_size: int, n_val: int) -> float | None:
+    """Of the policy steps that come in a row; None where they are no lambda steps, whose cost nobody knows."""
+    if not isinstance(algorithm, LambdaSteps):
+        return None
+    return algorithm.rhythm.in_a_row * policy_step_cost(config, algorithm, batch_size, n_val)
 
 
 def probe_cost(batch_size: int, n_val: int) -> float:

@@ -10,7 +10,7 @@ from hba.algorithms.lambda_steps import GradientState
 from hba.algorithms.learners import HyperLearner, Learner
 from hba.algorithms.moves import Moves
 from hba.policy_search.books import Books, Metrics, is_finite, row_of
-from hba.policy_search.cost import probes_within
+from hba.policy_search.cost import probes_within, round_cost
 from hba.policy_search.folder import RunFolder
 from hba.policy_search.keeper import Keeper
 from hba.policy_search.lengthen import lengthen
@@ -154,6 +154,7 @@ class Loop:
             policy_steps=self.pace.policy_steps(config.epochs, lengthened=self.books.lengthened),
             first_policy_step=self.pace.next_policy_step(state.step, config.epochs),
             train_steps=config.algorithm.train_steps,
+            round_cost=round_cost(config, config.algorithm, state.train_stream.batch_size, len(setup.problem.val)),
             probes=self.probes,
             folder=None if self.keeper.folder is None else self.keeper.folder.path,
             notes=tuple(filter(None, self._notes())),

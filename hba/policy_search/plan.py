@@ -12,8 +12,9 @@ class SearchPlan:
     part apart, None where nothing is known of one (images in memory). left_out: files that are not used. model: by
     name, or the class of a network of your own. image_size: side in pixels of the network's input. threads: of PyTorch
     on a CPU. epochs_done: of a resumed search. policy_steps, probes: over all epochs. first_policy_step: the training
-    step, counted from 1, that the next policy step follows; another follows train_steps later. notes:
-    sentences that a person should read before the search goes on.
+    step, counted from 1, that the next policy step follows; another follows train_steps later. round_cost: of the
+    policy steps that follow one training step, in training steps; None where nobody knows. notes: sentences that a
+    person should read before the search goes on.
     """
 
     data: str
@@ -34,6 +35,7 @@ class SearchPlan:
     policy_steps: int
     first_policy_step: int
     train_steps: int
+    round_cost: float | None
     probes: int
     folder: Path | None
     notes: tuple[str, ...]

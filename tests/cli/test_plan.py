@@ -20,8 +20,8 @@ import hba
 PLAN = hba.SearchPlan(
     data="/data/pets", class_names=("cats", "dogs"), train_images=1307, val_images=77, test_images=96,
     left_out=0, model="wrn-16-2", n_parameters=691_674, device="cpu", threads=2, image_size=32, epochs=200,
-    epochs_done=0, steps_per_epoch=10, batch_size=128, policy_steps=500, first_policy_step=4, train_steps=4, probes=9,
-    folder=Path("runs/pets-1"), notes=(),
+    epochs_done=0, steps_per_epoch=10, batch_size=128, policy_steps=500, first_policy_step=4, train_steps=4,
+    round_cost=4.0, probes=9, folder=Path("runs/pets-1"), notes=(),
 )  # fmt: skip
 
 
@@ -103,6 +103,46 @@ def test_the_minutes_to_go_are_said_once_from_whole_rounds(first: int, begun: in
         if words := estimate.step_done(step):
             told[step] = words
     assert told == {first + 4: f"About {(2000 - first - 4) * 2 / 60:.0f} minutes to go."}
+
+
+@pytest.mark.parametrize(("begun", "minutes"), [(0, 50), (400, 43)])
+def test_in_the_warm_up_the_policy_steps_to_come_are_counted(begun: int, minutes: int) -> None:
+    """Of 2,000 steps the first 1,000 have no policy step; 250 rounds follow, each with four steps' worth of them."""
+    clock = Clock()
+    estimate = Estimate(clock)
+    estimate.begin(replace(PLAN, first_policy_step=1004))
+    told = {}
+    for step in range(begun + 1, 2001):
+        clock.now += 100 if step < begun + 5 else 1 if step < 1004 or step % 4 else 5
+        if words := estimate.step_done(step):
+            told[step] = words
+            told_at = clock.now
+    assert told == {begun + 10: f"About {minutes} minutes to go."}
+    assert clock.now - told_at == 1990 - begun + 250 * 4 == pytest.approx(60 * minutes, abs=30)
+
+
+@pytest.mark.parametrize(("round_cost", "after"), [(None, 108), (4.0, 10)])
+def test_where_nobody_knows_what_policy_steps_cost_rounds_are_timed(round_cost: float | None, after: int) -> None:
+    clock = Clock()
+    estimate = Estimate(clock)
+    estimate.begin(replace(PLAN, first_policy_step=104, round_cost=round_cost))
+    told = []
+    for step in range(1, 2001):
+        clock.now += 1 if step < 104 or step % 4 else 5
+        told += [step] if estimate.step_done(step) else []
+    assert told == [after]
+
+
+def test_a_warm_up_too_short_to_be_timed_is_not_part_of_the_rounds() -> None:
+    clock = Clock()
+    estimate = Estimate(clock)
+    estimate.begin(replace(PLAN, first_policy_step=8, round_cost=100.0))
+    told = {}
+    for step in range(1, 2001):
+        clock.now += 0.5 if step < 8 else 1 if step % 4 else 5
+        if words := estimate.step_done(step):
+            told[step] = words
+    assert told == {12: f"About {1988 * 2 / 60:.0f} minutes to go."}
 
 
 def test_slow_rounds_are_timed_whole() -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import hba
 from hba.algorithms import LambdaSteps, Rhythm
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.cost import probe_cost, probes_within, search_cost
+from hba.policy_search.cost import probe_cost, probes_within, round_cost, search_cost
 from hba.policy_search.pace import Pace
 from hba.policy_search.probes import probe
 
@@ -44,6 +44,21 @@ def test_a_search_of_digits_that_is_asked_for_ten_probes_has_three() -> None:
     assert probes_of(SearchConfig.from_preset({"data": "digits", "probes": 2}), 2, 100, 500) == 2
     assert probes_of(SearchConfig.from_preset({"data": "digits", "probes": 10, "algorithm": "hba"}), 2, 100, 500) == 3
     assert probes_of(SearchConfig.from_preset({"data": "digits", "probes": 10, "epochs": 3000}), 2, 100, 500) == 10
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_val", "expected"),
+    [
+        # 60 of 100 validation images, and 400 draws in forward mode; then twice that.
+        ({}, 60, 0.6 + 4 * 2 / 3),
+        ({"val_steps": 2}, 60, 2 * (0.6 + 4 * 2 / 3)),
+        ({"algorithm": "hba"}, 500, 1.0),
+        ({"algorithm": "population"}, 500, None),
+    ],
+)
+def test_what_policy_steps_in_a_row_cost(settings: dict[str, Any], n_val: int, expected: float | None) -> None:
+    config = SearchConfig.from_preset({"data": "digits", **settings})
+    assert round_cost(config, config.algorithm, 100, n_val) == (expected and pytest.approx(expected))
 
 
 @pytest.mark.parametrize("algorithm", GRADIENT_ALGORITHMS)
@@ -129,6 +144,7 @@ def test_the_plan_says_how_many_probes_the_search_then_makes(epochs: int, expect
     (plan,) = told.plans
     assert plan.probes == len(result.schedule.provenance["probes"]) == expected
     assert plan.policy_steps == result.schedule.provenance["policy_steps"] == 3 * epochs // 2 - 3 * (epochs // 2) // 2
+    assert plan.round_cost == 1 + 4 * 2 / 3
     assert plan.first_policy_step == 3 * (epochs // 2) // 2 * 2 + 2
     assert all(entry["epoch"] > epochs // 2 for entry in result.schedule.provenance["probes"])
     assert (plan.train_images, plan.val_images, plan.test_images, plan.folder) == (24, 16, None, tmp_path)
