@@ -43,7 +43,7 @@ def test_the_verdict_of_the_repository_takes_seeds_that_nothing_was_chosen_by() 
     plan, tasks = module("quality.plan"), module("quality.tasks")
     planned = plan.read_plan(plan.PLAN)
     assert set(planned) <= set(module("quality.beds").BEDS)
-    assert {"digits", "digits-shifted", "cifar", "cifar-shifted", "cifar-grey"} <= set(planned)
+    assert {"digits", "digits-shifted", "cifar", "cifar-grey"} <= set(planned)
     for bed in planned.values():
         assert set(bed.rows) <= set(tasks.ROWS)
         assert bed.rows[0] == module("quality.candidates").DEFAULT
