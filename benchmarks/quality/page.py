@@ -123,6 +123,7 @@ def write_page(results: Path, docs: Path) -> Path:
         aims=markdown(aim_table(planted, {one.data: verdict_differences(one.records) for one in verdicts})),
         verdicts=verdicts,
         recovers=lambda name: _recovers(planted, name),
+        recovers_less=lambda name, other: _recovers_less(planted, name, other),
         candidates=markdown(candidate_table()),
         planted=_sections([one for one in single if not _is_held_out(one)], "planted.py", rate_table),
         held_out=_sections([one for one in single if _is_held_out(one)], "planted.py", rate_table),
@@ -215,6 +216,12 @@ def _credits(records: Iterable[Record]) -> list[Credit]:
 
 def _is_held_out(record: Record) -> bool:
     return record.run.further["problem"] in HELD_OUT
+
+
+def _recovers_less(planted: Sequence[Record], candidate: str, other: str) -> bool | None:
+    """Whether a candidate recovers a single planted operation less often than another; None where one was not run."""
+    found, of_other = (recoveries(planted, name, 1) for name in (candidate, other))
+    return sum(found) / len(found) < sum(of_other) / len(of_other) if found and of_other else None
 
 
 def _recovers(planted: Sequence[Record], candidate: str) -> bool | None:
