@@ -150,7 +150,7 @@ def test_a_checkpoint_of_another_version_is_one_line(tmp_path: Path) -> None:
     run(tmp_path, observer=StopAfter(2))
     content = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
     torch.save({**content, "version": 1}, tmp_path / "checkpoint.pt")
-    with pytest.raises(RunError, match=r"checkpoint\.pt must be a checkpoint of version 6 or 8"):
+    with pytest.raises(RunError, match=r"checkpoint\.pt must be a checkpoint of version 6 or 9"):
         run(tmp_path, resume=True)
 
 
