@@ -45,6 +45,7 @@ NEUTRAL: Settings = MappingProxyType(
         "divergence_weight": 0.0,
         "search_spread": False,
         "spread_over": "none",
+        "spread_share": 1.0,
         "fill": None,
         "levels": None,
         "baseline": None,

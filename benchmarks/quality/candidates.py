@@ -40,6 +40,7 @@ _LOOKAHEAD = {
     "count": "fixed",
     "sigma": 1.0,
     "spread_over": "none",
+    "spread_share": 1.0,
     "warm_up_epochs": 0,
     "lambda_betas": (0.9, 0.999),
     "strength_learning_rate": 0.0,
@@ -51,8 +52,8 @@ _STRENGTH = {
     **_DRAWS,
     "init": "randaugment",
     "count": "searched",
-    "sigma": 0.5,
     "spread_over": "magnitudes",
+    "spread_share": 0.5,
     "warm_up_epochs": None,
     "lambda_betas": (0.98, 0.999),
     "strength_learning_rate": 0.1,
@@ -99,6 +100,9 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         ),
         "strength-at-once": Candidate("the same from the first step on", {**_STRENGTH, "warm_up_epochs": 0}),
         "strength-free": Candidate("the same without a pull to the start", {**_STRENGTH, "divergence_weight": 0.0}),
+        "strength-half": Candidate(
+            "the same with half the noise, all of it kept", {**_STRENGTH, "sigma": 0.5, "spread_share": 1.0}
+        ),
         "strength-bare": Candidate("the same, used without a spread", {**_STRENGTH, "spread_over": "none"}),
     }
 )

@@ -49,7 +49,7 @@ OF_DEFAULT = ("shuffled", "static", "final", "point")
 
 OF_TRAINING = {*EvaluationConfig.model_fields, "space", "operations", "interpolation", "fill"}
 """Settings of a search that trainings without its schedule read."""
-OF_START = {"init", "count", "sigma", "sigma_end", "spread_over"}
+OF_START = {"init", "count", "sigma", "sigma_end", "spread_over", "spread_share"}
 """Those that decide where it begins, and with what spread: what `random` is."""
 STARTS = ("random", "random-point")
 

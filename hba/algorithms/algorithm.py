@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
-from hba.config.fields import NotNegative
+from hba.config.fields import NotNegative, Share
 from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
 from hba.errors import SettingsError
@@ -85,7 +85,7 @@ class Algorithm(Settings):
         return 0.0
 
     def spread_columns(self, space: SearchSpace) -> Tensor:
-        """The hyperparameters (n,) that images differ in when the schedule is used: 1 or 0."""
+        """By hyperparameter (n,), the share of that deviation that images differ by when the schedule is used."""
         return torch.zeros(space.n)
 
     def check(self, config: CommonSearchConfig) -> None:
@@ -114,13 +114,15 @@ class Noisy(Algorithm):
     """Standard deviation of the noise on lambda, in logits."""
     spread_over: SpreadOver = "none"
     """Which hyperparameters keep that noise when the schedule is used: none, so that all images get the bare row, as in
-    the paper; magnitudes; or all, which is the distribution that the search has judged."""
+    the paper; magnitudes; or all."""
+    spread_share: Share = 1.0
+    """Share of the noise's standard deviation that they keep; 1 for what the search has judged."""
 
     def spread_now(self, problem: Problem, state: Any) -> float:
         return self.sigma
 
     def spread_columns(self, space: SearchSpace) -> Tensor:
-        columns = torch.full((space.n,), float(self.spread_over != "none"))
+        columns = torch.full((space.n,), self.spread_share if self.spread_over != "none" else 0.0)
         if self.spread_over == "magnitudes":
             columns[space.probability_columns(columns.device)] = 0
         return columns

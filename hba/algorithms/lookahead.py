@@ -41,7 +41,7 @@ from hba.algorithms.scores import (
     spread_divergence_gradient,
 )
 from hba.algorithms.state import EpochTotals, L
-from hba.config.fields import NotNegative, Positive
+from hba.config.fields import NotNegative, Positive, Share
 from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
 from hba.errors import SettingsError
@@ -129,8 +129,8 @@ class Lookahead(Rewards):
 
     init: Init = "randaugment"
     count: Count = "searched"
-    sigma: NotNegative = 0.5
     spread_over: SpreadOver = "magnitudes"
+    spread_share: Share = 0.5
     warm_up_epochs: WarmUp = None
     lambda_betas: Betas = (0.98, 0.999)
     strength_learning_rate: NotNegative = 0.1

@@ -37,6 +37,7 @@ def _known_device(name: str) -> str:
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, le=1)]
 Decay = Annotated[float, Field(ge=0, lt=1)]
 Color = Annotated[tuple[float, ...], BeforeValidator(color)]
 ModelName = Annotated[str, AfterValidator(_known_model)]

@@ -26,6 +26,7 @@ BEFORE: Mapping[str, Any] = MappingProxyType(
         "divergence_weight": 0.0,
         "search_spread": False,
         "spread_over": "none",
+        "spread_share": 1.0,
     }
 )
 """What a search did before there was such a setting, as in files that do not name it."""

@@ -17,7 +17,7 @@ OF_LAMBDA_STEPS: dict[str, Any] = {
 }
 OF_ALL: dict[str, Any] = {
     **{"initial_fraction": 0.3, "init": "fraction", "count": "searched", "train_steps": 7},
-    **{"sigma": 0.25, "spread_over": "all"},
+    **{"sigma": 0.25, "spread_over": "all", "spread_share": 0.75},
 }
 OF_HYPER_LAYERS: dict[str, Any] = {"sharing": "bn", "response_weight_decay": 0.1}
 OF_REWARDS: dict[str, Any] = {"reward_draws": 2, "reward_limit": 2.0, "divergence_weight": 0.5, "search_spread": True}
@@ -43,6 +43,7 @@ PAPER: dict[str, Any] = {
     **{"warm_up_epochs": 0, "val_batches": 1, "val_batch_size": None, "sigma_end": None, "population_size": None},
     **{"response_weight_decay": None, "trust_radius": None, "logit_bound": None, "weight_sigma": 0.001},
     **{"init": "fraction", "count": "fixed", "strength_learning_rate": 0.0, "spread_over": "none"},
+    **{"spread_share": 1.0},
 }
 """Section 4 and Appendix A; settings that came after the paper are off."""
 

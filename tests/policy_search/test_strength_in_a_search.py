@@ -41,11 +41,12 @@ def is_probability(space: SearchSpace) -> np.ndarray:
 def test_the_schedule_s_spread_is_the_noise_on_those_that_keep_it(
     algorithm: str, spread_over: str, tmp_path: Path
 ) -> None:
-    result = run(tmp_path, algorithm=algorithm, spread_over=spread_over, sigma=0.75, count="searched", epochs=2)
+    settings: dict[str, Any] = {"spread_over": spread_over, "sigma": 0.75, "spread_share": 0.5}
+    result = run(tmp_path, algorithm=algorithm, **settings, count="searched", epochs=2)
     schedule = schedule_of(result)
     magnitudes = ~is_probability(schedule.space)
     keeps = {"none": np.zeros(57), "all": np.ones(57), "magnitudes": magnitudes.astype(float)}[spread_over]
-    np.testing.assert_array_equal(schedule.spread, np.stack([0.75 * keeps] * 2))
+    np.testing.assert_array_equal(schedule.spread, np.stack([0.375 * keeps] * 2))
     np.testing.assert_array_equal(hba.load_policy(tmp_path).spread, schedule.spread)
     assert (schedule.policy(1).spread is None) == (spread_over == "none")
 
@@ -59,7 +60,7 @@ def test_a_search_hands_out_the_bare_rows_that_it_had_without_a_spread() -> None
 
 @pytest.mark.parametrize("algorithm", ["lookahead", "hba", "fixed-noise"])
 def test_each_row_keeps_the_noise_of_the_end_of_its_epoch(algorithm: str, tmp_path: Path) -> None:
-    run(tmp_path, algorithm=algorithm, spread_over="all", sigma=1.0, sigma_end=0.25)
+    run(tmp_path, algorithm=algorithm, spread_over="all", spread_share=1.0, sigma=1.0, sigma_end=0.25)
     spread = hba.load_policy(tmp_path).spread
     np.testing.assert_allclose(spread[:, 0], [0.75, 0.5, 0.25], atol=1e-6)
     assert (spread == spread[:, :1]).all()
@@ -67,7 +68,8 @@ def test_each_row_keeps_the_noise_of_the_end_of_its_epoch(algorithm: str, tmp_pa
 
 @pytest.mark.parametrize("algorithm", ["lookahead", "hba-lookahead"])
 def test_a_searched_spread_begins_at_sigma_and_moves_in_its_bounds(algorithm: str, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"algorithm": algorithm, "spread_over": "magnitudes", "sigma": 0.5, "warm_up_epochs": 0}
+    settings: dict[str, Any] = {"algorithm": algorithm, "spread_over": "magnitudes", "spread_share": 1.0, "sigma": 0.5}
+    settings["warm_up_epochs"] = 0
     run(tmp_path, **settings, search_spread=True, strength_learning_rate=0.25, train_steps=1, epochs=4)
     found = hba.load_policy(tmp_path)
     widths = found.spread[:, ~is_probability(found.space)]
@@ -172,6 +174,7 @@ class Strong(Lookahead):
     strength_learning_rate: float = 0.1
     search_spread: bool = True
     spread_over: Any = "all"
+    spread_share: float = 0.75
 
 
 def test_a_run_that_names_no_such_setting_had_none_whatever_the_defaults_are() -> None:
