@@ -107,6 +107,9 @@ def test_where_the_rise_is_known_it_decides_the_rank_and_probability_does_not() 
     assert tables.rank(record.results["end"], "Invert") == 1
     assert tables.rank(record.results["end"], "Color") == 4
     assert tables.recovered(record)
+    (row,) = tables.rate_table([record]).to_dict("records")
+    assert row["all"].startswith("1/1 ")
+    assert row["by the end"].startswith("0/1 ")
 
 
 def test_the_rise_is_in_logits_from_where_the_search_began() -> None:

@@ -34,9 +34,9 @@ def planted_in(record: Record) -> list[str]:
     return [one["operation"] for one in record.run.further["planted"]]
 
 
-def recovered(record: Record) -> bool:
-    """Whether every planted operation is among the first by the rise of its probability."""
-    return all(rank(record.results["end"], one) <= RECOVERED_WITHIN for one in planted_in(record))
+def recovered(record: Record, measure: str | None = None) -> bool:
+    """Whether every planted operation is among the first by this measure; by the rise of its probability unless given."""
+    return all(rank(record.results["end"], one, measure) <= RECOVERED_WITHIN for one in planted_in(record))
 
 
 def others_probability(record: Record) -> float:
@@ -84,7 +84,11 @@ def rate_table(records: Sequence[Record]) -> pd.DataFrame:
             problem: rate_text(recovered(record) for record in own if record.run.further["problem"] == problem)
             for problem in problems
         }
-        over_all = {"all": rate_text(map(recovered, own)), "elsewhere": _elsewhere(runs, operations)}
+        over_all = {
+            "all": rate_text(map(recovered, own)),
+            "by the end": rate_text(recovered(record, PROBABILITY) for record in own),
+            "elsewhere": _elsewhere(runs, operations),
+        }
         rows.append({"candidate": candidate, **by_problem, **over_all, **_means(run_frame(runs), runs)})
     return pd.DataFrame(rows)
 
