@@ -23,6 +23,7 @@ SPACES = {
     "bilinear": SearchSpace(BILINEAR),
     OF_ALL_KINDS: SearchSpace((*TWO_INTERPOLATIONS, HALF, Operation("Mirror", mirror))),
 }
+PLAIN = (("nearest", None, 3), ("bilinear", None, 3))
 N_IMAGES = 40
 
 
@@ -61,7 +62,11 @@ def with_default_generator(seed: int, function: Callable[[Tensor], Tensor], imag
 
 
 @pytest.mark.parametrize(
-    ("name", "n_rows", "channels"), [*((name, None, 3) for name in SPACES), ("nearest", N_IMAGES, 1)]
+    ("name", "n_rows", "channels"),
+    [
+        (OF_ALL_KINDS, None, 3),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (*PLAIN, ("nearest", N_IMAGES, 1))),
+    ],
 )
 def test_a_compiled_policy_gives_the_same_for_the_same_seed(name: str, n_rows: int | None, channels: int) -> None:
     policy = policy_for(SPACES[name], n_rows)
@@ -73,7 +78,7 @@ def test_a_compiled_policy_gives_the_same_for_the_same_seed(name: str, n_rows: i
         assert not torch.equal(result, images)
 
 
-@pytest.mark.parametrize("n_rows", [None, N_IMAGES])
+@pytest.mark.parametrize("n_rows", [pytest.param(None, marks=pytest.mark.slow), N_IMAGES])
 def test_a_compiled_policy_with_a_spread_and_a_searched_k_draws_the_same(n_rows: int | None) -> None:
     space = SearchSpace(count_probabilities=(0.2, 0.3, 0.4, 0.1), searches_count=True)
     values = random_values(space, n_rows or 1, seed=1)
@@ -85,6 +90,7 @@ def test_a_compiled_policy_with_a_spread_and_a_searched_k_draws_the_same(n_rows:
     assert not torch.equal(result, with_default_generator(3, Policy(space, values), images))
 
 
+@pytest.mark.slow
 def test_batches_of_other_sizes_give_the_same_too() -> None:
     """The last batch of an epoch is smaller; the program is compiled again, or takes any size."""
     policy = policy_for(SPACES[OF_ALL_KINDS], None)
