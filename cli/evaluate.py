@@ -83,7 +83,7 @@ def evaluate(
     \b
       none      the baseline augmentation alone
       cutout    the baseline augmentation and Cutout, of half the image's side or as the dataset has it
-      random    where the search of SCHEDULE began, throughout: by default RandAugment's policy in its space
+      random    where the search of SCHEDULE began, throughout: by default the middle of all ranges
       middle    the operations of SCHEDULE, all probabilities 0.5, all magnitudes in the middle of their range, where
                 without a spread Brightness, Color, Contrast and Sharpness leave an image as it is
       shuffled  SCHEDULE with its curves handed to other operations, in ten ways that take turns over the seeds, and its

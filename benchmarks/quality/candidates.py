@@ -13,7 +13,7 @@ from hba.errors import SettingsError
 
 PAPER = "paper"
 """What all others are compared with."""
-DEFAULT = "strength-first"
+DEFAULT = "strength"
 """What `hba search` does without settings."""
 FORMER = "lookahead-draws"
 """What it did before."""
@@ -50,15 +50,15 @@ _LIMIT = {**_LOOKAHEAD, "calibrate": True, "reward_limit": 1.0}
 _DRAWS = {**_LOOKAHEAD, "reward_draws": 4, "train_steps": 4}
 _STRENGTH = {
     **_DRAWS,
-    "init": "randaugment",
     "count": "searched",
     "spread_over": "magnitudes",
     "spread_share": 0.5,
-    "warm_up_epochs": None,
     "lambda_betas": (0.98, 0.999),
     "strength_learning_rate": 0.1,
     "divergence_weight": 0.1,
 }
+_FROM_RANDAUGMENT = {**_STRENGTH, "init": "randaugment"}
+_LATE = {"warm_up_epochs": None}
 
 CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
     {
@@ -92,18 +92,17 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
             "4 draws, first lambda step after 20 epochs", {**_DRAWS, "warm_up_epochs": 20}
         ),
         "hba-lookahead": Candidate("4 draws, and the hypergradient of HBA", {**_DRAWS, "algorithm": "hba-lookahead"}),
-        DEFAULT: Candidate("from RandAugment, strength first, in the second half of the epochs", _STRENGTH),
-        "strength-from-middle": Candidate("the same from the middle", {**_STRENGTH, "init": "fraction"}),
+        DEFAULT: Candidate("4 draws, strength first, pulled to the middle, with a spread", _STRENGTH),
         "strength-fixed-count": Candidate("the same without a search of K", {**_STRENGTH, "count": "fixed"}),
         "strength-unshared": Candidate(
             "the same without shared coordinates", {**_STRENGTH, "strength_learning_rate": 0.0}
         ),
-        "strength-at-once": Candidate("the same from the first step on", {**_STRENGTH, "warm_up_epochs": 0}),
         "strength-free": Candidate("the same without a pull to the start", {**_STRENGTH, "divergence_weight": 0.0}),
-        "strength-half": Candidate(
-            "the same with half the noise, all of it kept", {**_STRENGTH, "sigma": 0.5, "spread_share": 1.0}
-        ),
         "strength-bare": Candidate("the same, used without a spread", {**_STRENGTH, "spread_over": "none"}),
+        "strength-spread": Candidate("the same, used with all of the spread", {**_STRENGTH, "spread_share": 1.0}),
+        "strength-late": Candidate("the same in the second half of the epochs", {**_STRENGTH, **_LATE}),
+        "strength-randaugment": Candidate("the same from RandAugment", _FROM_RANDAUGMENT),
+        "strength-first": Candidate("the same from RandAugment, in the second half", {**_FROM_RANDAUGMENT, **_LATE}),
     }
 )
 

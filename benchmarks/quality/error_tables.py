@@ -67,23 +67,23 @@ def error_table(records: Sequence[Record]) -> pd.DataFrame:
     )
 
 
-def verdict_table(records: Sequence[Record]) -> pd.DataFrame:
-    """A row for each augmentation: test error, and the default search's difference to it with the same seed."""
-    differences = verdict_differences(records)
+def verdict_table(records: Sequence[Record], of: str = DEFAULT) -> pd.DataFrame:
+    """A row for each augmentation: test error, and the difference of that of a search to it with the same seed."""
+    differences = verdict_differences(records, of)
     return pd.DataFrame(
         {
             "trained with": name,
             "runs": str(len(own)),
             "test error (%)": spread_text(own[TEST_ERROR]),
-            f"{DEFAULT} minus this": difference_text(differences.get(name)),
+            f"{of} minus this": difference_text(differences.get(name)),
         }
         for name, own in frame_of(records).groupby("name", sort=False)
     )
 
 
-def verdict_differences(records: Sequence[Record]) -> Differences:
+def verdict_differences(records: Sequence[Record], of: str = DEFAULT) -> Differences:
     runs = frame_of(records)
-    return {name: difference(runs, DEFAULT, name, TEST_ERROR) for name in runs["name"].unique() if name != DEFAULT}
+    return {name: difference(runs, of, name, TEST_ERROR) for name in runs["name"].unique() if name != of}
 
 
 def verdict_sentence(records: Sequence[Record]) -> str:

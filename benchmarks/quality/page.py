@@ -122,8 +122,8 @@ def write_page(results: Path, docs: Path) -> Path:
         without=LEFT_OUT,
         aims=markdown(aim_table(planted, {one.data: verdict_differences(one.records) for one in verdicts})),
         verdicts=verdicts,
+        ended=ended_early(results),
         recovers=lambda name: _recovers(planted, name),
-        recovers_less=lambda name, other: _recovers_less(planted, name, other),
         candidates=markdown(candidate_table()),
         planted=_sections([one for one in single if not _is_held_out(one)], "planted.py", rate_table),
         held_out=_sections([one for one in single if _is_held_out(one)], "planted.py", rate_table),
@@ -161,6 +161,19 @@ def verdicts_of(results: Path) -> list[Verdict]:
         data = f"{dataset}, {n_images} training images, {epochs} epochs{seeds}"
         verdicts.append(Verdict(data, records, command_of_verdict(records), markdown(verdict_table(records))))
     return verdicts
+
+
+def ended_early(results: Path) -> list[Verdict]:
+    """By bed, what was run of verdicts on what was the default when they were planned, and is it no more."""
+    by_bed: dict[tuple[str, str], list[Record]] = {}
+    for record in store_of(results, "verdict").by_key().values():
+        rows = record.made_by.get("plan", {}).get("rows", [DEFAULT])
+        if rows[0] != DEFAULT:
+            by_bed.setdefault((rows[0], record.run.dataset), []).append(record)
+    return [
+        Verdict(dataset, records, command_of_verdict(records), markdown(verdict_table(records, of)))
+        for (of, dataset), records in by_bed.items()
+    ]
 
 
 def _sections(
@@ -216,12 +229,6 @@ def _credits(records: Iterable[Record]) -> list[Credit]:
 
 def _is_held_out(record: Record) -> bool:
     return record.run.further["problem"] in HELD_OUT
-
-
-def _recovers_less(planted: Sequence[Record], candidate: str, other: str) -> bool | None:
-    """Whether a candidate recovers a single planted operation less often than another; None where one was not run."""
-    found, of_other = (recoveries(planted, name, 1) for name in (candidate, other))
-    return sum(found) / len(found) < sum(of_other) / len(of_other) if found and of_other else None
 
 
 def _recovers(planted: Sequence[Record], candidate: str) -> bool | None:

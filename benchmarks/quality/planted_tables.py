@@ -35,7 +35,7 @@ def planted_in(record: Record) -> list[str]:
 
 
 def recovered(record: Record, measure: str | None = None) -> bool:
-    """Whether every planted operation is among the first by this measure; by the rise of its probability unless given."""
+    """Whether every planted operation is among the first by this measure, or by the rise of its probability."""
     return all(rank(record.results["end"], one, measure) <= RECOVERED_WITHIN for one in planted_in(record))
 
 

@@ -26,9 +26,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, jvp
 
-from hba.algorithms.algorithm import Count, Init, SpreadOver
+from hba.algorithms.algorithm import Count, SpreadOver
 from hba.algorithms.forward_mode import differentiable_attention, forward_mode
-from hba.algorithms.lambda_steps import Betas, GradientState, LambdaSteps, WarmUp, validation_statistics
+from hba.algorithms.lambda_steps import Betas, GradientState, LambdaSteps, validation_statistics
 from hba.algorithms.learners import NetworkLearner
 from hba.algorithms.moves import PROBE_STEPS, reach, short_training_rate
 from hba.algorithms.networks import Networks
@@ -123,15 +123,13 @@ class Rewards(LambdaSteps):
 
 
 class Lookahead(Rewards):
-    """Look-ahead, the default. Its search begins at RandAugment's policy, and strength first."""
+    """Look-ahead, the default: strength first."""
 
     name: ClassVar[str] = "lookahead"
 
-    init: Init = "randaugment"
     count: Count = "searched"
     spread_over: SpreadOver = "magnitudes"
     spread_share: Share = 0.5
-    warm_up_epochs: WarmUp = None
     lambda_betas: Betas = (0.98, 0.999)
     strength_learning_rate: NotNegative = 0.1
     divergence_weight: NotNegative = 0.1

@@ -19,7 +19,7 @@ def by_default(name: str, others: str, of: str = OTHERS) -> str:
 
 
 OPTIONS = {
-    "init": ("randaugment", by_default("init", "fraction"), None),
+    "init": ("randaugment", "fraction", None),
     "count": ("searched", by_default("count", "fixed"), None),
     "spread_over": ("all", by_default("spread_over", "none"), None),
     "spread_share": (0.75, by_default("spread_share", "1.0"), None),
@@ -88,8 +88,8 @@ def test_what_does_not_go_together_is_one_line() -> None:
     assert refusal_of(*arguments, "--algorithm", "population", "--search-spread") == (
         "--search-spread has no effect on the algorithm population; remove it"
     )
-    assert refusal_of(*arguments, "--initial-fraction", "0.25") == (
+    assert refusal_of(*arguments, "--init", "randaugment", "--initial-fraction", "0.25") == (
         "--initial-fraction has no effect where init is randaugment; set init to fraction, or omit --initial-fraction"
     )
-    accepted = run(*arguments, "--out", "run", "--init", "fraction", "--initial-fraction", "0.25")
+    accepted = run(*arguments, "--out", "run", "--initial-fraction", "0.25")
     assert (accepted.exit_code, accepted.stderr) == (0, "")

@@ -98,11 +98,12 @@ def test_paper_is_another_name_of_the_algorithm_hba(preset: str | None) -> None:
 
 
 @pytest.mark.parametrize("preset", [None, *SEARCH_PRESETS])
-def test_unless_another_is_asked_for_a_search_looks_ahead_from_randaugment(preset: str | None) -> None:
+def test_unless_another_is_asked_for_a_search_looks_ahead_from_the_middle(preset: str | None) -> None:
     algorithm = SearchConfig.from_preset({}, preset).algorithm
     assert isinstance(algorithm, Lookahead)
-    assert (algorithm.init, algorithm.count, algorithm.spread_over) == ("randaugment", "searched", "magnitudes")
-    assert (algorithm.train_steps, algorithm.reward_draws, algorithm.warm_up_epochs) == (4, 4, None)
+    assert (algorithm.init, algorithm.initial_fraction) == ("fraction", 0.5)
+    assert (algorithm.count, algorithm.spread_over, algorithm.spread_share) == ("searched", "magnitudes", 0.5)
+    assert (algorithm.train_steps, algorithm.reward_draws) == (4, 4)
     assert algorithm.strength_learning_rate > 0
     assert algorithm.divergence_weight > 0
     # Nothing else is another than the paper's.
@@ -120,12 +121,6 @@ def test_a_fraction_to_begin_at_is_refused_where_a_search_begins_at_randaugment(
     )
     algorithm = SearchConfig.from_preset({"algorithm": name, "init": "fraction", "initial_fraction": 0.25}).algorithm
     assert algorithm.initial_fraction == 0.25
-
-
-def test_by_default_a_fraction_to_begin_at_needs_init() -> None:
-    with pytest.raises(SettingsError, match=r"^initial_fraction has no effect where init is randaugment; set init to "):
-        SearchConfig.from_preset({"initial_fraction": 0.25})
-    assert SearchConfig.from_preset({"initial_fraction": 0.25}, paper=True).algorithm.initial_fraction == 0.25
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

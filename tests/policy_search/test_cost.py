@@ -33,14 +33,14 @@ def probes_of(config: SearchConfig, steps_per_epoch: int, batch_size: int, n_val
     return probes_within(config, config.algorithm, pace_of(config, steps_per_epoch), batch_size, n_val)
 
 
-def test_a_search_of_digits_that_is_asked_for_ten_probes_has_three() -> None:
-    """600 training steps of 100 images, and 75 policy steps of 100 validation images and 400 draws; a probe is twice
+def test_a_search_of_digits_that_is_asked_for_ten_probes_has_four() -> None:
+    """600 training steps of 100 images, and 150 policy steps of 100 validation images and 400 draws; a probe is twice
     ten steps and five batches forward.
     """
     config = SearchConfig.from_preset({"data": "digits", "probes": 10})
-    assert cost_of(config, 2, 100, 500) == pytest.approx(600 + 75 * (1 + 4 * 2 / 3))
+    assert cost_of(config, 2, 100, 500) == pytest.approx(600 + 150 * (1 + 4 * 2 / 3))
     assert probe_cost(100, 500) == pytest.approx(2 * (10 + 5 / 3))
-    assert probes_of(config, 2, 100, 500) == 3
+    assert probes_of(config, 2, 100, 500) == 4
     assert probes_of(SearchConfig.from_preset({"data": "digits", "probes": 2}), 2, 100, 500) == 2
     assert probes_of(SearchConfig.from_preset({"data": "digits", "probes": 10, "algorithm": "hba"}), 2, 100, 500) == 3
     assert probes_of(SearchConfig.from_preset({"data": "digits", "probes": 10, "epochs": 3000}), 2, 100, 500) == 10
@@ -138,7 +138,7 @@ class Told(hba.SearchObserver):
 @pytest.mark.parametrize(("epochs", "expected"), [(3, 0), (80, 2)])
 def test_the_plan_says_how_many_probes_the_search_then_makes(epochs: int, expected: int, tmp_path: Path) -> None:
     told = Told()
-    settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": epochs, "probes": 10}
+    settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": epochs, "probes": 10, "warm_up_epochs": None}
     result = hba.search(small_data(), out=tmp_path, observer=told, **settings)
     assert result.schedule is not None
     (plan,) = told.plans

@@ -124,7 +124,7 @@ def policy_steps_of(result: hba.SearchResult) -> int:
 
 
 def test_a_search_lengthened_in_its_warm_up_warms_up_for_half_of_its_new_epochs(tmp_path: Path) -> None:
-    first = run(tmp_path, epochs=4, observer=StopAfter(5))
+    first = run(tmp_path, warm_up_epochs=None, epochs=4, observer=StopAfter(5))
     assert policy_steps_of(first) == 0
     told = Told()
     longer = values_of(run(tmp_path, epochs=8, resume=True, observer=told))
@@ -136,7 +136,7 @@ def test_a_search_lengthened_in_its_warm_up_warms_up_for_half_of_its_new_epochs(
 
 
 def test_a_search_lengthened_at_its_end_moves_on_after_half_of_its_new_epochs(tmp_path: Path) -> None:
-    first = run(tmp_path, epochs=4)
+    first = run(tmp_path, warm_up_epochs=None, epochs=4)
     assert policy_steps_of(first) == 3
     longer = run(tmp_path, epochs=12, resume=True)
     rows = values_of(longer)
