@@ -8,6 +8,7 @@ import pytest
 
 import hba
 from hba.algorithms import Rhythm
+from hba.algorithms.strength import largest_stride
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.pace import Pace, advice_in, pace_in, policy_steps_in
 
@@ -137,7 +138,9 @@ def test_a_shared_coordinate_carries_a_hyperparameter_further(algorithm: str) ->
 
 def test_the_pace_of_a_schedule_is_that_of_its_search() -> None:
     provenance = hba.load_policy("digits").provenance
-    assert pace_in(provenance) == Pace(2, Rhythm(4, 1, 0, 0.03))
+    settings = provenance["settings"]
+    stride = largest_stride(settings["lambda_learning_rate"], settings["strength_learning_rate"])
+    assert pace_in(provenance) == Pace(2, Rhythm(4, 1, 0, stride))
     assert policy_steps_in(provenance) == 150
     assert advice_in(provenance) is None
 
