@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 
 DIGITS = (2, 4)
 WIDTH = 1600
-N_COLORS = 128
+N_COLORS = 96
 """Few colours make a small file."""
 
 

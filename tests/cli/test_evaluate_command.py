@@ -121,7 +121,8 @@ def test_another_spread_is_said_trained_with_and_noted(monkeypatch: pytest.Monke
     monkeypatch.setattr("hba.policy_evaluation.trainings.train", trained)
     result = run("--against", "random,point", "--seeds", "1", "--jobs", "1", "--spread", "0.5")
     assert "\nspread of all schedules: 0.5 logits\n" in result.stdout
-    assert seen == [(0.5, 0.5), (0.5, 0.5), (0.0, 0.0)]
+    # Probabilities of the shipped schedule have no spread, and get none.
+    assert seen == [(0.0, 0.5), (0.0, 0.5), (0.0, 0.0)]
     assert json.loads(Path("run/results.json").read_text(encoding="utf-8"))["settings"]["spread"] == 0.5
     refused = run("--against", "random,point", "--seeds", "1", "--spread", "0", "--resume")
     assert "a resumed evaluation keeps its settings; run has spread 0.5 (now 0.0)" in refused.stderr

@@ -51,7 +51,7 @@ def test_shuffled_schedules_move_images_as_far_as_the_schedule_does(monkeypatch:
     measured = moved_levels(AsStrong(last_row, last_row).by_epoch(1, train)[0], train, seed=5)
     for permuted in shuffled(found)[:2]:
         matched = AsStrong(permuted, found).matched(train)
-        assert strength(matched, sample_of(train)) == pytest.approx(wanted, rel=0.01)
+        assert strength(matched, sample_of(train)) == pytest.approx(wanted, rel=0.02)
         alike = AsStrong(Schedule(found.space, permuted.values[-1:], found.fill), last_row)
         assert moved_levels(alike.by_epoch(1, train)[0], train, seed=6) == pytest.approx(measured, rel=0.1)
 
