@@ -1,5 +1,6 @@
 """docs/search-quality.md: its tables, the aims, and what is said of where they come from."""
 
+import dataclasses
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,26 @@ def test_a_table_names_the_command_that_makes_just_it() -> None:
     assert commands.command_of_verdict([record_of("none", 4)]) == (
         "`python benchmarks/search_quality.py verdict --plan benchmarks/quality/earlier.toml`"
     )
+
+
+def test_a_verdict_on_an_earlier_default_is_compared_with_that_and_no_verdict_of_now(tmp_path: Path) -> None:
+    page, default = module("quality.page"), module("quality.candidates").DEFAULT
+
+    def kept(planned_for: str, name: str, seed: int, error: float) -> str:
+        record = record_of(name, seed, results={"test_error_percent": error}, further={"training_images": 200})
+        return str(dataclasses.replace(record, made_by={"plan": {"rows": [planned_for, "none"]}}).as_line())
+
+    lines = [kept(default, default, 2000, 1.0), kept(default, "none", 2000, 9.0)]
+    lines += [kept("strength-first", "strength-first", seed, 3.0 + seed % 2) for seed in (1000, 1001)]
+    lines += [kept("strength-first", "none", seed, 7.0 + seed % 2) for seed in (1000, 1001)]
+    (tmp_path / "verdict.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    kept_records = module("common.records").store_of(tmp_path, "verdict").by_key().values()
+    found = page.grouped_by_earlier_default(kept_records)
+    assert {key: len(records) for key, records in found.items()} == {("strength-first", "digits"): 4}
+    (records,) = found.values()
+    first, none = module("quality.error_tables").verdict_table(records, "strength-first").to_dict("records")
+    assert (first["trained with"], first["strength-first minus this"]) == ("strength-first", "-")
+    assert none["strength-first minus this"].startswith("-4.00")
 
 
 def test_differences_are_paired_by_seed() -> None:

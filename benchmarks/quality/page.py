@@ -122,7 +122,7 @@ def write_page(results: Path, docs: Path) -> Path:
         without=LEFT_OUT,
         aims=markdown(aim_table(planted, {one.data: verdict_differences(one.records) for one in verdicts})),
         verdicts=verdicts,
-        ended=ended_early(results),
+        earlier=earlier_verdicts(results),
         recovers=lambda name: _recovers(planted, name),
         candidates=markdown(candidate_table()),
         planted=_sections([one for one in single if not _is_held_out(one)], "planted.py", rate_table),
@@ -163,17 +163,23 @@ def verdicts_of(results: Path) -> list[Verdict]:
     return verdicts
 
 
-def ended_early(results: Path) -> list[Verdict]:
-    """By bed, what was run of verdicts on what was the default when they were planned, and is it no more."""
-    by_bed: dict[tuple[str, str], list[Record]] = {}
-    for record in store_of(results, "verdict").by_key().values():
-        rows = record.made_by.get("plan", {}).get("rows", [DEFAULT])
-        if rows[0] != DEFAULT:
-            by_bed.setdefault((rows[0], record.run.dataset), []).append(record)
+def earlier_verdicts(results: Path) -> list[Verdict]:
+    """Of what is the default no more."""
+    kept = store_of(results, "verdict").by_key().values()
     return [
         Verdict(dataset, records, command_of_verdict(records), markdown(verdict_table(records, of)))
-        for (of, dataset), records in by_bed.items()
+        for (of, dataset), records in grouped_by_earlier_default(kept).items()
     ]
+
+
+def grouped_by_earlier_default(verdicts: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
+    """By what the default was when they were planned, and dataset; without those on the default of now."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in verdicts:
+        planned_for = record.made_by["plan"]["rows"][0] if "plan" in record.made_by else DEFAULT
+        if planned_for != DEFAULT:
+            groups.setdefault((planned_for, record.run.dataset), []).append(record)
+    return groups
 
 
 def _sections(

@@ -188,7 +188,7 @@ def test_the_printed_next_command_evaluates_what_was_found(searched: tuple[Resul
     assert lines[-1] == "Results: runs/evaluate-1/results.json"
 
 
-@pytest.mark.parametrize("name", ["it's a", "run [/red]", "x:smile:y"])
+@pytest.mark.parametrize("name", ["a b", "it's", "run [red]", "run [/red]", "x:smile:y"])
 def test_paths_are_printed_as_they_are(searched: tuple[Result, Path], name: str, tmp_path: Path) -> None:
     images, out = searched[1] / "images", tmp_path / name
     lines = said(run("search", str(images), "--out", str(out), *SMALL, "--epochs", "1"))

@@ -57,6 +57,7 @@ WRONG_SEARCH: dict[str, list[Any]] = {
     "val_batches": [0, 1.5],
     "val_statistics": ["Batch", None],
     "sigma_end": [-0.1, float("inf")],
+    "spread_share": [0, -0.5, 1.1, float("nan")],
     "reward_limit": [0, -2],
     "probes": [-1, 0.5, None],
     "epoch": [200],

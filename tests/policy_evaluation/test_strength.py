@@ -43,7 +43,8 @@ def test_strength_is_the_mean_change_in_grey_levels() -> None:
 
 def test_shuffled_schedules_move_images_as_far_as_the_schedule_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hba.policy_evaluation.strength.N_DRAWS", 1800)
-    found, train = hba.load_policy("digits"), digits()
+    # Matching a schedule that has a spread is tested with the spread of rivals.
+    found, train = hba.load_policy("digits").with_spread(0.0), digits()
     wanted = strength(found, sample_of(train))
     before = [strength(permuted, sample_of(train)) for permuted in shuffled(found)[:4]]
     assert max(before) < wanted, "without matching, all of them are weaker"
@@ -51,7 +52,7 @@ def test_shuffled_schedules_move_images_as_far_as_the_schedule_does(monkeypatch:
     measured = moved_levels(AsStrong(last_row, last_row).by_epoch(1, train)[0], train, seed=5)
     for permuted in shuffled(found)[:2]:
         matched = AsStrong(permuted, found).matched(train)
-        assert strength(matched, sample_of(train)) == pytest.approx(wanted, rel=0.02)
+        assert strength(matched, sample_of(train)) == pytest.approx(wanted, rel=0.01)
         alike = AsStrong(Schedule(found.space, permuted.values[-1:], found.fill), last_row)
         assert moved_levels(alike.by_epoch(1, train)[0], train, seed=6) == pytest.approx(measured, rel=0.1)
 

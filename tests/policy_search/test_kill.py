@@ -16,7 +16,7 @@ from search_problems import SMALL_SETTINGS, small_data
 import hba
 from hba.policy_search import keeper
 
-N_KILLS = 3
+N_KILLS = 5
 SETTINGS: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 120}
 
 
@@ -29,7 +29,7 @@ def search_to_the_end(out: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-def test_kills_at_random_moments_change_nothing(tmp_path: Path) -> None:
+def test_five_kills_at_random_moments_change_nothing(tmp_path: Path) -> None:
     expected = hba.search(small_data(), **SETTINGS).schedule
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["hba", "search_problems"])
