@@ -22,12 +22,14 @@ def device_constant(make: Make) -> Make:
         # Modules that only declare a constant are imported without torch.
         import torch
 
-        if arguments in kept and not torch.compiler.is_compiling():
+        # Asked first: a compiler that looks into `kept` traces the hashes of all that other callers ever asked for.
+        is_compiling = torch.compiler.is_compiling()
+        if not is_compiling and arguments in kept:
             return kept[arguments]
         # What is made inside another mode belongs to it; what a CUDA graph records has no content yet.
         with torch.inference_mode(False):
             made = make(*arguments)
-        if not (torch.compiler.is_compiling() or _is_capturing()):
+        if not (is_compiling or _is_capturing()):
             kept[arguments] = made
         return made
 
