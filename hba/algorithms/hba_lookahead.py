@@ -55,8 +55,9 @@ class HbaLookahead(Rewards, Hypergradient):
         nats = reach(self.horizon_steps) * short_training_rate(problem, state.learner) * scale
         gradient = through_response + nats * -expected_score(problem.space, trial, standardized)
         state.mover.moves.add(gradient)
-        gradient += nats * self.of_divergence(problem, state, trial)
-        self.move_lambda(problem, state, gradient, self.of_spread(problem, state, trial, standardized))
+        curvature = self.of_divergence(problem, state, trial)
+        in_nats = None if curvature is None else nats * curvature
+        self.move_lambda(problem, state, gradient, self.of_spread(problem, state, trial, standardized), in_nats)
         self.move_center(state)
         state.totals.add_lambda(loss.detach())
 

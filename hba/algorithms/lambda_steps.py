@@ -15,6 +15,7 @@ from torch.optim import Adam
 from hba.algorithms.algorithm import Noisy, Rhythm
 from hba.algorithms.moves import Moves
 from hba.algorithms.problem import Problem
+from hba.algorithms.proximal import adam_rates, proximal_step
 from hba.algorithms.state import L, SearchState
 from hba.algorithms.strength import Strength, largest_stride
 from hba.algorithms.temperature import best_temperature
@@ -136,11 +137,18 @@ class LambdaSteps(Noisy):
         return F.cross_entropy(logits, labels)
 
     def move_lambda(
-        self, problem: Problem, state: GradientState[L], gradient: Tensor, of_spread: Tensor | None = None
+        self,
+        problem: Problem,
+        state: GradientState[L],
+        gradient: Tensor,
+        of_spread: Tensor | None = None,
+        curvature: Tensor | None = None,
     ) -> None:
-        """One Adam step on lambda (n,) and on what is shared, not longer than the trust radius, into the bounds.
+        """One Adam step on lambda (n,) and on what is shared, and the pull to the start that follows it; together not
+        longer than the trust radius, into the bounds.
 
-        of_spread (): the gradient of the logarithm of the noise's standard deviation.
+        of_spread (): the gradient of the logarithm of the noise's standard deviation. curvature (n,): of the pull, per
+        squared logit; None for none.
         """
         before = state.lam.detach().clone()
         state.lam.grad = gradient
@@ -148,11 +156,21 @@ class LambdaSteps(Noisy):
         with torch.no_grad():
             if self.strength_learning_rate:
                 state.lam += state.mover.strength.moved(problem.space, gradient, of_spread)
+            if curvature is not None:
+                state.lam.copy_(self.pulled(problem, state, curvature))
             if self.trust_radius is not None:
                 move = state.lam - before
                 state.lam.copy_(before + move * (self.trust_radius / move.norm().clamp(min=self.trust_radius)))
             if self.logit_bound is not None:
                 state.lam.clamp_(-self.logit_bound, self.logit_bound)
+
+    def pulled(self, problem: Problem, state: GradientState[L], curvature: Tensor) -> Tensor:
+        """lambda (n,) after a pull by its own rates and by those of what is shared."""
+        mover = state.mover
+        rates = adam_rates(mover.optimizer, state.lam).diag()
+        if self.strength_learning_rate:
+            rates += mover.strength.rates(problem.space)
+        return proximal_step(state.lam.detach(), mover.start, curvature, rates)
 
     def policy_step_cost(self, batch_size: int, val_batch_size: int) -> float:
         """Of one lambda step, in training steps, as policy_search/cost.py counts them."""

@@ -35,7 +35,7 @@ from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
 from hba.algorithms.scores import (
     Trial,
-    divergence_gradient,
+    divergence_curvature,
     expected_score,
     expected_spread_score,
     spread_divergence_gradient,
@@ -83,13 +83,11 @@ class Rewards(LambdaSteps):
         sigma = super().sigma_now(problem, state)
         return sigma * state.mover.strength.log_spread.detach().exp() if self.search_spread else sigma
 
-    def of_divergence(self, problem: Problem, state: GradientState[L], trial: Trial) -> Tensor | float:
-        """Gradient (n,) of the weighted divergence from where the search began; 0 where it has no weight."""
+    def of_divergence(self, problem: Problem, state: GradientState[L], trial: Trial) -> Tensor | None:
+        """Curvature (n,) of the weighted divergence from where the search began; None where it has no weight."""
         if not self.divergence_weight:
-            return 0.0
-        sigma = super().sigma_now(problem, state)
-        lam, start = state.lam.detach(), state.mover.start
-        return self.divergence_weight * divergence_gradient(problem.space, trial, lam, start, sigma)
+            return None
+        return self.divergence_weight * divergence_curvature(problem.space, trial, super().sigma_now(problem, state))
 
     def of_spread(self, problem: Problem, state: GradientState[L], trial: Trial, rewards: Tensor) -> Tensor | None:
         """Gradient () of the loss, and of the weighted divergence, with respect to the logarithm of the noise's scale;
@@ -163,7 +161,7 @@ class Lookahead(Rewards):
                 self.update_lambda(problem, state, judged)
 
     def update_lambda(self, problem: Problem, state: LookaheadState, trial: Trial) -> None:
-        """One Adam step on lambda, by the standardised rewards of the trial."""
+        """One Adam step on lambda, by the standardised rewards of the trial, and the pull to the start."""
         network = state.learner.network.eval()
         with validation_statistics(network, self.val_statistics):
             loss = self.validation_loss(problem, state, network)
@@ -172,8 +170,8 @@ class Lookahead(Rewards):
         # In nats that the short trainings of a probe win, which the moves are compared with.
         nats = reach(PROBE_STEPS) * short_training_rate(problem, state.learner) * scale
         state.mover.moves.add(nats * gradient)
-        gradient += self.of_divergence(problem, state, trial)
-        self.move_lambda(problem, state, gradient, self.of_spread(problem, state, trial, rewards))
+        of_spread, curvature = self.of_spread(problem, state, trial, rewards), self.of_divergence(problem, state, trial)
+        self.move_lambda(problem, state, gradient, of_spread, curvature)
         state.totals.add_lambda(loss.detach())
 
     def rewards(self, network: nn.Module, trial: Trial, loss: Tensor) -> Tensor:

@@ -50,9 +50,9 @@ def expected_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
     return (rewards[:, None] * score).mean(dim=0)[: space.n]
 
 
-def divergence_gradient(space: SearchSpace, trial: Trial, lam: Tensor, start: Tensor, sigma: float | Tensor) -> Tensor:
-    """Gradient (n,) with respect to lambda (n,) of how far what is drawn is from what start (n,) would draw with noise
-    of standard deviation sigma.
+def divergence_curvature(space: SearchSpace, trial: Trial, sigma: float | Tensor) -> Tensor:
+    """(n,): times the distance from a start (n,), the gradient with respect to lambda of how far what is drawn is from
+    what the start would draw with noise of standard deviation sigma.
 
     It is the Kullback-Leibler divergence of each decision that the walks made, from the same decision at start: for a
     probability p its gradient is p (1 - p) (lambda - start), for a magnitude (lambda - start) / sigma^2. So the
@@ -60,16 +60,17 @@ def divergence_gradient(space: SearchSpace, trial: Trial, lam: Tensor, start: Te
     w times the divergence; a magnitude sigma^2 / w times the slope of the reward. Which decisions are made at all
     counts as given.
     """
-    columns = space.slot_columns(lam.device)
     values, walk = trial.values, trial.walk
-    weights = lam.new_zeros(space.n + 1)
+    columns = space.slot_columns(values.device)
+    curvature = values.new_zeros(space.n + 1)
     if space.searches_count:
         p = values[:, columns.counts]
-        weights[columns.counts] = (_steps_asked(space, walk) * p * (1 - p)).mean(dim=0)
+        curvature[columns.counts] = (_steps_asked(space, walk) * p * (1 - p)).mean(dim=0)
     p = values[:, columns.probability]
-    weights[columns.probability] = (walk.visited * p * (1 - p)).mean(dim=0)
-    weights[columns.magnitude] = walk.fired.float().mean(dim=0) / sigma**2
-    return weights[: space.n] * (lam - start)
+    curvature[columns.probability] = (walk.visited * p * (1 - p)).mean(dim=0)
+    # The column after the last is of slots without a magnitude.
+    curvature[columns.magnitude] = walk.fired.float().mean(dim=0) / sigma**2
+    return curvature[: space.n]
 
 
 def expected_spread_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.optim import Adam
 
+from hba.algorithms.proximal import adam_rates
 from hba.operations import Operation
 from hba.policy.space import SearchSpace
 from hba.policy.starts import strong_end
@@ -58,6 +59,12 @@ class Strength:
         self.optimizer.step()
         self.log_spread.clamp_(-LARGEST_LOG_SPREAD, LARGEST_LOG_SPREAD)
         return (self.offsets - before) @ towards
+
+    def rates(self, space: SearchSpace) -> Tensor:
+        """(n, n): -rates g is how far the shared coordinates carry lambda for a steady gradient g (n,), without
+        momentum."""
+        towards = _directions(space, self.offsets.device)
+        return towards.T * adam_rates(self.optimizer, self.offsets) @ towards
 
 
 def directions(space: SearchSpace) -> Tensor:

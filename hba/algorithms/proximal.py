@@ -1,0 +1,30 @@
+"""A pull to where a search began, beside Adam: a proximal step.
+
+Added to the gradient that Adam averages, a pull would come as late as the average is long, and lambda would swing
+around where it comes to rest. So rewards alone go through Adam, and the pull on where lambda is now follows each step:
+it is decoupled from the momentum, as weight decay is in AdamW (Loshchilov and Hutter 2019).
+"""
+
+import torch
+from torch import Tensor
+from torch.optim import Adam
+
+
+def adam_rates(optimizer: Adam, parameter: Tensor) -> Tensor:
+    """How far Adam moves each number of a parameter (n,) for a steady gradient of 1 there: its learning rate over the
+    root of its mean squared gradient. Adam: Kingma and Ba 2015, Algorithm 1; it must have made a step.
+    """
+    group, state = optimizer.param_groups[0], optimizer.state[parameter]
+    mean_square = state["exp_avg_sq"] / (1 - group["betas"][1] ** state["step"])
+    rates: Tensor = group["lr"] / (mean_square.sqrt() + group["eps"])
+    return rates
+
+
+def proximal_step(lam: Tensor, start: Tensor, curvature: Tensor, rates: Tensor) -> Tensor:
+    """lambda (n,) after one step down half of curvature (n,) times its squared distance from start (n,).
+
+    rates (n, n), positive semi-definite: a gradient g would move lambda by -rates g. The step is implicit: its gradient
+    is the one where it ends, so no curvature is so large that it goes too far.
+    """
+    towards_start = torch.eye(len(lam), dtype=lam.dtype, device=lam.device) + rates * curvature
+    return start + torch.linalg.solve(towards_start, lam - start)
