@@ -50,6 +50,7 @@ _LIMIT = {**_LOOKAHEAD, "calibrate": True, "reward_limit": 1.0}
 _DRAWS = {**_LOOKAHEAD, "reward_draws": 4, "train_steps": 4}
 _STRENGTH = {
     **_DRAWS,
+    "train_steps": 5,
     "count": "searched",
     "spread_over": "magnitudes",
     "spread_share": 0.5,

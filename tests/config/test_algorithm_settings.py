@@ -103,7 +103,7 @@ def test_unless_another_is_asked_for_a_search_looks_ahead_from_the_middle(preset
     assert isinstance(algorithm, Lookahead)
     assert (algorithm.init, algorithm.initial_fraction) == ("fraction", 0.5)
     assert (algorithm.count, algorithm.spread_over, algorithm.spread_share) == ("searched", "magnitudes", 0.5)
-    assert (algorithm.train_steps, algorithm.reward_draws) == (4, 4)
+    assert (algorithm.train_steps, algorithm.reward_draws) == (5, 4)
     assert algorithm.strength_learning_rate > 0
     assert algorithm.divergence_weight > 0
     # Nothing else is another than the paper's.
