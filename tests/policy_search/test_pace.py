@@ -140,8 +140,8 @@ def test_the_pace_of_a_schedule_is_that_of_its_search() -> None:
     provenance = hba.load_policy("digits").provenance
     settings = provenance["settings"]
     stride = largest_stride(settings["lambda_learning_rate"], settings["strength_learning_rate"])
-    assert pace_in(provenance) == Pace(2, Rhythm(4, 1, 0, stride))
-    assert policy_steps_in(provenance) == 150
+    assert pace_in(provenance) == Pace(2, Rhythm(5, 1, 0, stride))
+    assert policy_steps_in(provenance) == 120
     assert advice_in(provenance) is None
 
 
