@@ -20,7 +20,7 @@ STOPPED = Path(__file__).parent / "golden" / "stopped-0.1.0"
 OF_ANY: Mapping[str, Any] = MappingProxyType({"epochs": 4, "batch_size": 8, "train_steps": 1, "device": "cpu"})
 OF_EACH: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        "lookahead": {**FORMER, "reward_draws": 2},
+        "lookahead": {**FORMER, "train_steps": 1, "reward_draws": 2},
         "hba": {"response": "centered"},
         "hba-lookahead": {},
         "fixed-noise": {},

@@ -43,7 +43,8 @@ class HbaLookahead(Rewards, Hypergradient):
                 self.update_lambda_by(problem, state, trial)
 
     def update_lambda_by(self, problem: Problem, state: HyperGradientState, trial: Trial) -> None:
-        """One Adam step on lambda, by the sum of both gradients in nats: of what was learned, and of steps to come."""
+        """One Adam step on lambda, by the sum of both gradients in nats: of what was learned, and of steps to come;
+        and the pull to the start."""
         network, lam = state.learner.hypernetwork.eval(), state.lam
         with validation_statistics(network, self.val_statistics):
             loss = self.validation_loss(problem, state, lambda images: network(images, lam))

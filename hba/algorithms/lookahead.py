@@ -91,7 +91,7 @@ class Rewards(LambdaSteps):
 
     def of_spread(self, problem: Problem, state: GradientState[L], trial: Trial, rewards: Tensor) -> Tensor | None:
         """Gradient () of the loss, and of the weighted divergence, with respect to the logarithm of the noise's scale;
-        None where it is not searched.
+        None where it is not searched. Adam averages both.
         """
         if not self.search_spread:
             return None
@@ -191,7 +191,8 @@ def rewards_of(network: nn.Module, trial: Trial, direction: Mapping[str, Tensor]
     """r (B,): the derivative of each image's loss along the direction, by one forward pass in forward mode.
 
     direction: by name, of the parameters that are trained. further: what the network takes after the images. The
-    network is in eval mode, so no image's reward depends on the others of its batch.
+    network is in eval mode, so no image's reward depends on the others of its batch, but for a BatchNorm without
+    running statistics.
     """
     parameters = {name: network.get_parameter(name).detach() for name in direction}
 

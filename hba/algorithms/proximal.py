@@ -1,8 +1,8 @@
 """A pull to where a search began, beside Adam: a proximal step.
 
 Added to the gradient that Adam averages, a pull would come as late as the average is long, and lambda would swing
-around where it comes to rest. So rewards alone go through Adam, and the pull on where lambda is now follows each step:
-it is decoupled from the momentum, as weight decay is in AdamW (Loshchilov and Hutter 2019).
+around where it comes to rest. So lambda's pull is no part of that gradient. It follows each step of Adam, on where
+lambda is then: it is decoupled from the momentum, as weight decay is in AdamW (Loshchilov and Hutter 2019).
 """
 
 import torch
@@ -11,11 +11,11 @@ from torch.optim import Adam
 
 
 def adam_rates(optimizer: Adam, parameter: Tensor) -> Tensor:
-    """How far Adam moves each number of a parameter (n,) for a steady gradient of 1 there: its learning rate over the
-    root of its mean squared gradient. Adam: Kingma and Ba 2015, Algorithm 1; it must have made a step.
+    """How far Adam moves each number of a parameter (n,) now for a mean gradient of 1 there: its learning rate over the
+    root of the mean squared gradient. Adam: Kingma and Ba 2015, Algorithm 1; it must have made a step.
     """
     group, state = optimizer.param_groups[0], optimizer.state[parameter]
-    mean_square = state["exp_avg_sq"] / (1 - group["betas"][1] ** state["step"])
+    mean_square = state["exp_avg_sq"] / (1 - group["betas"][1] ** float(state["step"]))
     rates: Tensor = group["lr"] / (mean_square.sqrt() + group["eps"])
     return rates
 
@@ -27,4 +27,5 @@ def proximal_step(lam: Tensor, start: Tensor, curvature: Tensor, rates: Tensor) 
     is the one where it ends, so no curvature is so large that it goes too far.
     """
     towards_start = torch.eye(len(lam), dtype=lam.dtype, device=lam.device) + rates * curvature
-    return start + torch.linalg.solve(towards_start, lam - start)
+    # Unlike solve, it does not wait for a GPU; what is not finite is found at the end of the epoch.
+    return start + torch.linalg.solve_ex(towards_start, lam - start)[0]

@@ -83,8 +83,8 @@ def expected_spread_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> 
 
 
 def spread_divergence_gradient(space: SearchSpace, trial: Trial, log_spread: Tensor) -> Tensor:
-    """The same () with respect to log sigma, where sigma is exp(log_spread) times what it was at the start: of a
-    magnitude that was used sigma^2 / (sigma at the start)^2 - 1.
+    """Gradient () of the divergence with respect to log sigma, where sigma is exp(log_spread) times what it was at the
+    start: of a magnitude that was used sigma^2 / (sigma at the start)^2 - 1.
     """
     has_magnitude = space.slot_columns(log_spread.device).magnitude < space.n
     used = (trial.walk.fired & has_magnitude).sum(dim=1).float().mean()

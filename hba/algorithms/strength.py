@@ -61,8 +61,7 @@ class Strength:
         return (self.offsets - before) @ towards
 
     def rates(self, space: SearchSpace) -> Tensor:
-        """(n, n): -rates g is how far the shared coordinates carry lambda for a steady gradient g (n,), without
-        momentum."""
+        """(n, n): -rates g is how far the shared coordinates carry lambda for a mean gradient g (n,)."""
         towards = _directions(space, self.offsets.device)
         return towards.T * adam_rates(self.optimizer, self.offsets) @ towards
 

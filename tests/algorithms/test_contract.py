@@ -85,7 +85,7 @@ def test_a_stopped_search_goes_on_to_the_same_end(algorithm: str, n_steps: int, 
 ALL_ON: Mapping[str, Any] = MappingProxyType(
     {
         **{"init": "randaugment", "count": "searched", "spread_over": "all", "strength_learning_rate": 0.1},
-        **{"search_spread": True, "sigma_end": 0.5},
+        **{"search_spread": True, "sigma_end": 0.5, "divergence_weight": 0.1},
     }
 )
 """Settings of strength, which are off unless they are asked for."""

@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from hba.policy.draw import Walk
 
 
 def lookahead_begun(**settings: Any) -> tuple[Any, Any]:
-    return begun(**{"algorithm": "lookahead", **FORMER, **settings})
+    return begun(**{"algorithm": "lookahead", **FORMER, "train_steps": 2, **settings})
 
 
 def trial_of(images: Tensor, labels: Tensor) -> Trial:
@@ -335,6 +336,18 @@ def test_rewards_that_are_all_the_same_move_nothing(same: float, monkeypatch: py
         problem, state, algorithm_of(problem).augmented(problem, state, *state.train_stream.next())
     )
     assert torch.equal(state.lam, lam)
+
+
+@pytest.mark.parametrize("draws", [2, 3])
+def test_rewards_of_one_draw_after_the_other_are_those_of_all_at_once(draws: int) -> None:
+    network = build_model("wrn-10-1", 2, seed=0).eval()
+    generator = torch.Generator().manual_seed(2)
+    images, labels = torch.rand(4 * draws, 3, 8, 8, generator=generator), torch.arange(4 * draws) % 2
+    direction = {name: torch.randn(one.shape, generator=generator) for name, one in network.named_parameters()}
+    at_once = trial_of(images, labels)
+    found = rewards_of(network, replace(at_once, draws=draws), direction)
+    torch.testing.assert_close(found, rewards_of(network, at_once, direction), rtol=1e-4, atol=1e-5)
+    assert found.std() > 0
 
 
 @pytest.mark.parametrize("inverted", [False, True])

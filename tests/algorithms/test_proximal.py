@@ -72,6 +72,6 @@ def test_a_long_average_of_rewards_does_not_make_the_pull_swing() -> None:
                 algorithm_of(problem).move_lambda(problem, state, noise, curvature=curvature)
             places.append((state.lam.detach() - state.mover.start)[0].item())
         furthest[is_averaged] = min(places)
-        assert abs(places[-1]) < 0.5
+        assert is_averaged or abs(places[-1]) < 0.05
     assert furthest[False] > -0.01
     assert furthest[True] < -0.2

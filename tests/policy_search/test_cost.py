@@ -34,11 +34,11 @@ def probes_of(config: SearchConfig, steps_per_epoch: int, batch_size: int, n_val
 
 
 def test_a_search_of_digits_that_is_asked_for_ten_probes_has_four() -> None:
-    """600 training steps of 100 images, and 150 policy steps of 100 validation images and 400 draws; a probe is twice
+    """600 training steps of 100 images, and 120 policy steps of 100 validation images and 400 draws; a probe is twice
     ten steps and five batches forward.
     """
     config = SearchConfig.from_preset({"data": "digits", "probes": 10})
-    assert cost_of(config, 2, 100, 500) == pytest.approx(600 + 150 * (1 + 4 * 2 / 3))
+    assert cost_of(config, 2, 100, 500) == pytest.approx(600 + 120 * (1 + 4 * 2 / 3))
     assert probe_cost(100, 500) == pytest.approx(2 * (10 + 5 / 3))
     assert probes_of(config, 2, 100, 500) == 4
     assert probes_of(SearchConfig.from_preset({"data": "digits", "probes": 2}), 2, 100, 500) == 2
@@ -121,7 +121,7 @@ def test_a_policy_step_of_look_ahead_costs_what_is_counted(monkeypatch: pytest.M
 
     monkeypatch.setattr(F, "cross_entropy", count)
     step(problem, state)
-    assert seen == [8, 12, 12, 3 * 8]
+    assert seen == [8, 12, 12, 8, 8, 8]
     config = problem.config.model_copy(update={"epochs": 1})
     one_step = search_cost(config, algorithm_of(problem), Pace(1, Rhythm(1, 1, 0, 0.03)), 8, 16)
     assert one_step == pytest.approx((8 + 12 + 12 + 24 * 2 / 3) / 8)
