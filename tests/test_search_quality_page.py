@@ -186,24 +186,32 @@ def test_aims_are_reached_only_where_the_interval_says_so() -> None:
         return record_of(aims.DEFAULT, further={"planted": [{"operation": "It"}] * n_operations}, results=results)
 
     clearly, hardly = minus(-1.0, -1.1, -0.9), minus(-1.0, 0.5, -0.9)
-    verdicts = {"first": {"random": clearly, "shuffled": hardly}, "second": dict.fromkeys(aims.NOT_WORSE_THAN, clearly)}
-    table = aims.aim_table([planted(3)] * 9 + [planted(4)] + [planted(2, 2), planted(4, 2)], verdicts)
-    assert table["is it?"].tolist() == [
-        *("reached", "not reached", "reached", "not reached", "not measured"),
-        *("not measured", "not measured", "reached"),
-    ]
-    assert aims.aim_table([planted(3)] * 8 + [planted(4)] * 2, {})["is it?"][0] == "not reached"
+    against_all = dict.fromkeys(aims.RIVALS, clearly)
 
-    def is_not_worse(**others: Any) -> str:
-        table = aims.aim_table([], {"third": {**dict.fromkeys(aims.NOT_WORSE_THAN, clearly), **others}})
-        return str(table["is it?"].iloc[-1])
+    def found(differences: Any, planted: Any = ()) -> list[str]:
+        return list(aims.aim_table(planted, {"some": differences} if differences else {}, {})["is it?"])
 
-    assert is_not_worse(autoaugment=minus(1.0, 1.1, 0.9)) == is_not_worse(autoaugment=minus(1.0, 1.5, 2.0))
-    assert is_not_worse(autoaugment=minus(1.0, 1.1, 0.9)) == "not reached"
-    unclear = minus(9.0, -1.0, 0.0)
-    assert is_not_worse(randaugment=unclear) == "reached"
-    assert is_not_worse(randaugment=unclear, autoaugment=minus(1.0, 1.1, 0.9)) == "not reached", "not only the best"
-    assert is_not_worse(randaugment=minus(9.0)) == is_not_worse(randaugment=minus(1.0, 1.0)) == "not measured"
+    assert found({}, [planted(3)] * 9 + [planted(4)] + [planted(2, 2), planted(4, 2)]) == ["reached", "not reached"]
+    assert found({}, [planted(3)] * 8 + [planted(4)] * 2) == ["not reached", "not measured"]
+    assert found(against_all)[2:] == ["reached", "not measured"]
+    assert found({**against_all, "shuffled": hardly})[2] == "not reached", "the interval holds zero"
+    assert found({**against_all, "random": minus(1.0, 1.1, 0.9)})[2] == "not reached"
+    assert found({**against_all, "none": minus(-9.0)})[2] == "not measured", "one pair has no interval"
+    assert found({name: clearly for name in aims.RIVALS[1:]})[2] == "not measured"
+    assert found({aims.FORMER: hardly})[3] == "reached", "the mean is below zero"
+    assert found({aims.FORMER: minus(0.1, 0.2)})[3] == "not reached"
+    said = aims.aim_table([], {"some": {**against_all, "shuffled": hardly}}, {})["figures"][2]
+    assert said.startswith("not than shuffled -0.47 points (")
+
+
+@pytest.mark.parametrize(
+    ("of_default", "said"), [([2.4, 2.6], "reached"), ([2.6, 2.8], "not reached"), (None, "not measured")]
+)
+def test_what_a_step_costs_is_compared_with_its_aim(of_default: list[float] | None, said: str) -> None:
+    aims = module("quality.aims")
+    seconds = {aims.PAPER: [2.0, 2.0]} | ({aims.DEFAULT: of_default} if of_default else {})
+    table = aims.aim_table([], {}, {"digits": record_of("cost", results={"seconds_per_step": seconds})})
+    assert table["is it?"].iloc[-1] == said
 
 
 def test_verdicts_of_other_lengths_and_sizes_are_tables_of_their_own(tmp_path: Path) -> None:

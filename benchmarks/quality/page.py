@@ -120,7 +120,7 @@ def write_page(results: Path, docs: Path) -> Path:
         operations=len(OPERATIONS),
         confirming_from=CONFIRMING_FROM,
         without=LEFT_OUT,
-        aims=markdown(aim_table(planted, {one.data: verdict_differences(one.records) for one in verdicts})),
+        aims=markdown(aim_table(planted, {one.data: verdict_differences(one.records) for one in verdicts}, costs)),
         verdicts=verdicts,
         earlier=earlier_verdicts(results),
         recovers=lambda name: _recovers(planted, name),
