@@ -124,6 +124,7 @@ def write_page(results: Path, docs: Path) -> Path:
         verdicts=verdicts,
         earlier=earlier_verdicts(results),
         recovers=lambda name: _recovers(planted, name),
+        beats=lambda dataset, *rows: _beats(verdicts, dataset, rows),
         candidates=markdown(candidate_table()),
         planted=_sections([one for one in single if not _is_held_out(one)], "planted.py", rate_table),
         held_out=_sections([one for one in single if _is_held_out(one)], "planted.py", rate_table),
@@ -241,3 +242,13 @@ def _recovers(planted: Sequence[Record], candidate: str) -> bool | None:
     """Whether a candidate recovers a single planted operation in more than half of its searches; None without any."""
     found = recoveries(planted, candidate, 1)
     return sum(found) > len(found) / 2 if found else None
+
+
+def _beats(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> bool | None:
+    """Whether the default's difference to each of the rows is shown to be below zero; None without all of them."""
+    for verdict in verdicts:
+        if verdict.records[0].run.dataset == dataset:
+            found = verdict_differences(verdict.records)
+            intervals = [one.interval for row in rows if (one := found.get(row)) is not None and one.interval]
+            return all(high < 0 for _, high in intervals) if len(intervals) == len(rows) else None
+    return None
