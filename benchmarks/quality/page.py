@@ -245,9 +245,11 @@ def _recovers(planted: Sequence[Record], candidate: str) -> bool | None:
 
 
 def _beats(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> bool | None:
-    """Whether the default's difference to each of the rows is shown to be below zero; None without all of them."""
+    """Whether a verdict that was stated before shows the default's difference to each of the rows to be below zero;
+    None without all of them.
+    """
     for verdict in verdicts:
-        if verdict.records[0].run.dataset == dataset:
+        if verdict.planned and verdict.records[0].run.dataset == dataset:
             found = verdict_differences(verdict.records)
             intervals = [one.interval for row in rows if (one := found.get(row)) is not None and one.interval]
             return all(high < 0 for _, high in intervals) if len(intervals) == len(rows) else None

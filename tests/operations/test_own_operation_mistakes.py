@@ -132,7 +132,7 @@ def test_a_magnitude_without_unit_is_printed_without(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(GAMMA_FILE.replace(', "exponent", 1.0', ""))
     result = CliRunner().invoke(
-        main, [*DIGITS, "--epochs", "2", "--operations-file", "mine.py", "--operations", "Gamma"]
+        main, [*DIGITS, "--epochs", "3", "--operations-file", "mine.py", "--operations", "Gamma"]
     )
     assert result.exit_code == 0
     (line,) = [line for line in result.stdout.splitlines() if line.startswith("  Gamma ")]
