@@ -57,8 +57,13 @@ def _better(differences: Differences) -> tuple[str, str]:
     present = {name: one for name in RIVALS if (one := differences.get(name)) is not None and one.interval is not None}
     if len(present) < len(RIVALS):
         return NOT_MEASURED, NOTHING
-    others = [f"{name} {_shown(one)}" for name, one in present.items() if one.interval is None or one.interval[1] >= 0]
+    others = [f"{name} {_shown(one)}" for name, one in present.items() if not is_shown_to_be_better(one)]
     return _in_words(not others), ("not than " + ", ".join(others)) if others else "all"
+
+
+def is_shown_to_be_better(difference: PairedDifference) -> bool:
+    """Whether its interval lies below zero."""
+    return difference.interval is not None and difference.interval[1] < 0
 
 
 def _lower(difference: PairedDifference | None) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from common.tables import markdown, origin
 from common.tasks import FLOOR
 
 from hba.operations import OPERATIONS
-from quality.aims import aim_table, recoveries
+from quality.aims import aim_table, is_shown_to_be_better, recoveries
 from quality.bed_table import bed_table, of_range
 from quality.candidates import DEFAULT, FORMER, PAPER
 from quality.commands import command_of_beds, command_of_cost, command_of_suite, command_of_verdict
@@ -251,6 +251,6 @@ def _beats(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> bo
     for verdict in verdicts:
         if verdict.planned and verdict.records[0].run.dataset == dataset:
             found = verdict_differences(verdict.records)
-            intervals = [one.interval for row in rows if (one := found.get(row)) is not None and one.interval]
-            return all(high < 0 for _, high in intervals) if len(intervals) == len(rows) else None
+            present = [one for row in rows if (one := found.get(row)) is not None and one.interval is not None]
+            return all(map(is_shown_to_be_better, present)) if len(present) == len(rows) else None
     return None
