@@ -1,5 +1,6 @@
 """Schedules to compare a schedule with, made of itself: which part of what was found is it that helps?"""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -39,7 +40,7 @@ def middle(schedule: Schedule) -> Schedule:
 
 def _of_logits(schedule: Schedule, logits: Tensor) -> Schedule:
     values = schedule.space.decode(logits.double())[None].numpy()
-    return Schedule(schedule.space, values, schedule.fill, spread=_mean(schedule.spread))
+    return Schedule(schedule.space, values, schedule.fill, spread=schedule.averaged().spread)
 
 
 def point(schedule: Schedule) -> Schedule:
@@ -54,17 +55,17 @@ def start_point(schedule: Schedule) -> Schedule:
 
 def static(schedule: Schedule) -> Schedule:
     """The mean of all epochs, throughout, and the mean spread."""
-    return Schedule(schedule.space, _mean(schedule.values), schedule.fill, spread=_mean(schedule.spread))
-
-
-def _mean(rows: Values) -> Values:
-    """Of rows (epochs, n), as one row (1, n). Rounding must not carry it past the end of a range."""
-    return np.clip(rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))[None]
+    return _made_of(schedule.averaged())
 
 
 def final(schedule: Schedule) -> Schedule:
     """The last epoch's policy, throughout."""
-    return Schedule(schedule.space, schedule.values[-1:], schedule.fill, spread=schedule.spread[-1:])
+    return _made_of(schedule.only(schedule.epochs - 1))
+
+
+def _made_of(schedule: Schedule) -> Schedule:
+    """Nothing that the provenance says is true of it."""
+    return dataclasses.replace(schedule, provenance={})
 
 
 def respread(schedule: Schedule, spread: float | None) -> Schedule:

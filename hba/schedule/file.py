@@ -19,7 +19,6 @@ from pydantic import Field
 from hba.errors import HbaError, ScheduleError, SettingsError
 from hba.operations import OPERATIONS, Operation, find_operation, function_path
 from hba.policy.space import SearchSpace
-from hba.runtime.files import write_text
 from hba.runtime.validation import first_problem
 
 FORMAT = "hba-schedule"
@@ -101,8 +100,8 @@ class Parts(NamedTuple):
     spread: np.ndarray
 
 
-def write(path: Path, parts: Parts) -> None:
-    """Write the file whole or not at all."""
+def written(parts: Parts) -> str:
+    """The text of a file that holds these parts."""
     head = {
         "format": FORMAT,
         "version": VERSION,
@@ -113,7 +112,7 @@ def write(path: Path, parts: Parts) -> None:
     }
     tail = {"provenance": dict(parts.provenance)}
     rows = f',\n  "values": {_rows(parts.values)},\n  "spread": {_spread_text(parts.spread)},'
-    write_text(path, json.dumps(head, indent=2)[:-2] + rows + json.dumps(tail, indent=2)[1:] + "\n")
+    return json.dumps(head, indent=2)[:-2] + rows + json.dumps(tail, indent=2)[1:] + "\n"
 
 
 def _spread_text(spread: np.ndarray) -> str:

@@ -14,8 +14,9 @@ import torch
 from hba.errors import ScheduleError
 from hba.policy.module import GRAY, Policy
 from hba.policy.space import SearchSpace
+from hba.runtime.files import write_text
 from hba.runtime.validation import COLOR_RULE, is_color, whole_number
-from hba.schedule.file import Parts, explained, parse, text_of, write
+from hba.schedule.file import Parts, explained, parse, text_of, written
 from hba.schedule.transform import PolicyTransform
 
 
@@ -113,21 +114,42 @@ class Schedule:
             row[self.space.probability_columns(torch.device("cpu")).numpy()] = 0.0
         return dataclasses.replace(self, spread=row)
 
+    def only(self, epoch: int) -> "Schedule":
+        """A schedule of the one row of an epoch, counted from 0: a fixed policy."""
+        row = slice(self._checked(epoch), epoch + 1)
+        return self._fixed(self.values[row], self.spread[row], f"epoch {epoch + 1} of {self.epochs}")
+
+    def averaged(self) -> "Schedule":
+        """A schedule of one row, the mean of all, with the mean of the spread: a fixed policy."""
+        return self._fixed(_mean(self.values), _mean(self.spread), f"the mean of {self.epochs} epochs")
+
+    def _fixed(self, values: np.ndarray, spread: np.ndarray, rows: str) -> "Schedule":
+        """Its provenance says which rows of the whole schedule it is made of."""
+        return Schedule(self.space, values, self.fill, {**self.provenance, "rows": rows}, spread=spread)
+
     def policy(self, epoch: int) -> Policy:
         """The policy of an epoch, counted from 0."""
+        epoch = self._checked(epoch)
+        values, spread = (torch.tensor(rows[epoch], dtype=torch.float32) for rows in (self.values, self.spread))
+        return Policy(self.space, values, self.fill, spread)
+
+    def _checked(self, epoch: int) -> int:
         epoch = whole_number("epoch", epoch)
         if not 0 <= epoch < self.epochs:
             raise ScheduleError(f"epoch must lie in [0, {self.epochs - 1}], got {epoch}")
-        values, spread = (torch.tensor(rows[epoch], dtype=torch.float32) for rows in (self.values, self.spread))
-        return Policy(self.space, values, self.fill, spread)
+        return epoch
 
     def transform(self) -> PolicyTransform:
         """The schedule as a torchvision v2 transform; see PolicyTransform."""
         return PolicyTransform(self)
 
+    def text(self) -> str:
+        """What its file holds: JSON that a person can read."""
+        return written(Parts(self.space, self.values, self.fill, self.provenance, self.spread))
+
     def save(self, path: str | Path) -> None:
         """Write the file whole or not at all."""
-        write(Path(path), Parts(self.space, self.values, self.fill, self.provenance, self.spread))
+        write_text(Path(path), self.text())
 
     @staticmethod
     def load(path: str | Path) -> "Schedule":
@@ -150,6 +172,12 @@ def _check_values(space: SearchSpace, values: np.ndarray) -> None:
             f"values[{row}][{column}] ({space.names[column]}) must lie in [{bounds[0]:g}, {bounds[1]:g}], "
             f"got {values[row, column]:g}"
         )
+
+
+def _mean(rows: np.ndarray) -> np.ndarray:
+    """Of rows (epochs, n), as one row (1, n). Rounding must not carry it past the end of a range."""
+    mean: np.ndarray = np.clip(rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))[None]
+    return mean
 
 
 def _spread(given: np.ndarray, values: np.ndarray) -> np.ndarray:
