@@ -52,6 +52,9 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
         "presets": Listed(
             "presets", "presets", "Print what --preset stands for in `hba search` and in `hba evaluate`."
         ),
+        "export": Listed(
+            "export", "export", "Write SCHEDULE for another library, into a file that needs nothing of hba."
+        ),
         "import": Listed(
             "import_schedule", "import_schedule", "Turn FILE, a schedule that another program found, into one for hba."
         ),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hba import config as config
     from hba import data as data
     from hba import errors as errors
+    from hba import exports as exports
     from hba import hypernet as hypernet
     from hba import models as models
     from hba import operations as operations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from hba import runtime as runtime
     from hba import schedule as schedule
     from hba import training as training
+    from hba.exports import export
     from hba.hypernet import HyperNetwork
     from hba.operations import OPERATIONS, Operation, register_operation
     from hba.policy.module import Policy
@@ -63,6 +65,7 @@ _MODULES = {
     "SearchSpace": "hba.policy.space",
     "Verdict": "hba.policy_evaluation",
     "evaluate": "hba.policy_evaluation",
+    "export": "hba.exports",
     "load_policy": "hba.schedule.library",
     "policy_names": "hba.schedule.shipped",
     "register_operation": "hba.operations",
@@ -74,6 +77,7 @@ _FOLDERS = (
     "config",
     "data",
     "errors",
+    "exports",
     "hypernet",
     "models",
     "operations",
@@ -111,6 +115,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "evaluate",
+    "export",
     "load_policy",
     "policy_names",
     "register_operation",

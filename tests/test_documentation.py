@@ -66,7 +66,7 @@ def test_the_example_of_an_own_operation_works_as_a_file(tmp_path: Path) -> None
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the examples find: a folder `animals` of small images, and a search on it."""
+    """What the examples find: a folder `animals` of small images, a search on it, and its exported schedule."""
     place = tmp_path_factory.mktemp("examples")
     random = np.random.default_rng(0)
     for name in ("cat", "dog", "horse"):
@@ -75,6 +75,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             pixels = random.integers(0, 256, (16, 16, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(place / "animals" / name / f"{number}.png")
     hba.search(place / "animals", out=place / "runs" / "animals-1", model="wrn-10-1", image_size=8, **TINY)  # type: ignore[arg-type]
+    hba.export(place / "runs" / "animals-1", "torchvision", place / "policy_torchvision.py")
     return place
 
 
@@ -82,6 +83,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny_trainings(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Examples run there, and each search and training is as short as can be."""
     monkeypatch.chdir(place)
+    monkeypatch.syspath_prepend(place)
     search, evaluate = hba.search, hba.evaluate
 
     def short_search(*given: Any, **settings: Any) -> hba.SearchResult:

@@ -14,7 +14,7 @@ LINE = (
     ("operations", "models", "hypernet", "data"),
     ("preprocessing", "policy"),
     ("schedule", "config"),
-    ("training",),
+    ("training", "exports"),
     ("algorithms",),
     ("policy_search", "policy_evaluation"),
     ("__init__",),

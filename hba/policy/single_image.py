@@ -67,7 +67,7 @@ def plain_row(space: SearchSpace, values: Tensor, spread: Tensor | None = None) 
 
 
 def draw_for_one(row: PlainRow, generator: torch.Generator | None = None) -> list[Drawn]:
-    """What draw_operations draws for a batch of one image with the same generator on the CPU.
+    """What hba's draw_operations draws for a batch of one image with the same generator on the CPU.
 
     Magnitudes that are spread are as near as its single precision allows.
     """

@@ -1,0 +1,86 @@
+"""hba export: a schedule for another library."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.table import Table
+from torchvision.transforms.v2 import functional as TF
+
+import hba
+from hba.errors import SettingsError
+from hba.exports import TARGETS, Checked, check, find_target
+
+from .completion import SCHEDULE
+from .operations_files import operations_file_option
+from .some_images import read_some
+from .terminal import console, say, table
+
+
+@click.command()
+@click.argument("schedule", shell_complete=SCHEDULE)
+@click.option("--to", "to", type=click.Choice(list(TARGETS)), required=True, help="For what the file is.")
+@operations_file_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file to write. [default: beside the schedule, ending _torchvision.py, _timm.py, or as --to says]",
+)
+@click.option("--epoch", type=int, help="Only this epoch's policy, counted from 1, throughout.")
+@click.option("--average", is_flag=True, help="Only the mean of all epochs, throughout.")
+@click.option(
+    "--check",
+    "check_on",
+    multiple=True,
+    metavar="IMAGES",
+    type=click.Path(path_type=Path),
+    help="Compare what was written with the schedule on these images, a file or some of a folder.",
+)
+def export(
+    schedule: str, to: str, out: Path | None, epoch: int | None, average: bool, check_on: tuple[Path, ...]
+) -> None:
+    """Write SCHEDULE for another library, into a file that needs nothing of hba.
+
+    \b
+      torchvision   a Python file with a torchvision v2 transform; it needs torch, torchvision and Pillow
+      timm          the same for the loaders of timm
+      json          a schedule file of hba; docs/schedule.schema.json is its JSON schema
+
+    Without --epoch and --average, it is the whole schedule.
+    """
+    chosen = _chosen(hba.load_policy(schedule), epoch, average)
+    out = out or _beside(Path(schedule), find_target(to).ending)
+    if out.suffix == ".py" and not out.stem.isidentifier():
+        raise SettingsError(f"--out must be a name that Python can import, of letters, digits and _, got {out.name}")
+    text = hba.export(chosen, to, out)
+    say(f"Written: {out} ({len(text.encode()) / 1000:.0f} kB)")
+    if check_on:
+        images = [TF.to_pil_image(pixels) for pixels in read_some(check_on, chosen, None)]
+        console().print(check_table(check(text, to, chosen, [*images, *(image.convert("L") for image in images)])))
+
+
+def _chosen(schedule: hba.Schedule, epoch: int | None, average: bool) -> hba.Schedule:
+    if epoch is None:
+        return schedule.averaged() if average else schedule
+    if average:
+        raise SettingsError("--epoch and --average exclude each other")
+    if not 1 <= epoch <= schedule.epochs:
+        raise SettingsError(f"--epoch must lie in [1, {schedule.epochs}], got {epoch}")
+    return schedule.only(epoch - 1)
+
+
+def _beside(schedule: Path, ending: str) -> Path:
+    """A shipped schedule's is written into the current folder. No schedule file is written over."""
+    if schedule.is_dir():
+        schedule = schedule / "policy"
+    stem = schedule.stem.replace("-", "_")
+    return schedule.with_name(f"{stem}_export{ending}" if ending == ".json" else f"{stem}{ending}")
+
+
+def check_table(checked: Sequence[Checked]) -> Table:
+    """A row for each operation, and one for draws by the whole policy."""
+    made = table(("what", "compared", "largest difference", "mean difference", ""), "differences in grey levels of 255")
+    for one in checked:
+        verdict = "exact" if one.is_exact else "approximate"
+        made.add_row(one.what, f"{one.n:,}", f"{one.largest:g}", f"{one.mean:.3g}", verdict)
+    return made

@@ -1,0 +1,203 @@
+"""An exported schedule as one Python file, which needs the library that it is written for, and nothing of hba."""
+
+import inspect
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hba.errors import SettingsError
+from hba.exports import torchvision_code
+from hba.operations import Operation, color_for, on_pil
+from hba.operations.on_pil import RESAMPLING, Enhancer
+from hba.policy import single_image
+from hba.policy.spread import mean_probabilities
+from hba.runtime.version import VERSION
+from hba.schedule.schedule import Schedule
+
+IMPORTS: tuple[Mapping[str, tuple[str, ...]], ...] = (
+    {
+        "import": ("math",),
+        "from collections.abc import": ("Callable", "Mapping"),
+        "from dataclasses import": ("dataclass",),
+        "from typing import": ("Any", "NamedTuple"),
+    },
+    {
+        "import": ("torch",),
+        "from PIL import": ("Image", "ImageEnhance", "ImageOps"),
+        "from PIL.Image import": ("Resampling", "Transform"),
+        "from torch import": ("Tensor",),
+        "from torchvision import": ("tv_tensors",),
+        "from torchvision.transforms import": ("v2",),
+        "from torchvision.transforms.v2 import": ("functional as TF",),
+    },
+)
+"""Names that the code of a file may use, by where they come from: Python's own, and others."""
+DRAW = (single_image.Drawn, single_image.PlainSlot, single_image.PlainRow, single_image.draw_for_one)
+TRANSFORM = (
+    torchvision_code.Tables,
+    torchvision_code.numbers_at,
+    torchvision_code.row_at,
+    torchvision_code.ScheduleTransform,
+)
+CHANNELS = {"L": 1, "RGB": 3}
+"""By mode of a PIL image."""
+
+
+def python_file(schedule: Schedule, usage: str, needs: str, makes: Sequence[Any]) -> str:
+    """The text of the file: operations on PIL images, the draw for one image, the schedule's tables, the transform.
+
+    usage: lines of the docstring. needs: the libraries. makes: the functions at its end that a user calls.
+    Raises SettingsError for operations of one's own, whose functions are in other files.
+    """
+    operations = schedule.space.operations
+    _refuse_own(operations)
+    code = "\n\n".join(
+        [
+            "Color = tuple[int, ...]\n",
+            _sources(_functions(operations)),
+            _sources([torchvision_code.Operation]),
+            _operations_text(operations),
+            _sources([*DRAW, *TRANSFORM]),
+            _tables_text(schedule),
+            _sources(makes),
+        ]
+    )
+    return "\n".join([_docstring(schedule, usage, needs), _imports(code), code]).rstrip() + "\n"
+
+
+def _docstring(schedule: Schedule, usage: str, needs: str) -> str:
+    epochs = "one policy throughout" if schedule.epochs == 1 else f"a policy for each of {schedule.epochs} epochs"
+    origin = [str(schedule.provenance[name]) for name in ("algorithm", "dataset") if name in schedule.provenance]
+    # What a schedule says of itself must not end the docstring.
+    searched = re.sub(r"[^\w .,:/()-]", "?", " on ".join(origin))
+    found = f" It was found by {searched}." if searched else ""
+    return f'''"""Data augmentation: {epochs}, {len(schedule.space.operations)} operations.{found}
+
+{usage}
+It needs {needs}, and nothing else.
+hba {VERSION} wrote it (hba export); export the schedule again rather than edit it.
+"""
+
+# ruff: noqa: E501
+'''
+
+
+def _imports(code: str) -> str:
+    """Lines for the names that the code uses."""
+    return "\n".join("".join(_import_lines(group, code)) for group in IMPORTS)
+
+
+def _import_lines(group: Mapping[str, tuple[str, ...]], code: str) -> Iterator[str]:
+    for source, names in group.items():
+        used = [name for name in names if re.search(rf"\b{name.split()[-1]}\b", code)]
+        if used:
+            yield f"{source} {', '.join(used)}\n"
+
+
+def _sources(things: Iterable[Any]) -> str:
+    """Without what is said there to type checkers and linters."""
+    return re.sub(r"  # (type: ignore|noqa).*", "", "\n\n".join(map(inspect.getsource, things)))
+
+
+def _refuse_own(operations: Iterable[Operation]) -> None:
+    own = [operation.name for operation in operations if operation.on_pil is None or not _name(operation)]
+    if own:
+        raise SettingsError(
+            f"{', '.join(own)} cannot be written into a file of its own: only the operations of hba can; export "
+            "--to json, and register yours where the schedule is read"
+        )
+
+
+def _functions(operations: Iterable[Operation]) -> list[Any]:
+    """What the table of operations calls, and what that calls, in the order of on_pil.py."""
+    functions = [thing for thing in vars(on_pil).values() if getattr(thing, "__module__", "") == on_pil.__name__]
+    called: list[Any] = []
+    text = " ".join(_name(operation) for operation in operations)
+    while len(called) < len(called := [one for one in functions if re.search(rf"\b{one.__name__}\b", text)]):
+        text += "".join(inspect.getsource(one) for one in called)
+    return called
+
+
+def _name(operation: Operation) -> str:
+    """How the file calls the operation's function on PIL images; nothing for one that is not hba's or PIL's."""
+    function = operation.on_pil
+    if isinstance(function, Enhancer):
+        return f"Enhancer(ImageEnhance.{function.enhance.__name__})"
+    module, name = getattr(function, "__module__", ""), getattr(function, "__name__", "")
+    return {on_pil.__name__: name, "PIL.ImageOps": f"ImageOps.{name}"}.get(module, "")
+
+
+def _operations_text(operations: Iterable[Operation]) -> str:
+    lines = []
+    for operation in operations:
+        said = {
+            "has_magnitude": operation.magnitude_range is not None,
+            "signed": operation.signed,
+            "uses_fill": operation.uses_fill,
+            "uses_position": operation.uses_position,
+        }
+        arguments = [_name(operation), *(f"{name}=True" for name, is_so in said.items() if is_so)]
+        if operation.interpolation is not None:
+            arguments.append(f"resampling=Resampling.{RESAMPLING[operation.interpolation].name}")
+        lines.append(f'    "{operation.name}": Operation({", ".join(arguments)}),')
+    return "\n".join(["OPERATIONS = {", *lines, "}\n"])
+
+
+def _tables_text(schedule: Schedule) -> str:
+    """In single precision, in which hba draws."""
+    space = schedule.space
+    slots = [
+        (slot.operation.name, *((0.0, 0.0) if slot.magnitude is None else space.ranges[slot.magnitude]))
+        for slot in space.slots
+    ]
+    values, spread = (torch.tensor(rows, dtype=torch.float32) for rows in (schedule.values, schedule.spread))
+    means = mean_probabilities(space, values, spread) if spread.any() else values
+    tables = {
+        "probabilities": means[:, [slot.probability for slot in space.slots]],
+        "magnitudes": _of_magnitudes(space.slots, values),
+        "spread": _of_magnitudes(space.slots, spread),
+        "counts": _counts(schedule, means),
+    }
+    fill = {mode: [round(255 * one) for one in color_for(n, schedule.fill)] for mode, n in CHANNELS.items()}
+    rows = [f"    {name}={_rows(table)}," for name, table in tables.items()]
+    return "\n".join(
+        [
+            "# fmt: off",
+            "TABLES = Tables(",
+            f"    epochs={schedule.epochs},",
+            "    slots=[",
+            *(f'        ("{name}", {low}, {high}),' for name, low, high in slots),
+            "    ],",
+            *rows,
+            f"    fill={json.dumps(fill).replace('[', '(').replace(']', ',)')},",
+            ")",
+            "# fmt: on\n",
+        ]
+    )
+
+
+def _of_magnitudes(slots: Sequence[Any], rows: Tensor) -> Tensor:
+    """A number for each slot, 0 where it has no magnitude."""
+    columns = [rows.new_zeros(len(rows)) if slot.magnitude is None else rows[:, slot.magnitude] for slot in slots]
+    return torch.stack(columns, dim=1)
+
+
+def _counts(schedule: Schedule, means: Tensor) -> Tensor:
+    """Probabilities (epochs, most operations) of one more operation."""
+    space = schedule.space
+    if space.searches_count:
+        return means[:, len(means[0]) - space.max_count :]
+    at_least = torch.tensor(space.count_probabilities, dtype=torch.float64).flip(0).cumsum(0).flip(0)
+    return (at_least[1:] / at_least[:-1].clamp(min=torch.finfo(torch.float64).tiny))[None]
+
+
+def _rows(table: Tensor) -> str:
+    """A line for each epoch, or one line where all are alike; the shortest decimals that give the same numbers."""
+    rows = table[:1] if (table == table[0]).all() else table
+    lines = [", ".join(str(number) for number in row) for row in rows.numpy().astype(np.float32)]
+    return "[\n" + "".join(f"        [{line}],\n" for line in lines) + "    ]"

@@ -1,0 +1,157 @@
+"""What an exported file for torchvision is made of: code that needs torchvision, PyTorch and Pillow, but not hba.
+
+hba/exports/python_file.py writes the source of this module's names into the file, beside the functions on PIL images
+and the draw for one image, which are hba's own. So a name here, and what it uses, must be among those that it writes.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from PIL import Image
+from torch import Tensor
+from torchvision import tv_tensors
+from torchvision.transforms import v2
+from torchvision.transforms.v2 import functional as TF
+
+from hba.policy.single_image import Drawn, PlainRow, PlainSlot, draw_for_one
+
+
+class Operation(NamedTuple):
+    """One image operation: its function on a PIL image, and what that takes after the image.
+
+    signed: the magnitude is negated with probability 0.5. resampling: PIL's filter, where pixels are moved.
+    """
+
+    function: Callable[..., Image.Image]
+    has_magnitude: bool = False
+    signed: bool = False
+    uses_fill: bool = False
+    uses_position: bool = False
+    resampling: Image.Resampling | None = None
+
+    def apply_to_pil(
+        self, image: Image.Image, magnitude: float, fill: tuple[int, ...], position: tuple[float, float]
+    ) -> Image.Image:
+        """A new image. fill: grey levels, one per channel. position: in [0, 1) of width and height."""
+        takes = (
+            (magnitude, self.has_magnitude),
+            (fill, self.uses_fill),
+            (position, self.uses_position),
+            (self.resampling, self.resampling is not None),
+        )
+        return self.function(image, *(argument for argument, is_taken in takes if is_taken))
+
+
+class Tables(NamedTuple):
+    """A schedule in plain numbers: a row for each epoch, and in a row of the first three a number for each slot.
+
+    slots: the name of an operation, and the range from low to high of its magnitude. probabilities: that a slot fires.
+    magnitudes: 0 where there is none. spread: standard deviations of the magnitudes' logits from image to image.
+    counts: how likely an image that may get k - 1 operations may get k, for k = 1, 2, ...
+    A table of a single row holds for all epochs. fill: by the mode of an image, the grey levels of what geometric
+    operations and Cutout uncover.
+    """
+
+    epochs: int
+    slots: list[tuple[str, float, float]]
+    probabilities: list[list[float]]
+    magnitudes: list[list[float]]
+    spread: list[list[float]]
+    counts: list[list[float]]
+    fill: dict[str, tuple[int, ...]]
+
+
+def numbers_at(rows: list[list[float]], position: float) -> Tensor:
+    """The numbers at a row number that may be fractional, linear between two rows."""
+    before = min(int(position), len(rows) - 1)
+    after = min(before + 1, len(rows) - 1)
+    share = position - int(position)
+    return torch.tensor([start + (end - start) * share for start, end in zip(rows[before], rows[after], strict=True)])
+
+
+def row_at(operations: Mapping[str, Operation], tables: Tables, position: float) -> PlainRow:
+    """What images are drawn by at a row number."""
+    magnitudes, spread = (numbers_at(rows, position) for rows in (tables.magnitudes, tables.spread))
+    names = [name for name, _, _ in tables.slots]
+    low, high = torch.tensor([ends for _, *ends in tables.slots]).unbind(1)
+    logits = ((magnitudes - low) / torch.where(high == low, 1.0, high - low)).clamp(0, 1).logit()
+    numbers = torch.stack([magnitudes, low, high, logits, spread], dim=1).tolist()
+    return PlainRow(
+        probabilities=numbers_at(tables.probabilities, position).tolist(),
+        limits=(1 - numbers_at(tables.counts, position).cumprod(dim=0)).tolist(),
+        # Of an operation, the draw asks only whether it is signed.
+        slots=[
+            PlainSlot(operations[name], *row)  # type: ignore[arg-type]
+            for name, row in zip(names, numbers, strict=True)
+        ],
+        is_spread=bool(torch.tensor(tables.spread).any()),
+    )
+
+
+class ScheduleTransform(v2.Transform):  # type: ignore[misc]
+    """Augments one image by the policy of the current place in the schedule; returns it in the same form.
+
+    Takes a PIL image of mode L or RGB, or a uint8 tensor (C, H, W) with C 1 or 3, alone or in a sample with labels,
+    which pass through. Place it before the normalisation. Boxes, masks, keypoints and videos are refused: they would
+    no longer fit their image. Every image gets a draw of its own, by torch's default generator.
+
+    set_epoch or set_progress choose the place, and reach DataLoader workers, persistent ones too. Before the first of
+    them, it is the last epoch.
+    """
+
+    _refused_types = (tv_tensors.BoundingBoxes, tv_tensors.Mask, tv_tensors.Video)
+
+    def __init__(self, operations: Mapping[str, Operation], tables: Tables) -> None:
+        super().__init__()
+        self.operations, self.tables = operations, tables
+        # A row number in shared memory: worker processes hold copies of this object, but see the same number.
+        self._position = torch.full((), tables.epochs - 1.0, dtype=torch.float64).share_memory_()
+        self._last: tuple[float, PlainRow] | None = None
+
+    def set_epoch(self, epoch: int, epochs: int) -> None:
+        """Use the schedule as it is in an epoch, counted from 0, of a training of so many epochs."""
+        if not 0 <= epoch < epochs:
+            raise ValueError(f"epoch must lie in [0, {epochs - 1}], got {epoch}")
+        self.set_progress(epoch / (epochs - 1) if epochs > 1 else 0.5)
+
+    def set_progress(self, fraction: float) -> None:
+        """Use the place at a fraction in [0, 1] of the schedule, linear between epochs."""
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"the fraction of the training must lie in [0, 1], got {fraction}")
+        self._position.fill_(fraction * (self.tables.epochs - 1))
+
+    def check_inputs(self, flat_inputs: list[Any]) -> None:
+        for given in flat_inputs:
+            if isinstance(given, self._refused_types):
+                raise TypeError(f"this policy augments images for classification, got {type(given).__name__}")
+        if not any(isinstance(given, Tensor | Image.Image) for given in flat_inputs):
+            raise TypeError("found no PIL image and no tensor in the sample; turn arrays into PIL images first")
+
+    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+        return {"drawn": draw_for_one(self._row())}
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        if isinstance(inpt, Tensor):
+            if inpt.dtype != torch.uint8 or inpt.ndim != 3 or inpt.shape[0] not in (1, 3):
+                raise TypeError(f"a tensor must be uint8 (C, H, W) with C 1 or 3, got {inpt.dtype} {tuple(inpt.shape)}")
+            image = self._augmented(TF.to_pil_image(inpt), params["drawn"])
+            return tv_tensors.wrap(TF.pil_to_tensor(image).to(inpt.device), like=inpt)
+        if inpt.mode not in ("L", "RGB"):
+            raise TypeError(f"a PIL image must be of mode L or RGB, got {inpt.mode}; use .convert('RGB')")
+        return self._augmented(inpt, params["drawn"])
+
+    def _augmented(self, image: Image.Image, drawn: list[Drawn]) -> Image.Image:
+        result = image.copy()
+        if 0 in image.size:
+            return result
+        for operation, magnitude, position in drawn:
+            result = operation.apply_to_pil(result, magnitude, self.tables.fill[image.mode], position)
+        return result
+
+    def _row(self) -> PlainRow:
+        """The current one; made anew when the place moves."""
+        position = float(self._position)
+        if self._last is None or self._last[0] != position:
+            self._last = (position, row_at(self.operations, self.tables, position))
+        return self._last[1]

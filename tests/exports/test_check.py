@@ -1,0 +1,47 @@
+"""The check of exported files finds what differs, by how much, and where."""
+
+import pytest
+from exported import SPACES, pictures, schedule_of
+
+import hba
+from hba.errors import ScheduleError, SettingsError
+from hba.exports import TARGETS, check
+from hba.exports.check import WHOLE
+
+
+@pytest.mark.parametrize("to", TARGETS)
+@pytest.mark.parametrize("space", SPACES)
+def test_what_is_exported_is_exact(space: str, to: str) -> None:
+    schedule = schedule_of(space, "magnitudes")
+    found = check(hba.export(schedule, to), to, schedule, pictures())
+    assert all(one.is_exact and one.n for one in found)
+    if to != "json":
+        assert [one.what for one in found] == [*(one.name for one in schedule.space.operations), WHOLE]
+
+
+def test_an_operation_that_differs_is_told_by_name_and_by_how_much() -> None:
+    schedule = schedule_of("hba")
+    text = hba.export(schedule, "torchvision").replace("ImageOps.invert(", "ImageOps.solarize(")
+    text = text.replace('"Invert": Operation(ImageOps.invert)', '"Invert": Operation(ImageOps.mirror)')
+    by_name = {one.what: one for one in check(text, "torchvision", schedule, pictures())}
+    assert {name for name, one in by_name.items() if not one.is_exact} == {"Invert", WHOLE}
+    assert by_name["Invert"].largest > 100
+    assert 0 < by_name["Invert"].mean < by_name["Invert"].largest
+
+
+def test_a_draw_that_differs_is_told_though_all_operations_agree() -> None:
+    schedule = schedule_of("hba")
+    text = hba.export(schedule, "torchvision").replace("at < chance", "at >= chance")
+    assert [one.what for one in check(text, "torchvision", schedule, pictures()) if not one.is_exact] == [WHOLE]
+
+
+def test_a_schedule_file_with_other_numbers_is_refused() -> None:
+    schedule = schedule_of("one slot")
+    number = repr(float(schedule.values[0, 1]))
+    with pytest.raises(ScheduleError, match="another schedule"):
+        check(hba.export(schedule, "json").replace(number, "1.0"), "json", schedule, pictures())
+
+
+def test_a_target_that_is_not_known_is_refused_with_those_that_are() -> None:
+    with pytest.raises(SettingsError, match="unknown target 'torchvison'; did you mean torchvision"):
+        hba.export("digits", "torchvison")
