@@ -22,6 +22,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, SearchData
 from hba.data.config import DataConfig
 from hba.policy_search.config import SearchConfig
+from hba.policy_search.folder import RunFolder
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.runtime.seeding import derived_seed
 from hba.schedule.schedule import Schedule
@@ -93,7 +94,7 @@ class SearchTask:
 
     def _searched(self) -> hba.SearchResult:
         """Resumes a search that was interrupted; one that had ended only gives its result."""
-        resume = self.folder is not None and (self.folder / "checkpoint.pt").exists()
+        resume = self.folder is not None and RunFolder(self.folder).has_checkpoint()
         return hba.search(self.data, out=self.folder, resume=resume, **without_data(self.config))
 
     def _on_test_split(self, result: hba.SearchResult) -> Results:

@@ -36,6 +36,7 @@ from hba.policy_evaluation.stored import (
 )
 from hba.policy_evaluation.trainings import Training, one_by_one
 from hba.preprocessing.preprocessing import network_input_size
+from hba.runtime.claim import claimed
 from hba.runtime.devices import find_device
 from hba.runtime.progress import shows_progress
 from hba.runtime.provenance import environment
@@ -104,22 +105,23 @@ def evaluate(
     config = settled.config
     everyone = contenders(rows, main, config, own_network)
     folder = None if out is None else Path(out)
-    stored = _stored(folder, resume, config, everyone)
-    is_in_memory = not isinstance(data, str | Path | None)
-    data = _loaded(data, config, observer)
-    check_batch_size(settings, len(data.train))
-    if own_network is None:
-        data = data.in_color()
-    _try_out(data, config, against, own_network)
-    schedules = {name: row for name, row in rows.items() if isinstance(row, Schedule)}
-    searched = searched_rows(schedules, config, data, is_in_memory)
-    if not allow_seen:
-        for row in searched:
-            row.check()
-    its_data = str(settings_of(main).get("data"))
-    notes = (*data.facts, *notes_on(main, config, searched))
-    task = _Task(config, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
-    return _train_all(task, jobs, observer)
+    with claimed(folder):
+        stored = _stored(folder, resume, config, everyone)
+        is_in_memory = not isinstance(data, str | Path | None)
+        data = _loaded(data, config, observer)
+        check_batch_size(settings, len(data.train))
+        if own_network is None:
+            data = data.in_color()
+        _try_out(data, config, against, own_network)
+        schedules = {name: row for name, row in rows.items() if isinstance(row, Schedule)}
+        searched = searched_rows(schedules, config, data, is_in_memory)
+        if not allow_seen:
+            for row in searched:
+                row.check()
+        its_data = str(settings_of(main).get("data"))
+        notes = (*data.facts, *notes_on(main, config, searched))
+        task = _Task(config, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
+        return _train_all(task, jobs, observer)
 
 
 def _loaded(data: object, config: EvaluationConfig, observer: EvaluationObserver) -> EvaluationData:

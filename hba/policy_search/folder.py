@@ -1,13 +1,15 @@
-"""The run folder of a search: policy.json, config.json, metrics.csv, checkpoint.pt, and left_out.csv where files were
-left out. Every file is written whole.
+"""The run folder of a search: policy.json, config.json, metrics.csv, checkpoint.pt and the one before it, and
+left_out.csv where files were left out. Every file is written whole.
 """
 
+import contextlib
 import csv
 import io
 import json
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -38,6 +40,14 @@ METRICS = (
 )
 
 
+class Saved(NamedTuple):
+    """What a run is resumed from, on the CPU: state by a checkpoint's version, and a note where it is not the last."""
+
+    version: int
+    state: dict[str, Any]
+    note: str | None
+
+
 class RunFolder:
     """Files of one run. The checkpoint alone decides how a run goes on; the other files can be made again from it."""
 
@@ -47,10 +57,14 @@ class RunFolder:
         self.config = path / "config.json"
         self.metrics = path / "metrics.csv"
         self.checkpoint = path / "checkpoint.pt"
+        self.checkpoint_before = path / "checkpoint_before.pt"
+
+    def has_checkpoint(self) -> bool:
+        return self.checkpoint.exists() or self.checkpoint_before.exists()
 
     def check_free(self) -> None:
         """RunError where the folder already holds a run that has found something."""
-        if self.checkpoint.exists():
+        if self.has_checkpoint():
             raise RunError(f"{self.path} already holds a run: add --resume to resume it, or choose another --out")
         if self.policy.exists():
             raise RunError(f"{self.path} already holds a schedule, {self.policy.name}: choose another --out")
@@ -101,21 +115,16 @@ class RunFolder:
         # Through memory, because torch.save reports a full disk in words that nobody understands.
         buffer = io.BytesIO()
         torch.save(content, buffer)
-        write_atomically(self.checkpoint, lambda file: file.write(buffer.getbuffer()))
+        write_atomically(self.checkpoint, lambda file: file.write(buffer.getbuffer()), before=self.checkpoint_before)
 
-    def load_checkpoint(self, identity: Mapping[str, str]) -> tuple[int, dict[str, Any]] | None:
-        """The version and what was saved, on the CPU; None where the run ended before its first save.
+    def load_checkpoint(self, identity: Mapping[str, str]) -> Saved | None:
+        """What was saved; None where the run ended before its first save. The one before is taken for a broken file.
 
-        RunError for a broken file, one of another version, and an identity that changed since.
+        RunError where that is broken too, for a file of another version, and for an identity that changed since.
         """
-        if not self.checkpoint.exists():
+        if not self.has_checkpoint():
             return None
-        try:
-            content = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
-        except Exception as error:
-            # A broken file makes the reader fail in any way it likes.
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
-            raise RunError(f"{self.checkpoint} cannot be read ({reason})") from None
+        content, note = self._readable_checkpoint()
         if not isinstance(content, dict) or content.get("version") not in (OLDER_VERSION, CHECKPOINT_VERSION):
             raise RunError(
                 f"{self.checkpoint} must be a checkpoint of version {OLDER_VERSION} or {CHECKPOINT_VERSION}, which "
@@ -128,7 +137,32 @@ class RunFolder:
                     f"the {name} changed since {self.path} was begun ({content['identity'].get(name)}, now {value}); "
                     "resume with the old one, or start anew with another --out"
                 )
-        return content["version"], content["state"]
+        return Saved(content["version"], content["state"], note)
+
+    def _readable_checkpoint(self) -> tuple[Any, str | None]:
+        """The content of the last one that can be read, and a note where that is the one before."""
+        broken = []
+        for path in (self.checkpoint, self.checkpoint_before):
+            try:
+                # PyTorch does not look at the checksums of its files.
+                with zipfile.ZipFile(path) as parts:
+                    if damaged := parts.testzip():
+                        raise ValueError(f"wrong checksum of {damaged}")
+                content = torch.load(path, map_location="cpu", weights_only=True)
+            except Exception as error:
+                # A broken file makes the reader fail in any way it likes.
+                reason = next(iter(str(error).splitlines()), type(error).__name__)
+                broken.append(f"{path} cannot be read ({reason})")
+            else:
+                if not broken:
+                    return content, None
+                # It must not take the place of the one that can be read when the next is saved.
+                with contextlib.suppress(OSError):
+                    self.checkpoint.replace(self.checkpoint.with_name("checkpoint_broken.pt"))
+                return content, f"{broken[0]}; resumed from the one before it, {path.name}"
+        if not self.checkpoint_before.exists():
+            raise RunError(broken[0])
+        raise RunError(f"{'; '.join(broken)}; what was found is in {self.policy.name}, but cannot be resumed")
 
     def save_metrics(self, metrics: list[dict[str, float | None]]) -> None:
         text = io.StringIO()

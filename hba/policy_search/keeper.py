@@ -33,6 +33,8 @@ class Keeper:
     books: Books
     pace: Pace
     folder: RunFolder | None
+    note: str | None = None
+    """On what was restored."""
     last_clock: float = field(default_factory=time.monotonic)
     last_save: float = field(default_factory=time.monotonic)
 
@@ -41,7 +43,7 @@ class Keeper:
         found = None if self.folder is None else self.folder.load_checkpoint(self.setup.identity)
         if found is None:
             return False
-        version, saved = found
+        version, saved, self.note = found
         if version == OLDER_VERSION:
             saved = as_now(saved, self.state)
         restore(self.state, saved["search"])

@@ -164,6 +164,7 @@ class Loop:
         config = self.setup.config
         yield from self.setup.problem.data.facts
         yield config.baseline_note()
+        yield self.keeper.note
         yield self.lengthened
         warm_up = self.pace.rhythm.warm_up_of(config.epochs)
         if self.lengthened and len(self.books.rows) < warm_up:

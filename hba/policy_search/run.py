@@ -20,6 +20,7 @@ from hba.policy_search.observer import SearchObserver
 from hba.policy_search.progress import SearchProgress
 from hba.policy_search.result import SearchResult
 from hba.policy_search.setup import Setup
+from hba.runtime.claim import claimed
 from hba.runtime.devices import find_device
 from hba.runtime.memory_errors import explained_memory_errors
 from hba.runtime.progress import shows_progress
@@ -76,10 +77,14 @@ def search(
     config = config.model_copy(update={"levels": data.levels})
     device = find_device(config.device)
     with (
+        claimed(None if folder is None else folder.path),
         torch.random.fork_rng([] if device.type == "cpu" else [device]),
         explained_memory_errors(),
         contextlib.closing(data.to(device)) as placed,
     ):
+        if folder is not None and not resume:
+            # Somebody else may have ended a run there by now.
+            folder.check_free()
         torch.manual_seed(derived_seed(config.seed, "default generators"))
         own_space = space if isinstance(space, SearchSpace) else None
         loop = Loop.begun(Setup.of(config, placed, network, own_space), folder)

@@ -9,10 +9,11 @@ from typing import BinaryIO
 from hba.errors import RunError
 
 
-def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
+def write_atomically(path: Path, write: Callable[[BinaryIO], object], *, before: Path | None = None) -> None:
     """Let `write` fill a file beside `path`, then put it in its place in one step.
 
-    If the writing stops for any reason, `path` keeps its old content. Raises RunError where the system refuses.
+    If the writing stops for any reason, `path` keeps its old content. before: where the old content is put when the new
+    one is whole; a process that is killed in between leaves only `before`. Raises RunError where the system refuses.
     """
     # One name per file: the next writer overwrites what a killed one left.
     temporary = path.with_name(f".{path.name}.part")
@@ -22,6 +23,8 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())
+        if before is not None and path.exists():
+            path.replace(before)
         temporary.replace(path)
     except (OSError, RuntimeError) as error:
         # torch.save reports a full disk as RuntimeError.
