@@ -66,6 +66,11 @@ def is_shown_to_be_better(difference: PairedDifference) -> bool:
     return difference.interval is not None and difference.interval[1] < 0
 
 
+def is_shown_to_be_worse(difference: PairedDifference) -> bool:
+    """Whether its interval lies above zero."""
+    return difference.interval is not None and difference.interval[0] > 0
+
+
 def _lower(difference: PairedDifference | None) -> tuple[str, str]:
     return (NOT_MEASURED, NOTHING) if difference is None else (_in_words(difference.mean < 0), _shown(difference))
 

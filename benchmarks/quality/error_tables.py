@@ -51,15 +51,19 @@ def candidate_table() -> pd.DataFrame:
 
 def error_table(records: Sequence[Record]) -> pd.DataFrame:
     """A row for each candidate: validation error, mean ± standard deviation over seeds, and the mean difference to the
-    paper's settings with the same seed, with its 95 % t-interval.
+    paper's settings with the same seed, with its 95 % t-interval; to the default's where the paper's were not run.
     """
     runs = frame_of(records)
+    names = set(runs["name"])
+    reference = DEFAULT if DEFAULT in names and PAPER not in names else PAPER
     return pd.DataFrame(
         {
             "candidate": name,
             "runs": str(len(own)),
             "validation error (%)": spread_text(own[ERROR]),
-            f"minus {PAPER}": NOTHING if name == PAPER else difference_text(difference(runs, name, PAPER, ERROR)),
+            f"minus {reference}": NOTHING
+            if name == reference
+            else difference_text(difference(runs, name, reference, ERROR)),
             "validation loss": spread_text(own["val_loss"], 3),
             "seconds": f"{fmean(own['seconds']):.0f}",
         }
@@ -107,8 +111,9 @@ def confirming_table(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def readme_table(verdicts: Mapping[str, Sequence[Record]]) -> str:
-    """The results of the README in Markdown. verdicts: records by what a column calls their images; without any, a
-    sentence.
+    """The results of the README in Markdown: errors, and below each the default's difference to it.
+
+    verdicts: records by what a column calls their images; without any, a sentence.
     """
     if not verdicts:
         return "Not measured yet."
@@ -116,12 +121,17 @@ def readme_table(verdicts: Mapping[str, Sequence[Record]]) -> str:
     for images, records in verdicts.items():
         runs, differences = frame_of(records), verdict_differences(records)
         errors = {name: own[TEST_ERROR] for name, own in runs.groupby("name")}
-        headings += [images, "default minus this"]
-        columns.append(
-            [f"{spread_text(errors[row])} % ({len(errors[row])})" if row in errors else NOTHING for row in README_ROWS]
-        )
-        columns.append([difference_text(differences[row]) if row in differences else "" for row in README_ROWS])
+        headings.append(f"{images}; {len(errors[DEFAULT])} seeds")
+        columns.append([_readme_cell(row, errors, differences) for row in README_ROWS])
     return as_markdown(headings, [list(row) for row in zip(*columns, strict=True)])
+
+
+def _readme_cell(row: str, errors: Mapping[str, "pd.Series[float]"], differences: Differences) -> str:
+    if row not in errors:
+        return NOTHING
+    fewer = "" if len(errors[row]) == len(errors[DEFAULT]) else f" ({len(errors[row])})"
+    below = f"<br>{difference_text(differences[row])}" if row in differences else ""
+    return f"{spread_text(errors[row])} %{fewer}{below}"
 
 
 def left_out_table(trainings: Sequence[Record], searches: Sequence[Record]) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from common.records import Record, Run, newest, store_of
 from common.settings import decisive
 
 from hba.config.evaluation import EvaluationConfig
-from quality.candidates import CANDIDATES, DEFAULT, is_of
+from quality.candidates import CANDIDATES, DEFAULT, FORMER, is_of
 from quality.credit import REWARDS
 from quality.plan import block_of
 from quality.policies import POLICIES
@@ -42,6 +42,20 @@ def records_of(results: Path, question: str) -> list[Record]:
         and (question == "verdict" or block_of(record.run.seed) == 0)
     ]
     return newest(own, lambda run: (run.name, *images_of(run), block_of(run.seed), run.further.get("problem")))
+
+
+def searches_of_verdicts(results: Path) -> list[list[Record]]:
+    """The default's searches, and the former default's, by which the planned verdicts were run; by images."""
+    kept = store_of(results, "searches").by_key().values()
+    own = [
+        one
+        for name in (DEFAULT, FORMER)
+        for one in kept
+        if one.run.name == name and is_of(name, one.run) and block_of(one.run.seed)
+    ]
+    newest_blocks = {one.run.dataset: block_of(one.run.seed) for one in own if one.run.name == DEFAULT}
+    counted = [one for one in own if newest_blocks.get(one.run.dataset) == block_of(one.run.seed)]
+    return [[one for one in group if one.run.name == name] for group in grouped(counted) for name in (DEFAULT, FORMER)]
 
 
 def images_of(run: Run) -> Images:

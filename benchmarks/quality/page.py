@@ -12,7 +12,9 @@ from common.tables import markdown, origin
 from common.tasks import FLOOR
 
 from hba.operations import OPERATIONS
-from quality.aims import aim_table, is_shown_to_be_better, recoveries
+from hba.policy_evaluation.paired import PairedDifference
+from quality.agreement import agreement_table
+from quality.aims import aim_table, is_shown_to_be_better, is_shown_to_be_worse, recoveries
 from quality.bed_table import bed_table, of_range
 from quality.candidates import DEFAULT, FORMER, PAPER
 from quality.commands import command_of_beds, command_of_cost, command_of_suite, command_of_verdict
@@ -29,7 +31,7 @@ from quality.error_tables import (
     verdict_sentence,
     verdict_table,
 )
-from quality.kept import grouped, images_of, records_of
+from quality.kept import grouped, images_of, records_of, searches_of_verdicts
 from quality.plan import BLOCK, block_of
 from quality.planted_tables import RECOVERED_WITHIN, planted_in, rate_table
 from quality.problems import HELD_OUT
@@ -38,10 +40,10 @@ from quality.tasks import LEFT_OUT, NONE, RANDAUGMENT, RANDOM
 
 README_DATA = {
     "digits": "digits, 200 images",
-    "digits-shifted": "the same, shifted validation and test images",
-    "cifar-grey": "CIFAR-10 in grey, 16x16, 1,000 images",
-    "cifar-shifted": "CIFAR-10, 16x16, 1,000 images, shifted",
-    "cifar": "CIFAR-10, 16x16, 1,000 images",
+    "digits-shifted": "the same, validation and test images shifted",
+    "cifar": "1,000 images of CIFAR-10 at 16x16",
+    "cifar-grey": "the same in grey levels, no flips and crops",
+    "cifar-shifted": "the same, shifted",
 }
 """Headings of the README's table by dataset."""
 
@@ -125,6 +127,8 @@ def write_page(results: Path, docs: Path) -> Path:
         earlier=earlier_verdicts(results),
         recovers=lambda name: _recovers(planted, name),
         beats=lambda dataset, *rows: _beats(verdicts, dataset, rows),
+        trails=lambda dataset, *rows: _trails(verdicts, dataset, rows),
+        agreement=_agreement(searches_of_verdicts(results)),
         candidates=markdown(candidate_table()),
         planted=_sections([one for one in single if not _is_held_out(one)], "planted.py", rate_table),
         held_out=_sections([one for one in single if _is_held_out(one)], "planted.py", rate_table),
@@ -181,6 +185,11 @@ def grouped_by_earlier_default(verdicts: Iterable[Record]) -> dict[tuple[str, st
         if planned_for != DEFAULT:
             groups.setdefault((planned_for, record.run.dataset), []).append(record)
     return groups
+
+
+def _agreement(groups: Sequence[Sequence[Record]]) -> str:
+    table = agreement_table(groups)
+    return "" if table.empty else markdown(table)
 
 
 def _sections(
@@ -248,9 +257,21 @@ def _beats(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> bo
     """Whether a verdict that was stated before shows the default's difference to each of the rows to be below zero;
     None without all of them.
     """
+    found = _stated_before(verdicts, dataset, rows)
+    return all(map(is_shown_to_be_better, found)) if found else None
+
+
+def _trails(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> bool | None:
+    """The same, above zero."""
+    found = _stated_before(verdicts, dataset, rows)
+    return all(map(is_shown_to_be_worse, found)) if found else None
+
+
+def _stated_before(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> list[PairedDifference]:
+    """Differences to the rows by a verdict that was stated before; none without all of them."""
     for verdict in verdicts:
         if verdict.planned and verdict.records[0].run.dataset == dataset:
-            found = verdict_differences(verdict.records)
-            present = [one for row in rows if (one := found.get(row)) is not None and one.interval is not None]
-            return all(map(is_shown_to_be_better, present)) if len(present) == len(rows) else None
-    return None
+            differences = verdict_differences(verdict.records)
+            found = [one for row in rows if (one := differences.get(row)) is not None and one.interval is not None]
+            return found if len(found) == len(rows) else []
+    return []
