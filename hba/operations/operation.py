@@ -36,6 +36,8 @@ class Operation:
     pil: the PIL call that defines the result.
     on_pil: the operation on a PIL image; on_pil.py beside this file lists its arguments.
     signed: the magnitude is negated with probability 0.5 when it is drawn.
+    moves_pixels: whether what a pixel shows may stand elsewhere afterwards, so that boxes, masks and keypoints of the
+    image have to move too; None where nobody has said so.
     uses_fill, uses_position: the function takes a colour, or a place drawn uniformly from [0, 1).
     Raises SettingsError for an operation that contradicts itself.
     """
@@ -50,6 +52,7 @@ class Operation:
     signed: bool = False
     uses_fill: bool = False
     uses_position: bool = False
+    moves_pixels: bool | None = None
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 def _geometric(name: str, coefficients: Coefficients, on: OnPil, high: float, unit: str, pil: str) -> Operation:
-    return Operation(name, Warp(coefficients), (0.0, high), unit, 0.0, pil, on, signed=True, uses_fill=True)
+    return Operation(
+        name, Warp(coefficients), (0.0, high), unit, 0.0, pil, on, signed=True, uses_fill=True, moves_pixels=True
+    )
 
 
 def _point(
@@ -37,14 +39,16 @@ def _point(
     unit: str | None = None,
     identity: float | None = None,
 ) -> Operation:
-    return Operation(name, function, magnitude_range, unit, identity, f"ImageOps.{name.lower()}", on)
+    pil = f"ImageOps.{name.lower()}"
+    return Operation(name, function, magnitude_range, unit, identity, pil, on, moves_pixels=False)
 
 
 def _enhancer(
     name: str, poorer: Callable[[Tensor], Tensor], enhance: Callable[..., ImageEnhance._Enhance]
 ) -> Operation:
     pil = f"ImageEnhance.{name}"
-    return Operation(name, Blend(poorer), (0.1, 1.9), "PIL enhancement factor", 1.0, pil, on_pil.Enhancer(enhance))
+    on = on_pil.Enhancer(enhance)
+    return Operation(name, Blend(poorer), (0.1, 1.9), "PIL enhancement factor", 1.0, pil, on, moves_pixels=False)
 
 
 _SHEAR, _WIDTH, _HEIGHT = "shear factor", "fraction of width", "fraction of height"
@@ -78,6 +82,7 @@ _ROWS = (
         on_pil.cutout,
         uses_fill=True,
         uses_position=True,
+        moves_pixels=False,
     ),
 )
 

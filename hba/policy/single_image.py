@@ -107,8 +107,25 @@ def apply_to_pil(drawn: Sequence[Drawn], image: Image.Image, fill: tuple[float, 
             result = operation.apply_to_pil(result, magnitude, levels, position)
         else:
             batch = TF.pil_to_tensor(result)[None].float() / 255
-            changed = operation(
-                batch, torch.tensor([magnitude]), fill=torch.tensor(fill), position=torch.tensor([position])
-            )
+            changed = _on_all(Drawn(operation, magnitude, position), batch, torch.tensor(fill))
             result = TF.to_pil_image(changed[0].mul(255).round().clamp(0, 255).to(torch.uint8), mode=image.mode)
     return image.copy() if result is image else result
+
+
+def apply_to_all(drawn: Sequence[Drawn], images: Tensor, fill: Tensor) -> Tensor:
+    """Do the same to each of the images (B, C, H, W), float in [0, 1]; new images. fill (C,)."""
+    result = images.clone()
+    for one in drawn:
+        result = _on_all(one, result, fill)
+    return result
+
+
+def _on_all(one: Drawn, images: Tensor, fill: Tensor) -> Tensor:
+    operation, magnitude, position = one
+    n = len(images)
+    return operation(
+        images,
+        images.new_full((n,), magnitude),
+        fill=fill,
+        position=images.new_tensor(position).expand(n, 2),
+    )

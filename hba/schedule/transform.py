@@ -17,10 +17,11 @@ from hba.errors import ScheduleLengthWarning, SettingsError
 from hba.operations import color_for, fill_for
 from hba.policy.draw import apply_operations, draw_by_means, means_of
 from hba.policy.image_range import RangeCheck
-from hba.policy.single_image import Drawn, PlainRow, apply_to_pil, draw_for_one, plain_row
+from hba.policy.single_image import Drawn, PlainRow, apply_to_all, apply_to_pil, draw_for_one, plain_row
 from hba.policy.space import SearchSpace
 from hba.runtime.validation import whole_number
 from hba.runtime.wording import first_of
+from hba.schedule.annotations import ANNOTATIONS, Size, moved, unmovable
 
 PIL_MODES = ("L", "RGB")
 DEEP_PIL_MODES = ("I", "F")
@@ -33,6 +34,9 @@ ACCEPTED = (
     "C 1 or 3"
 )
 SCALED = "scaled to [0, 1] by the maximum of the whole data set"
+
+
+IMAGE_TENSORS = (tv_tensors.Image, tv_tensors.Video)
 
 
 def _is_plain_tensor(given: Any) -> bool:
@@ -84,8 +88,11 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
     A sample, of any structure, holds one image. Labels and everything else that is no image pass through. So does a
     tensor of three dimensions or more beside a PIL image or a tv_tensors.Image; without these, the first such tensor is
     the image. Raises TypeError for a sample without an image, and for one with two, because one of them may be a mask.
-    Only several tv_tensors.Image are accepted, and get the same draw. Boxes, masks, keypoints and videos are refused,
-    because they would no longer fit their image.
+    Only several tv_tensors.Image are accepted, and get the same draw.
+
+    tv_tensors.BoundingBoxes, Mask and KeyPoints of the image move as its pixels do (hba/schedule/annotations.py), which
+    only a single image has. All frames of a tv_tensors.Video get one draw. Raises TypeError where they are there and an
+    operation of one's own is in the schedule that does not say whether it moves pixels.
 
     set_epoch or set_progress choose the place in the schedule, and reach DataLoader workers, persistent ones too.
     Before the first of them, the last row is used: a fixed policy. Each image draws its probabilities and magnitudes
@@ -93,8 +100,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
     DataLoader seeds for each worker.
     """
 
-    _transformed_types = (PIL.Image.Image, tv_tensors.Image, _is_image_array, _is_plain_tensor)
-    _refused_types = (tv_tensors.BoundingBoxes, tv_tensors.Mask, tv_tensors.Video, tv_tensors.KeyPoints)
+    _transformed_types = (PIL.Image.Image, *IMAGE_TENSORS, *ANNOTATIONS, _is_image_array, _is_plain_tensor)
 
     def __init__(self, schedule: Rows) -> None:
         super().__init__()
@@ -144,10 +150,13 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         return self.schedule.epochs - 1 if position == NOT_SET else position
 
     def check_inputs(self, flat_inputs: list[Any]) -> None:
-        for given in flat_inputs:
-            if isinstance(given, self._refused_types):
-                raise TypeError(f"{type(self).__name__} augments images for classification, got {type(given).__name__}")
-        images = [given for given in flat_inputs if isinstance(given, PIL.Image.Image | tv_tensors.Image)]
+        annotation = next((given for given in flat_inputs if isinstance(given, ANNOTATIONS)), None)
+        if annotation is not None and (names := unmovable(self.schedule.space.operations)):
+            raise TypeError(
+                f"{type(annotation).__name__} must move as the image does, and {', '.join(names)} does not say how; "
+                "register an operation that moves nothing with moves_pixels=False"
+            )
+        images = [given for given in flat_inputs if isinstance(given, (PIL.Image.Image, *IMAGE_TENSORS))]
         tensors = [] if images else [given for given in flat_inputs if _is_plain_tensor(given)]
         images += [*filter(_is_image_array, flat_inputs), *tensors[:1]]
         if not images:
@@ -155,7 +164,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
                 f"Found no image in the sample, only {_listed(flat_inputs)}; images are {ACCEPTED}; give what has "
                 f"other levels as a float tensor {SCALED}"
             )
-        if len(images) > 1 and not all(isinstance(given, tv_tensors.Image) for given in images):
+        if len(images) > 1 and not all(isinstance(given, IMAGE_TENSORS) for given in images):
             raise TypeError(
                 f"Found more than one image in the sample ({_listed(images)}), and one may be a mask; give the image "
                 "alone, or wrap images that should get the same draw as tv_tensors.Image"
@@ -163,24 +172,34 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """One draw, used for every image of the sample; they must hold equally many."""
-        space, first = self.schedule.space, flat_inputs[0]
+        space = self.schedule.space
+        images = [given for given in flat_inputs if not isinstance(given, ANNOTATIONS)]
+        first, is_annotated = images[0], len(images) < len(flat_inputs)
         if isinstance(first, PIL.Image.Image | np.ndarray):
-            return {"pil_draw": draw_for_one(self._place().plain)}
-        for given in flat_inputs:
+            return {"one_draw": draw_for_one(self._place().plain), "size": _size(first)}
+        for given in images:
             _check_form(given)
             self._check_range(given)
+        if is_annotated or isinstance(first, tv_tensors.Video):
+            if is_annotated and math.prod(first.shape[:-3]) > 1 and not isinstance(first, tv_tensors.Video):
+                raise TypeError(f"boxes, masks and keypoints need a single image, got a batch {tuple(first.shape)}")
+            return {"one_draw": draw_for_one(self._place().plain), "size": _size(first)}
         means, spread = self._place().on(first.device)
         return {"tensor_draw": draw_by_means(space, means, math.prod(first.shape[:-3]), spread=spread)[0]}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        if "tensor_draw" in params:
+        if isinstance(inpt, ANNOTATIONS):
+            return moved(inpt, params["one_draw"], params["size"])
+        if isinstance(inpt, Tensor):
             images = _to_batch(inpt)
             fill = fill_for(images, self.schedule.fill)
-            return _like(inpt, apply_operations(self.schedule.space, params["tensor_draw"], images, fill))
+            if "tensor_draw" in params:
+                return _like(inpt, apply_operations(self.schedule.space, params["tensor_draw"], images, fill))
+            return _like(inpt, apply_to_all(params["one_draw"], images, fill))
         if isinstance(inpt, np.ndarray):
-            return self._on_array(inpt, params["pil_draw"])
+            return self._on_array(inpt, params["one_draw"])
         color = color_for(len(_checked_mode(inpt)), self.schedule.fill)
-        return apply_to_pil(params["pil_draw"], inpt, color)
+        return apply_to_pil(params["one_draw"], inpt, color)
 
     def _on_array(self, pixels: np.ndarray, drawn: Sequence[Drawn]) -> np.ndarray:
         """A new array, by way of PIL."""
@@ -242,6 +261,14 @@ def _checked_mode(image: PIL.Image.Image) -> str:
             "torch.from_numpy(numpy.asarray(image) / maximum)[None].float()"
         )
     raise TypeError(f"{rule}; use .convert('RGB')")
+
+
+def _size(image: Any) -> Size:
+    """Height and width."""
+    if isinstance(image, PIL.Image.Image):
+        return image.height, image.width
+    height, width = image.shape[:2] if isinstance(image, np.ndarray) else image.shape[-2:]
+    return height, width
 
 
 def _check_form(given: Tensor) -> None:

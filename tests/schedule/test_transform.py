@@ -200,25 +200,6 @@ def test_it_stands_in_a_pipeline_behind_resize_and_before_normalize() -> None:
     np.testing.assert_allclose(result.numpy(), np.broadcast_to(expected[:, None, None], (3, 4, 4)), rtol=1e-5)
 
 
-def boxes() -> tv_tensors.BoundingBoxes:
-    return tv_tensors.BoundingBoxes([[0, 0, 2, 2]], format="XYXY", canvas_size=(4, 4))
-
-
-def key_points() -> tv_tensors.KeyPoints:
-    return tv_tensors.KeyPoints([[0, 0]], canvas_size=(4, 4))
-
-
-@pytest.mark.parametrize(
-    "other",
-    [boxes(), tv_tensors.Mask(levels(1, 4, 4)), tv_tensors.Video(levels(2, 3, 4, 4)), key_points()],
-    ids=lambda other: type(other).__name__,
-)
-def test_what_would_no_longer_fit_its_image_is_refused_by_name(other: Any) -> None:
-    transform = PolicyTransform(inverting(1.0))
-    with pytest.raises(TypeError, match=f"for classification, got {type(other).__name__}"):
-        transform({"image": tv_tensors.Image(levels(3, 4, 4)), "target": other})
-
-
 @pytest.mark.parametrize("mode", ["RGBA", "P", "LA", "1", "CMYK"])
 def test_pil_images_of_other_modes_are_refused(mode: str) -> None:
     with pytest.raises(TypeError, match=f"must be of mode L or RGB, got {mode}; use .convert"):

@@ -1,0 +1,203 @@
+"""Boxes, masks, keypoints and videos: as torchvision and PIL move them, and always on their image."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+from torchvision import tv_tensors
+from torchvision.transforms.v2 import functional as TF
+
+import hba
+from hba.operations import OPERATIONS, Operation
+from hba.policy.single_image import Drawn, apply_to_pil
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import search_space
+from hba.schedule.annotations import moved
+from hba.schedule.schedule import Schedule
+
+SIZE = (40, 56)
+GEOMETRIC = [name for name, operation in OPERATIONS.items() if operation.moves_pixels]
+CORNERS = [[3.0, 5.0, 20.0, 17.0], [10.0, 2.0, 50.0, 39.0], [0.0, 0.0, 56.0, 40.0]]
+POINTS = [[3.5, 5.5], [28.0, 20.0], [50.0, 2.0]]
+
+
+def drawn(name: str, magnitude: float) -> Drawn:
+    return Drawn(OPERATIONS[name], magnitude, (0.5, 0.5))
+
+
+def boxes(form: str = "XYXY", numbers: Any = CORNERS) -> Any:
+    of_corners = tv_tensors.BoundingBoxes(torch.tensor(numbers), format="XYXY", canvas_size=SIZE)
+    return TF.convert_bounding_box_format(of_corners, new_format=tv_tensors.BoundingBoxFormat(form))
+
+
+def keypoints() -> Any:
+    return tv_tensors.KeyPoints(torch.tensor(POINTS), canvas_size=SIZE)
+
+
+def torchvision_s(name: str, magnitude: float) -> Callable[[Any], Any]:
+    """What torchvision's own AutoAugment does for an operation."""
+    if name == "Rotate":
+        return lambda given: TF.rotate(given, magnitude)
+    degrees, pixels = math.degrees(math.atan(magnitude)), (magnitude * SIZE[1], magnitude * SIZE[0])
+    shear = {"ShearX": [degrees, 0.0], "ShearY": [0.0, degrees]}.get(name, [0.0, 0.0])
+    shift = {"TranslateX": [-pixels[0], 0.0], "TranslateY": [0.0, -pixels[1]]}.get(name, [0.0, 0.0])
+    return lambda given: TF.affine(given, angle=0.0, translate=shift, scale=1.0, shear=shear, center=[0.0, 0.0])
+
+
+MAGNITUDES = {"Rotate": 23.0, "ShearX": 0.3, "ShearY": 0.2, "TranslateX": 8 / SIZE[1], "TranslateY": 6 / SIZE[0]}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("name", GEOMETRIC)
+def test_boxes_and_keypoints_move_as_in_torchvision(name: str, sign: int) -> None:
+    magnitude = sign * MAGNITUDES[name]
+    reference = torchvision_s(name, magnitude)
+    for given in (boxes(), boxes("XYWH"), boxes("CXCYWH"), keypoints()):
+        found, expected = moved(given, [drawn(name, magnitude)], SIZE), reference(given)
+        assert type(found) is type(given)
+        assert found.canvas_size == SIZE
+        assert not torch.equal(found, given)
+        torch.testing.assert_close(found.as_subclass(Tensor), expected.as_subclass(Tensor), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.bool])
+@pytest.mark.parametrize("name", GEOMETRIC)
+def test_a_mask_moves_as_pil_moves_the_same_picture(name: str, dtype: torch.dtype) -> None:
+    levels = torch.randint(0, 256, SIZE, generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    for magnitude in (MAGNITUDES[name], -0.7 * MAGNITUDES[name]):
+        what = [drawn(name, magnitude)]
+        mask = tv_tensors.Mask(levels.to(dtype))
+        picture = Image.fromarray(levels.to(dtype).to(torch.uint8).numpy())
+        expected = torch.from_numpy(np.array(apply_to_pil(what, picture, (0.0,)))).to(dtype)
+        found = moved(mask, what, SIZE)
+        assert (type(found), found.dtype) == (tv_tensors.Mask, dtype)
+        assert torch.equal(found.as_subclass(Tensor), expected)
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if name not in GEOMETRIC])
+def test_colours_and_cutout_leave_places_alone(name: str) -> None:
+    operation = OPERATIONS[name]
+    magnitude = 0.0 if operation.magnitude_range is None else operation.magnitude_range[1]
+    for given in (boxes(), keypoints(), tv_tensors.Mask(torch.ones(SIZE))):
+        assert moved(given, [drawn(name, magnitude)], SIZE) is given
+
+
+def geometric_schedule(interpolation: str = "nearest") -> Schedule:
+    """Two geometric operations for each image, and colours between them."""
+    space = search_space(operations=[*GEOMETRIC, "Invert"], interpolation=interpolation)
+    space = SearchSpace(space.operations, 2, (0.0, 0.0, 0.0, 1.0))
+    values = [[0.7 if low == 0 and high == 1 else 0.6 * high for low, high in space.ranges]]
+    return Schedule(space, np.array(values), (0.0, 0.0, 0.0))
+
+
+def spot(x: int, y: int) -> Tensor:
+    """A white square of 5 by 5 pixels about a pixel, on black."""
+    picture = torch.zeros(3, *SIZE, dtype=torch.uint8)
+    picture[:, y - 2 : y + 3, x - 2 : x + 3] = 255
+    return picture
+
+
+@pytest.mark.parametrize(
+    "as_image", [TF.to_pil_image, tv_tensors.Image, lambda pixels: pixels.permute(1, 2, 0).numpy()]
+)
+def test_a_whole_policy_keeps_all_on_the_image(as_image: Callable[[Tensor], Any]) -> None:
+    """Where a black and white picture is its own mask: also a box and a keypoint stay on what they mark."""
+    space = search_space(operations=GEOMETRIC)
+    space = SearchSpace(space.operations, 2, (0.0, 0.0, 0.0, 1.0))
+    values = [[0.7 if high == 1 else 0.4 * high for _, high in space.ranges]]
+    transform = Schedule(space, np.array(values), (0.0, 0.0, 0.0)).transform()
+    picture = spot(30, 18)
+    n_seen = 0
+    for seed in range(30):
+        torch.manual_seed(seed)
+        image, mask, box, point = transform(
+            as_image(picture),
+            tv_tensors.Mask(picture[0]),
+            boxes(numbers=[[28.0, 16.0, 33.0, 21.0]]),
+            tv_tensors.KeyPoints(torch.tensor([[30.5, 18.5]]), canvas_size=SIZE),
+        )
+        levels = TF.pil_to_tensor(image)[0] if isinstance(image, Image.Image) else torch.as_tensor(np.asarray(image))
+        levels = levels[..., 0] if levels.ndim == 3 and levels.shape[-1] == 3 else levels.reshape(-1, *SIZE)[0]
+        assert torch.equal(levels, mask.as_subclass(Tensor))
+        rows, columns = torch.nonzero(mask.as_subclass(Tensor), as_tuple=True)
+        if len(rows) < 15:
+            continue
+        n_seen += 1
+        (left, top, right, bottom), (x, y) = box[0].tolist(), point[0].tolist()
+        assert left - 1 <= columns.min()
+        assert columns.max() + 1 <= right + 1
+        assert top - 1 <= rows.min()
+        assert rows.max() + 1 <= bottom + 1
+        assert abs(columns.float().mean() + 0.5 - x) < 1.5
+        assert abs(rows.float().mean() + 0.5 - y) < 1.5
+    assert n_seen > 15
+
+
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
+def test_with_boxes_an_image_looks_as_without(interpolation: str) -> None:
+    transform = geometric_schedule(interpolation).transform()
+    picture = torch.randint(0, 256, (3, *SIZE), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    for given in (tv_tensors.Image(picture), TF.to_pil_image(picture)):
+        for seed in range(10):
+            torch.manual_seed(seed)
+            alone = transform(given)
+            torch.manual_seed(seed)
+            beside, _ = transform(given, boxes())
+            difference = np.abs(np.asarray(alone, dtype=int) - np.asarray(beside, dtype=int))
+            assert difference.max() <= 1
+
+
+def test_all_frames_of_a_video_get_one_draw() -> None:
+    transform = geometric_schedule().transform()
+    frame = torch.randint(0, 256, (3, *SIZE), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    torch.manual_seed(0)
+    video, mask = transform(tv_tensors.Video(frame.expand(4, 3, *SIZE)), tv_tensors.Mask(frame[0].expand(4, *SIZE)))
+    assert (type(video), video.shape) == (tv_tensors.Video, (4, 3, *SIZE))
+    assert all(torch.equal(one, video[0]) for one in video)
+    assert all(torch.equal(one, mask[0]) for one in mask)
+    assert not torch.equal(video[0].as_subclass(Tensor), frame)
+
+
+def test_whole_numbers_stay_whole_numbers() -> None:
+    given = tv_tensors.BoundingBoxes(torch.tensor([[3, 5, 20, 17]]), format="XYXY", canvas_size=SIZE)
+    found = moved(given, [drawn("TranslateX", 8 / SIZE[1])], SIZE)
+    assert found.dtype == torch.int64
+    assert found.tolist() == [[0, 5, 12, 17]]
+
+
+def test_what_does_not_belong_to_the_image_is_refused() -> None:
+    transform = geometric_schedule().transform()
+    picture = TF.to_pil_image(spot(30, 18))
+    with pytest.raises(TypeError, match=r"the Mask must be of the image's size \(40, 56\), got \(4, 4\)"):
+        transform(picture, tv_tensors.Mask(torch.zeros(4, 4)))
+    with pytest.raises(TypeError, match="need a single image, got a batch"):
+        transform(tv_tensors.Image(torch.zeros(2, 3, *SIZE)), boxes())
+    rotated = tv_tensors.BoundingBoxes(torch.zeros(1, 5), format="XYWHR", canvas_size=SIZE)
+    with pytest.raises(TypeError, match="not rotated, got XYWHR"):
+        moved(rotated, [drawn("Rotate", 3.0)], SIZE)
+    with pytest.raises(TypeError, match="Found no image"):
+        transform(boxes())
+
+
+def brighter(images: Tensor) -> Tensor:
+    return (images * 2).clamp(max=1)
+
+
+@pytest.mark.parametrize(("says", "is_taken"), [(None, False), (True, False), (False, True)])
+def test_an_own_operation_has_to_say_that_it_moves_nothing(
+    says: bool | None, is_taken: bool, registered: dict[str, Operation]
+) -> None:
+    hba.register_operation(Operation("Brighter", brighter, moves_pixels=says))
+    transform = Schedule(search_space(operations=["Rotate", "Brighter"]), np.full((1, 6), 0.5)).transform()
+    picture = TF.to_pil_image(spot(30, 18))
+    transform(picture)
+    if is_taken:
+        transform(picture, boxes())
+        return
+    with pytest.raises(TypeError, match="BoundingBoxes must move as the image does, and Brighter does not say how"):
+        transform(picture, boxes())
