@@ -58,6 +58,9 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
         "import": Listed(
             "import_schedule", "import_schedule", "Turn FILE, a schedule that another program found, into one for hba."
         ),
+        "doctor": Listed(
+            "doctor", "doctor", "Print what is installed and what computes, and try a search of some seconds."
+        ),
     }
 )
 """By name, in the order in which they are used. The line of each is the first sentence of the command's own help."""

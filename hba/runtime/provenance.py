@@ -23,7 +23,7 @@ def environment(device: torch.device) -> dict[str, Any]:
         "n_threads": torch.get_num_threads(),
         "python": platform.python_version(),
         # A checkout may stand before an installed package of another version.
-        "packages": {"hba-augment": VERSION, **{package: _version(package) for package in PACKAGES}},
+        "packages": {"hba-augment": VERSION, **{package: version_of(package) for package in PACKAGES}},
     }
 
 
@@ -48,7 +48,8 @@ def _processor_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def _version(package: str) -> str | None:
+def version_of(package: str) -> str | None:
+    """What is installed; None where it is not."""
     try:
         return version(package)
     except PackageNotFoundError:

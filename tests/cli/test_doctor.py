@@ -1,0 +1,43 @@
+"""hba doctor: what a report of an error needs, and a search that works."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from commands import refusal_of, run
+
+import hba
+from hba.policy_search import self_test as module
+from hba.runtime.version import VERSION
+from hba.schedule.schedule import Schedule
+
+
+def test_it_says_what_is_installed_and_that_a_search_works() -> None:
+    result = run("doctor", "--device", "cpu")
+    assert result.exit_code == 0, result.output
+    first, packages, optional, cpu, *_, tested = result.output.splitlines()
+    assert first.startswith(f"hba {VERSION}, Python 3.")
+    assert f"torch {torch.__version__.partition('+')[0]}" in packages
+    assert re.fullmatch(r"timm (is not installed|[\d.]+\S*) \(optional\)", optional)
+    assert re.fullmatch(r"cpu: .+, 1 thread", cpu)
+    assert tested.startswith("self-test on cpu: ok, a search of 8 epochs on the embedded digits")
+    assert re.search(r"found the same \(\d+ s; \d+\.\d steps/s\)$", tested)
+
+
+def test_a_device_that_is_not_there_is_one_line() -> None:
+    assert "tpu" in refusal_of("doctor", "--device", "tpu")
+
+
+def test_a_resumed_search_that_finds_something_else_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(*given: Any, resume: bool = False, **settings: Any) -> hba.SearchResult:
+        result = hba.search(*given, resume=resume, **settings)
+        if resume and result.schedule is not None:
+            other = Schedule(result.schedule.space, np.nextafter(result.schedule.values, 0.5))
+            object.__setattr__(result, "schedule", other)
+        return result
+
+    monkeypatch.setattr(module, "search", careless)
+    message = run("doctor", "--device", "cpu").stderr
+    assert "hba: error: a search that was resumed found another schedule" in message
