@@ -1,5 +1,6 @@
 """hba export: a schedule for another library."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from torchvision.transforms.v2 import functional as TF
 import hba
 from hba.errors import SettingsError
 from hba.exports import TARGETS, Checked, check, find_target
+from hba.schedule.shipped import policy_names
 
 from .completion import SCHEDULE
 from .operations_files import operations_file_option
@@ -49,13 +51,14 @@ def export(
     Without --epoch and --average, it is the whole schedule.
     """
     chosen = _chosen(hba.load_policy(schedule), epoch, average)
-    out = out or _beside(Path(schedule), find_target(to).ending)
-    if out.suffix == ".py" and not out.stem.isidentifier():
-        raise SettingsError(f"--out must be a name that Python can import, of letters, digits and _, got {out.name}")
+    source = _file_of(schedule)
+    out = out or _beside(source, find_target(to).ending)
+    if out.exists() and source.exists() and out.samefile(source):
+        raise SettingsError(f"--out must be another file than the schedule, {source}")
+    images = [TF.to_pil_image(pixels) for pixels in read_some(check_on, chosen, None)] if check_on else []
     text = hba.export(chosen, to, out)
     say(f"Written: {out} ({len(text.encode()) / 1000:.0f} kB)")
-    if check_on:
-        images = [TF.to_pil_image(pixels) for pixels in read_some(check_on, chosen, None)]
+    if images:
         console().print(check_table(check(text, to, chosen, [*images, *(image.convert("L") for image in images)])))
 
 
@@ -69,11 +72,17 @@ def _chosen(schedule: hba.Schedule, epoch: int | None, average: bool) -> hba.Sch
     return schedule.only(epoch - 1)
 
 
+def _file_of(schedule: str) -> Path:
+    """What load_policy reads: of a run folder its schedule, and for a shipped name that name, which is no file here."""
+    path = Path(schedule)
+    in_folder = path / "policy.json"
+    return in_folder if path.is_dir() and (in_folder.exists() or schedule not in policy_names()) else path
+
+
 def _beside(schedule: Path, ending: str) -> Path:
     """A shipped schedule's is written into the current folder. No schedule file is written over."""
-    if schedule.is_dir():
-        schedule = schedule / "policy"
-    stem = schedule.stem.replace("-", "_")
+    stem = re.sub(r"\W", "_", schedule.name.removesuffix(".json"))
+    stem = stem if stem.isidentifier() else f"policy_{stem}"
     return schedule.with_name(f"{stem}_export{ending}" if ending == ".json" else f"{stem}{ending}")
 
 

@@ -1,6 +1,7 @@
 """Rules of CONTRIBUTING that a program can check: how long files and functions are."""
 
 import ast
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("hba", "cli", "policies", "benchmarks", "examples", "tests", ".ci")
 MOST_LINES_OF_A_FILE = 399
 MOST_LINES_OF_A_FUNCTION = 59
+MOST_BYTES_OF_A_FILE = 4_000_000
 
 
 def lines_of_code(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -45,3 +47,13 @@ def test_a_function_is_as_long_as_its_lines_without_the_docstring() -> None:
     body = "    x = 1\n" * MOST_LINES_OF_A_FUNCTION
     assert list(long_functions(f'def f():\n    """One\n\n    two."""\n{body[10:]}')) == []
     assert list(long_functions(f"def f():\n{body}")) == [f"f has {MOST_LINES_OF_A_FUNCTION + 1} lines"]
+
+
+def test_no_file_of_the_repository_is_large() -> None:
+    """As a package that was downloaded here by mistake would be."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout of git")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    files = [ROOT / name for name in listed.split("\0") if name]
+    assert len(files) > 100
+    assert [file.name for file in files if file.exists() and file.stat().st_size > MOST_BYTES_OF_A_FILE] == []

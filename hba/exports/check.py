@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from hba.errors import ScheduleError
+from hba.errors import ScheduleError, SettingsError
 from hba.exports.targets import find_target
 from hba.operations import Operation, color_for
 from hba.schedule.file import parse
@@ -47,6 +47,8 @@ def check(text: str, to: str, schedule: Schedule, images: Sequence[Image.Image])
     images: PIL images of mode L or RGB, at least one. Raises ScheduleError for a schedule file that does not load.
     """
     find_target(to)
+    if not images:
+        raise SettingsError("a check needs at least one image")
     if to == "json":
         return (_of_file(text, schedule),)
     module = types.ModuleType("exported")
@@ -108,5 +110,7 @@ def _of_policy(module: Any, schedule: Schedule, images: Sequence[Image.Image]) -
                 for transform in (own, exported):
                     with torch.random.fork_rng(devices=[]):
                         torch.manual_seed(seed)
+                        transform(image)
+                        # The second, so that both must have taken as many random numbers.
                         results.append(transform(image))
                 yield results[0], results[1]

@@ -1,7 +1,9 @@
 """A schedule written for another library."""
 
+import keyword
 from pathlib import Path
 
+from hba.errors import SettingsError
 from hba.exports.targets import find_target
 from hba.runtime.files import write_text
 from hba.schedule.library import load_policy
@@ -13,11 +15,20 @@ def export(schedule: Schedule | str | Path, to: str, path: str | Path | None = N
 
     schedule: a schedule, its file, or the name of a shipped one; Schedule.only and Schedule.averaged make fixed
     policies of one. path: where the text is written besides, whole or not at all. Raises SettingsError for a target
-    that is not known, and for operations that it cannot express.
+    that is not known, for operations that it cannot express, and for a Python file that could not be imported by name.
     """
     target = find_target(to)
+    if path is not None and target.ending.endswith(".py"):
+        _check_name(Path(path))
     loaded = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
     text = target.write(loaded, "policy" if path is None else Path(path).stem)
     if path is not None:
         write_text(Path(path), text)
     return text
+
+
+def _check_name(path: Path) -> None:
+    if path.suffix != ".py" or not path.stem.isidentifier() or keyword.iskeyword(path.stem):
+        raise SettingsError(
+            f"the file must have a name that Python can import, letters, digits and _ before .py, got {path.name}"
+        )

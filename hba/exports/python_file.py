@@ -1,9 +1,10 @@
 """An exported schedule as one Python file, which needs the library that it is written for, and nothing of hba."""
 
+import ast
 import inspect
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from hba.exports import torchvision_code
 from hba.operations import Operation, color_for, on_pil
 from hba.operations.on_pil import RESAMPLING, Enhancer
 from hba.policy import single_image
-from hba.policy.spread import mean_probabilities
+from hba.policy.space import SearchSpace
 from hba.runtime.version import VERSION
 from hba.schedule.schedule import Schedule
 
@@ -28,6 +29,7 @@ IMPORTS: tuple[Mapping[str, tuple[str, ...]], ...] = (
     },
     {
         "import": ("torch",),
+        "from numpy.polynomial.hermite_e import": ("hermegauss",),
         "from PIL import": ("Image", "ImageEnhance", "ImageOps"),
         "from PIL.Image import": ("Resampling", "Transform"),
         "from torch import": ("Tensor",),
@@ -41,7 +43,9 @@ DRAW = (single_image.Drawn, single_image.PlainSlot, single_image.PlainRow, singl
 TRANSFORM = (
     torchvision_code.Tables,
     torchvision_code.numbers_at,
+    torchvision_code.mean_probabilities,
     torchvision_code.row_at,
+    torchvision_code.is_image_tensor,
     torchvision_code.ScheduleTransform,
 )
 CHANNELS = {"L": 1, "RGB": 3}
@@ -89,14 +93,15 @@ hba {VERSION} wrote it (hba export); export the schedule again rather than edit 
 
 def _imports(code: str) -> str:
     """Lines for the names that the code uses."""
-    return "\n".join("".join(_import_lines(group, code)) for group in IMPORTS)
+    used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+    return "\n".join("".join(_import_lines(group, used)) for group in IMPORTS)
 
 
-def _import_lines(group: Mapping[str, tuple[str, ...]], code: str) -> Iterator[str]:
+def _import_lines(group: Mapping[str, tuple[str, ...]], used: Set[str]) -> Iterator[str]:
     for source, names in group.items():
-        used = [name for name in names if re.search(rf"\b{name.split()[-1]}\b", code)]
-        if used:
-            yield f"{source} {', '.join(used)}\n"
+        chosen = [name for name in names if name.split()[-1] in used]
+        if chosen:
+            yield f"{source} {', '.join(chosen)}\n"
 
 
 def _sources(things: Iterable[Any]) -> str:
@@ -156,12 +161,15 @@ def _tables_text(schedule: Schedule) -> str:
         for slot in space.slots
     ]
     values, spread = (torch.tensor(rows, dtype=torch.float32) for rows in (schedule.values, schedule.spread))
-    means = mean_probabilities(space, values, spread) if spread.any() else values
+    columns = [slot.probability for slot in space.slots]
+    counts, count_spread = _counts(space, values, spread)
     tables = {
-        "probabilities": means[:, [slot.probability for slot in space.slots]],
+        "probabilities": values[:, columns],
+        "probability_spread": spread[:, columns],
         "magnitudes": _of_magnitudes(space.slots, values),
-        "spread": _of_magnitudes(space.slots, spread),
-        "counts": _counts(schedule, means),
+        "magnitude_spread": _of_magnitudes(space.slots, spread),
+        "counts": counts,
+        "count_spread": count_spread,
     }
     fill = {mode: [round(255 * one) for one in color_for(n, schedule.fill)] for mode, n in CHANNELS.items()}
     rows = [f"    {name}={_rows(table)}," for name, table in tables.items()]
@@ -187,13 +195,14 @@ def _of_magnitudes(slots: Sequence[Any], rows: Tensor) -> Tensor:
     return torch.stack(columns, dim=1)
 
 
-def _counts(schedule: Schedule, means: Tensor) -> Tensor:
-    """Probabilities (epochs, most operations) of one more operation."""
-    space = schedule.space
+def _counts(space: SearchSpace, values: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
+    """Probabilities (epochs, most operations) of one more operation, and their spread."""
     if space.searches_count:
-        return means[:, len(means[0]) - space.max_count :]
+        first = space.n - space.max_count
+        return values[:, first:], spread[:, first:]
     at_least = torch.tensor(space.count_probabilities, dtype=torch.float64).flip(0).cumsum(0).flip(0)
-    return (at_least[1:] / at_least[:-1].clamp(min=torch.finfo(torch.float64).tiny))[None]
+    counts = (at_least[1:] / at_least[:-1].clamp(min=torch.finfo(torch.float64).tiny))[None]
+    return counts, torch.zeros_like(counts)
 
 
 def _rows(table: Tensor) -> str:

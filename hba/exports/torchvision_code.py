@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
+from numpy.polynomial.hermite_e import hermegauss
 from PIL import Image
 from torch import Tensor
 from torchvision import tv_tensors
@@ -44,11 +45,11 @@ class Operation(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """A schedule in plain numbers: a row for each epoch, and in a row of the first three a number for each slot.
+    """A schedule in plain numbers: a row for each epoch, and in a row of the first two a number for each slot.
 
     slots: the name of an operation, and the range from low to high of its magnitude. probabilities: that a slot fires.
-    magnitudes: 0 where there is none. spread: standard deviations of the magnitudes' logits from image to image.
-    counts: how likely an image that may get k - 1 operations may get k, for k = 1, 2, ...
+    magnitudes: 0 where there is none. counts: how likely an image that may get k - 1 operations may get k, for
+    k = 1, 2, ... The spreads are the standard deviations, from image to image, of the logits of these three.
     A table of a single row holds for all epochs. fill: by the mode of an image, the grey levels of what geometric
     operations and Cutout uncover.
     """
@@ -56,9 +57,11 @@ class Tables(NamedTuple):
     epochs: int
     slots: list[tuple[str, float, float]]
     probabilities: list[list[float]]
+    probability_spread: list[list[float]]
     magnitudes: list[list[float]]
-    spread: list[list[float]]
+    magnitude_spread: list[list[float]]
     counts: list[list[float]]
+    count_spread: list[list[float]]
     fill: dict[str, tuple[int, ...]]
 
 
@@ -70,23 +73,41 @@ def numbers_at(rows: list[list[float]], position: float) -> Tensor:
     return torch.tensor([start + (end - start) * share for start, end in zip(rows[before], rows[after], strict=True)])
 
 
+def mean_probabilities(probabilities: Tensor, spread: Tensor) -> Tensor:
+    """The means over images of sigmoid(logit(p) + spread epsilon), by Gauss-Hermite quadrature."""
+    at, share = hermegauss(40)
+    nodes, weights = torch.tensor(at).float(), torch.tensor(share / share.sum()).float()
+    means = ((probabilities.logit()[..., None] + spread[..., None] * nodes).sigmoid() * weights).sum(dim=-1)
+    return torch.where(spread > 0, means, probabilities)
+
+
 def row_at(operations: Mapping[str, Operation], tables: Tables, position: float) -> PlainRow:
     """What images are drawn by at a row number."""
-    magnitudes, spread = (numbers_at(rows, position) for rows in (tables.magnitudes, tables.spread))
+    probabilities, magnitudes, counts = (
+        numbers_at(rows, position) for rows in (tables.probabilities, tables.magnitudes, tables.counts)
+    )
+    of_probabilities, of_magnitudes, of_counts = (
+        numbers_at(rows, position) for rows in (tables.probability_spread, tables.magnitude_spread, tables.count_spread)
+    )
     names = [name for name, _, _ in tables.slots]
     low, high = torch.tensor([ends for _, *ends in tables.slots]).unbind(1)
     logits = ((magnitudes - low) / torch.where(high == low, 1.0, high - low)).clamp(0, 1).logit()
-    numbers = torch.stack([magnitudes, low, high, logits, spread], dim=1).tolist()
+    numbers = torch.stack([magnitudes, low, high, logits, of_magnitudes], dim=1).tolist()
     return PlainRow(
-        probabilities=numbers_at(tables.probabilities, position).tolist(),
-        limits=(1 - numbers_at(tables.counts, position).cumprod(dim=0)).tolist(),
+        probabilities=mean_probabilities(probabilities, of_probabilities).tolist(),
+        limits=(1 - mean_probabilities(counts, of_counts).cumprod(dim=0)).tolist(),
         # Of an operation, the draw asks only whether it is signed.
         slots=[
             PlainSlot(operations[name], *row)  # type: ignore[arg-type]
             for name, row in zip(names, numbers, strict=True)
         ],
-        is_spread=bool(torch.tensor(tables.spread).any()),
+        is_spread=any(bool(one.any()) for one in (of_probabilities, of_magnitudes, of_counts)),
     )
+
+
+def is_image_tensor(given: Any) -> bool:
+    """A plain tensor of an image's dimensions; labels and vectors have fewer."""
+    return isinstance(given, Tensor) and not isinstance(given, tv_tensors.TVTensor) and given.ndim >= 3
 
 
 class ScheduleTransform(v2.Transform):  # type: ignore[misc]
@@ -100,7 +121,7 @@ class ScheduleTransform(v2.Transform):  # type: ignore[misc]
     them, it is the last epoch.
     """
 
-    _refused_types = (tv_tensors.BoundingBoxes, tv_tensors.Mask, tv_tensors.Video)
+    _transformed_types = (Image.Image, tv_tensors.Image, is_image_tensor)
 
     def __init__(self, operations: Mapping[str, Operation], tables: Tables) -> None:
         super().__init__()
@@ -123,10 +144,13 @@ class ScheduleTransform(v2.Transform):  # type: ignore[misc]
 
     def check_inputs(self, flat_inputs: list[Any]) -> None:
         for given in flat_inputs:
-            if isinstance(given, self._refused_types):
+            if isinstance(given, tv_tensors.TVTensor) and not isinstance(given, tv_tensors.Image):
                 raise TypeError(f"this policy augments images for classification, got {type(given).__name__}")
-        if not any(isinstance(given, Tensor | Image.Image) for given in flat_inputs):
-            raise TypeError("found no PIL image and no tensor in the sample; turn arrays into PIL images first")
+        images = [given for given in flat_inputs if isinstance(given, Image.Image | tv_tensors.Image)]
+        if not images and not any(map(is_image_tensor, flat_inputs)):
+            raise TypeError("found no PIL image and no tensor (C, H, W) in the sample; turn arrays into PIL images")
+        if len(images) > 1:
+            raise TypeError("found more than one image in the sample, and one may be a mask; give the image alone")
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         return {"drawn": draw_for_one(self._row())}
@@ -155,3 +179,8 @@ class ScheduleTransform(v2.Transform):  # type: ignore[misc]
         if self._last is None or self._last[0] != position:
             self._last = (position, row_at(self.operations, self.tables, position))
         return self._last[1]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        # A copy, unlike a worker's, gets its own place, which its own workers then share.
+        self._position.share_memory_()

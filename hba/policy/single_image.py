@@ -123,9 +123,11 @@ def apply_to_all(drawn: Sequence[Drawn], images: Tensor, fill: Tensor) -> Tensor
 def _on_all(one: Drawn, images: Tensor, fill: Tensor) -> Tensor:
     operation, magnitude, position = one
     n = len(images)
+    # Places are worked out in double precision, as those of what goes along with the image.
+    precision = torch.float64 if operation.moves_pixels else images.dtype
     return operation(
         images,
-        images.new_full((n,), magnitude),
+        images.new_full((n,), magnitude, dtype=precision),
         fill=fill,
         position=images.new_tensor(position).expand(n, 2),
     )

@@ -137,6 +137,10 @@ class RunFolder:
                     f"the {name} changed since {self.path} was begun ({content['identity'].get(name)}, now {value}); "
                     "resume with the old one, or start anew with another --out"
                 )
+        if note is not None:
+            # It must not take the place of the one that can be read when the next is saved.
+            with contextlib.suppress(OSError):
+                self.checkpoint.replace(self.checkpoint.with_name("checkpoint_broken.pt"))
         return Saved(content["version"], content["state"], note)
 
     def _readable_checkpoint(self) -> tuple[Any, str | None]:
@@ -149,17 +153,16 @@ class RunFolder:
                     if damaged := parts.testzip():
                         raise ValueError(f"wrong checksum of {damaged}")
                 content = torch.load(path, map_location="cpu", weights_only=True)
+            except MemoryError:
+                raise
+            except PermissionError as error:
+                raise RunError(f"{path} cannot be read: {error.strerror}") from None
             except Exception as error:
                 # A broken file makes the reader fail in any way it likes.
                 reason = next(iter(str(error).splitlines()), type(error).__name__)
                 broken.append(f"{path} cannot be read ({reason})")
             else:
-                if not broken:
-                    return content, None
-                # It must not take the place of the one that can be read when the next is saved.
-                with contextlib.suppress(OSError):
-                    self.checkpoint.replace(self.checkpoint.with_name("checkpoint_broken.pt"))
-                return content, f"{broken[0]}; resumed from the one before it, {path.name}"
+                return content, f"{broken[0]}; resumed from the one before it, {path.name}" if broken else None
         if not self.checkpoint_before.exists():
             raise RunError(broken[0])
         raise RunError(f"{'; '.join(broken)}; what was found is in {self.policy.name}, but cannot be resumed")

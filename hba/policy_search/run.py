@@ -63,35 +63,32 @@ def search(
     folder = RunFolder(Path(out)) if out is not None else None
     settings |= settings_of_space(space, settings)
     settings |= settings_of_data(data, settings, preset, paper)
-    if folder is not None and resume:
-        config = folder.stored_config(resolved_data(settings))
-    else:
-        config = SearchConfig.from_preset(settings, preset, paper=paper).resolved()
-        if folder is not None:
-            folder.check_free()
-    if not isinstance(data, SearchData):
-        data = _read(data, config, observer)
-    check_batch_size(settings, len(data.train))
-    data = data if network is not None else data.in_color()
-    # So the run is resumed, and evaluated, with the scale that was found.
-    config = config.model_copy(update={"levels": data.levels})
-    device = find_device(config.device)
-    with (
-        claimed(None if folder is None else folder.path),
-        torch.random.fork_rng([] if device.type == "cpu" else [device]),
-        explained_memory_errors(),
-        contextlib.closing(data.to(device)) as placed,
-    ):
-        if folder is not None and not resume:
-            # Somebody else may have ended a run there by now.
-            folder.check_free()
-        torch.manual_seed(derived_seed(config.seed, "default generators"))
-        own_space = space if isinstance(space, SearchSpace) else None
-        loop = Loop.begun(Setup.of(config, placed, network, own_space), folder)
-        if folder is not None:
-            # Before the first save: a run that is killed in between is lengthened, or finds its images, when resumed.
-            folder.write_config(config, data.left_out)
-        return loop.run(observer)
+    with claimed(None if folder is None else folder.path):
+        if folder is not None and resume:
+            config = folder.stored_config(resolved_data(settings))
+        else:
+            config = SearchConfig.from_preset(settings, preset, paper=paper).resolved()
+            if folder is not None:
+                folder.check_free()
+        if not isinstance(data, SearchData):
+            data = _read(data, config, observer)
+        check_batch_size(settings, len(data.train))
+        data = data if network is not None else data.in_color()
+        # So the run is resumed, and evaluated, with the scale that was found.
+        config = config.model_copy(update={"levels": data.levels})
+        device = find_device(config.device)
+        with (
+            torch.random.fork_rng([] if device.type == "cpu" else [device]),
+            explained_memory_errors(),
+            contextlib.closing(data.to(device)) as placed,
+        ):
+            torch.manual_seed(derived_seed(config.seed, "default generators"))
+            own_space = space if isinstance(space, SearchSpace) else None
+            loop = Loop.begun(Setup.of(config, placed, network, own_space), folder)
+            if folder is not None:
+                # Before the first save: a run that is killed in between is lengthened, or finds its images, later.
+                folder.write_config(config, data.left_out)
+            return loop.run(observer)
 
 
 def _read(data: Any, config: SearchConfig, observer: SearchObserver) -> SearchData:

@@ -15,8 +15,8 @@ LOCK_NAME = ".lock"
 def claimed(folder: Path | None) -> Iterator[None]:
     """Around all that reads or writes a run in a folder, which is made, unless it stays empty. None claims nothing.
 
-    Raises RunError where somebody else has claimed it, and where it cannot be written into. A process that is killed
-    gives up its claim, because the operating system holds it.
+    Raises RunError where somebody else has claimed it, and where it cannot be written into. The operating system holds
+    the claim: when a process is killed, it ends with the last of its child processes.
     """
     if folder is None:
         yield
@@ -30,14 +30,18 @@ def claimed(folder: Path | None) -> Iterator[None]:
         raise RunError(
             f"another search or evaluation is at work in {folder}; wait until it has ended, or choose another --out"
         ) from None
+    except NotImplementedError:
+        raise RunError(
+            f"{folder} is on a file system without locks, so two runs could write over each other; choose another --out"
+        ) from None
     except OSError as error:
         raise RunError(f"cannot write into {folder}: {error.strerror or error}; choose another --out") from None
     try:
         yield
     finally:
-        # Before the lock is given up: afterwards it may be somebody else's.
-        with contextlib.suppress(OSError):
-            path.unlink()
-            if is_new:
+        # The lock's file stays beside a run: who has opened it by now would claim what is not there any more.
+        if is_new and [entry.name for entry in folder.iterdir()] == [LOCK_NAME]:
+            with contextlib.suppress(OSError):
+                path.unlink()
                 folder.rmdir()
         lock.release()

@@ -13,7 +13,8 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object], *, before:
     """Let `write` fill a file beside `path`, then put it in its place in one step.
 
     If the writing stops for any reason, `path` keeps its old content. before: where the old content is put when the new
-    one is whole; a process that is killed in between leaves only `before`. Raises RunError where the system refuses.
+    one is whole; what stops in between leaves it there, and nothing at `path`. Raises RunError where the system
+    refuses.
     """
     # One name per file: the next writer overwrites what a killed one left.
     temporary = path.with_name(f".{path.name}.part")

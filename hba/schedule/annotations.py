@@ -48,7 +48,7 @@ def moved(annotation: Any, drawn: Sequence[Drawn], size: Size) -> Any:
     if tuple(of_size) != size:
         raise TypeError(f"the {type(annotation).__name__} must be of the image's size {size}, got {tuple(of_size)}")
     moves = [_move(one, size) for one in drawn if one.operation.moves_pixels]
-    if not moves:
+    if not moves or 0 in size:
         return annotation
     if isinstance(annotation, tv_tensors.Mask):
         return tv_tensors.wrap(_moved_mask(annotation.as_subclass(Tensor), moves), like=annotation)
@@ -76,13 +76,15 @@ def _moved_mask(mask: Tensor, moves: Sequence[Move]) -> Tensor:
 def _moved_boxes(boxes: Any, moves: Sequence[Move]) -> Any:
     if tv_tensors.is_rotated_bounding_format(boxes.format):
         raise TypeError(f"boxes must be of a format that is not rotated, got {boxes.format.value}")
-    corners = TF.convert_bounding_box_format(boxes, new_format=tv_tensors.BoundingBoxFormat.XYXY)
-    x0, y0, x1, y1 = corners.as_subclass(Tensor).double().unbind(-1)
+    exact = tv_tensors.wrap(boxes.as_subclass(Tensor).double(), like=boxes)
+    corners = TF.convert_bounding_box_format(exact, new_format=tv_tensors.BoundingBoxFormat.XYXY)
+    x0, y0, x1, y1 = corners.as_subclass(Tensor).unbind(-1)
     places = torch.stack([torch.stack(one, -1) for one in ((x0, y0), (x1, y0), (x1, y1), (x0, y1))], dim=-2)
     found = _moved_places(places, moves)
     around = torch.cat([found.amin(dim=-2), found.amax(dim=-2)], dim=-1)
-    result = tv_tensors.wrap(_as_before(around, boxes), like=corners)
-    return TF.convert_bounding_box_format(TF.clamp_bounding_boxes(result), new_format=boxes.format)
+    inside = TF.clamp_bounding_boxes(tv_tensors.wrap(around, like=corners))
+    result = TF.convert_bounding_box_format(inside, new_format=boxes.format)
+    return tv_tensors.wrap(_as_before(result.as_subclass(Tensor), boxes), like=boxes)
 
 
 def _moved_places(places: Tensor, moves: Sequence[Move]) -> Tensor:

@@ -164,7 +164,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
                 f"Found no image in the sample, only {_listed(flat_inputs)}; images are {ACCEPTED}; give what has "
                 f"other levels as a float tensor {SCALED}"
             )
-        if len(images) > 1 and not all(isinstance(given, IMAGE_TENSORS) for given in images):
+        if len(images) > 1 and not all(isinstance(given, tv_tensors.Image) for given in images):
             raise TypeError(
                 f"Found more than one image in the sample ({_listed(images)}), and one may be a mask; give the image "
                 "alone, or wrap images that should get the same draw as tv_tensors.Image"
@@ -181,8 +181,10 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
             _check_form(given)
             self._check_range(given)
         if is_annotated or isinstance(first, tv_tensors.Video):
-            if is_annotated and math.prod(first.shape[:-3]) > 1 and not isinstance(first, tv_tensors.Video):
-                raise TypeError(f"boxes, masks and keypoints need a single image, got a batch {tuple(first.shape)}")
+            for given in images:
+                if math.prod(given.shape[: -4 if isinstance(given, tv_tensors.Video) else -3]) > 1:
+                    what = "a video" if isinstance(given, tv_tensors.Video) else "boxes, masks and keypoints"
+                    raise TypeError(f"{what} must come with a single draw, got a batch {tuple(given.shape)}")
             return {"one_draw": draw_for_one(self._place().plain), "size": _size(first)}
         means, spread = self._place().on(first.device)
         return {"tensor_draw": draw_by_means(space, means, math.prod(first.shape[:-3]), spread=spread)[0]}

@@ -125,7 +125,7 @@ def test_a_search_and_show_name_the_spread_of_what_was_found() -> None:
 def test_a_search_leaves_four_files_with_its_settings_and_numbers(searched: tuple[Result, Path]) -> None:
     out = searched[1] / "run"
     # A slow machine saves twice.
-    assert {path.name for path in out.iterdir()} - {"checkpoint_before.pt"} == RUN_FILES
+    assert {path.name for path in out.iterdir()} - {"checkpoint_before.pt", ".lock"} == RUN_FILES
     settings = json.loads((out / "config.json").read_text(encoding="utf-8"))
     assert settings["data"] == str(searched[1] / "images")
     assert [settings[name] for name in ("epochs", "batch_size", "model", "image_size", "seed")] == [

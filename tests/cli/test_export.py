@@ -36,6 +36,31 @@ def test_a_shipped_schedule_is_written_into_the_current_folder(tmp_path: Path, m
     assert (tmp_path / "digits_export.json").read_text(encoding="utf-8") == hba.load_policy("digits").text()
 
 
+@pytest.mark.parametrize("name", ["2024-run.json", "my run.json", "policy.v2.json", "class.json"])
+def test_a_name_that_python_cannot_import_is_changed(name: str, schedule: Path) -> None:
+    other = schedule.with_name(name)
+    schedule.rename(other)
+    result = run("export", str(other), "--to", "torchvision")
+    assert result.exit_code == 0, result.output
+    (written,) = schedule.parent.glob("*.py")
+    assert written.stem.isidentifier()
+
+
+def test_a_folder_of_the_name_of_a_shipped_schedule_is_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_images(tmp_path / "digits")
+    monkeypatch.chdir(tmp_path)
+    assert run("export", "digits", "--to", "torchvision").exit_code == 0
+    assert (tmp_path / "digits_torchvision.py").exists()
+
+
+def test_images_that_cannot_be_read_are_told_before_anything_is_written(schedule: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    assert "broken.png" in refusal_of(
+        "export", str(schedule), "--to", "torchvision", "--check", str(tmp_path / "broken.png")
+    )
+    assert [path.name for path in schedule.parent.iterdir()] == ["policy.json"]
+
+
 def test_one_epoch_or_the_mean_of_all_can_be_chosen(schedule: Path, tmp_path: Path) -> None:
     whole = hba.load_policy(schedule)
     for arguments, expected in ((("--epoch", "2"), whole.only(1)), (("--average",), whole.averaged())):
@@ -62,8 +87,14 @@ def test_mistakes_are_told_in_one_line(schedule: Path, tmp_path: Path) -> None:
     assert refusal_of(*start, "--epoch", "4") == "--epoch must lie in [1, 3], got 4"
     assert refusal_of(*start, "--epoch", "1", "--average") == "--epoch and --average exclude each other"
     assert refusal_of(*start, "--out", str(tmp_path / "my-policy.py")) == (
-        "--out must be a name that Python can import, of letters, digits and _, got my-policy.py"
+        "the file must have a name that Python can import, letters, digits and _ before .py, got my-policy.py"
     )
+    before = schedule.read_bytes()
+    for given in (schedule, schedule.parent):
+        assert refusal_of("export", str(given), "--to", "json", "--average", "--out", str(schedule)) == (
+            f"--out must be another file than the schedule, {schedule}"
+        )
+    assert schedule.read_bytes() == before
     assert refusal_of("export", "nowhere.json", "--to", "json").startswith("no schedule file nowhere.json")
     (tmp_path / "blocked").write_text("")
     assert "cannot write" in refusal_of(*start, "--out", str(tmp_path / "blocked" / "policy.py"))

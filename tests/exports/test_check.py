@@ -11,8 +11,9 @@ from hba.exports.check import WHOLE
 
 @pytest.mark.parametrize("to", TARGETS)
 @pytest.mark.parametrize("space", SPACES)
-def test_what_is_exported_is_exact(space: str, to: str) -> None:
-    schedule = schedule_of(space, "magnitudes")
+@pytest.mark.parametrize("spread", ["magnitudes", "by row"])
+def test_what_is_exported_is_exact(spread: str, space: str, to: str) -> None:
+    schedule = schedule_of(space, spread, epochs=101)
     found = check(hba.export(schedule, to), to, schedule, pictures())
     assert all(one.is_exact and one.n for one in found)
     if to != "json":
@@ -40,6 +41,12 @@ def test_a_schedule_file_with_other_numbers_is_refused() -> None:
     number = repr(float(schedule.values[0, 1]))
     with pytest.raises(ScheduleError, match="another schedule"):
         check(hba.export(schedule, "json").replace(number, "1.0"), "json", schedule, pictures())
+
+
+def test_a_check_without_images_is_refused() -> None:
+    schedule = schedule_of("one slot")
+    with pytest.raises(SettingsError, match="at least one image"):
+        check(hba.export(schedule, "json"), "json", schedule, [])
 
 
 def test_a_target_that_is_not_known_is_refused_with_those_that_are() -> None:

@@ -45,10 +45,34 @@ def test_it_gives_the_pixels_of_the_schedule(space: str, spread: str) -> None:
     assert [number_that_differ(schedule, progress) for progress in (0.0, 1 / 3, 1.0)] == [0, 0, 0]
 
 
+@pytest.mark.parametrize("spread", SPREADS)
 @pytest.mark.parametrize("space", SPACES)
-def test_between_two_rows_it_is_as_near_as_single_precision_allows(space: str) -> None:
+def test_between_two_rows_it_is_as_near_as_single_precision_allows(space: str, spread: str) -> None:
     """A pixel may come from its neighbour where a magnitude differs in the last bit; most images are the same."""
-    assert number_that_differ(schedule_of(space, "magnitudes"), 0.41) <= 1
+    assert number_that_differ(schedule_of(space, spread), 0.41) <= 1
+
+
+def only_at(columns: str, row: int) -> Schedule:
+    """A spread of the probabilities or of the magnitudes, from one row on."""
+    schedule = schedule_of("hba")
+    is_probability = np.array([name.endswith("probability") for name in schedule.space.names])
+    spread = np.where(is_probability == (columns == "probabilities"), 1.0, 0.0)[None] * np.ones((4, 1))
+    spread[:row] = 0.0
+    return Schedule(schedule.space, schedule.values, spread=spread)
+
+
+@pytest.mark.parametrize("row", [0, 2])
+@pytest.mark.parametrize("columns", ["probabilities", "magnitudes"])
+def test_image_after_image_takes_the_same_random_numbers(columns: str, row: int) -> None:
+    schedule = only_at(columns, row)
+    (image, _) = pictures()
+    streams = []
+    for transform in (schedule.transform(), module_of(hba.export(schedule, "torchvision")).transform()):
+        transform.set_epoch(0, 4)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            streams.append([transform(image).tobytes() for _ in range(20)])
+    assert streams[0] == streams[1]
 
 
 @pytest.mark.parametrize("schedule", [schedule_of("hba", "all").only(2), schedule_of("hba", "by row").averaged()])
@@ -98,6 +122,8 @@ def test_a_sample_keeps_its_labels() -> None:
     image, label = exported({"image": pictures()[0], "label": torch.tensor(3)}).values()
     assert isinstance(image, Image.Image)
     assert label == torch.tensor(3)
+    label, image = exported((torch.tensor(3), TF.pil_to_tensor(pictures()[0])))
+    assert (label, image.shape) == (torch.tensor(3), (3, 21, 34))
 
 
 @pytest.mark.parametrize(
@@ -107,6 +133,9 @@ def test_a_sample_keeps_its_labels() -> None:
         (torch.zeros(4, 3, 8, 8, dtype=torch.uint8), r"got torch.uint8 \(4, 3, 8, 8\)"),
         (Image.new("RGBA", (8, 8)), r"mode L or RGB, got RGBA; use .convert\('RGB'\)"),
         (np.zeros((8, 8, 3), np.uint8), "no PIL image and no tensor"),
+        ((torch.tensor(3), "cat"), "no PIL image and no tensor"),
+        ((Image.new("RGB", (8, 8)), Image.new("L", (8, 8))), "more than one image"),
+        ((Image.new("RGB", (8, 8)), tv_tensors.KeyPoints(torch.zeros(1, 2), canvas_size=(8, 8))), "got KeyPoints"),
         ((Image.new("RGB", (8, 8)), tv_tensors.Mask(torch.zeros(8, 8))), "for classification, got Mask"),
     ],
 )
@@ -134,6 +163,7 @@ def test_it_copies_and_pickles_with_its_place(tmp_path: Path, monkeypatch: pytes
     policy.set_progress(0.25)
     (image, _) = pictures()
     for other in (copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
+        assert other._position.is_shared()
         assert augmented(other, image, 1).tobytes() == augmented(policy, image, 1).tobytes()
 
 
@@ -169,6 +199,20 @@ def test_an_operation_of_one_s_own_is_refused_by_name(registered: dict[str, Oper
     schedule = Schedule(space, np.array([[0.5, 0.5, 1.0]]))
     with pytest.raises(SettingsError, match="Gamma cannot be written into a file of its own"):
         hba.export(schedule, "torchvision")
+
+
+@pytest.mark.parametrize("name", ["my-policy.py", "2024.py", "class.py", "policy.json"])
+def test_a_file_that_nobody_could_import_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="a name that Python can import"):
+        hba.export("digits", "torchvision", tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_imports_what_it_uses_and_no_more() -> None:
+    whole, small = hba.export("digits", "torchvision"), hba.export(schedule_of("one slot"), "torchvision")
+    assert "from PIL.Image import Resampling, Transform" in whole
+    assert "from PIL.Image import Resampling\n" in small
+    assert "ImageEnhance" not in small
 
 
 def test_what_a_schedule_says_of_itself_stays_words() -> None:

@@ -219,3 +219,15 @@ def test_what_is_left_is_trained_on_as_many_threads_as_before(out: Path, monkeyp
     assert (result.environment["jobs"], result.environment["n_threads"]) == (3, 2)
     evaluate(out, resume=True, jobs=3)
     assert seen == [(2, 2), (0, 2)]
+
+
+def test_a_second_evaluation_in_the_folder_is_kept_out(tmp_path: Path) -> None:
+    class Second(StopAfter):
+        def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
+            super().training_done(name, seed, test_error_percent)
+            with pytest.raises(RunError, match="another search or evaluation is at work in"):
+                evaluate(tmp_path / "run", resume=True)
+
+    observer = Second()
+    evaluate(tmp_path / "run", observer=observer)
+    assert len(observer.trainings) == 6

@@ -24,14 +24,14 @@ def test_a_second_claim_is_refused_until_the_first_ends(tmp_path: Path) -> None:
         pass
 
 
-def test_it_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_it_leaves_no_empty_folder_behind(tmp_path: Path) -> None:
     out = tmp_path / "runs" / "a"
     with claimed(out):
         assert (out / LOCK_NAME).exists()
     assert not out.exists()
     with claimed(out):
         (out / "found").touch()
-    assert [path.name for path in out.iterdir()] == ["found"]
+    assert {path.name for path in out.iterdir()} == {"found", LOCK_NAME}
 
 
 def test_it_is_given_up_by_an_error(tmp_path: Path) -> None:

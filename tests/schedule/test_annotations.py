@@ -170,13 +170,33 @@ def test_whole_numbers_stay_whole_numbers() -> None:
     assert found.tolist() == [[0, 5, 12, 17]]
 
 
+def test_boxes_of_whole_numbers_are_rounded_at_the_end() -> None:
+    """Not before they are converted, nor before what is outside of the image is cut off."""
+    given = tv_tensors.BoundingBoxes(torch.tensor([[10, 10, 5, 5]]), format="CXCYWH", canvas_size=SIZE)
+    assert moved(given, [drawn("TranslateY", 2 / SIZE[0])], SIZE).tolist() == [[10, 8, 5, 5]]
+    small = tv_tensors.BoundingBoxes(torch.tensor([[3, 5, 20, 17]], dtype=torch.uint8), format="XYXY", canvas_size=SIZE)
+    assert moved(small, [drawn("TranslateX", 14 / SIZE[1])], SIZE).tolist() == [[0, 5, 6, 17]]
+
+
+def test_no_boxes_and_no_pixels_are_no_error() -> None:
+    for form in ("XYXY", "CXCYWH"):
+        empty = tv_tensors.BoundingBoxes(torch.zeros(0, 4), format=form, canvas_size=SIZE)
+        assert moved(empty, [drawn("Rotate", 20.0)], SIZE).shape == (0, 4)
+    nothing = tv_tensors.Mask(torch.zeros(3, 0, 7))
+    assert moved(nothing, [drawn("Rotate", 20.0)], (0, 7)).shape == (3, 0, 7)
+
+
 def test_what_does_not_belong_to_the_image_is_refused() -> None:
     transform = geometric_schedule().transform()
     picture = TF.to_pil_image(spot(30, 18))
     with pytest.raises(TypeError, match=r"the Mask must be of the image's size \(40, 56\), got \(4, 4\)"):
         transform(picture, tv_tensors.Mask(torch.zeros(4, 4)))
-    with pytest.raises(TypeError, match="need a single image, got a batch"):
+    with pytest.raises(TypeError, match=r"a single draw, got a batch \(2, 3, 40, 56\)"):
         transform(tv_tensors.Image(torch.zeros(2, 3, *SIZE)), boxes())
+    with pytest.raises(TypeError, match="a video must come with a single draw"):
+        transform(tv_tensors.Video(torch.zeros(2, 4, 3, *SIZE)))
+    with pytest.raises(TypeError, match="more than one image"):
+        transform(tv_tensors.Image(torch.zeros(3, *SIZE)), tv_tensors.Video(torch.zeros(4, 3, *SIZE)))
     rotated = tv_tensors.BoundingBoxes(torch.zeros(1, 5), format="XYWHR", canvas_size=SIZE)
     with pytest.raises(TypeError, match="not rotated, got XYWHR"):
         moved(rotated, [drawn("Rotate", 3.0)], SIZE)
