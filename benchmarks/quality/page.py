@@ -42,7 +42,7 @@ README_DATA = {
     "digits": "digits, 200 images",
     "digits-shifted": "the same, validation and test images shifted",
     "cifar": "1,000 images of CIFAR-10 at 16x16",
-    "cifar-grey": "the same in grey levels, no flips and crops",
+    "cifar-grey": "the same in grey levels, no flips and crops, 60 epochs",
     "cifar-shifted": "the same, shifted",
 }
 """Headings of the README's table by dataset."""
@@ -127,6 +127,7 @@ def write_page(results: Path, docs: Path) -> Path:
         earlier=earlier_verdicts(results),
         recovers=lambda name: _recovers(planted, name),
         beats=lambda dataset, *rows: _beats(verdicts, dataset, rows),
+        none_beaten=lambda dataset, *rows: _none_beaten(verdicts, dataset, rows),
         trails=lambda dataset, *rows: _trails(verdicts, dataset, rows),
         agreement=_agreement(searches_of_verdicts(results)),
         candidates=markdown(candidate_table()),
@@ -259,6 +260,12 @@ def _beats(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> bo
     """
     found = _stated_before(verdicts, dataset, rows)
     return all(map(is_shown_to_be_better, found)) if found else None
+
+
+def _none_beaten(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> bool | None:
+    """The same of none of them: no difference to each is shown, or a higher error."""
+    found = _stated_before(verdicts, dataset, rows)
+    return not any(map(is_shown_to_be_better, found)) if found else None
 
 
 def _trails(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> bool | None:
