@@ -39,12 +39,14 @@ def aim_table(
 
 
 def recoveries(planted: Sequence[Record], candidate: str, n_operations: int) -> list[bool]:
-    """Of a candidate's searches on digits with as many planted operations."""
-    return [
-        recovered(record)
+    """Of a candidate's searches on digits with as many planted operations, of the shortest length that was run."""
+    found = [
+        record
         for record in planted
         if (record.run.name, record.run.dataset, len(planted_in(record))) == (candidate, DIGITS, n_operations)
     ]
+    shortest = min((record.run.settings["epochs"] for record in found), default=0)
+    return [recovered(record) for record in found if record.run.settings["epochs"] == shortest]
 
 
 def _recovery(planted: Sequence[Record], n_operations: int) -> tuple[str, str]:
