@@ -40,8 +40,9 @@ def claimed(folder: Path | None) -> Iterator[None]:
         yield
     finally:
         # The lock's file stays beside a run: who has opened it by now would claim what is not there any more.
-        if is_new and [entry.name for entry in folder.iterdir()] == [LOCK_NAME]:
+        if [entry.name for entry in folder.iterdir()] == [LOCK_NAME]:
             with contextlib.suppress(OSError):
                 path.unlink()
-                folder.rmdir()
+                if is_new:
+                    folder.rmdir()
         lock.release()

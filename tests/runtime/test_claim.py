@@ -29,6 +29,10 @@ def test_it_leaves_no_empty_folder_behind(tmp_path: Path) -> None:
     with claimed(out):
         assert (out / LOCK_NAME).exists()
     assert not out.exists()
+    out.mkdir(parents=True)
+    with claimed(out):
+        pass
+    assert list(out.iterdir()) == [], "who made the folder can remove it"
     with claimed(out):
         (out / "found").touch()
     assert {path.name for path in out.iterdir()} == {"found", LOCK_NAME}
