@@ -127,7 +127,7 @@ def write_page(results: Path, docs: Path) -> Path:
         earlier=earlier_verdicts(results),
         recovers=lambda name: _recovers(planted, name),
         beats=lambda dataset, *rows: _beats(verdicts, dataset, rows),
-        none_beaten=lambda dataset, *rows: _none_beaten(verdicts, dataset, rows),
+        no_difference=lambda dataset, *rows: _no_difference(verdicts, dataset, rows),
         trails=lambda dataset, *rows: _trails(verdicts, dataset, rows),
         agreement=_agreement(searches_of_verdicts(results)),
         candidates=markdown(candidate_table()),
@@ -262,10 +262,10 @@ def _beats(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> bo
     return all(map(is_shown_to_be_better, found)) if found else None
 
 
-def _none_beaten(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> bool | None:
-    """The same of none of them: no difference to each is shown, or a higher error."""
+def _no_difference(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> bool | None:
+    """Whether no difference to any of them is shown; None without all of them."""
     found = _stated_before(verdicts, dataset, rows)
-    return not any(map(is_shown_to_be_better, found)) if found else None
+    return not any(is_shown_to_be_better(one) or is_shown_to_be_worse(one) for one in found) if found else None
 
 
 def _trails(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> bool | None:

@@ -87,6 +87,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(make: Callable[[Path], Path
         claimed(out).__enter__()
 
 
-def test_no_folder_is_no_claim() -> None:
-    with claimed(None):
-        pass
+def test_no_folder_is_no_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with claimed(None), claimed(None):
+        assert list(tmp_path.iterdir()) == []
