@@ -90,12 +90,14 @@ def candidates(names: str, **options: Any) -> None:
 @with_options
 @CHOSEN
 @click.option("--training-epochs", type=click.IntRange(1), help="Of a training. [default: as the search]")
-def retrain(names: str, training_epochs: int | None, **options: Any) -> None:
+@click.option("--alone", is_flag=True, help="Train with what the candidates found, and with nothing else.")
+def retrain(names: str, training_epochs: int | None, alone: bool, **options: Any) -> None:
     """Train with what each candidate found, with none, and with a random policy, whole and without some operations."""
     chosen = Chosen(**options)
+    others = () if alone else WITHOUT_SEARCH
     tasks = [
         row_task(row, search, tested=False, epochs=training_epochs)
-        for row, search in chosen.searches([*words(names), *WITHOUT_SEARCH], rivals_of=FORMER)
+        for row, search in chosen.searches([*words(names), *others], rivals_of=FORMER)
     ]
     kept = chosen.carry_out(tasks, "trainings")
     if kept:

@@ -103,6 +103,12 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         "strength-spread": Candidate("the same, used with all of the spread", {**_STRENGTH, "spread_share": 1.0}),
         "strength-late": Candidate("the same in the second half of the epochs", {**_STRENGTH, **_LATE}),
         "strength-randaugment": Candidate("the same from RandAugment", _FROM_RANDAUGMENT),
+        "strength-randaugment-light": Candidate(
+            "the same from RandAugment, a third of the pull", {**_FROM_RANDAUGMENT, "divergence_weight": 0.03}
+        ),
+        "strength-randaugment-free": Candidate(
+            "the same from RandAugment, without a pull", {**_FROM_RANDAUGMENT, "divergence_weight": 0.0}
+        ),
         "strength-first": Candidate("the same from RandAugment, in the second half", {**_FROM_RANDAUGMENT, **_LATE}),
     }
 )
