@@ -46,6 +46,9 @@ def export(
     \b
       torchvision   a Python file with a torchvision v2 transform; it needs torch, torchvision and Pillow
       timm          the same for the loaders of timm
+      kornia        a Python file with an augmentation of kornia, for batches; it needs torch and kornia
+      albumentations
+                    a pipeline that albumentations.load reads, of one policy: --epoch N or --average
       json          a schedule file of hba; docs/schedule.schema.json is its JSON schema
 
     Without --epoch and --average, it is the whole schedule.
@@ -58,6 +61,8 @@ def export(
     images = [TF.to_pil_image(pixels) for pixels in read_some(check_on, chosen, None)] if check_on else []
     text = hba.export(chosen, to, out)
     say(f"Written: {out} ({len(text.encode()) / 1000:.0f} kB)")
+    if differs := find_target(to).differs:
+        say(f"Not exact: {differs} (--check IMAGES measures it)")
     if images:
         console().print(check_table(check(text, to, chosen, [*images, *(image.convert("L") for image in images)])))
 
@@ -90,6 +95,6 @@ def check_table(checked: Sequence[Checked]) -> Table:
     """A row for each operation, and one for draws by the whole policy."""
     made = table(("what", "compared", "largest difference", "mean difference", ""), "differences in grey levels of 255")
     for one in checked:
-        verdict = "exact" if one.is_exact else "approximate"
-        made.add_row(one.what, f"{one.n:,}", f"{one.largest:g}", f"{one.mean:.3g}", verdict)
+        numbers = (f"{one.n:,}", f"{one.largest:g}", f"{one.mean:.3g}") if one.n else ("-", "-", "-")
+        made.add_row(one.what, *numbers, f"{one.verdict}: {one.said}" if one.said and not one.is_exact else one.verdict)
     return made

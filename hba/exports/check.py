@@ -1,44 +1,38 @@
 """Does an exported file do what the schedule does? Its operations and its whole policy, beside hba's own on images."""
 
+import json
+import math
 import types
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from PIL import Image
+from torch import Tensor
+from torchvision.transforms.v2 import functional as TF
 
 from hba.errors import ScheduleError, SettingsError
+from hba.exports.albumentations_file import FORMAT, N_VALUES, row_of, twice
+from hba.exports.albumentations_leaves import LEAVES
+from hba.exports.compared import N_DRAWS, PLACES, WHOLE, Checked, Levels, cases, compared
 from hba.exports.targets import find_target
-from hba.operations import Operation, color_for
+from hba.operations import Operation
+from hba.operations.enhance import Blend
+from hba.policy.module import Policy
 from hba.schedule.file import parse
 from hba.schedule.schedule import Schedule
 
-N_MAGNITUDES = 5
-N_DRAWS = 20
-PLACES = (0.0, 0.37, 1.0)
-"""In a schedule, at which whole policies are compared."""
-POSITIONS = ((0.0, 0.0), (0.3, 0.6), (0.97, 0.97))
-"""In an image, of operations that have one."""
-WHOLE = "whole policy"
+Pairs = Iterator[tuple[Levels, Levels]]
+COPIES = 8
+"""Of an image in a batch."""
 
 
-@dataclass(frozen=True)
-class Checked:
-    """largest, mean: difference to hba's own result, in grey levels of 255, over images, magnitudes and draws.
+class Check(Protocol):
+    """What a target's file is compared by."""
 
-    what: the name of an operation, or WHOLE. n: images that were compared.
-    """
-
-    what: str
-    n: int
-    largest: float
-    mean: float
-
-    @property
-    def is_exact(self) -> bool:
-        return self.largest == 0
+    def __call__(self, text: str, schedule: Schedule, images: Sequence[Image.Image]) -> tuple[Checked, ...]: ...
 
 
 def check(text: str, to: str, schedule: Schedule, images: Sequence[Image.Image]) -> tuple[Checked, ...]:
@@ -49,18 +43,10 @@ def check(text: str, to: str, schedule: Schedule, images: Sequence[Image.Image])
     find_target(to)
     if not images:
         raise SettingsError("a check needs at least one image")
-    if to == "json":
-        return (_of_file(text, schedule),)
-    module = types.ModuleType("exported")
-    exec(compile(text, "exported.py", "exec"), vars(module))
-    by_operation = [
-        _compared(operation.name, _of_operation(module, operation, schedule, images))
-        for operation in schedule.space.operations
-    ]
-    return (*by_operation, _compared(WHOLE, _of_policy(module, schedule, images)))
+    return CHECKS[to](text, schedule, images)
 
 
-def _of_file(text: str, schedule: Schedule) -> Checked:
+def of_schedule_file(text: str, schedule: Schedule, images: Sequence[Image.Image]) -> tuple[Checked, ...]:
     """All numbers, bit for bit."""
     loaded = Schedule(**parse(text)._asdict())
     same = (
@@ -71,34 +57,87 @@ def _of_file(text: str, schedule: Schedule) -> Checked:
     )
     if not same:
         raise ScheduleError("the file that was written holds another schedule")
-    return Checked("all numbers", schedule.values.size + schedule.spread.size, 0.0, 0.0)
+    return (Checked("all numbers", schedule.values.size + schedule.spread.size, 0.0, 0.0),)
 
 
-Pair = tuple[Image.Image, Image.Image]
+def of_pil_file(text: str, schedule: Schedule, images: Sequence[Image.Image]) -> tuple[Checked, ...]:
+    """A file with the operations on PIL images."""
+    module = _module(text)
+    by_operation = [
+        compared(operation.name, _operation_on_pil(module, operation, schedule, images))
+        for operation in schedule.space.operations
+    ]
+    return (*by_operation, compared(WHOLE, _policy_on_pil(module, schedule, images)))
 
 
-def _compared(what: str, pairs: Iterator[Pair]) -> Checked:
-    differences = [np.abs(np.asarray(one, dtype=float) - np.asarray(other, dtype=float)) for one, other in pairs]
-    largest = max(float(one.max(initial=0.0)) for one in differences)
-    return Checked(what, len(differences), largest, float(np.mean([one.mean() for one in differences])))
+def of_batch_file(text: str, schedule: Schedule, images: Sequence[Image.Image]) -> tuple[Checked, ...]:
+    """A file with the operations on batches: each beside PIL's result, the policy beside hba's own on batches."""
+    module = _module(text)
+    by_operation = [
+        compared(operation.name, _operation_on_batch(module, operation, schedule, images), _said_of(operation))
+        for operation in schedule.space.operations
+    ]
+    return (*by_operation, compared(WHOLE, _policy_on_batches(module, schedule, images)))
 
 
-def _of_operation(
-    module: Any, operation: Operation, schedule: Schedule, images: Sequence[Image.Image]
-) -> Iterator[Pair]:
-    low, high = operation.magnitude_range or (0.0, 0.0)
-    n_magnitudes = N_MAGNITUDES if operation.magnitude_range else 1
-    magnitudes = [float(one) for one in np.linspace(low, high, n_magnitudes)]
-    signs = (1, -1) if operation.signed else (1,)
+def of_albumentations_file(text: str, schedule: Schedule, images: Sequence[Image.Image]) -> tuple[Checked, ...]:
+    """A pipeline of albumentations: its transforms beside PIL's results, on images with as many channels as the fill.
+
+    Raises SettingsError where albumentations is not installed, or no image has so many channels.
+    """
+    pipelines = find_albumentations()
+    # A pipeline that does not load is no result.
+    pipelines.from_dict(json.loads(text))
+    fitting = [image for image in images if len(image.getbands()) >= len(schedule.fill)]
+    if not fitting:
+        raise SettingsError("a check needs an image in colour, as the schedule's fill colour is")
+    by_operation = [
+        compared(
+            operation.name,
+            _operation_of_pipeline(pipelines, operation, schedule, fitting),
+            LEAVES[operation.name].said,
+        )
+        if LEAVES[operation.name].is_compared
+        else Checked(operation.name, 0, math.nan, math.nan, LEAVES[operation.name].said)
+        for operation in schedule.space.operations
+    ]
+    row = row_of(schedule)
+    spread = f", spread magnitudes are one of {N_VALUES}" if row.is_spread else ""
+    said = f"{100 * twice(row):.1f} % of images get a slot twice{spread}"
+    return (*by_operation, Checked(WHOLE, 0, math.nan, math.nan, said))
+
+
+def find_albumentations() -> Any:
+    """The library; SettingsError where it is missing."""
+    try:
+        import albumentations
+    except ImportError as error:
+        raise SettingsError("albumentations is needed to check its pipelines: pip install albumentations") from error
+    return albumentations
+
+
+def _operation_of_pipeline(
+    pipelines: Any, operation: Operation, schedule: Schedule, images: Sequence[Image.Image]
+) -> Pairs:
+    for case in cases(operation, schedule, images):
+        leaf = LEAVES[operation.name].transform(operation, case.magnitude, case.color)
+        one = pipelines.from_dict({"__version__": FORMAT, "transform": {**leaf, "p": 1.0}})
+        yield np.asarray(operation.apply_to_pil(*case)), one(image=np.asarray(case.image))["image"]
+
+
+def _module(text: str) -> Any:
+    module = types.ModuleType("exported")
+    exec(compile(text, "exported.py", "exec"), vars(module))
+    return module
+
+
+def _operation_on_pil(module: Any, operation: Operation, schedule: Schedule, images: Sequence[Image.Image]) -> Pairs:
     exported = module.OPERATIONS[operation.name]
-    for image in images:
-        color = tuple(round(255 * one) for one in color_for(len(image.getbands()), schedule.fill))
-        for magnitude in (sign * one for one in magnitudes for sign in signs):
-            for position in POSITIONS if operation.uses_position else POSITIONS[:1]:
-                yield tuple(one.apply_to_pil(image, magnitude, color, position) for one in (operation, exported))  # type: ignore[misc]
+    for case in cases(operation, schedule, images):
+        yield np.asarray(operation.apply_to_pil(*case)), np.asarray(exported.apply_to_pil(*case))
 
 
-def _of_policy(module: Any, schedule: Schedule, images: Sequence[Image.Image]) -> Iterator[Pair]:
+def _policy_on_pil(module: Any, schedule: Schedule, images: Sequence[Image.Image]) -> Pairs:
     """With the same random numbers, both draw the same."""
     own, exported = schedule.transform(), module.transform()
     for place in PLACES:
@@ -112,5 +151,61 @@ def _of_policy(module: Any, schedule: Schedule, images: Sequence[Image.Image]) -
                         torch.manual_seed(seed)
                         transform(image)
                         # The second, so that both must have taken as many random numbers.
-                        results.append(transform(image))
+                        results.append(np.asarray(transform(image)))
                 yield results[0], results[1]
+
+
+def _operation_on_batch(module: Any, operation: Operation, schedule: Schedule, images: Sequence[Image.Image]) -> Pairs:
+    exported = module.OPERATIONS[operation.name]
+    for case in cases(operation, schedule, images):
+        batch = _batch_of(case.image)
+        magnitude, position = torch.tensor([case.magnitude]), torch.tensor([case.position])
+        found = exported(batch, magnitude, torch.tensor(case.color) / 255, position)
+        yield (
+            np.asarray(operation.apply_to_pil(*case)),
+            _levels_of(found[0].mul(255).round()).reshape(np.asarray(case.image).shape),
+        )
+
+
+def _said_of(operation: Operation) -> str:
+    rounds = isinstance(operation.kind, Blend) or operation.interpolation == "bilinear"
+    return "PIL cuts fractions of a grey level off" if rounds else ""
+
+
+def _policy_on_batches(module: Any, schedule: Schedule, images: Sequence[Image.Image]) -> Pairs:
+    """In the first and the last epoch, with the same random numbers."""
+    exported = module.policy()
+    for epoch in (0, schedule.epochs - 1):
+        values, spread = (torch.tensor(rows[epoch], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
+        own = Policy(schedule.space, values, schedule.fill, spread)
+        exported.set_progress(epoch / max(1, schedule.epochs - 1))
+        for image in images:
+            batch = _batch_of(image).repeat(COPIES, 1, 1, 1)
+            results = []
+            for policy in (own, exported):
+                with torch.random.fork_rng(devices=[]):
+                    torch.manual_seed(epoch)
+                    policy(batch)
+                    results.append(policy(batch))
+            yield from ((_levels_of(one * 255), _levels_of(other * 255)) for one, other in zip(*results, strict=True))
+
+
+def _batch_of(image: Image.Image) -> Tensor:
+    return TF.pil_to_tensor(image)[None].float() / 255
+
+
+def _levels_of(image: Tensor) -> Levels:
+    """(H, W, C), from (C, H, W)."""
+    return image.permute(1, 2, 0).numpy().astype(float)
+
+
+CHECKS: Mapping[str, Check] = MappingProxyType(
+    {
+        "torchvision": of_pil_file,
+        "timm": of_pil_file,
+        "kornia": of_batch_file,
+        "albumentations": of_albumentations_file,
+        "json": of_schedule_file,
+    }
+)
+"""By target."""

@@ -1,10 +1,9 @@
-"""An exported schedule as one Python file, which needs the library that it is written for, and nothing of hba."""
+"""What all exported Python files are made of: a docstring, imports, sources of functions, and a schedule's tables."""
 
 import ast
 import inspect
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -12,66 +11,19 @@ import torch
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.exports import torchvision_code
-from hba.operations import Operation, color_for, on_pil
-from hba.operations.on_pil import RESAMPLING, Enhancer
-from hba.policy import single_image
+from hba.operations import Operation
 from hba.policy.space import SearchSpace
 from hba.runtime.version import VERSION
 from hba.schedule.schedule import Schedule
 
-IMPORTS: tuple[Mapping[str, tuple[str, ...]], ...] = (
-    {
-        "import": ("math",),
-        "from collections.abc import": ("Callable", "Mapping"),
-        "from dataclasses import": ("dataclass",),
-        "from typing import": ("Any", "NamedTuple"),
-    },
-    {
-        "import": ("torch",),
-        "from numpy.polynomial.hermite_e import": ("hermegauss",),
-        "from PIL import": ("Image", "ImageEnhance", "ImageOps"),
-        "from PIL.Image import": ("Resampling", "Transform"),
-        "from torch import": ("Tensor",),
-        "from torchvision import": ("tv_tensors",),
-        "from torchvision.transforms import": ("v2",),
-        "from torchvision.transforms.v2 import": ("functional as TF",),
-    },
-)
-"""Names that the code of a file may use, by where they come from: Python's own, and others."""
-DRAW = (single_image.Drawn, single_image.PlainSlot, single_image.PlainRow, single_image.draw_for_one)
-TRANSFORM = (
-    torchvision_code.Tables,
-    torchvision_code.numbers_at,
-    torchvision_code.mean_probabilities,
-    torchvision_code.row_at,
-    torchvision_code.is_image_tensor,
-    torchvision_code.ScheduleTransform,
-)
-CHANNELS = {"L": 1, "RGB": 3}
-"""By mode of a PIL image."""
+Imports = Sequence[Mapping[str, tuple[str, ...]]]
+"""Groups of names that the code of a file may use, by where they come from: Python's own, and others."""
 
 
-def python_file(schedule: Schedule, usage: str, needs: str, makes: Sequence[Any]) -> str:
-    """The text of the file: operations on PIL images, the draw for one image, the schedule's tables, the transform.
-
-    usage: lines of the docstring. needs: the libraries. makes: the functions at its end that a user calls.
-    Raises SettingsError for operations of one's own, whose functions are in other files.
-    """
-    operations = schedule.space.operations
-    _refuse_own(operations)
-    code = "\n\n".join(
-        [
-            "Color = tuple[int, ...]\n",
-            _sources(_functions(operations)),
-            _sources([torchvision_code.Operation]),
-            _operations_text(operations),
-            _sources([*DRAW, *TRANSFORM]),
-            _tables_text(schedule),
-            _sources(makes),
-        ]
-    )
-    return "\n".join([_docstring(schedule, usage, needs), _imports(code), code]).rstrip() + "\n"
+def python_file(schedule: Schedule, usage: str, needs: str, imports: Imports, parts: Sequence[str]) -> str:
+    """The text of a file from its parts of code. usage: lines of the docstring. needs: the libraries."""
+    code = "\n\n".join(parts)
+    return "\n".join([_docstring(schedule, usage, needs), _imports(imports, code), code]).rstrip() + "\n"
 
 
 def _docstring(schedule: Schedule, usage: str, needs: str) -> str:
@@ -91,10 +43,10 @@ hba {VERSION} wrote it (hba export); export the schedule again rather than edit 
 '''
 
 
-def _imports(code: str) -> str:
+def _imports(imports: Imports, code: str) -> str:
     """Lines for the names that the code uses."""
     used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
-    return "\n".join("".join(_import_lines(group, used)) for group in IMPORTS)
+    return "\n".join("".join(_import_lines(group, used)) for group in imports)
 
 
 def _import_lines(group: Mapping[str, tuple[str, ...]], used: Set[str]) -> Iterator[str]:
@@ -104,13 +56,23 @@ def _import_lines(group: Mapping[str, tuple[str, ...]], used: Set[str]) -> Itera
             yield f"{source} {', '.join(chosen)}\n"
 
 
-def _sources(things: Iterable[Any]) -> str:
-    """Without what is said there to type checkers and linters."""
-    return re.sub(r"  # (type: ignore|noqa).*", "", "\n\n".join(map(inspect.getsource, things)))
+def sources(things: Iterable[Any]) -> str:
+    """Without what is said there to type checkers and linters, and without imports inside functions."""
+    text = re.sub(r"  # (type: ignore|noqa).*", "", "\n\n".join(map(inspect.getsource, things)))
+    return re.sub(r"^ +(from hba\.\S+ import .*|import torch)\n\n?", "", text, flags=re.MULTILINE)
 
 
-def _refuse_own(operations: Iterable[Operation]) -> None:
-    own = [operation.name for operation in operations if operation.on_pil is None or not _name(operation)]
+def called(text: str, functions: Sequence[Any]) -> list[Any]:
+    """Those of the functions that a text calls, and that these call, in their order."""
+    found: list[Any] = []
+    while len(found) < len(found := [one for one in functions if re.search(rf"\b{one.__name__}\b", text)]):
+        text += "".join(inspect.getsource(one) for one in found)
+    return found
+
+
+def refuse_own(operations: Iterable[Operation], name_of: Callable[[Operation], str]) -> None:
+    """SettingsError for operations that a file has no name for: their functions are in other files."""
+    own = [operation.name for operation in operations if not name_of(operation)]
     if own:
         raise SettingsError(
             f"{', '.join(own)} cannot be written into a file of its own: only the operations of hba can; export "
@@ -118,42 +80,7 @@ def _refuse_own(operations: Iterable[Operation]) -> None:
         )
 
 
-def _functions(operations: Iterable[Operation]) -> list[Any]:
-    """What the table of operations calls, and what that calls, in the order of on_pil.py."""
-    functions = [thing for thing in vars(on_pil).values() if getattr(thing, "__module__", "") == on_pil.__name__]
-    called: list[Any] = []
-    text = " ".join(_name(operation) for operation in operations)
-    while len(called) < len(called := [one for one in functions if re.search(rf"\b{one.__name__}\b", text)]):
-        text += "".join(inspect.getsource(one) for one in called)
-    return called
-
-
-def _name(operation: Operation) -> str:
-    """How the file calls the operation's function on PIL images; nothing for one that is not hba's or PIL's."""
-    function = operation.on_pil
-    if isinstance(function, Enhancer):
-        return f"Enhancer(ImageEnhance.{function.enhance.__name__})"
-    module, name = getattr(function, "__module__", ""), getattr(function, "__name__", "")
-    return {on_pil.__name__: name, "PIL.ImageOps": f"ImageOps.{name}"}.get(module, "")
-
-
-def _operations_text(operations: Iterable[Operation]) -> str:
-    lines = []
-    for operation in operations:
-        said = {
-            "has_magnitude": operation.magnitude_range is not None,
-            "signed": operation.signed,
-            "uses_fill": operation.uses_fill,
-            "uses_position": operation.uses_position,
-        }
-        arguments = [_name(operation), *(f"{name}=True" for name, is_so in said.items() if is_so)]
-        if operation.interpolation is not None:
-            arguments.append(f"resampling=Resampling.{RESAMPLING[operation.interpolation].name}")
-        lines.append(f'    "{operation.name}": Operation({", ".join(arguments)}),')
-    return "\n".join(["OPERATIONS = {", *lines, "}\n"])
-
-
-def _tables_text(schedule: Schedule) -> str:
+def tables_text(schedule: Schedule) -> str:
     """In single precision, in which hba draws."""
     space = schedule.space
     slots = [
@@ -171,7 +98,6 @@ def _tables_text(schedule: Schedule) -> str:
         "counts": counts,
         "count_spread": count_spread,
     }
-    fill = {mode: [round(255 * one) for one in color_for(n, schedule.fill)] for mode, n in CHANNELS.items()}
     rows = [f"    {name}={_rows(table)}," for name, table in tables.items()]
     return "\n".join(
         [
@@ -182,7 +108,6 @@ def _tables_text(schedule: Schedule) -> str:
             *(f'        ("{name}", {low}, {high}),' for name, low, high in slots),
             "    ],",
             *rows,
-            f"    fill={json.dumps(fill).replace('[', '(').replace(']', ',)')},",
             ")",
             "# fmt: on\n",
         ]

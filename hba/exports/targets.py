@@ -7,18 +7,22 @@ from typing import Any
 
 from hba.errors import SettingsError
 from hba.exports import transforms
-from hba.exports.python_file import python_file
+from hba.exports.albumentations_file import albumentations_file
+from hba.exports.torchvision_file import torchvision_file
 from hba.runtime.unknown import unknown
 from hba.schedule.schedule import Schedule
 
 
 @dataclass(frozen=True)
 class Target:
-    """text: what is written. ending: of the file's name. write: its text, from a schedule and its name as a module."""
+    """text: what is written. ending: of the file's name. write: its text, from a schedule and its name as a module.
+    differs: what is not exact, where something is not.
+    """
 
     text: str
     ending: str
     write: Callable[[Schedule, str], str]
+    differs: str = ""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,14 @@ class _PythonFile:
     makes: tuple[Any, ...]
 
     def __call__(self, schedule: Schedule, module: str) -> str:
-        return python_file(schedule, self.usage.format(module=module), self.needs, self.makes)
+        return torchvision_file(schedule, self.usage.format(module=module), self.needs, self.makes)
+
+
+def _kornia_file(schedule: Schedule, module: str) -> str:
+    # kornia's augmentations take long to import.
+    from hba.exports.kornia_file import kornia_file
+
+    return kornia_file(schedule, _KORNIA.format(module=module), "torch and kornia 0.9 or newer")
 
 
 def _schedule_file(schedule: Schedule, _: str) -> str:
@@ -53,6 +64,13 @@ _TIMM = """\
     for epoch in range(epochs):
         policy.set_epoch(epoch, epochs)  # reaches DataLoader workers, persistent ones too
 """
+_KORNIA = """\
+    from {module} import policy
+
+    augment = AugmentationSequential(policy(), data_keys=["input", "mask"])  # or policy() alone, on images
+    for epoch in range(epochs):
+        augment[0].set_epoch(epoch, epochs)
+"""
 
 TARGETS: Mapping[str, Target] = MappingProxyType(
     {
@@ -69,6 +87,18 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
                 "torch, torchvision 0.21 or newer, Pillow and timm",
                 (transforms.transform, transforms.timm_transform),
             ),
+        ),
+        "kornia": Target(
+            "a Python file with an augmentation of kornia, for batches; it needs torch and kornia, but not hba",
+            "_kornia.py",
+            _kornia_file,
+            "enhancers and bilinear operations differ from PIL's by one grey level at most",
+        ),
+        "albumentations": Target(
+            "a pipeline that albumentations.load reads, of one policy",
+            "_albumentations.json",
+            lambda schedule, _: albumentations_file(schedule),
+            "only Invert, Solarize, Posterize and Brightness are exact, and a slot can fire twice for an image",
         ),
         "json": Target("a schedule file of hba; docs/schedule.schema.json is its schema", ".json", _schedule_file),
     }

@@ -50,8 +50,7 @@ class Tables(NamedTuple):
     slots: the name of an operation, and the range from low to high of its magnitude. probabilities: that a slot fires.
     magnitudes: 0 where there is none. counts: how likely an image that may get k - 1 operations may get k, for
     k = 1, 2, ... The spreads are the standard deviations, from image to image, of the logits of these three.
-    A table of a single row holds for all epochs. fill: by the mode of an image, the grey levels of what geometric
-    operations and Cutout uncover.
+    A table of a single row holds for all epochs.
     """
 
     epochs: int
@@ -62,7 +61,6 @@ class Tables(NamedTuple):
     magnitude_spread: list[list[float]]
     counts: list[list[float]]
     count_spread: list[list[float]]
-    fill: dict[str, tuple[int, ...]]
 
 
 def numbers_at(rows: list[list[float]], position: float) -> Tensor:
@@ -110,25 +108,16 @@ def is_image_tensor(given: Any) -> bool:
     return isinstance(given, Tensor) and not isinstance(given, tv_tensors.TVTensor) and given.ndim >= 3
 
 
-class ScheduleTransform(v2.Transform):  # type: ignore[misc]
-    """Augments one image by the policy of the current place in the schedule; returns it in the same form.
+class Place:
+    """Where in the schedule images are augmented; before it is chosen, in the last epoch."""
 
-    Takes a PIL image of mode L or RGB, or a uint8 tensor (C, H, W) with C 1 or 3, alone or in a sample with labels,
-    which pass through. Place it before the normalisation. Boxes, masks, keypoints and videos are refused: they would
-    no longer fit their image. Every image gets a draw of its own, by torch's default generator.
+    tables: Tables
+    _position: Tensor
 
-    set_epoch or set_progress choose the place, and reach DataLoader workers, persistent ones too. Before the first of
-    them, it is the last epoch.
-    """
-
-    _transformed_types = (Image.Image, tv_tensors.Image, is_image_tensor)
-
-    def __init__(self, operations: Mapping[str, Operation], tables: Tables) -> None:
-        super().__init__()
-        self.operations, self.tables = operations, tables
+    def begin(self, tables: Tables) -> None:
+        self.tables = tables
         # A row number in shared memory: worker processes hold copies of this object, but see the same number.
         self._position = torch.full((), tables.epochs - 1.0, dtype=torch.float64).share_memory_()
-        self._last: tuple[float, PlainRow] | None = None
 
     def set_epoch(self, epoch: int, epochs: int) -> None:
         """Use the schedule as it is in an epoch, counted from 0, of a training of so many epochs."""
@@ -141,6 +130,30 @@ class ScheduleTransform(v2.Transform):  # type: ignore[misc]
         if not 0 <= fraction <= 1:
             raise ValueError(f"the fraction of the training must lie in [0, 1], got {fraction}")
         self._position.fill_(fraction * (self.tables.epochs - 1))
+
+
+class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
+    """Augments one image by the policy of the current place in the schedule; returns it in the same form.
+
+    fill: by the mode of an image, the grey levels of what geometric operations and Cutout uncover.
+
+    Takes a PIL image of mode L or RGB, or a uint8 tensor (C, H, W) with C 1 or 3, alone or in a sample with labels,
+    which pass through. Place it before the normalisation. Boxes, masks, keypoints and videos are refused: they would
+    no longer fit their image. Every image gets a draw of its own, by torch's default generator.
+
+    set_epoch or set_progress choose the place, and reach DataLoader workers, persistent ones too. Before the first of
+    them, it is the last epoch.
+    """
+
+    _transformed_types = (Image.Image, tv_tensors.Image, is_image_tensor)
+
+    def __init__(
+        self, operations: Mapping[str, Operation], tables: Tables, fill: Mapping[str, tuple[int, ...]]
+    ) -> None:
+        super().__init__()
+        self.begin(tables)
+        self.operations, self.fill = operations, fill
+        self._last: tuple[float, PlainRow] | None = None
 
     def check_inputs(self, flat_inputs: list[Any]) -> None:
         for given in flat_inputs:
@@ -170,7 +183,7 @@ class ScheduleTransform(v2.Transform):  # type: ignore[misc]
         if 0 in image.size:
             return result
         for operation, magnitude, position in drawn:
-            result = operation.apply_to_pil(result, magnitude, self.tables.fill[image.mode], position)
+            result = operation.apply_to_pil(result, magnitude, self.fill[image.mode], position)
         return result
 
     def _row(self) -> PlainRow:

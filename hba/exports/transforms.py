@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from torchvision.transforms import v2
 
-from hba.exports.torchvision_code import Operation, ScheduleTransform, Tables
+from hba.exports.torchvision_code import ScheduleTransform
 
 if TYPE_CHECKING:
-    OPERATIONS: Mapping[str, Operation]
+    from hba.exports.kornia_code import SchedulePolicy
+    from hba.exports.torchvision_code import Tables
+
+    OPERATIONS: Mapping[str, Any]
     TABLES: Tables
+    FILL: Mapping[Any, tuple[Any, ...]]
 
 
 def transform() -> ScheduleTransform:
     """The schedule as a transform; before set_epoch and set_progress, its last epoch."""
-    return ScheduleTransform(OPERATIONS, TABLES)  # noqa: F821
+    return ScheduleTransform(OPERATIONS, TABLES, FILL)  # noqa: F821
 
 
 def timm_transform(policy: ScheduleTransform, **settings: Any) -> v2.Compose:
@@ -34,3 +38,8 @@ def timm_transform(policy: ScheduleTransform, **settings: Any) -> v2.Compose:
     settings = {"color_jitter": None, **settings, "is_training": True, "separate": True}
     crop_and_flip, jitter, to_tensor = create_transform(**settings)
     return v2.Compose([crop_and_flip, policy, jitter, to_tensor])
+
+
+def policy(same_on_batch: bool = False, keepdim: bool = False) -> "SchedulePolicy":
+    """The schedule as an augmentation of kornia; before set_epoch and set_progress, its last epoch."""
+    return SchedulePolicy(OPERATIONS, TABLES, FILL, same_on_batch, keepdim)  # noqa: F821

@@ -6,10 +6,13 @@ from exported import SPACES, pictures, schedule_of
 import hba
 from hba.errors import ScheduleError, SettingsError
 from hba.exports import TARGETS, check
-from hba.exports.check import WHOLE
+from hba.exports.compared import WHOLE, Checked
+from hba.schedule.schedule import Schedule
+
+PIXEL_EXACT = [to for to in TARGETS if to not in ("kornia", "albumentations")]
 
 
-@pytest.mark.parametrize("to", TARGETS)
+@pytest.mark.parametrize("to", PIXEL_EXACT)
 @pytest.mark.parametrize("space", SPACES)
 @pytest.mark.parametrize("spread", ["magnitudes", "by row"])
 def test_what_is_exported_is_exact(spread: str, space: str, to: str) -> None:
@@ -18,6 +21,31 @@ def test_what_is_exported_is_exact(spread: str, space: str, to: str) -> None:
     assert all(one.is_exact and one.n for one in found)
     if to != "json":
         assert [one.what for one in found] == [*(one.name for one in schedule.space.operations), WHOLE]
+
+
+@pytest.mark.parametrize("space", ["hba", "bilinear"])
+def test_batches_are_exact_but_for_pil_s_rounding_and_that_is_said(space: str) -> None:
+    schedule = schedule_of(space, "magnitudes", epochs=3)
+    found = {one.what: one for one in check(hba.export(schedule, "kornia"), "kornia", schedule, pictures())}
+    rounded = {name for name, one in found.items() if not one.is_exact}
+    enhancers, moves = {"Contrast", "Color", "Brightness", "Sharpness"}, {"ShearX", "ShearY", "Rotate"}
+    assert rounded == enhancers | ({*moves, "TranslateX", "TranslateY"} if space == "bilinear" else set())
+    assert all(found[name].largest == 1 and "fractions of a grey level" in found[name].said for name in rounded)
+
+
+def albumentations_check(schedule: Schedule) -> dict[str, Checked]:
+    pytest.importorskip("albumentations")
+    text = hba.export(schedule, "albumentations")
+    return {one.what: one for one in check(text, "albumentations", schedule, pictures())}
+
+
+def test_what_albumentations_does_otherwise_is_said_of_each_operation() -> None:
+    found = albumentations_check(schedule_of("hba", "magnitudes").only(1))
+    exact = {name for name, one in found.items() if one.is_exact}
+    assert exact == {"Invert", "Solarize", "Posterize", "Brightness"}
+    assert all(one.said for one in found.values() if not one.is_exact)
+    assert all(name in ("Cutout", WHOLE) for name, one in found.items() if not one.n)
+    assert max(found[name].largest for name in ("AutoContrast", "Color", "Contrast")) <= 2
 
 
 def test_an_operation_that_differs_is_told_by_name_and_by_how_much() -> None:

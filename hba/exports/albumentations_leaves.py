@@ -1,0 +1,127 @@
+"""hba's operations as transforms of albumentations: which one, with which arguments, and how far it is the same.
+
+Convention:
+    A transform is a JSON object as albumentations.to_dict writes it; arguments that it leaves out have their defaults.
+    Every range has one value, so nothing but the place of a hole is drawn. Magnitudes are signed, in hba's units.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from hba.operations import Operation
+
+Transform = dict[str, Any]
+Color = tuple[float, ...]
+"""Grey levels, one or three."""
+
+NEAREST, LINEAR = 0, 1
+"""Of OpenCV's interpolations."""
+SMOOTH_WEIGHTS = 13
+"""Sum of the weights of PIL's SMOOTH, of which eight of nine are 1."""
+
+
+class Leaf(NamedTuple):
+    """transform: from the operation, a magnitude and the fill colour. said: why it differs; nothing where it does not.
+
+    is_compared: whether it can be done at the places where hba's operation is tried.
+    """
+
+    transform: Callable[[Operation, float, Color], Transform]
+    said: str = ""
+    is_compared: bool = True
+
+
+def transform(name: str, **arguments: Any) -> Transform:
+    return {"__class_fullname__": name, **arguments}
+
+
+def _fixed(value: float) -> list[float]:
+    return [value, value]
+
+
+def _affine(operation: Operation, fill: Color, **arguments: Any) -> Transform:
+    interpolation = LINEAR if operation.interpolation == "bilinear" else NEAREST
+    color = fill[0] if len(fill) == 1 else list(fill)
+    return transform("Affine", interpolation=interpolation, fill=color, **arguments)
+
+
+def _shear_x(operation: Operation, factor: float, fill: Color) -> Transform:
+    """About the middle; moved back to where the first row stays, in an image as high as wide."""
+    shear = {"x": _fixed(math.degrees(math.atan(factor))), "y": _fixed(0.0)}
+    return _affine(operation, fill, shear=shear, translate_percent={"x": _fixed(-factor / 2), "y": _fixed(0.0)})
+
+
+def _shear_y(operation: Operation, factor: float, fill: Color) -> Transform:
+    shear = {"x": _fixed(0.0), "y": _fixed(math.degrees(math.atan(factor)))}
+    return _affine(operation, fill, shear=shear, translate_percent={"x": _fixed(0.0), "y": _fixed(-factor / 2)})
+
+
+def _translate_x(operation: Operation, fraction: float, fill: Color) -> Transform:
+    return _affine(operation, fill, translate_percent={"x": _fixed(-fraction), "y": _fixed(0.0)})
+
+
+def _translate_y(operation: Operation, fraction: float, fill: Color) -> Transform:
+    return _affine(operation, fill, translate_percent={"x": _fixed(0.0), "y": _fixed(-fraction)})
+
+
+def _rotate(operation: Operation, degrees: float, fill: Color) -> Transform:
+    return _affine(operation, fill, rotate=_fixed(degrees))
+
+
+def _solarize(operation: Operation, threshold: float, fill: Color) -> Transform:
+    first = math.ceil(threshold)
+    return transform("Solarize", threshold_range=_fixed(first / 255)) if first <= 255 else transform("NoOp")
+
+
+def _posterize(operation: Operation, bits: float, fill: Color) -> Transform:
+    kept = min(8, max(1, round(bits)))
+    return transform("Posterize", num_bits=_fixed(kept)) if kept < 8 else transform("NoOp")
+
+
+def _jitter(which: str) -> Callable[[Operation, float, Color], Transform]:
+    others = {"brightness": _fixed(1.0), "contrast": _fixed(1.0), "saturation": _fixed(1.0), "hue": _fixed(0.0)}
+    return lambda operation, factor, fill: transform("ColorJitter", **{**others, which: _fixed(factor)})
+
+
+def _sharpness(operation: Operation, factor: float, fill: Color) -> Transform:
+    """Above 1 PIL's blend is a convolution that Sharpen can do. Below, a Gaussian has the same weight in the middle."""
+    if factor >= 1:
+        alpha = (factor - 1) / SMOOTH_WEIGHTS
+        return transform("Sharpen", alpha=_fixed(alpha), lightness=_fixed(1.0), method="kernel")
+    middle = 1 - 8 * (1 - factor) / SMOOTH_WEIGHTS
+    beside = (1 / math.sqrt(middle) - 1) / 2
+    sigma = math.sqrt(-1 / (2 * math.log(beside)))
+    return transform("GaussianBlur", blur_limit=[3, 3], sigma_limit=_fixed(sigma))
+
+
+def _cutout(operation: Operation, size: float, fill: Color) -> Transform:
+    color = fill[0] if len(fill) == 1 else list(fill)
+    sides = {"hole_height_range": _fixed(size), "hole_width_range": _fixed(size)}
+    return transform("CoarseDropout", num_holes_range=[1, 1], fill=color, **sides)
+
+
+_SHEARED = "moved by whole pixels, and exact for square images only"
+_SHIFTED = "shifts are cut to whole pixels, hba rounds them"
+_ROUNDED = "other rounding"
+LEAVES: Mapping[str, Leaf] = MappingProxyType(
+    {
+        "ShearX": Leaf(_shear_x, _SHEARED),
+        "ShearY": Leaf(_shear_y, _SHEARED),
+        "TranslateX": Leaf(_translate_x, _SHIFTED),
+        "TranslateY": Leaf(_translate_y, _SHIFTED),
+        "Rotate": Leaf(_rotate, "OpenCV rounds places otherwise"),
+        "AutoContrast": Leaf(lambda *_: transform("AutoContrast", method="pil"), _ROUNDED),
+        "Invert": Leaf(lambda *_: transform("InvertImg")),
+        "Equalize": Leaf(lambda *_: transform("Equalize", mode="pil"), "counts a level among those darker than it"),
+        "Solarize": Leaf(_solarize),
+        "Posterize": Leaf(_posterize),
+        "Contrast": Leaf(_jitter("contrast"), _ROUNDED),
+        "Color": Leaf(_jitter("saturation"), _ROUNDED),
+        "Brightness": Leaf(_jitter("brightness")),
+        "Sharpness": Leaf(_sharpness, "filters the border too; below 1, by a Gaussian"),
+        "Cutout": Leaf(_cutout, "a rectangle of the image's shape, wholly inside the image", is_compared=False),
+    }
+)
+"""By name of the operation."""

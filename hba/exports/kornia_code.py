@@ -1,0 +1,234 @@
+"""What an exported file for kornia is made of: code that needs kornia and PyTorch, but not hba.
+
+hba/exports/kornia_file.py writes the source of this module's names into the file, beside the functions on batches of
+hba/operations. So a name here, and what it uses, must be among those that it writes.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from kornia.augmentation import GeometricAugmentationBase2D
+from torch import Tensor
+
+from hba.exports.torchvision_code import Place, Tables, mean_probabilities, numbers_at
+from hba.operations.enhance import blend
+from hba.operations.point import look_up, to_levels
+from hba.operations.resample import Maps, identity_coefficients, warp
+
+
+def whole_numbers(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """0, 1, ..., n - 1."""
+    return torch.arange(n, dtype=dtype, device=device)
+
+
+def curve(formula: Callable[..., Tensor], images: Tensor, *magnitude: Tensor) -> Tensor:
+    """New grey levels by a formula."""
+    return formula(to_levels(images), *magnitude).div_(255)
+
+
+def stretch(tables: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+    """New grey levels by what each channel holds."""
+    levels = to_levels(images)
+    return look_up(tables(levels), levels)
+
+
+def enhance(poorer: Callable[[Tensor], Tensor], images: Tensor, factor: Tensor) -> Tensor:
+    """A blend with a poorer version of the image."""
+    return blend(poorer(images), images, factor)
+
+
+class Operation(NamedTuple):
+    """One image operation: its function on images (N, C, H, W), and what that takes after them, a row for each image.
+
+    coefficients: of an operation that moves pixels, from magnitudes, height and width to its affine map; the function
+    is None then. interpolation: nearest or bilinear. signed: the magnitude is negated with probability 0.5.
+    """
+
+    function: Callable[..., Tensor] | None = None
+    coefficients: Callable[[Tensor, int, int], Mapping[str, Tensor]] | None = None
+    interpolation: str | None = None
+    has_magnitude: bool = False
+    signed: bool = False
+    uses_fill: bool = False
+    uses_position: bool = False
+
+    def maps(self, magnitude: Tensor, height: int, width: int) -> Maps:
+        """The affine map of pixels for each magnitude (N,); the identity where no pixel is moved."""
+        magnitude = magnitude.double()
+        own = self.coefficients(magnitude, height, width) if self.coefficients else {}
+        return Maps.of({**identity_coefficients(magnitude), **own})
+
+    def __call__(self, images: Tensor, magnitude: Tensor, fill: Tensor, position: Tensor) -> Tensor:
+        """New images. magnitude (N,), fill (C,), position (N, 2) in [0, 1) of width and height."""
+        if self.function is None:
+            return warp(images, self.maps(magnitude, *images.shape[2:]), fill, self.interpolation or "nearest")
+        takes = ((magnitude, self.has_magnitude), (fill, self.uses_fill), (position, self.uses_position))
+        return self.function(images, *(argument for argument, is_taken in takes if is_taken))
+
+
+class Row(NamedTuple):
+    """What batches are drawn by at a place in the schedule, a number for each slot.
+
+    limits: probabilities that K is below 1, 2, ... logits, widths: of magnitudes between low and high, and their
+    standard deviations from image to image.
+    """
+
+    probabilities: Tensor
+    limits: Tensor
+    magnitudes: Tensor
+    low: Tensor
+    high: Tensor
+    logits: Tensor
+    widths: Tensor
+    signed: Tensor
+    is_spread: bool
+
+    def on(self, device: torch.device) -> dict[str, Tensor]:
+        """Its tensors there, by name."""
+        return {name: one.to(device) for name, one in self._asdict().items() if isinstance(one, Tensor)}
+
+
+def batch_row(operations: Mapping[str, Operation], tables: Tables, position: float) -> Row:
+    """The row at a row number that may be fractional."""
+    probabilities, magnitudes, counts = (
+        numbers_at(rows, position) for rows in (tables.probabilities, tables.magnitudes, tables.counts)
+    )
+    of_probabilities, of_magnitudes, of_counts = (
+        numbers_at(rows, position) for rows in (tables.probability_spread, tables.magnitude_spread, tables.count_spread)
+    )
+    low, high = torch.tensor([ends for _, *ends in tables.slots]).unbind(1)
+    return Row(
+        probabilities=mean_probabilities(probabilities, of_probabilities),
+        limits=1 - mean_probabilities(counts, of_counts).cumprod(dim=0),
+        magnitudes=magnitudes,
+        low=low,
+        high=high,
+        logits=((magnitudes - low) / torch.where(high == low, 1.0, high - low)).clamp(0, 1).logit(),
+        widths=of_magnitudes,
+        signed=torch.tensor([operations[name].signed for name, _, _ in tables.slots]),
+        is_spread=any(bool(one.any()) for one in (of_probabilities, of_magnitudes, of_counts)),
+    )
+
+
+def draw_for_batch(row: Row, n_images: int) -> dict[str, Tensor]:
+    """For each image, what to do in at most S steps: slots (B, S), -1 for nothing; signed magnitudes (B, S); positions
+    (B, S, 2). An image may get K operations; of the slots in a random order, the first K that fire are applied.
+    """
+    n_slots, most, device = len(row.probabilities), len(row.limits), row.limits.device
+    fires = torch.rand(n_images, n_slots, device=device) < row.probabilities
+    order = torch.where(fires, torch.rand(n_images, n_slots, device=device), 2.0)
+    keys, slots = order.topk(most, dim=1, largest=False, sorted=True)
+    count = (torch.rand(n_images, 1, device=device) >= row.limits).sum(dim=1, keepdim=True)
+    applied = (keys <= 1) & (torch.arange(most, device=device) < count)
+    negated = row.signed[slots] & (torch.rand(n_images, most, device=device) < 0.5)
+    positions = torch.rand(n_images, most, 2, device=device)
+    magnitudes = row.magnitudes[slots]
+    if row.is_spread:
+        low, high, logits, widths = (one[slots] for one in (row.low, row.high, row.logits, row.widths))
+        moved = low.lerp(high, (logits + widths * torch.randn(magnitudes.shape, device=device)).sigmoid())
+        magnitudes = torch.where(widths > 0, moved, magnitudes)
+    return {
+        "slots": torch.where(applied, slots, -1),
+        "magnitudes": torch.where(negated, -magnitudes, magnitudes) * applied,
+        "positions": positions,
+    }
+
+
+class SchedulePolicy(Place, GeometricAugmentationBase2D):
+    """Augments batches by the policy of the current place in the schedule.
+
+    Takes images (B, C, H, W), float in [0, 1], C 1 or 3, on any device; place it before the normalisation. In kornia's
+    AugmentationSequential, masks, boxes and keypoints move along with their image; masks are 0 where they show what was
+    outside. Without same_on_batch, every image gets a draw of its own, by torch's default generator.
+
+    set_epoch or set_progress choose the place. Before the first of them, it is the last epoch.
+    """
+
+    def __init__(
+        self,
+        operations: Mapping[str, Operation],
+        tables: Tables,
+        fill: Mapping[int, tuple[float, ...]],
+        same_on_batch: bool = False,
+        keepdim: bool = False,
+    ) -> None:
+        super().__init__(p=1.0, same_on_batch=same_on_batch, keepdim=keepdim)
+        self.begin(tables)
+        self.operations, self.fill = operations, fill
+        self.by_slot = [operations[name] for name, _, _ in tables.slots]
+        self._last: tuple[float, torch.device, Row] | None = None
+
+    def generate_parameters(self, batch_shape: tuple[int, ...]) -> dict[str, Tensor]:
+        n_images = int(batch_shape[0])
+        drawn = draw_for_batch(self._row(), min(n_images, 1) if self.same_on_batch else n_images)
+        return {name: one.expand(n_images, *one.shape[1:]) for name, one in drawn.items()}
+
+    def compute_transformation(self, input: Tensor, params: dict[str, Tensor], flags: dict[str, Any]) -> Tensor:
+        """Where pixels go, (B, 3, 3), the centre of the first at (0, 0)."""
+        n_images = len(params["slots"])
+        whole = torch.eye(3, dtype=torch.float64, device=input.device).repeat(n_images, 1, 1)
+        for step in range(params["slots"].shape[1]):
+            for operation, chosen in self._of_step(params, step):
+                if operation.coefficients:
+                    magnitude = params["magnitudes"][chosen, step].to(input.device)
+                    whole[chosen] = whole[chosen] @ matrices(operation, magnitude, *input.shape[2:])
+        centre = torch.eye(3, dtype=torch.float64, device=input.device)
+        centre[:2, 2] = 0.5
+        return (centre.inverse() @ whole.inverse() @ centre).to(input.dtype)
+
+    def apply_transform(
+        self, input: Tensor, params: dict[str, Tensor], flags: dict[str, Any], transform: Tensor | None = None
+    ) -> Tensor:
+        if input.shape[1] not in self.fill:
+            raise TypeError(f"images must have 1 or 3 channels, got {input.shape[1]}")
+        fill = torch.tensor(self.fill[input.shape[1]], dtype=input.dtype, device=input.device)
+        return self._augmented(input, params, fill, moves_only=False)
+
+    def apply_transform_mask(
+        self, input: Tensor, params: dict[str, Tensor], flags: dict[str, Any], transform: Tensor | None = None
+    ) -> Tensor:
+        return self._augmented(input, params, input.new_zeros(input.shape[1]), moves_only=True)
+
+    def _augmented(self, images: Tensor, params: dict[str, Tensor], fill: Tensor, moves_only: bool) -> Tensor:
+        """moves_only: as a mask, only what moves pixels, and from the nearest."""
+        result = images.clone()
+        for step in range(params["slots"].shape[1]):
+            for operation, chosen in self._of_step(params, step):
+                if moves_only and not operation.coefficients:
+                    continue
+                chosen_operation = operation._replace(interpolation="nearest") if moves_only else operation
+                magnitude, position = (params[name][chosen, step] for name in ("magnitudes", "positions"))
+                on_device = [one.to(images.device) for one in (chosen, magnitude, position)]
+                result[on_device[0]] = chosen_operation(result[on_device[0]], on_device[1], fill, on_device[2])
+        return result
+
+    def _of_step(self, params: dict[str, Tensor], step: int) -> list[tuple[Operation, Tensor]]:
+        """Operations that some image gets in a step, with the numbers of these images."""
+        slots = params["slots"][:, step]
+        found = []
+        for operation in self.operations.values():
+            own = [slot for slot, one in enumerate(self.by_slot) if one is operation]
+            chosen = torch.isin(slots, torch.tensor(own, device=slots.device)).nonzero().flatten()
+            if len(chosen):
+                found.append((operation, chosen))
+        return found
+
+    def _row(self) -> Row:
+        """The current one; made anew when the place or the device of kornia's random numbers changes."""
+        position, device = float(self._position), torch.device(self.device)
+        if self._last is None or self._last[:2] != (position, device):
+            row = batch_row(self.operations, self.tables, position)
+            self._last = (position, device, Row(**row.on(device), is_spread=row.is_spread))
+        return self._last[2]
+
+
+def matrices(operation: Operation, magnitude: Tensor, height: int, width: int) -> Tensor:
+    """(N, 3, 3) float64: from places of results to those of the images before, in pixels from the top left corner."""
+    a, b, c, d, e, f = operation.maps(magnitude, height, width).exact.unbind(1)
+    if operation.interpolation == "nearest":
+        # Whole pixels were shifted.
+        moved = (b == 0) & (d == 0)
+        c, f = (torch.where(moved, (one + 0.5).floor(), one) for one in (c, f))
+    zero, one = torch.zeros_like(a), torch.ones_like(a)
+    return torch.stack([a, b, c, d, e, f, zero, zero, one], dim=1).view(-1, 3, 3)

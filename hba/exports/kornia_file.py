@@ -1,0 +1,114 @@
+"""An exported schedule as one Python file for kornia, with the operations on batches."""
+
+import inspect
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
+
+from hba.exports import kornia_code, torchvision_code, transforms
+from hba.exports.python_file import called, python_file, refuse_own, sources, tables_text
+from hba.operations import Operation, color_for, cutout, enhance, geometric, images, point, resample
+from hba.operations.enhance import Blend
+from hba.operations.geometric import Warp
+from hba.operations.point import Curve, Stretch
+from hba.schedule.schedule import Schedule
+
+IMPORTS = (
+    {
+        "from collections.abc import": ("Callable", "Mapping"),
+        "from functools import": ("partial",),
+        "from typing import": ("Any", "NamedTuple"),
+    },
+    {
+        "import": ("torch", "torch.nn.functional as F"),
+        "from kornia.augmentation import": ("GeometricAugmentationBase2D",),
+        "from kornia.color import": ("rgb_to_grayscale",),
+        "from numpy.polynomial.hermite_e import": ("hermegauss",),
+        "from torch import": ("Tensor",),
+    },
+)
+ROOMS: tuple[ModuleType, ...] = (images, geometric, resample, point, enhance, cutout)
+"""Where the operations' functions stand, and what these call."""
+POLICY = (
+    kornia_code.Operation,
+    kornia_code.Row,
+    torchvision_code.Tables,
+    torchvision_code.numbers_at,
+    torchvision_code.mean_probabilities,
+    kornia_code.batch_row,
+    kornia_code.draw_for_batch,
+    kornia_code.matrices,
+    torchvision_code.Place,
+    kornia_code.SchedulePolicy,
+)
+MAKERS = {Curve: kornia_code.curve, Stretch: kornia_code.stretch, Blend: kornia_code.enhance}
+"""What applies the function that is the heart of an operation, by its kind."""
+
+
+def kornia_file(schedule: Schedule, usage: str, needs: str) -> str:
+    """The text of the file: operations on batches, the draw for a batch, the schedule's tables, the policy.
+
+    usage: lines of the docstring. needs: the libraries. Raises SettingsError for operations of one's own.
+    """
+    operations = schedule.space.operations
+    refuse_own(operations, _function)
+    table = _operations_text(operations)
+    policy = sources(POLICY)
+    makers = called(table, list(MAKERS.values()))
+    functions = called(" ".join([table, policy, sources(makers)]), _all_functions())
+    parts = [
+        _constants_text(sources(functions)),
+        sources([kornia_code.whole_numbers, *functions, *makers]),
+        policy,
+        table,
+        tables_text(schedule),
+        f"FILL = {{{', '.join(f'{n}: {tuple(color_for(n, schedule.fill))}' for n in (1, 3))}}}\n",
+        sources([transforms.policy]),
+    ]
+    return python_file(schedule, usage, needs, IMPORTS, parts)
+
+
+def _all_functions() -> list[Any]:
+    """Those of all rooms, and Maps, in their order."""
+    things = [
+        thing for room in ROOMS for thing in vars(room).values() if getattr(thing, "__module__", "") == room.__name__
+    ]
+    return [thing for thing in things if inspect.isfunction(thing) or thing is resample.Maps]
+
+
+def _constants_text(text: str) -> str:
+    """Numbers of the rooms that the text uses."""
+    named = {name: value for room in ROOMS for name, value in vars(room).items() if name.isupper()}
+    used = [f"{name} = {value}" for name, value in named.items() if isinstance(value, int) and name in text]
+    return "\n".join(used) + "\n"
+
+
+def _function(operation: Operation) -> str:
+    """How the file calls the operation's function, or its coefficients; nothing for one that is not hba's."""
+    kind = operation.kind
+    if isinstance(kind, Warp):
+        return kind.coefficients.__name__ if kind.coefficients.__module__ == geometric.__name__ else ""
+    if operation.function is cutout.cutout:
+        return "cutout"
+    inner = next((value for value in vars(kind).values() if type(kind) in MAKERS), None)
+    if getattr(inner, "__module__", "") not in (point.__name__, enhance.__name__):
+        return ""
+    return f"partial({MAKERS[type(kind)].__name__}, {inner.__name__})"  # type: ignore[union-attr]
+
+
+def _operations_text(operations: Iterable[Operation]) -> str:
+    lines = []
+    for operation in operations:
+        moves = operation.interpolation is not None
+        first = f"coefficients={_function(operation)}" if moves else _function(operation)
+        said = {
+            "has_magnitude": operation.magnitude_range is not None,
+            "signed": operation.signed,
+            "uses_fill": operation.uses_fill,
+            "uses_position": operation.uses_position,
+        }
+        arguments = [first, *(f"{name}=True" for name, is_so in said.items() if is_so)]
+        if moves:
+            arguments.append(f'interpolation="{operation.interpolation}"')
+        lines.append(f'    "{operation.name}": Operation({", ".join(arguments)}),')
+    return "\n".join(["OPERATIONS = {", *lines, "}\n"])

@@ -1,0 +1,201 @@
+"""A file for kornia augments batches as the schedule does, moves what goes along with them, and needs no hba."""
+
+import copy
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from exported import SPACES, SPREADS, augmented, imported_from, module_of, schedule_of
+from kornia.augmentation import AugmentationSequential
+from torch import Tensor
+from torchvision import tv_tensors
+
+import hba
+from hba.errors import SettingsError
+from hba.operations import Operation
+from hba.policy.module import Policy
+from hba.policy.single_image import Drawn
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import search_space
+from hba.schedule.annotations import moved
+from hba.schedule.schedule import Schedule
+
+HEIGHT, WIDTH = 21, 34
+MOVING = search_space(operations=["ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"])
+
+
+def images(channels: int = 3, n: int = 32) -> Tensor:
+    """Noise, so that each pixel tells."""
+    return torch.rand(n, channels, HEIGHT, WIDTH, generator=torch.Generator().manual_seed(1))
+
+
+def exported(schedule: Schedule, **settings: Any) -> Any:
+    return module_of(hba.export(schedule, "kornia")).policy(**settings)
+
+
+def own(schedule: Schedule, row: int) -> Policy:
+    values, spread = (torch.tensor(rows[row], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
+    return Policy(schedule.space, values, schedule.fill, spread)
+
+
+def moving(space: SearchSpace = MOVING, low: float = 0.0) -> Schedule:
+    """One row of random values, black where pixels were uncovered."""
+    ends = np.array(space.ranges)
+    values = ends[:, 0] + (ends[:, 1] - ends[:, 0]) * np.random.default_rng(3).uniform(low, 1, len(ends))
+    return Schedule(space, values[None], (0.0, 0.0, 0.0))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("space", SPACES)
+def test_it_gives_the_pixels_of_hba_s_own_policy(space: str, spread: str, channels: int) -> None:
+    schedule = schedule_of(space, spread)
+    policy = exported(schedule)
+    for row in (0, 3):
+        policy.set_epoch(row, 4)
+        for seed in (0, 1):
+            found = augmented(policy, images(channels), seed)
+            assert torch.equal(found, augmented(own(schedule, row), images(channels), seed))
+
+
+def test_before_it_is_told_the_epoch_it_is_the_last() -> None:
+    schedule = schedule_of("hba")
+    assert torch.equal(augmented(exported(schedule), images(), 4), augmented(own(schedule, 3), images(), 4))
+
+
+def test_same_on_batch_does_the_same_to_every_image() -> None:
+    policy = exported(schedule_of("hba"), same_on_batch=True)
+    alike = images(n=1).repeat(8, 1, 1, 1)
+    found = [augmented(policy, alike, seed) for seed in range(10)]
+    assert all(torch.equal(batch, batch[:1].expand_as(batch)) for batch in found)
+    assert any(not torch.equal(batch, alike) for batch in found)
+    assert not torch.equal(found[0], augmented(exported(schedule_of("hba")), alike, 0))
+
+
+@pytest.mark.parametrize("given", [images(n=0), images()[0]])
+def test_a_batch_may_be_empty_or_a_single_image(given: Tensor) -> None:
+    assert exported(schedule_of("hba"), keepdim=True)(given).shape == given.shape
+
+
+@pytest.mark.parametrize("channels", [2, 4])
+def test_other_channels_are_refused(channels: int) -> None:
+    with pytest.raises(TypeError, match=f"1 or 3 channels, got {channels}"):
+        exported(schedule_of("hba"))(images(channels))
+
+
+def test_masks_move_as_their_images_do() -> None:
+    """What is no colour of its own is the image itself."""
+    policy = AugmentationSequential(exported(moving()), data_keys=["input", "mask"])
+    pixels = images(1)
+    found, mask = augmented(lambda given: policy(given, given.clone()), pixels, 0)
+    assert torch.equal(found, mask)
+    assert not torch.equal(found, pixels)
+
+
+def test_masks_keep_their_colours_and_labels() -> None:
+    """Operations on colours leave them, and a bilinear policy takes them from the nearest pixel all the same."""
+    colours = search_space(operations=["Invert", "Solarize", "Contrast", "Cutout"])
+    labels = torch.randint(0, 5, (32, 1, HEIGHT, WIDTH)).float()
+    of_colours = AugmentationSequential(exported(moving(colours, 0.5)), data_keys=["input", "mask"])
+    assert torch.equal(of_colours(images(), labels)[1], labels)
+    bilinear = search_space(operations=["Rotate", "ShearX"], interpolation="bilinear")
+    of_moves = AugmentationSequential(exported(moving(bilinear)), data_keys=["input", "mask"])
+    found = of_moves(images(), labels)[1]
+    assert set(found.unique().tolist()) <= set(range(5))
+    assert not torch.equal(found, labels)
+
+
+def draws_of(policy: Any, schedule: Schedule) -> list[list[Drawn]]:
+    """What was last drawn for each image."""
+    (item,) = policy._params
+    slots, magnitudes, positions = (item.data[name].tolist() for name in ("slots", "magnitudes", "positions"))
+    operations = [slot.operation for slot in schedule.space.slots]
+    return [
+        [
+            Drawn(operations[slot], magnitude, tuple(place))
+            for slot, magnitude, place in zip(*rows, strict=True)
+            if slot >= 0
+        ]
+        for rows in zip(slots, magnitudes, positions, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
+def test_keypoints_move_as_those_of_hba_s_transform(interpolation: str) -> None:
+    """kornia counts places from the centre of the first pixel, torchvision from its corner."""
+    schedule = moving(search_space(operations=[one.name for one in MOVING.operations], interpolation=interpolation))
+    policy = AugmentationSequential(exported(schedule), data_keys=["input", "keypoints"])
+    points = torch.tensor([[4.0, 3.0], [20.5, 11.0], [30.0, 18.0]])
+    _, found = policy(images(n=16), points.expand(16, -1, -1))
+    drawn = draws_of(policy, schedule)
+    assert sum(map(bool, drawn)) > 5
+    for one, after in zip(drawn, found, strict=True):
+        given = tv_tensors.KeyPoints(points + 0.5, canvas_size=(HEIGHT, WIDTH))
+        expected = moved(given, one, (HEIGHT, WIDTH)) - 0.5
+        # torchvision's are cut off at the border.
+        inside = ((expected > 0) & (expected < torch.tensor([WIDTH - 1, HEIGHT - 1]))).all(dim=1)
+        torch.testing.assert_close(after[inside], expected.as_subclass(Tensor)[inside], atol=1e-4, rtol=0)
+
+
+def test_boxes_go_round_what_they_went_round() -> None:
+    """A white rectangle on black, in a box of its pixels."""
+    policy = AugmentationSequential(exported(moving()), data_keys=["input", "bbox_xyxy"])
+    pixels = torch.zeros(16, 1, HEIGHT, WIDTH)
+    pixels[:, :, 8:13, 14:22] = 1
+    box = torch.tensor([[[14.0, 8.0, 21.0, 12.0]]]).expand(16, -1, -1)
+    found, after = augmented(lambda given: policy(given, box), pixels, 2)
+    n_seen = 0
+    for image, ((left, top, right, bottom),) in zip(found[:, 0], after.tolist(), strict=True):
+        rows, columns = image.nonzero().unbind(1)
+        if len(rows) and rows.min() > 0 and columns.min() > 0 and rows.max() < HEIGHT - 1 and columns.max() < WIDTH - 1:
+            n_seen += 1
+            seen = [columns.min(), rows.min(), columns.max(), rows.max()]
+            assert np.allclose([left, top, right, bottom], seen, atol=1.5)
+    assert n_seen > 5
+
+
+def test_what_was_drawn_can_be_done_again() -> None:
+    policy = AugmentationSequential(exported(schedule_of("hba")), data_keys=["input"])
+    found = policy(images())
+    assert torch.equal(policy(images(), params=policy._params), found)
+
+
+def test_it_copies_and_pickles_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = imported_from(tmp_path, schedule_of("hba"), "kornia", "batch_policy", monkeypatch).policy()
+    policy.set_progress(0.25)
+    for other in (copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
+        assert torch.equal(augmented(other, images(), 1), augmented(policy, images(), 1))
+
+
+def test_it_needs_nothing_of_hba(tmp_path: Path) -> None:
+    hba.export("digits", "kornia", tmp_path / "digits_kornia.py")
+    program = (
+        "import sys; sys.modules['hba'] = None\n"
+        "import torch; from digits_kornia import policy\n"
+        "batch = policy(); batch.set_epoch(3, 10); torch.manual_seed(0)\n"
+        "print(tuple(batch(torch.rand(4, 3, 16, 16)).shape))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("(4, 3, 16, 16)\n", "")
+
+
+def test_an_operation_of_one_s_own_is_refused_by_name(registered: dict[str, Operation]) -> None:
+    from own_operations import GAMMA
+
+    hba.register_operation(GAMMA)
+    schedule = Schedule(SearchSpace((hba.OPERATIONS["Invert"], GAMMA), 1), np.array([[0.5, 0.5, 1.0]]))
+    with pytest.raises(SettingsError, match="Gamma cannot be written into a file of its own"):
+        hba.export(schedule, "kornia")
+
+
+def test_it_holds_what_it_uses_and_no_more() -> None:
+    whole, small = hba.export("digits", "kornia"), hba.export(schedule_of("one slot"), "kornia")
+    assert "def equalize" in whole
+    assert "def cutout" in whole
+    assert "def equalize" not in small
+    assert "rgb_to_grayscale" not in small
