@@ -109,6 +109,10 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         "strength-randaugment-free": Candidate(
             "the same from RandAugment, without a pull", {**_FROM_RANDAUGMENT, "divergence_weight": 0.0}
         ),
+        "strength-randaugment-fast": Candidate(
+            "the same from RandAugment, with larger steps of strength",
+            {**_FROM_RANDAUGMENT, "strength_learning_rate": 0.3},
+        ),
         "strength-first": Candidate("the same from RandAugment, in the second half", {**_FROM_RANDAUGMENT, **_LATE}),
     }
 )
