@@ -1,0 +1,65 @@
+"""Augment images in timm's training loader, by a file that `hba export --to timm` wrote.
+
+python examples/pipelines/with_timm.py
+"""
+
+import importlib
+import sys
+from typing import Any
+
+import torch
+from digits import EPOCHS, SIDE, digits, learn, say_error, small_network
+from PIL import Image
+from timm.data.loader import create_loader
+from torch.utils.data import Dataset
+
+import hba
+
+
+class Digits(Dataset[tuple[Any, int]]):
+    """As timm's own datasets, its transform is set from outside."""
+
+    def __init__(self, images: list[Image.Image], labels: list[int]) -> None:
+        self.images, self.labels = images, labels
+        self.transform: Any = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        return self.transform(self.images[index]), self.labels[index]
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    # As `hba export digits --to timm` does, beside the training that imports it.
+    hba.export("digits", "timm", "digits_timm.py")
+    sys.path.insert(0, ".")
+    written = importlib.import_module("digits_timm")
+    policy = written.transform()
+
+    images, labels, test_images, test_labels = digits()
+    dataset: Any = Digits(images, labels)
+    loader = create_loader(
+        dataset,
+        input_size=(3, SIDE, SIDE),
+        batch_size=50,
+        is_training=True,
+        use_prefetcher=False,
+        num_workers=0,
+    )
+    # The same settings as the loader's; the policy stands between cropping and normalisation.
+    loader.dataset.transform = written.timm_transform(
+        policy, input_size=SIDE, scale=(0.8, 1.0), hflip=0.0, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)
+    )
+    network = small_network()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
+    for epoch in range(EPOCHS):
+        policy.set_epoch(epoch, EPOCHS)
+        for batch, batch_labels in loader:
+            learn(network, optimizer, batch, batch_labels)
+    say_error(network, test_images, test_labels)
+
+
+if __name__ == "__main__":
+    main()
