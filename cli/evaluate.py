@@ -1,6 +1,8 @@
 """hba evaluate: does the schedule help?"""
 
+import contextlib
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from .evaluation_text import plan_lines, print_settings, print_table
 from .operations_files import operations_file_option
 from .options import given, settings_options
 from .sections import SectionedCommand
-from .terminal import console, run_folder, say
+from .terminal import console, json_option, run_folder, say
 from .wording import minutes_words
 
 
@@ -56,6 +58,7 @@ from .wording import minutes_words
 @click.option(
     "--explain", is_flag=True, help="Show where each setting comes from (default, search, preset, given), and end."
 )
+@json_option
 @operations_file_option
 @settings_options(
     EvaluationConfig, without=("data", "val_size"), default_texts=dict.fromkeys(INHERITED, "as in the search")
@@ -70,6 +73,7 @@ def evaluate(
     jobs: int | None,
     allow_seen: bool,
     explain: bool,
+    as_json: bool,
     **options: Any,
 ) -> None:
     """Train with SCHEDULE and without, and compare the test errors after the last epoch.
@@ -98,6 +102,8 @@ def evaluate(
     Images differ from a schedule's rows by its spread, and so do they in the rows that are made of SCHEDULE; --spread
     replaces it in all of them.
 
+    With --json, standard output gets what results.json holds, and all else goes to standard error.
+
     Ctrl-C keeps the trainings that have ended; the same command with --out and --resume does the others. It may then
     have more --seeds, and more names at the end of --against.
     """
@@ -107,7 +113,8 @@ def evaluate(
     if resume and out is None:
         raise SettingsError("--resume needs --out, the folder of the evaluation to resume")
     others = [name.strip() for name in against.split(",") if name.strip()]
-    with run_folder(out, "evaluate") as folder, _Terminal() as observer:
+    spoken = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
+    with spoken, run_folder(out, "evaluate") as folder, _Terminal() as observer:
         try:
             result = hba.evaluate(
                 schedule,
@@ -125,6 +132,9 @@ def evaluate(
             if observer.n_done:
                 say(_kept_line(observer.n_done, folder, isinstance(error, DivergedError)), err=True)
             raise
+    if as_json:
+        click.echo((folder / RESULTS_NAME).read_text("utf-8"), nl=False)
+        return
     print_table(result, console())
     for text in [str(result.verdict)] if result.verdict else result.warnings:
         console().print(text)

@@ -4,15 +4,19 @@ import click
 
 from hba.schedule.shipped import shipped_schedules
 
-from .terminal import console, percent, table
+from .terminal import console, json_option, percent, print_json, table
 
 
 @click.command()
-def policies() -> None:
+@json_option
+def policies(as_json: bool) -> None:
     """List the schedules that ship with the package.
 
     Their names work wherever a command takes a SCHEDULE.
     """
+    if as_json:
+        print_json([schedule._asdict() for schedule in shipped_schedules()])
+        return
     shown = table(("name", "dataset", "model", "epochs", "validation error", "search seconds"))
     for schedule in shipped_schedules():
         origin = schedule.provenance

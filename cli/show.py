@@ -1,6 +1,7 @@
 """hba show: what a schedule does, as a table and a picture."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.table import Table
@@ -16,7 +17,7 @@ from hba.schedule.summary import OperationSummary, key_epochs, summarize
 from .completion import SCHEDULE
 from .findings import change_lines, network_line, network_measured, reach_line, share, spread_line
 from .operations_files import operations_file_option
-from .terminal import console
+from .terminal import console, json_option, print_json
 
 
 @click.command()
@@ -27,10 +28,19 @@ from .terminal import console
     type=click.Path(path_type=Path, dir_okay=False),
     help="The picture. [default: beside the file, ending .png]",
 )
-def show(schedule: str, out: Path | None) -> None:
-    """Print probability and magnitude of each operation of SCHEDULE, and draw them over epochs to a PNG file."""
+@json_option
+def show(schedule: str, out: Path | None, as_json: bool) -> None:
+    """Print probability and magnitude of each operation of SCHEDULE, and draw them over epochs to a PNG file.
+
+    With --json, a picture is drawn only where --out says so.
+    """
     loaded = hba.load_policy(schedule)
     path = Path(schedule)
+    if as_json:
+        print_json(described(loaded))
+        if out is not None:
+            draw_schedule(loaded, out)
+        return
     if out is None:
         out = (
             path / "policy.png"
@@ -48,6 +58,32 @@ def show(schedule: str, out: Path | None) -> None:
         console().print(advice)
     draw_schedule(loaded, out)
     console().print(f"Picture: {out}")
+
+
+def described(schedule: Schedule) -> dict[str, Any]:
+    """What the table and the lines below it say, epochs counted from 1; lists are over these epochs."""
+    epochs = key_epochs(schedule)
+    reached = [reach(schedule, epoch) for epoch in epochs]
+    operations = [
+        {
+            "name": summary.operation.name,
+            "unit": summary.operation.unit,
+            "probability": summary.probability,
+            "magnitude": summary.magnitude,
+            "strength": summary.strength,
+            "share_of_images": [one.shares[summary.operation.name] for one in reached],
+        }
+        for summary in summarize(schedule, epochs)
+    ]
+    return {
+        "epochs": schedule.epochs,
+        "at_epochs": [epoch + 1 for epoch in epochs],
+        "operations": operations,
+        "images_with_0_1_2_operations": [one.numbers for one in reached],
+        "val_error_percent_by_epoch": network_measured(schedule.provenance),
+        "advice": advice_in(schedule.provenance),
+        "provenance": schedule.provenance,
+    }
 
 
 def schedule_table(name: str, schedule: Schedule) -> Table:

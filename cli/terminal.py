@@ -2,11 +2,14 @@
 
 import contextlib
 import itertools
+import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -31,6 +34,14 @@ def table(headings: Iterable[str], title: str | None = None) -> Table:
     for number, heading in enumerate(headings):
         made.add_column(heading, no_wrap=number == 0, overflow="fold")
     return made
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for programs.")
+
+
+def print_json(content: Any) -> None:
+    """As a program reads it: names and numbers, two spaces deep."""
+    click.echo(json.dumps(content, indent=2, allow_nan=False, default=dict))
 
 
 def say(text: str, *, err: bool = False) -> None:

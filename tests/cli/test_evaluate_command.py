@@ -209,3 +209,11 @@ def test_explain_shows_where_each_setting_comes_from_and_trains_nothing() -> Non
 def test_explain_refuses_what_an_evaluation_refuses(arguments: list[str]) -> None:
     result = CliRunner().invoke(main, ["evaluate", "digits", "--explain", *arguments])
     assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+
+
+def test_json_gives_programs_the_results_and_people_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted(monkeypatch)
+    result = run("--seeds", "2", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == json.loads(Path("run/results.json").read_text(encoding="utf-8"))
+    assert "4 (digits, none; 2 seeds)" in result.stderr

@@ -52,6 +52,7 @@ OWN_OPTIONS = {
         "--resume",
         "--jobs",
         "--allow-seen",
+        "--json",
         "--explain",
         "--operations-file",
     },

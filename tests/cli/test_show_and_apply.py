@@ -227,6 +227,30 @@ def test_apply_to_a_folder_without_images_is_one_line() -> None:
     assert message == "the folder empty holds no images; name image files, or a folder that has some"
 
 
+def test_show_as_json_says_what_the_table_says_and_draws_nothing() -> None:
+    small_schedule(dataset="animals").save("a.json")
+    found = json.loads(run("show", "a.json", "--json").stdout)
+    assert (found["epochs"], found["at_epochs"], found["provenance"]) == (2, [1, 2], {"dataset": "animals"})
+    rotate, invert = found["operations"]
+    assert (rotate["name"], rotate["unit"], invert["name"]) == ("Rotate", "degrees", "Invert")
+    assert (rotate["probability"], rotate["magnitude"], invert["magnitude"]) == ([0.25, 0.75], [3.0, 24.0], None)
+    # Of two slots, a limit of two in half of the images and of one in 0.3: 0.75 less where Invert came first.
+    assert rotate["share_of_images"][1] == pytest.approx(0.75 * (0.5 + 0.3 * (1 - 0.125 / 2)))
+    assert sum(found["images_with_0_1_2_operations"][0]) == pytest.approx(1)
+    assert list(Path().glob("*.png")) == []
+
+
+def test_show_as_json_draws_where_it_is_told_to() -> None:
+    small_schedule().save("a.json")
+    assert json.loads(run("show", "a.json", "--json", "--out", "b.png").stdout)["epochs"] == 2
+    assert png_size(Path("b.png"))
+
+
+def test_policies_as_json_have_their_provenance() -> None:
+    (digits,) = json.loads(run("policies", "--json").stdout)
+    assert (digits["name"], digits["provenance"]["dataset"]) == ("digits", "digits")
+
+
 def test_policies_lists_the_shipped_schedules_with_their_origin() -> None:
     lines = said(run("policies"))
     rows = rows_of(lines)
