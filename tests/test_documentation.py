@@ -1,5 +1,6 @@
 """What the documentation shows is what the program has: its tables, its examples, its commands and its links."""
 
+import json
 import re
 import runpy
 import shlex
@@ -105,6 +106,14 @@ def test_examples_in_python_run(code: str, is_compiled_only: bool, tmp_path: Pat
         return
     (tmp_path / "example.py").write_text(code, encoding="utf-8")
     runpy.run_path(str(tmp_path / "example.py"), run_name="__main__")
+
+
+@pytest.mark.parametrize(("code", "is_compiled_only"), code_in("json"))
+def test_schedules_in_the_documentation_load(code: str, is_compiled_only: bool, tmp_path: Path) -> None:
+    assert not is_compiled_only
+    (tmp_path / "a.json").write_text(code, encoding="utf-8")
+    schedule = hba.load_policy(tmp_path / "a.json")
+    assert json.loads(schedule.text()) == json.loads(code)
 
 
 def commands_of_hba() -> list[Any]:

@@ -1,0 +1,10 @@
+"""A hook of mkdocs: links to files that are beside the documentation become their text, as the site has no such files."""
+
+import re
+from typing import Any
+
+LINK_OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./[^)]+\)")
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    return LINK_OUTSIDE.sub(r"\1", markdown)
