@@ -22,6 +22,9 @@ from hba.policy_search.result import SearchResult
 from hba.policy_search.setup import Setup
 from hba.training.measure import measure
 
+LEAST_VALIDATION_IMAGES = 10
+"""Of a class, on average."""
+
 
 @dataclass(frozen=True)
 class Loop:
@@ -171,3 +174,15 @@ class Loop:
             yield f"The policy stays as it is until epoch {warm_up} is over: in a search so long, it moves after that."
         steps = self.pace.policy_steps(config.epochs, lengthened=self.books.lengthened)
         yield self.pace.advice(config.epochs, steps)
+        data = self.setup.problem.data
+        yield few_validation_images(len(data.val), len(data.class_names))
+
+
+def few_validation_images(n_images: int, n_classes: int) -> str | None:
+    """One sentence where they are so few that what moves the policy is mostly noise; None where they are not."""
+    if n_images >= LEAST_VALIDATION_IMAGES * n_classes:
+        return None
+    return (
+        f"{n_images} validation images of {n_classes} classes are too few to tell good augmentation from bad: give at "
+        f"least {LEAST_VALIDATION_IMAGES} a class, by more images or a larger val_size."
+    )

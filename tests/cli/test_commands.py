@@ -57,7 +57,7 @@ def n_parameters(model: str, n_classes: int) -> int:
 
 
 def test_a_search_prints_a_line_per_epoch_and_what_it_found(searched: tuple[Result, Path]) -> None:
-    images, network, length, baseline, note, *lines = said(searched[0])
+    images, network, length, baseline, note, few_images, *lines = said(searched[0])
     assert images == (
         "15 training and 4 validation images of 2 classes: cats, dogs; 5 test images are kept for hba evaluate"
     )
@@ -68,6 +68,7 @@ def test_a_search_prints_a_line_per_epoch_and_what_it_found(searched: tuple[Resu
     assert length == "2 epochs, each of 1 step on 8 images; 1 policy step"
     assert baseline.startswith("Baseline augmentation: none")
     assert note.startswith("1 policy step is too few: ")
+    assert few_images.startswith("4 validation images of 2 classes are too few to tell")
     # 24 images, of which 5 are for the test and 4 for validation: one batch of 8 an epoch, and a lambda step after 2.
     for epoch in (1, 2):
         pattern = rf"epoch {epoch}/2: train loss \d\.\d{{3}}, validation error \d+\.\d\d % \(epoch {epoch}\)"

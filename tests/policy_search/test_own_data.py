@@ -119,4 +119,12 @@ def test_what_is_no_network_is_refused(given: Any) -> None:
 
 def test_a_search_that_is_too_short_says_so_in_its_result() -> None:
     result = hba.search(Pairs(), image_size=8, val_size=10, **{**SETTINGS, "train_steps": 4})
-    assert [note for note in result.notes if "too few" in note]
+    assert [note for note in result.notes if "policy step" in note and "too few" in note]
+
+
+@pytest.mark.parametrize(("val_size", "says_so"), [(10, True), (19, True), (20, False)])
+def test_a_search_with_hardly_any_validation_images_says_so(val_size: int, says_so: bool) -> None:
+    """Ten of a class, for two classes."""
+    result = hba.search(Pairs(), image_size=8, val_size=val_size, **SETTINGS)
+    found = [note for note in result.notes if note.startswith(f"{val_size} validation images of 2 classes are too few")]
+    assert len(found) == says_so
