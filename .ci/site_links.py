@@ -1,4 +1,4 @@
-"""A hook of mkdocs: links to files that are beside the documentation become their text, as the site has no such files."""
+"""A hook of mkdocs: links to files beside the documentation become their text, as the site has no such files."""
 
 import re
 from typing import Any
