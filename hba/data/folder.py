@@ -1,35 +1,28 @@
 """Image folders: DIR/<class>/*, or DIR/train/<class>/* with optional DIR/val and DIR/test."""
 
-import contextlib
 from collections.abc import Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
-from hba.data.images import LabelledImages, OnRead, Source, of_classes
-from hba.data.layout import differs_in_case_only, find_layout
+from hba.data.encoded import Encoded, ImageFile, to_open
+from hba.data.images import Source, of_classes
+from hba.data.layout import find_layout, unknown_class
 from hba.data.left_out import LeftOut
-from hba.data.levels import DECODE_ERRORS, N_READERS, Levels, is_deep, to_8_bits
+from hba.data.levels import DECODE_ERRORS, Deep, Levels, deep_files, is_deep, to_8_bits
 from hba.data.listing import endings_of, files_in, images_directly_in, subfolders
+from hba.data.pictures import NO_CLASS, PicturePool, restricted_unused
 from hba.errors import DataError
-
-NO_CLASS = -1
 
 
 @dataclass(frozen=True)
-class FilePool:
-    """A pool of image files. skip_broken: omit unreadable files and report them, instead of DataError.
-
-    folder: where all of them are. unused: files that are no images, each with the label of its class or NO_CLASS.
-    levels: what becomes black and white in images of more than 8 bits.
-    """
+class FilePool(PicturePool):
+    """A pool of image files. folder: where all of them are."""
 
     folder: Path
     paths: tuple[Path, ...]
@@ -38,36 +31,26 @@ class FilePool:
     unused: tuple[tuple[int, LeftOut], ...] = ()
     levels: Levels | None = None
 
-    @property
-    def left_out(self) -> tuple[LeftOut, ...]:
-        return tuple(item for _, item in self.unused)
-
     def restricted(self, keep: Sequence[int]) -> "FilePool":
         chosen, labels = of_classes(self.labels, keep)
-        number = {NO_CLASS: NO_CLASS, **{label: place for place, label in enumerate(keep)}}
-        unused = tuple((number[label], item) for label, item in self.unused if label in number)
-        return replace(self, paths=tuple(self.paths[index] for index in chosen), labels=labels, unused=unused)
+        return replace(
+            self,
+            paths=tuple(self.paths[index] for index in chosen),
+            labels=labels,
+            unused=restricted_unused(self.unused, keep),
+        )
 
-    def read(self, indices: np.ndarray, image_size: int, on_read: OnRead | None = None) -> LabelledImages:
-        paths = [self.paths[index] for index in indices]
-        images: list[Tensor] = []
-        labels: list[int] = []
-        broken: list[LeftOut] = []
-        # Closing ends the reader threads when a broken image, or Ctrl-C, ends the loop.
-        with contextlib.closing(_read_in_order(paths, image_size, self.levels)) as results:
-            for number, (path, index, result) in enumerate(zip(paths, indices, results, strict=True), start=1):
-                if isinstance(result, Tensor):
-                    images.append(result)
-                    labels.append(int(self.labels[index]))
-                elif self.skip_broken:
-                    broken.append(LeftOut(str(path), result))
-                else:
-                    raise broken_image(path, result)
-                if on_read is not None:
-                    on_read(number, len(paths))
-        if not images:
-            raise DataError(f"none of {len(paths)} images could be read, {paths[0]} first")
-        return LabelledImages(torch.stack(images), torch.tensor(labels), tuple(broken))
+    def picture(self, index: int, image_size: int) -> Tensor | str:
+        return try_to_read(self.paths[index], image_size, self.levels)
+
+    def name_of(self, index: int) -> str:
+        return str(self.paths[index])
+
+    def deep(self, indices: np.ndarray) -> Generator[Deep]:
+        return deep_files([self.paths[index] for index in indices])
+
+    def scaled(self, levels: Levels | None) -> "FilePool":
+        return replace(self, levels=levels)
 
 
 def folder_source(folder: Path, skip_broken: bool = False) -> Source:
@@ -112,13 +95,13 @@ def imagenet_source(root: Path, skip_broken: bool = False) -> Source:
     return Source("imagenet", class_names, train=pool(folder / "train"), test=partial(pool, folder / "val"))
 
 
-def read_image(path: Path, image_size: int, levels: Levels | None = None) -> Tensor:
+def read_image(path: ImageFile, image_size: int, levels: Levels | None = None) -> Tensor:
     """One file as uint8 (3, image_size, image_size): upright, RGB, shorter side resized, centre cut out.
 
     Transparent pixels lie on white, grey and palette images become RGB. levels: those that become 0 and 255 in images
     of more than 8 bits; ValueError for such an image without them.
     """
-    with Image.open(path) as file:
+    with Image.open(to_open(path)) as file:
         # Lets a JPEG decoder skip what the small result does not need.
         file.draft("RGB", (2 * image_size, 2 * image_size))
         return fitted(ImageOps.exif_transpose(file), image_size, levels)
@@ -178,29 +161,15 @@ def _check_known(folder: Path, class_names: tuple[str, ...]) -> None:
     """DataError for a split that has a class that the training images do not have."""
     unknown = [path.name for path in subfolders(folder) if path.name not in class_names]
     if unknown:
-        like = differs_in_case_only(unknown[0], class_names)
-        hint = "" if like is None else f"; they have {like!r}, written otherwise (case, accents): rename one of the two"
-        raise DataError(f"{folder} has the class {unknown[0]!r}, which the training images do not have{hint}")
+        raise unknown_class(str(folder), unknown[0], class_names)
 
 
-def try_to_read(path: Path, image_size: int, levels: Levels | None) -> Tensor | str:
+def try_to_read(path: ImageFile, image_size: int, levels: Levels | None) -> Tensor | str:
     """read_image, or the reason why it cannot."""
     try:
         return read_image(path, image_size, levels)
     except DECODE_ERRORS as error:
+        if isinstance(path, Encoded) and isinstance(error, UnidentifiedImageError):
+            # PIL's text tells where in memory the image lies.
+            return "it is no image of a known format"
         return str(error).splitlines()[0] if str(error) else type(error).__name__
-
-
-def broken_image(path: Path, reason: str) -> DataError:
-    return DataError(f"cannot read the image {path} ({reason}); mend or remove it, or use --skip-broken")
-
-
-def _read_in_order(paths: list[Path], image_size: int, levels: Levels | None) -> Generator[Tensor | str]:
-    """The images in the order of the paths, decoded by several threads; a file that fails gives its reason."""
-    # Chunks keep a Ctrl-C or a broken image from waiting for all files.
-    chunk = 64 * N_READERS
-    with ThreadPoolExecutor(N_READERS) as readers:
-        for start in range(0, len(paths), chunk):
-            yield from readers.map(
-                partial(try_to_read, image_size=image_size, levels=levels), paths[start : start + chunk]
-            )

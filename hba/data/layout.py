@@ -89,6 +89,13 @@ def find_layout(folder: Path) -> Layout:
     return Layout(folder)
 
 
+def unknown_class(part: str, name: str, class_names: Collection[str]) -> DataError:
+    """For a split that has a class that the training images do not have."""
+    like = differs_in_case_only(name, class_names)
+    hint = "" if like is None else f"; they have {like!r}, written otherwise (case, accents): rename one of the two"
+    return DataError(f"{part} has the class {name!r}, which the training images do not have{hint}")
+
+
 def differs_in_case_only(name: str, others: Collection[str]) -> str | None:
     """The one of the others that looks like the name, but for case and the encoding of its letters."""
     return next((other for other in others if _plain(other) == _plain(name)), None)

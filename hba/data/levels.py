@@ -2,16 +2,17 @@
 
 import contextlib
 import struct
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from PIL import Image
 
+from hba.data.encoded import ImageFile, first_bytes, to_open
 from hba.errors import DataError
 
 N_READERS = 8
@@ -37,12 +38,17 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_START = 26
 _FLOAT_LIMITS = (1.0, 255.0, 65535.0)
 
+Item = TypeVar("Item")
+
 
 @dataclass(frozen=True)
 class Deep:
-    """An image of more than 8 bits, and between which levels it lies; for colours that is not looked up."""
+    """An image of more than 8 bits, and between which levels it lies; for colours that is not looked up.
 
-    path: Path
+    path: its file, or the name of an image that is in none.
+    """
+
+    path: ImageFile | str
     kind: Kind
     lowest: float = 0.0
     highest: float = 0.0
@@ -60,12 +66,21 @@ def to_8_bits(image: Image.Image, levels: Levels | None) -> Image.Image:
     """
     if levels is None:
         raise ValueError(f"it has more than 8 bits, mode {image.mode}, and no levels say what is black and white")
-    values = _values(image)
+    return Image.fromarray(values_in_8_bits(np.asarray(image, dtype=np.float64), levels))
+
+
+def values_in_8_bits(values: np.ndarray, levels: Levels) -> np.ndarray:
+    """Of levels as floating point, in any shape; uint8. ValueError for levels that are not finite."""
     low, high = levels
-    return Image.fromarray(((values - low) * (255 / (high - low))).round().clip(0, 255).astype(np.uint8))
+    return ((_finite(values) - low) * (255 / (high - low))).round().clip(0, 255).astype(np.uint8)
 
 
 def levels_of_data(paths: Sequence[Path], given: Levels | None) -> tuple[Levels | None, tuple[str, ...]]:
+    """levels_of for the images in these files."""
+    return levels_of(deep_files(paths), given)
+
+
+def levels_of(images: Generator[Deep], given: Levels | None) -> tuple[Levels | None, tuple[str, ...]]:
     """The one scale for all these images, and sentences that say so; None where no image has more than 8 bits.
 
     Without a scale given, it is found from the levels of all deep images: from 0, or the lowest level where that is
@@ -73,10 +88,10 @@ def levels_of_data(paths: Sequence[Path], given: Levels | None) -> tuple[Levels 
     65535 where they reach half of it, else at their highest level, as do all with levels below 0. DataError for images
     of both kinds, and for a scale that leaves them nearly black or white.
     """
-    with contextlib.closing(_deep(paths)) as deep_images:
+    with contextlib.closing(images) as deep_images:
         found = list(islice(deep_images, None if given is None else CHECKED))
     grey = [deep for deep in found if deep.kind != "colour"]
-    _check_colours([deep.path for deep in found if deep.kind == "colour"][:CHECKED])
+    _check_colours([deep.path for deep in found if deep.kind == "colour" and not isinstance(deep.path, str)][:CHECKED])
     if not grey:
         return None, (() if given is None else ("levels have no effect: no image has more than 8 bits",))
     if given is not None:
@@ -131,11 +146,11 @@ def _check_given(levels: Levels, grey: Sequence[Deep]) -> None:
         )
 
 
-def _check_colours(paths: Sequence[Path]) -> None:
+def _check_colours(paths: Sequence[ImageFile]) -> None:
     """Pillow reads the upper 8 of a colour's 16 bits."""
     highest = -1
     for path in paths:
-        with contextlib.suppress(*DECODE_ERRORS), Image.open(path) as image:
+        with contextlib.suppress(*DECODE_ERRORS), Image.open(to_open(path)) as image:
             highest = max(highest, int(np.asarray(image.convert("RGB")).max()))
     if 0 <= highest <= NEARLY_BLACK * 255:
         raise DataError(
@@ -144,20 +159,25 @@ def _check_colours(paths: Sequence[Path]) -> None:
         )
 
 
-def _deep(paths: Sequence[Path]) -> Generator[Deep]:
+def deep_files(paths: Sequence[Path]) -> Generator[Deep]:
     """Those of the images that are deep, in their order; broken ones are left to the reader of images."""
-    asked = [path for path in paths if path.suffix.lower() not in EIGHT_BIT_ENDINGS]
+    return deep_among([path for path in paths if path.suffix.lower() not in EIGHT_BIT_ENDINGS], deep_or_none)
+
+
+def deep_among(images: Sequence[Item], ask: Callable[[Item], Deep | None]) -> Generator[Deep]:
+    """What `ask` says of the images, in their order, but None; asked by several threads."""
     chunk = 8 * N_READERS
     with ThreadPoolExecutor(N_READERS) as readers:
-        for start in range(0, len(asked), chunk):
-            yield from filter(None, readers.map(_extent, asked[start : start + chunk]))
+        for start in range(0, len(images), chunk):
+            yield from filter(None, readers.map(ask, images[start : start + chunk]))
 
 
-def _extent(path: Path) -> Deep | None:
+def deep_or_none(path: ImageFile) -> Deep | None:
+    """None for a file of at most 8 bits, and for one that cannot be read."""
     try:
         if _is_shallow_png(path):
             return None
-        with Image.open(path) as image:
+        with Image.open(to_open(path)) as image:
             if is_deep(image):
                 values = _values(image)
                 kind: Kind = "float" if image.mode == "F" else "whole"
@@ -170,16 +190,18 @@ def _extent(path: Path) -> Deep | None:
 
 
 def _values(image: Image.Image) -> np.ndarray:
-    values = np.asarray(image, dtype=np.float64)
+    return _finite(np.asarray(image, dtype=np.float64))
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
     if not np.isfinite(values).all():
         raise ValueError("its levels must be finite numbers")
     return values
 
 
-def _is_shallow_png(path: Path) -> bool:
+def _is_shallow_png(path: ImageFile) -> bool:
     """Whether its first bytes already say that it is a PNG of at most 8 bits; there may be a million of them."""
-    with path.open("rb") as file:
-        start = file.read(_PNG_START)
+    start = first_bytes(path, _PNG_START)
     return start.startswith(_PNG) and len(start) == _PNG_START and start[24] <= 8
 
 

@@ -1,6 +1,6 @@
 """From a dataset's name or folder to the splits that a search or an evaluation may see."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from hba.data.held_back import HeldBack
 from hba.data.identity import Listing
 from hba.data.images import Images, LabelledImages, OnRead, Pool, Source
 from hba.data.left_out import LeftOut, without_doubles
-from hba.data.levels import Levels, levels_of_data
+from hba.data.levels import Deep, Levels, levels_of
 from hba.data.named import DATASET_NAMES, named_source
+from hba.data.pictures import PicturePool
 from hba.data.splits import Splits, split, take_training
 from hba.data.streaming import StreamedImages
 from hba.errors import DataError, SettingsError
@@ -246,14 +247,12 @@ def _with_levels(source: Source, splits: Splits, given: Levels | None) -> tuple[
     evaluation find the same. No test image is opened.
     """
     train, val, test = source.train, source.val, source.test
-    if not isinstance(train, FilePool):
+    if not isinstance(train, PicturePool):
         return source, None
-    paths = [train.paths[index] for index in splits.available]
-    paths += val.paths if isinstance(val, FilePool) else ()
-    levels, facts = levels_of_data(paths, given)
+    levels, facts = levels_of(_deep(train, splits.available, val), given)
 
     def scaled(pool: Pool) -> Pool:
-        return replace(pool, levels=levels) if isinstance(pool, FilePool) else pool
+        return pool.scaled(levels) if isinstance(pool, PicturePool) else pool
 
     scaled_source = replace(
         source,
@@ -263,6 +262,13 @@ def _with_levels(source: Source, splits: Splits, given: Levels | None) -> tuple[
         facts=(*source.facts, *facts),
     )
     return scaled_source, levels
+
+
+def _deep(train: PicturePool, available: np.ndarray, val: Pool | None) -> Generator[Deep]:
+    """The images of more than 8 bits, of those for training and validation."""
+    yield from train.deep(available)
+    if isinstance(val, PicturePool):
+        yield from val.deep(np.arange(len(val.labels)))
 
 
 def _held_back(config: DataConfig, source: Source, indices: np.ndarray | None) -> HeldBack:

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from hba.data.folder import FilePool, broken_image, try_to_read
+from hba.data.folder import FilePool, try_to_read
 from hba.data.images import CPU, Batch, Colors, mean_and_std
 from hba.data.left_out import LeftOut
 from hba.data.levels import Levels
 from hba.data.listing import changing
+from hba.data.pictures import broken_image
 from hba.errors import DataError
 from hba.runtime.interrupts import without_interrupts
 
