@@ -38,7 +38,7 @@ def complete_words(names: Iterable[str]) -> Complete:
     return completed
 
 
-DATA = complete(DATASET_NAMES, FOLDERS)
+DATA = complete(DATASET_NAMES, FILES)
 SCHEDULE = complete(policy_names(), FILES)
 SEARCH_PRESET, EVALUATION_PRESET = complete(SEARCH_PRESETS), complete(EVALUATION_PRESETS)
 
@@ -51,6 +51,9 @@ COMPLETIONS: Mapping[str, tuple[str, Complete]] = MappingProxyType(
         "classes": ("FILE", complete(shipped_class_lists(), FILES)),
         "fill": ("R,G,B", complete()),
         "levels": ("LOW,HIGH", complete()),
+        "path_column": ("NAME", complete()),
+        "label_column": ("NAME", complete()),
+        "split_column": ("NAME", complete()),
         "lambda_betas": ("B1,B2", complete()),
     }
 )

@@ -13,6 +13,7 @@ import hba
 from hba.algorithms import ALGORITHMS
 from hba.config.presets import SEARCH_PRESETS
 from hba.config.search import CommonSearchConfig
+from hba.data.formats import stem_of
 from hba.errors import SettingsError
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.pace import advice_in
@@ -59,7 +60,8 @@ def search(data: str | None, preset: str | None, out: Path | None, resume: bool,
     """Search a schedule of augmentations for DATA.
 
     DATA is digits (the default), cifar10, cifar100, svhn, svhn-full, fashionmnist, imagenet, or a folder
-    DIR/<class>/*.png, or DIR/train/<class>/*.png with optional DIR/val, DIR/test.
+    DIR/<class>/*.png, or DIR/train/<class>/*.png with optional DIR/val, DIR/test; a .csv or .parquet table of image
+    paths and labels; a .npz file of arrays; or a folder that the library datasets has saved.
     """
     if resume and out is None:
         raise SettingsError("--resume needs --out, the folder of the run to resume")
@@ -68,7 +70,7 @@ def search(data: str | None, preset: str | None, out: Path | None, resume: bool,
     name = (
         ""
         if out is not None
-        else Path(SearchConfig.from_preset(given({"data": data, **options}), preset, paper=paper).data).name
+        else stem_of(SearchConfig.from_preset(given({"data": data, **options}), preset, paper=paper).data)
     )
     with run_folder(out, name) as folder:
         with _Terminal() as observer:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from hba.config.presets import EVALUATION_PRESETS, EVALUATION_SETTINGS, find_preset
 from hba.data.config import resolved_data
+from hba.data.formats import has_columns
 from hba.data.named import DATASET_NAMES
 from hba.errors import SettingsError
 from hba.preprocessing.baseline import Baseline
@@ -20,9 +21,10 @@ DEFAULT, OF_SEARCH, OF_SEARCHED_IMAGES, GIVEN = "default", "search", "images of 
 _OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate", "learning_rate_schedule", "weight_decay")
 _OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken")
 _OF_THESE_IMAGES = ("data", "classes", "levels")
+_OF_COLUMNS = ("path_column", "label_column", "split_column")
 _OF_BASELINE = ("baseline", "baseline_like", *(field.name for field in dataclasses.fields(Baseline)))
 _IN_PIXELS = ("crop_padding", "cutout_size")
-INHERITED = (*_OF_TRAINING, *_OF_IMAGES, *_OF_THESE_IMAGES, *_OF_BASELINE)
+INHERITED = (*_OF_TRAINING, *_OF_IMAGES, *_OF_THESE_IMAGES, *_OF_COLUMNS, *_OF_BASELINE)
 """Settings that an evaluation takes from the search of its schedule unless it is told otherwise."""
 
 
@@ -91,8 +93,8 @@ def of_searched_images(
 
     Nothing on a dataset that was not searched. A folder may have moved since; what it is split and resized by must
     then stay the same. A list of classes is for one folder: by numbers, it would choose others in another one. So is
-    the scale of deep images. A preset or a baseline that is given replaces the baseline as a whole. Sizes in pixels go
-    with the size of the images.
+    the scale of deep images. Names of columns are for data that have some. A preset or a baseline that is given
+    replaces the baseline as a whole. Sizes in pixels go with the size of the images.
     """
     searched_on = _searched_on(searched)
     if data != searched_on and {data, searched_on} & set(DATASET_NAMES):
@@ -101,6 +103,7 @@ def of_searched_images(
     names = (
         *_OF_IMAGES,
         *(_OF_THESE_IMAGES if data == searched_on else ()),
+        *(_OF_COLUMNS if data not in DATASET_NAMES and has_columns(data) else ()),
         *(() if has_baseline else _OF_BASELINE),
     )
     found = {name: searched[name] for name in names if name in searched}

@@ -39,9 +39,16 @@ class DataConfig(Settings):
     """Which images, and how they are split."""
 
     data: str = "digits"
-    """A dataset's name, or a folder of images. NAME is the dataset, ./NAME a folder of that name."""
+    """A dataset's name, a folder of images, a table of them (.csv, .parquet), arrays (.npz), or a saved dataset. NAME
+    is the dataset, ./NAME a folder of that name."""
     image_size: Annotated[ImageSize | None, DefaultText("the dataset's own, 32 for a folder")] = None
     """Side in pixels of the images that are used. Their shorter side is resized to it, and the centre cut out."""
+    path_column: Annotated[str | None, DefaultText("the one called path, file, filename, image, ...")] = None
+    """Of a table, the column of image paths; of a saved dataset, the column of images."""
+    label_column: Annotated[str | None, DefaultText("the one called label, class or target")] = None
+    """Of a table or a saved dataset, the column of classes: names or whole numbers."""
+    split_column: Annotated[str | None, DefaultText("the one called split, where there is one")] = None
+    """Of a table, the column that says train, val or test; none for splits that are drawn."""
     classes: Annotated[str | None, DefaultText("all")] = None
     """Text file of the classes to keep, a name or number in each line, or imagenet-120."""
     train_size: Annotated[Size | None, DefaultText("all that there are")] = None
@@ -94,7 +101,7 @@ def check_clash(data: object, data_root: object = None) -> None:
 
 
 def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with a data folder and a file of classes by absolute path, which are found from anywhere.
+    """The settings with a folder or file of data and a file of classes by absolute path, which are found from anywhere.
 
     A name stays, without `dataset:` before it.
     """
@@ -104,8 +111,10 @@ def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
         data = resolved["data"] = data.removeprefix(DATASET)
         if data not in DATASET_NAMES:
             raise SettingsError(f"unknown dataset {data!r}; known: {', '.join(DATASET_NAMES)}")
-    if isinstance(data, Path) or (isinstance(data, str) and data not in DATASET_NAMES and Path(data).is_dir()):
-        resolved["data"] = str(Path(data).resolve())
+    if isinstance(data, Path) or (isinstance(data, str) and data not in DATASET_NAMES and Path(data).exists()):
+        place = Path(data)
+        # What a table's paths are relative to is where it lies, not where a link to it leads.
+        resolved["data"] = str(place.parent.resolve() / place.name if place.is_file() else place.resolve())
     if isinstance(classes, Path) or (isinstance(classes, str) and classes not in shipped_class_lists()):
         resolved["classes"] = str(Path(classes).resolve())
     return resolved

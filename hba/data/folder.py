@@ -22,7 +22,11 @@ from hba.errors import DataError
 
 @dataclass(frozen=True)
 class FilePool(PicturePool):
-    """A pool of image files. folder: where all of them are."""
+    """A pool of image files. folder: where all of them are.
+
+    class_names: where they are known by class and name wherever they lie, as the files of a table; () where their path
+    below the folder tells both.
+    """
 
     folder: Path
     paths: tuple[Path, ...]
@@ -30,6 +34,7 @@ class FilePool(PicturePool):
     skip_broken: bool
     unused: tuple[tuple[int, LeftOut], ...] = ()
     levels: Levels | None = None
+    class_names: tuple[str, ...] = ()
 
     def restricted(self, keep: Sequence[int]) -> "FilePool":
         chosen, labels = of_classes(self.labels, keep)
@@ -38,6 +43,7 @@ class FilePool(PicturePool):
             paths=tuple(self.paths[index] for index in chosen),
             labels=labels,
             unused=restricted_unused(self.unused, keep),
+            class_names=tuple(self.class_names[label] for label in keep) if self.class_names else (),
         )
 
     def picture(self, index: int, image_size: int) -> Tensor | str:
@@ -52,13 +58,20 @@ class FilePool(PicturePool):
     def scaled(self, levels: Levels | None) -> "FilePool":
         return replace(self, levels=levels)
 
+    def known_as(self, index: int) -> str:
+        """Class and name, by which a schedule's file knows the image again."""
+        path = self.paths[index]
+        if self.class_names:
+            return f"{self.class_names[self.labels[index]]}/{path.name}"
+        return path.relative_to(self.folder).as_posix()
+
 
 def folder_source(folder: Path, skip_broken: bool = False) -> Source:
     """The folder as a source of images. Reads names only; raises DataError for a folder that cannot be used."""
     if folder.is_file():
         raise DataError(
-            f"{folder} is a file; give a folder with one sub-folder of images for each class (unpack an archive, sort "
-            "the images of a list)"
+            f"{folder} is a file; give a folder with one sub-folder of images for each class (unpack an archive), a "
+            "table of images and labels (.csv, .parquet), or arrays (.npz)"
         )
     if not folder.is_dir():
         raise DataError(f"no such folder: {folder}")

@@ -2,7 +2,8 @@
 
 Names are shorter than images and stay when a folder moves or is split otherwise, but numbered files of a training and
 a test part share them. So an image of a folder is known by a hash of class, name and size in bytes, and where two agree
-in it, by one of its content. An image in memory is known by its pixels.
+in it, by one of its content. So is an image in a table's file or a saved dataset. An image in memory, or in a file of
+arrays, is known by its pixels.
 """
 
 import base64
@@ -10,15 +11,19 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
+from hba.data.encoded import Encoded
 from hba.data.folder import FilePool
 from hba.data.images import ArrayPool, Images, LabelledImages, Pool, Source
 from hba.data.listing import changing
+from hba.data.npz import NpzPool
+from hba.data.saved import SavedPool
 from hba.data.splits import Splits
 
 MOST_KEPT = 4096
@@ -59,6 +64,11 @@ class Listing:
     n_images: int
     chosen: tuple[Part, ...]
     everything: tuple[Pool, ...]
+
+    @property
+    def kind(self) -> Kind:
+        """What its images are known by."""
+        return _kind(self.chosen[0].pool)
 
     @staticmethod
     def for_search(source: Source, splits: Splits) -> "Listing":
@@ -101,7 +111,7 @@ class SeenImages:
 
     @staticmethod
     def of_listing(listing: Listing) -> "SeenImages":
-        return SeenImages._of(_kind(listing.chosen[0].pool), listing.n_images, identities(listing.chosen))
+        return SeenImages._of(listing.kind, listing.n_images, identities(listing.chosen))
 
     @staticmethod
     def of_memory(parts: Iterable[LabelledImages]) -> "SeenImages":
@@ -176,10 +186,16 @@ def seen_by_search(listing: Listing | None, parts: tuple[Images, Images], is_nam
 
 
 def identities(parts: Iterable[Part]) -> Iterator[Identity]:
-    """Of the images of these parts, in their order; of a file, its name and size are looked up, no more."""
+    """Of the images of these parts, in their order; of a file, its name and size are looked up, no more, of others the
+    whole image.
+    """
     for pool, indices in parts:
         if isinstance(pool, FilePool):
-            yield from (_of_file(pool, pool.paths[index]) for index in indices)
+            yield from (_of_file(pool, index) for index in indices)
+        elif isinstance(pool, SavedPool):
+            yield from (_of_row(pool, index) for index in indices)
+        elif isinstance(pool, NpzPool):
+            yield from (_of_array(pool.pixels(index)) for index in indices)
         elif isinstance(pool, ArrayPool):
             yield from of_pixels(pool.images[indices])
 
@@ -187,36 +203,64 @@ def identities(parts: Iterable[Part]) -> Iterator[Identity]:
 def of_pixels(images: Tensor) -> Iterator[Identity]:
     """Of images (N, C, H, W) in memory; those of one channel are the same as with three equal ones."""
     images = images.expand(-1, 3, -1, -1) if images.shape[1] == 1 else images
-    for image in images.cpu().numpy():
-        digest = blake2b(str(image.shape).encode(), digest_size=8)
-        digest.update(image.tobytes())
-        key, content = np.frombuffer(digest.digest(), dtype="<u4").tolist()
-        yield Identity(key, content)
+    return map(_of_pixels, images.cpu().numpy())
+
+
+def _of_pixels(image: np.ndarray) -> Identity:
+    digest = blake2b(str(image.shape).encode(), digest_size=8)
+    digest.update(image.tobytes())
+    key, content = np.frombuffer(digest.digest(), dtype="<u4").tolist()
+    return Identity(key, content)
+
+
+def _of_array(pixels: np.ndarray) -> Identity:
+    """Of an image (H, W) or (H, W, 3) of an array; the same as of_pixels has of it."""
+    return _of_pixels(np.stack([pixels] * 3) if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
 
 
 def _kind(pool: Pool) -> Kind:
-    return "files" if isinstance(pool, FilePool) else "pixels"
+    return "files" if isinstance(pool, FilePool | SavedPool) else "pixels"
 
 
-def _of_file(pool: FilePool, path: Path) -> Identity:
+def _of_file(pool: FilePool, index: int) -> Identity:
+    path = pool.paths[index]
     try:
         size = path.stat().st_size
     except OSError as error:
         raise changing(error) from None
-    name = os.fsencode(path.relative_to(pool.folder).as_posix())
-    return Identity(_number(blake2b(b"%d\0%s" % (size, name), digest_size=4).digest()), path)
+    return Identity(_key(size, pool.known_as(index)), path)
+
+
+def _of_row(pool: SavedPool, index: int) -> Identity:
+    """As of the same file in a folder of its class."""
+    try:
+        file = pool.file_of(index)
+        if isinstance(file, Encoded):
+            content = _digest(BytesIO(file.content), len(file.content))
+            return Identity(_key(len(file.content), pool.known_as(index)), content)
+        return Identity(_key(file.stat().st_size, pool.known_as(index)), file)
+    except (OSError, ValueError):
+        # A broken row is the same as another broken one of its class and name.
+        return Identity(_key(0, pool.known_as(index)), 0)
+
+
+def _key(size: int, name: str) -> int:
+    return _number(blake2b(b"%d\0%s" % (size, os.fsencode(name)), digest_size=4).digest())
 
 
 def _content(path: Path) -> int | None:
-    digest = blake2b(digest_size=4)
     try:
         with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            for start in (0, (size - BLOCK) // 2, size - BLOCK):
-                file.seek(max(0, start))
-                digest.update(file.read(BLOCK))
+            return _digest(file, os.fstat(file.fileno()).st_size)
     except OSError:
         return None
+
+
+def _digest(file: BinaryIO, size: int) -> int:
+    digest = blake2b(digest_size=4)
+    for start in (0, (size - BLOCK) // 2, size - BLOCK):
+        file.seek(max(0, start))
+        digest.update(file.read(BLOCK))
     return _number(digest.digest())
 
 

@@ -101,6 +101,12 @@ def differs_in_case_only(name: str, others: Collection[str]) -> str | None:
     return next((other for other in others if _plain(other) == _plain(name)), None)
 
 
+def split_called(name: str) -> str | None:
+    """train, val, test or `val or test`, whichever the name means in its words; None for a name that says more."""
+    named = None if "/" in name else _named_like_a_split(Path(name))
+    return None if named is None or named.rest else named.role
+
+
 def _plain(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold().strip()
 

@@ -9,20 +9,19 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from hba.data.checks import check_class_names
-from hba.data.classes import keep_classes
 from hba.data.config import DataConfig, check_clash
-from hba.data.folder import FilePool, folder_source
+from hba.data.folder import FilePool
 from hba.data.held_back import HeldBack
 from hba.data.identity import Listing
 from hba.data.images import Images, LabelledImages, OnRead, Pool, Source
 from hba.data.left_out import LeftOut, without_doubles
 from hba.data.levels import Deep, Levels, levels_of
-from hba.data.named import DATASET_NAMES, named_source
+from hba.data.named import DATASET_NAMES
 from hba.data.pictures import PicturePool
+from hba.data.sources import find_source
 from hba.data.splits import Splits, split, take_training
 from hba.data.streaming import StreamedImages
 from hba.errors import DataError, SettingsError
-from hba.runtime.unknown import did_you_mean, listed
 from hba.runtime.wording import first_of
 
 STREAM_ABOVE_BYTES = 8 * 10**9
@@ -123,8 +122,8 @@ class EvaluationData:
 
 
 def check_data(data: object, wanted: type[SearchData] | type[EvaluationData], data_root: object = None) -> None:
-    """SettingsError for data that are neither a name, a folder, None, a dataset, nor of the class wanted, and for a
-    dataset's name that a folder of images has too.
+    """SettingsError for data that are neither a name, a folder or file, None, a dataset, nor of the class wanted, and
+    for a dataset's name that a folder of images has too.
 
     Whether a Dataset, a list or a tuple can be used is found out when it is read.
     """
@@ -135,8 +134,9 @@ def check_data(data: object, wanted: type[SearchData] | type[EvaluationData], da
     datasets = "a Dataset or list of pairs (image, label)" if is_search else "a pair (train, test) of Datasets or lists"
     parts = ", ".join(list(wanted.__dataclass_fields__)[:4])
     raise SettingsError(
-        f"data must be a dataset's name, a folder, {datasets}, or {wanted.__name__}, got {type(data).__name__}; make "
-        f"images of arrays by hba.data.LabelledImages(images, labels), and of these hba.data.{wanted.__name__}({parts})"
+        f"data must be a dataset's name, a folder or file, {datasets}, or {wanted.__name__}, got "
+        f"{type(data).__name__}; make images of arrays by hba.data.LabelledImages(images, labels), and of these "
+        f"hba.data.{wanted.__name__}({parts})"
     )
 
 
@@ -169,31 +169,6 @@ def _classes(class_names: Sequence[str]) -> str:
 
 def _in_color(images: Images) -> Images:
     return images.in_color() if isinstance(images, LabelledImages) else images
-
-
-def find_source(config: DataConfig) -> Source:
-    """The named dataset or the folder, with the classes asked for; DataError where there is none."""
-    source = _whole_source(config)
-    return source if config.classes is None else keep_classes(source, config.classes)
-
-
-def _whole_source(config: DataConfig) -> Source:
-    if config.data in DATASET_NAMES:
-        return named_source(config.data, Path(config.data_root), config.download, config.skip_broken)
-    folder = Path(config.data)
-    if not folder.exists():
-        meant = did_you_mean(config.data, DATASET_NAMES)
-        raise DataError(f"no such folder or dataset: {config.data}{listed(meant, 'datasets', DATASET_NAMES)}")
-    if config.download:
-        raise SettingsError(f"download has no effect on {folder}, a folder of images; omit it")
-    source = folder_source(folder, config.skip_broken)
-    if len(source.class_names) < 2:
-        (name,) = source.class_names
-        raise DataError(
-            f"{folder} has one class only, {name!r}: add a sub-folder of images for another, or where the classes are "
-            f"further down, give the folder that holds them"
-        )
-    return source
 
 
 def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> SearchData:
@@ -315,7 +290,9 @@ class _Reader:
     def _read(self, pool: Pool, indices: np.ndarray) -> Images:
         size = self.config.stored_size
         if self.config.stream and not isinstance(pool, FilePool):
-            raise DataError(f"only folders of images can be streamed, {self.config.data} is none; omit stream")
+            raise DataError(
+                f"only images in files of their own can be streamed, not those of {self.config.data}; omit stream"
+            )
         if isinstance(pool, FilePool) and self.streams(pool, len(indices)):
             self._count(len(indices), len(indices))
             return StreamedImages.of(pool, indices, size, self.config.workers)

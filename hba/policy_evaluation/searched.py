@@ -10,8 +10,9 @@ from hba.config.evaluation import EvaluationConfig
 from hba.data.config import DataConfig
 from hba.data.identity import Listing, Part, SeenCount, SeenImages, identities, of_pixels
 from hba.data.images import LabelledImages
-from hba.data.load import EvaluationData, find_source
+from hba.data.load import EvaluationData
 from hba.data.named import DATASET_NAMES
+from hba.data.sources import find_source
 from hba.data.splits import split
 from hba.errors import HbaError, SettingsError
 from hba.runtime.provenance import count_of
@@ -151,7 +152,7 @@ def _count_by_settings(settings: Mapping[str, Any], config: EvaluationConfig) ->
 
 def _count_by_images(seen: SeenImages, data: EvaluationData) -> tuple[SeenCount | None, float]:
     """How many test images were seen, and the share of what was seen that is still there."""
-    if data.listing is not None and seen.kind == "files":
+    if data.listing is not None and seen.kind == data.listing.kind:
         there = [Part(pool, np.arange(len(pool.labels))) for pool in data.listing.everything]
         return seen.count(identities(data.listing.chosen)), seen.share_among(identities(there))
     if data.listing is None and isinstance(data.train, LabelledImages) and isinstance(data.test, LabelledImages):

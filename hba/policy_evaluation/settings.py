@@ -8,8 +8,9 @@ from typing import Any
 from hba.config.evaluation import EvaluationConfig
 from hba.config.inheritance import Sourced
 from hba.data.adapt import AnyDataset, check_settings_of_dataset, is_dataset, name_of
-from hba.data.load import EvaluationData, check_data, find_source
+from hba.data.load import EvaluationData, check_data
 from hba.data.named import DATASET_NAMES
+from hba.data.sources import find_source
 from hba.errors import DataError, SettingsError
 from hba.policy_evaluation.searched import settings_of
 from hba.preprocessing.preprocessing import network_input_size

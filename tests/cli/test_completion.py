@@ -23,7 +23,7 @@ def plain(*names: str) -> list[tuple[str, str]]:
     [
         (["sear"], plain("search")),
         (["search", "--lambda-l"], plain("--lambda-learning-rate")),
-        (["search", "cif"], [*plain("cifar10", "cifar100"), ("dir", "cif")]),
+        (["search", "cif"], [*plain("cifar10", "cifar100"), ("file", "cif")]),
         (["search", "--model", "wrn-4"], plain("wrn-40-2")),
         (["search", "--device", ""], plain("auto", "cpu", "cuda")),
         (["search", "--space", ""], plain("hba", "pba")),

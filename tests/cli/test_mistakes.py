@@ -140,7 +140,7 @@ def empty_class(folder: Path) -> None:
         (only("cats", "dogs"), "{folder} holds no images that can be read; use .png, .jpg, .tif"),
         (
             lambda folder: folder.write_text("a file"),
-            "images is a file; give a folder with one sub-folder of images for",
+            "{folder} is a file; give a folder with one sub-folder of images for",
         ),
         (too_few_dogs, "the class 'dogs' of {folder} has 2 images, but needs at least 3, one each for training, val"),
         (empty_class, "the class 'birds' of {folder} has 0 images, but needs at least 3, one each for training, val"),

@@ -8,7 +8,7 @@ from PIL import Image
 from hba.data import load_search_data
 from hba.data.config import DataConfig
 from hba.data.folder import FilePool, folder_source
-from hba.data.load import find_source
+from hba.data.sources import find_source
 from hba.errors import DataError
 
 

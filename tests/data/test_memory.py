@@ -262,8 +262,8 @@ def test_data_of_another_kind_are_refused_with_how_to_make_the_right_one(data: A
     with pytest.raises(SettingsError) as raised:
         hba.search(data, **SETTINGS)
     assert str(raised.value) == (
-        "data must be a dataset's name, a folder, a Dataset or list of pairs (image, label), or SearchData, got "
-        f"{type(data).__name__}; make images of arrays by hba.data.LabelledImages(images, labels), and of these "
+        "data must be a dataset's name, a folder or file, a Dataset or list of pairs (image, label), or SearchData, "
+        f"got {type(data).__name__}; make images of arrays by hba.data.LabelledImages(images, labels), and of these "
         "hba.data.SearchData(name, class_names, train, val)"
     )
     with pytest.raises(SettingsError, match=r"EvaluationData\(name, class_names, train, test\)"):

@@ -1,0 +1,195 @@
+"""A NumPy .npz file of images and labels, with or without splits."""
+
+import re
+import zipfile
+import zlib
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from torch import Tensor
+
+from hba.data.checks import CHANNELS
+from hba.data.columns import check_two_classes, class_name, numbered, split_role
+from hba.data.folder import fitted
+from hba.data.images import LabelledImages, OnRead, Source, of_classes
+from hba.data.left_out import LeftOut
+from hba.data.levels import Deep, Levels, values_in_8_bits
+from hba.data.pictures import PicturePool, restricted_unused
+from hba.errors import DataError
+
+IMAGES, LABELS = ("images", "x"), ("labels", "y")
+"""What arrays are called, with or without a split's name before or after it: train_images, x_test."""
+READ_ERRORS = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """The images of one part, which are read when they are first needed."""
+
+    file: Path
+    name: str
+    n_labels: int
+
+    @cached_property
+    def images(self) -> np.ndarray:
+        """(N, H, W) or (N, H, W, C) with C 3. DataError for anything else."""
+        images = _array(self.file, self.name)
+        if images.ndim == 4 and images.shape[3] not in CHANNELS and images.shape[1] in CHANNELS:
+            images = images.transpose(0, 2, 3, 1)
+        where = f"{self.name} of {self.file}"
+        if images.ndim not in (3, 4) or 0 in images.shape[1:] or (images.ndim == 4 and images.shape[3] not in CHANNELS):
+            raise DataError(
+                f"{where} must have the shape (N, H, W) or (N, H, W, C) with 1 or 3 channels, which is what the colour "
+                f"operations and networks take, got {images.shape}; keep three of more, as in images[..., :3]"
+            )
+        if len(images) != self.n_labels:
+            raise DataError(f"{where} must have one image for each of the {self.n_labels} labels, got {len(images)}")
+        if images.dtype.kind not in "uif":
+            raise DataError(f"{where} must hold numbers, best uint8, got {images.dtype}")
+        return images[..., 0] if images.ndim == 4 and images.shape[3] == 1 else images
+
+
+@dataclass(frozen=True)
+class NpzPool(PicturePool):
+    """Images of an array at these numbers. Levels of more than 8 bits are those of any type but uint8."""
+
+    stored: Stored
+    numbers: np.ndarray
+    labels: np.ndarray
+    skip_broken: bool
+    unused: tuple[tuple[int, LeftOut], ...] = ()
+    levels: Levels | None = None
+
+    def restricted(self, keep: Sequence[int]) -> "NpzPool":
+        chosen, labels = of_classes(self.labels, keep)
+        unused = restricted_unused(self.unused, keep)
+        return replace(self, numbers=self.numbers[chosen], labels=labels, unused=unused)
+
+    def pixels(self, index: int) -> np.ndarray:
+        """(H, W) or (H, W, 3), of the array's own type."""
+        return np.ascontiguousarray(self.stored.images[self.numbers[index]])
+
+    def picture(self, index: int, image_size: int) -> Tensor | str:
+        values = self.pixels(index)
+        if values.dtype != np.uint8:
+            if self.levels is None:
+                return f"it is {values.dtype}, and no levels say what is black and white"
+            try:
+                values = values_in_8_bits(values.astype(np.float64), self.levels)
+            except ValueError as error:
+                return str(error)
+        return fitted(Image.fromarray(values), image_size)
+
+    def read(self, indices: np.ndarray, image_size: int, on_read: OnRead | None = None) -> LabelledImages:
+        # Before several threads ask for it.
+        self.stored.images.shape  # noqa: B018
+        return super().read(indices, image_size, on_read)
+
+    def name_of(self, index: int) -> str:
+        return f"number {self.numbers[index]} of {self.stored.name} in {self.stored.file}"
+
+    def deep(self, indices: np.ndarray) -> Generator[Deep]:
+        kind = self.stored.images.dtype.kind
+        for index in indices if self.stored.images.dtype != np.uint8 else ():
+            values = self.pixels(index)
+            lowest, highest = float(values.min()), float(values.max())
+            if np.isfinite([lowest, highest]).all():
+                yield Deep(self.name_of(index), "float" if kind == "f" else "whole", lowest, highest)
+
+    def scaled(self, levels: Levels | None) -> "NpzPool":
+        return replace(self, levels=levels)
+
+
+def npz_source(file: Path, skip_broken: bool = False) -> Source:
+    """Arrays `images` and `labels`, or such for each split: `train_images`, `train_labels`, `test_images`, ...
+
+    Arrays of `x` and `y` are the same. images (N, H, W) or (N, H, W, C); labels (N,) or (N, 1), numbers or names, which
+    are sorted as text, as a folder's classes are. Images come class by class, each class in the order of the array. The
+    images of a test split are not read before they are asked for. Raises DataError for what cannot be used.
+    """
+    parts = _parts(file)
+    if "train" not in parts:
+        raise DataError(
+            f"{file} must hold the arrays images and labels, or train_images and train_labels (and val_, test_), got "
+            f"{', '.join(_names(file)) or 'none'}"
+        )
+    names = _class_labels(file, parts["train"][1])
+    class_names = tuple(sorted(set(names)))
+    check_two_classes(class_names, file)
+
+    def pool(part: str) -> NpzPool:
+        images, labels_array = parts[part]
+        labels = numbered(_class_labels(file, labels_array), class_names, f"the split {part} of {file}")
+        order = labels.argsort(stable=True)
+        return NpzPool(Stored(file, images, len(labels)), order, labels[order], skip_broken)
+
+    return Source(
+        name=str(file),
+        class_names=class_names,
+        train=pool("train"),
+        val=pool("val") if "val" in parts else None,
+        test=partial(pool, "test") if "test" in parts else None,
+    )
+
+
+def _parts(file: Path) -> Mapping[str, tuple[str, str]]:
+    """By split, the names of its arrays of images and labels. DataError where one of the two is missing."""
+    found: dict[str, dict[str, str]] = {}
+    for name in _names(file):
+        words = [word for word in re.split(r"[\W_]+", name.casefold()) if word]
+        kinds = [kind for kind, known in (("images", IMAGES), ("labels", LABELS)) if set(words) & set(known)]
+        if len(kinds) != 1:
+            continue
+        rest = " ".join(word for word in words if word not in (*IMAGES, *LABELS))
+        role = split_role(rest, f"the array {name!r} of {file}") if rest else "train"
+        if kinds[0] in found.setdefault(role, {}):
+            raise DataError(f"{file} has two arrays of {role} {kinds[0]}, {found[role][kinds[0]]} and {name}: keep one")
+        found[role][kinds[0]] = name
+    for role, arrays in found.items():
+        if len(arrays) < 2:
+            (name,) = arrays.values()
+            other = "labels" if "images" in arrays else "images"
+            raise DataError(f"{file} has the array {name}, but no {other} of {role} beside it; add them")
+    return {role: (arrays["images"], arrays["labels"]) for role, arrays in found.items()}
+
+
+def _names(file: Path) -> list[str]:
+    return list(_opened(file, lambda arrays: arrays.files))
+
+
+def _array(file: Path, name: str) -> np.ndarray:
+    return np.asarray(_opened(file, lambda arrays: arrays[name]))
+
+
+def _opened(file: Path, ask: Any) -> Any:
+    """What `ask` says of the opened file. Nothing in it can run code."""
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return ask(arrays)
+    except READ_ERRORS as error:
+        text = next(iter(str(error).splitlines()), type(error).__name__)
+        reason = "it holds Python objects, which could run code" if "allow_pickle" in text else text
+        raise DataError(f"cannot read the arrays of {file} ({reason}); save them anew by numpy.savez") from None
+
+
+def _class_labels(file: Path, name: str) -> list[str]:
+    """What each label of the array calls its class."""
+    labels = _array(file, name)
+    where = f"{name} of {file}"
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1 or not len(labels):
+        hint = "; several labels for an image cannot be learned" if labels.ndim == 2 else ""
+        raise DataError(f"{where} must have the shape (N,) or (N, 1), got {labels.shape}{hint}")
+    try:
+        names = [class_name(label) for label in labels.tolist()]
+    except ValueError as error:
+        raise DataError(f"{where} has {error}") from None
+    if None in names:
+        raise DataError(f"{where} has no label for number {names.index(None)}: remove it and its image")
+    return [str(one) for one in names]
