@@ -10,6 +10,8 @@ from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
 from hba.data.classes import shipped_class_lists
 from hba.data.named import DATASET_NAMES
 from hba.models import MODELS
+from hba.models.freezing import ALL_BUT_HEAD, NOTHING
+from hba.models.pretrained import TIMM
 from hba.operations import OPERATIONS
 from hba.schedule.shipped import policy_names
 
@@ -45,6 +47,8 @@ SEARCH_PRESET, EVALUATION_PRESET = complete(SEARCH_PRESETS), complete(EVALUATION
 COMPLETIONS: Mapping[str, tuple[str, Complete]] = MappingProxyType(
     {
         "model": ("NAME", complete(MODELS)),
+        "pretrained": ("[FILE]", complete((TIMM, "none"), FILES)),
+        "freeze": ("PART", complete((NOTHING, ALL_BUT_HEAD))),
         "device": ("NAME", complete(("auto", "cpu", "cuda"))),
         "operations": ("NAMES", complete_words(("all", *OPERATIONS))),
         "data_root": ("FOLDER", complete(or_paths=FOLDERS)),

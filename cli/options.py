@@ -14,6 +14,7 @@ from pydantic_core import PydanticUndefined
 
 from hba.data.named import DATASET_NAMES
 from hba.hypernet.sharing import SHARING
+from hba.models.pretrained import TIMM
 from hba.policy.spaces import SPACES
 from hba.runtime.default_text import DefaultText
 from hba.runtime.unknown import did_you_mean
@@ -116,6 +117,8 @@ def _option(setting: _Setting) -> Callable[[Command], Command]:
         choice = _Choice(choices)
         return click.option(flag, type=choice, default=None, metavar=metavar, help=help_text, is_eager=first, **kind)
     metavar, complete = COMPLETIONS.get(name, (plain.__name__.upper(), None))
+    if name in ALONE:
+        kind |= {"is_flag": False, "flag_value": ALONE[name]}
     return click.option(
         flag,
         type=_whole(text) if plain is int else plain,
@@ -205,6 +208,8 @@ class _Choice(click.Choice[str]):
         )
 
 
+ALONE: Mapping[str, str] = {"pretrained": TIMM}
+"""What an option without a value stands for."""
 CHOICES: Mapping[str, Sequence[str]] = {
     "space": tuple(SPACES),
     "sharing": tuple(SHARING),

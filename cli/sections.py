@@ -15,7 +15,19 @@ SPACE, ALGORITHM, RUN = "Search space", "Algorithm", "Run and output"
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         DATA: (),
-        TRAINING: ("model", "epochs", "batch_size", "learning_rate", "learning_rate_schedule", "weight_decay"),
+        TRAINING: (
+            "model",
+            "pretrained",
+            "freeze",
+            "standardize_by",
+            "epochs",
+            "batch_size",
+            "optimizer",
+            "learning_rate",
+            "learning_rate_schedule",
+            "learning_rate_warm_up_epochs",
+            "weight_decay",
+        ),
         BASELINE: (
             "baseline",
             "baseline_like",

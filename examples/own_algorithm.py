@@ -12,10 +12,11 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 import hba
 from hba.algorithms import Lookahead
+from hba.algorithms.learners import NetworkLearner
 from hba.algorithms.scores import Trial
 
 
@@ -27,10 +28,10 @@ class Adversarial(Lookahead):
     hardness: float = 1.0
     """1 rewards a high training loss, -1 a low one."""
 
-    def rewards(self, network: nn.Module, trial: Trial, loss: Tensor) -> Tensor:
+    def rewards(self, learner: NetworkLearner, trial: Trial, loss: Tensor) -> Tensor:
         """Of what was drawn for each image, (B,)."""
         with torch.no_grad():
-            return self.hardness * F.cross_entropy(network(trial.images), trial.labels, reduction="none")
+            return self.hardness * F.cross_entropy(learner.network(trial.images), trial.labels, reduction="none")
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ def test_a_draw_is_rewarded_by_the_loss_of_its_image() -> None:
     problem, state = begun()
     trial = algorithm.augmented(problem, state, *state.train_stream.next(), draws=2)
     network = state.learner.network.eval()
-    rewards = algorithm.rewards(network, trial, torch.zeros(()))
+    rewards = algorithm.rewards(state.learner, trial, torch.zeros(()))
     expected = [
         -2 * F.cross_entropy(network(trial.images[i : i + 1]), trial.labels[i : i + 1]).item() for i in range(16)
     ]

@@ -18,7 +18,7 @@ from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.runtime.devices import find_device
 from hba.training.augmentation import Unchanged
-from hba.training.optimizer import sgd_of
+from hba.training.optimizer import optimizer_for
 from hba.training.train import train
 
 
@@ -100,7 +100,7 @@ def floor_seconds_per_step(config: SearchConfig, data: SearchData, measured: int
     data = data.to(device)
     network = build_model(config.model, len(data.class_names), seed=0).to(device)
     train_stream, val_stream = (BatchStream(part, config.batch_size, seed=0) for part in (data.train, data.val))
-    optimizer, schedule = sgd_of(config, network.parameters(), train_stream.batches_per_pass)
+    optimizer, schedule = optimizer_for(config, network.parameters(), train_stream.batches_per_pass)
     prepare = Preprocessing.of(data.train, config.baseline_augmentation()).measure
     rhythm = config.algorithm.rhythm
     clock = StepClock(measured, rhythm.train_steps, device)

@@ -18,7 +18,10 @@ from hba.algorithms.lookahead import Rewards, rewards_of, trained_parameters
 from hba.algorithms.moves import reach, short_training_rate
 from hba.algorithms.problem import Problem
 from hba.algorithms.scores import Trial, expected_score
+from hba.config.search import CommonSearchConfig
+from hba.config.training import SGD
 from hba.data.config import Size
+from hba.errors import SettingsError
 from hba.hypernet import HyperNetwork
 
 
@@ -31,6 +34,14 @@ class HbaLookahead(Rewards, Hypergradient):
     train_steps: Size = 4
     horizon_steps: Size = 10
     """Steps of SGD that the rewards of one step stand for, when both gradients are added up in nats."""
+
+    def check(self, config: CommonSearchConfig) -> None:
+        super().check(config)
+        if config.optimizer != SGD:
+            raise SettingsError(
+                f"the algorithm {self.name} adds up gradients by how far steps of SGD go; set optimizer to {SGD}, or "
+                "choose the algorithm lookahead or hba"
+            )
 
     def step(self, problem: Problem, state: HyperGradientState) -> None:
         """One training step as HBA's; after each T_train of them, T_val lambda steps, which judge draws for the images

@@ -21,6 +21,7 @@ from hba.algorithms.strength import Strength, largest_stride
 from hba.algorithms.temperature import best_temperature
 from hba.config.fields import Decay, NotNegative, Positive
 from hba.config.search import CommonSearchConfig
+from hba.config.training import SGD
 from hba.data.batches import BatchStream
 from hba.data.config import Size
 from hba.errors import SettingsError
@@ -95,6 +96,8 @@ class LambdaSteps(Noisy):
                 "warm_up_epochs must leave epochs for lambda steps, "
                 f"got {self.warm_up_epochs} of {config.epochs} epochs"
             )
+        if self.probes and config.optimizer != SGD:
+            raise SettingsError(f"probes train by SGD; set probes to 0, or optimizer to {SGD}")
 
     def mover(self, problem: Problem, lam: Tensor) -> LambdaMover:
         """For a lambda that is on its device."""

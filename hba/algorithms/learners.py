@@ -7,26 +7,26 @@ from typing import Any, Self
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.optim import SGD
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from hba.algorithms.problem import Problem
 from hba.hypernet import HyperNetwork
 from hba.runtime.seeding import derived_seed
-from hba.training.optimizer import Parameters, sgd_of
+from hba.training.optimizer import Parameters, optimizer_for
 
 
-def optimizer_of(problem: Problem, parameters: Parameters) -> tuple[SGD, LRScheduler]:
-    """SGD as the settings of the problem have it, and the schedule of its learning rate."""
+def optimizer_of(problem: Problem, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
+    """As the settings of the problem have it, and the schedule of its learning rate."""
     batch_size = min(problem.config.batch_size, len(problem.data.train))
-    return sgd_of(problem.config, parameters, len(problem.data.train) // batch_size)
+    return optimizer_for(problem.config, parameters, len(problem.data.train) // batch_size)
 
 
 @dataclass(kw_only=True)
 class Learner:
     """optimizer: of the weights. schedule: of its learning rate, which changes at every step."""
 
-    optimizer: SGD
+    optimizer: Optimizer
     schedule: LRScheduler
 
     @property
@@ -57,7 +57,7 @@ class NetworkLearner(Learner):
         return cls(network=network, optimizer=optimizer, schedule=schedule)
 
     def learn(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """One SGD step on a batch as the network takes it, (B, C, H, W) and (B,): its loss, and the share of wrong
+        """One step on a batch as the network takes it, (B, C, H, W) and (B,): its loss, and the share of wrong
         answers.
         """
         self.network.train()

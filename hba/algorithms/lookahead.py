@@ -13,6 +13,11 @@ A step of SGD on image i moves w by -alpha times the gradient of its loss l_i, a
 operations are never differentiated. The reward is the one of Differentiable Data Selection (Wang et al. 2020), where
 it weighs training images.
 
+AdamW divides its mean gradient by the root of its mean squared gradient, number by number. There v is divided by that
+root too, as the last step left it: image i enters the next step by its gradient over the root, times a number that is
+the same for all images, and -r_i times that number is what this changes in the validation loss. That is first order in
+the step and holds the root, which the image itself would change a little (beta_2 is 0.999).
+
 Rewards differ far more between images than between the draws for one image. So each image is drawn for several times,
 and a reward counts by how far it is from the mean of the image's other draws: the leave-one-out baseline of REINFORCE
 (Kool, van Hoof and Welling 2019), which changes no expectation.
@@ -46,6 +51,7 @@ from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.runtime.default_text import DefaultText
+from hba.training.optimizer import preconditioned
 
 FORWARD_MODE_COST = 2 / 3
 """Of a pass forward with a derivative, in training steps, as policy_search/cost.py counts them."""
@@ -166,7 +172,7 @@ class Lookahead(Rewards):
         network = state.learner.network.eval()
         with validation_statistics(network, self.val_statistics):
             loss = self.validation_loss(problem, state, network)
-        rewards, scale = self.standardized(trial, self.rewards(network, trial, loss))
+        rewards, scale = self.standardized(trial, self.rewards(state.learner, trial, loss))
         gradient = -expected_score(problem.space, trial, rewards)
         # In nats that the short trainings of a probe win, which the moves are compared with.
         nats = reach(PROBE_STEPS) * short_training_rate(problem, state.learner) * scale
@@ -175,11 +181,15 @@ class Lookahead(Rewards):
         self.move_lambda(problem, state, gradient, of_spread, curvature)
         state.totals.add_lambda(loss.detach())
 
-    def rewards(self, network: nn.Module, trial: Trial, loss: Tensor) -> Tensor:
-        """Of what was drawn for each image (B,). loss: on validation images, with its graph."""
-        parameters = trained_parameters(network)
-        direction = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
-        return rewards_of(network, trial, dict(zip(parameters, direction, strict=True)))
+    def rewards(self, learner: NetworkLearner, trial: Trial, loss: Tensor) -> Tensor:
+        """Of what was drawn for each image (B,). learner: its network is in eval mode. loss: on validation images, with
+        its graph.
+        """
+        parameters = trained_parameters(learner.network)
+        weights = list(parameters.values())
+        gradient = torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True)
+        direction = preconditioned(learner.optimizer, weights, gradient)
+        return rewards_of(learner.network, trial, dict(zip(parameters, direction, strict=True)))
 
 
 def trained_parameters(network: nn.Module) -> dict[str, nn.Parameter]:

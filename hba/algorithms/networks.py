@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from hba.models import build_model
+from hba.models import Start, build_model
 from hba.runtime.seeding import derived_seed
 from hba.training.own_network import check_trainable
 
@@ -13,10 +13,18 @@ Networks = Callable[[int], nn.Module]
 """From a member's number, counted from 0, to a network of its own. One hypernetwork takes the first."""
 
 
-def named_networks(model: str, n_classes: int, seed: int, image_size: int | None = None) -> Networks:
-    """Networks of one kind, each freshly initialised. image_size: side in pixels of what the network is given."""
+def named_networks(
+    model: str, n_classes: int, seed: int, image_size: int | None = None, start: Start | None = None
+) -> Networks:
+    """Networks of one kind, each freshly initialised. image_size: side in pixels of what the network is given. start:
+    what all of them begin with in the place of fresh weights.
+    """
     return lambda member: build_model(
-        model, n_classes, derived_seed(seed, "weights" if member == 0 else f"weights of member {member}"), image_size
+        model,
+        n_classes,
+        derived_seed(seed, "weights" if member == 0 else f"weights of member {member}"),
+        image_size,
+        start,
     )
 
 

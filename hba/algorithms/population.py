@@ -110,8 +110,9 @@ class PopulationLearner(Learner):
                 best[name].copy_(chosen[0])
                 tensor.copy_(chosen.expand_as(tensor))
         for slot in self.optimizer.state.values():
-            momentum = slot["momentum_buffer"]
-            momentum.copy_(momentum.index_select(0, k).expand_as(momentum))
+            # Of SGD the momentum, of AdamW two averages; its count of steps is the same for all.
+            for average in [one for one in slot.values() if isinstance(one, Tensor) and one.ndim]:
+                average.copy_(average.index_select(0, k).expand_as(average))
 
     @torch.no_grad()
     def explore(self, sigma: float, generator: torch.Generator) -> None:

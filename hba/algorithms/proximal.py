@@ -9,14 +9,12 @@ import torch
 from torch import Tensor
 from torch.optim import Adam
 
+from hba.training.optimizer import adam_root
+
 
 def adam_rates(optimizer: Adam, parameter: Tensor) -> Tensor:
-    """How far Adam moves each number of a parameter (n,) now for a mean gradient of 1 there: its learning rate over the
-    root of the mean squared gradient. Adam: Kingma and Ba 2015, Algorithm 1; it must have made a step.
-    """
-    group, state = optimizer.param_groups[0], optimizer.state[parameter]
-    mean_square = state["exp_avg_sq"] / (1 - group["betas"][1] ** float(state["step"]))
-    rates: Tensor = group["lr"] / (mean_square.sqrt() + group["eps"])
+    """How far Adam moves each number of a parameter (n,) now for a mean gradient of 1; it must have made a step."""
+    rates: Tensor = optimizer.param_groups[0]["lr"] / adam_root(optimizer, parameter)
     return rates
 
 

@@ -1,6 +1,8 @@
 """Kinds of settings that several classes of them have."""
 
-from typing import Annotated
+import re
+from pathlib import Path
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -8,14 +10,34 @@ from hba.data.named import DATASET_NAMES
 from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
 from hba.models import find_model
+from hba.models.freezing import ALL_BUT_HEAD, NOTHING
+from hba.models.pretrained import TIMM
 from hba.runtime.devices import find_device
 from hba.runtime.unknown import unknown
 from hba.runtime.validation import color
 
 
 def _known_model(name: str) -> str:
-    find_model(name)
+    # Whether a tag of weights may stand there is for the settings to say, which know more than one field.
+    find_model(name, may_have_tag=True)
     return name
+
+
+def source_of_weights(given: Any) -> Any:
+    """True for timm's and False for none, as in Python; files by absolute path, which are found from anywhere."""
+    if isinstance(given, bool):
+        given = TIMM if given else None
+    if given in (None, "none", TIMM):
+        return None if given == "none" else given
+    return str(Path(given).resolve()) if isinstance(given, str | Path) else given
+
+
+def frozen_part(given: Any) -> Any:
+    """A number may be given as one."""
+    text = str(given) if isinstance(given, int) and not isinstance(given, bool) else given
+    if isinstance(text, str) and (text in (NOTHING, ALL_BUT_HEAD) or re.fullmatch("[1-9][0-9]*", text)):
+        return text
+    raise SettingsError(f"must be {NOTHING}, {ALL_BUT_HEAD}, or a number of groups of layers from 1 on")
 
 
 def _known_dataset(name: str) -> str:

@@ -6,9 +6,12 @@ is given. Each is made by one function; `merged` puts them together.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from hba.config.fields import source_of_weights
 from hba.config.presets import EVALUATION_PRESETS, EVALUATION_SETTINGS, find_preset
+from hba.config.training import OF_OPTIMIZER, SGD, defaults_with
 from hba.data.config import resolved_data
 from hba.data.formats import has_columns
 from hba.data.named import DATASET_NAMES
@@ -18,13 +21,23 @@ from hba.preprocessing.baseline import Baseline
 DEFAULT, OF_SEARCH, OF_SEARCHED_IMAGES, GIVEN = "default", "search", "images of the search", "given"
 """Names of layers. The preset's layer is called by the preset."""
 
-_OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate", "learning_rate_schedule", "weight_decay")
+_OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate_schedule", "learning_rate_warm_up_epochs", "optimizer")
+OF_WEIGHTS = ("pretrained", "freeze", "standardize_by")
+"""Settings that say what a network begins with."""
 _OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken")
 _OF_THESE_IMAGES = ("data", "classes", "levels")
 _OF_COLUMNS = ("path_column", "label_column", "split_column")
 _OF_BASELINE = ("baseline", "baseline_like", *(field.name for field in dataclasses.fields(Baseline)))
 _IN_PIXELS = ("crop_padding", "cutout_size")
-INHERITED = (*_OF_TRAINING, *_OF_IMAGES, *_OF_THESE_IMAGES, *_OF_COLUMNS, *_OF_BASELINE)
+INHERITED = (
+    *_OF_TRAINING,
+    *OF_OPTIMIZER,
+    *OF_WEIGHTS,
+    *_OF_IMAGES,
+    *_OF_THESE_IMAGES,
+    *_OF_COLUMNS,
+    *_OF_BASELINE,
+)
 """Settings that an evaluation takes from the search of its schedule unless it is told otherwise."""
 
 
@@ -65,11 +78,14 @@ def layers_of(
             "the network as network="
         )
     data = _data_of(searched, given, preset)
+    training = of_search(searched, given, preset, has_own_network=has_own_network)
+    known = {**training.settings, **given}
+    is_as_in_the_paper = known.get("optimizer", SGD) == SGD and source_of_weights(known.get("pretrained")) is None
     return (
-        Layer(DEFAULT, defaults),
-        of_search(searched),
+        Layer(DEFAULT, {**defaults, **defaults_with(known.get("optimizer"))}),
+        training,
         of_searched_images(searched, data, given, has_preset=preset is not None),
-        of_preset(preset, data, given),
+        of_preset(preset, data, given) if preset or is_as_in_the_paper else Layer("no preset", {}),
         Layer(GIVEN, given),
     )
 
@@ -79,9 +95,31 @@ def merged(layers: Sequence[Layer]) -> dict[str, Sourced]:
     return {name: Sourced(value, layer.name) for layer in layers for name, value in layer.settings.items()}
 
 
-def of_search(searched: Mapping[str, Any]) -> Layer:
-    """How the search trained, whatever its images were."""
-    known = {name: searched[name] for name in _OF_TRAINING if name in searched}
+def of_search(
+    searched: Mapping[str, Any],
+    given: Mapping[str, Any] = MappingProxyType({}),
+    preset: str | None = None,
+    *,
+    has_own_network: bool = False,
+) -> Layer:
+    """How the search trained, whatever its images were.
+
+    Learning rate and weight decay go with the optimizer: another one that is given has its own. Pretrained weights, and
+    what goes with them, are for the network of the search: another one, and none that are given, start afresh. A preset
+    trains by SGD, from fresh weights.
+    """
+    optimizer = searched.get("optimizer", SGD)
+    goes_on = given.get("optimizer", SGD if preset else optimizer) == optimizer
+    has_its_network = not (has_own_network or preset) and given.get("model", searched.get("model")) == searched.get(
+        "model"
+    )
+    has_weights = source_of_weights(given.get("pretrained", searched.get("pretrained"))) is not None
+    names = [
+        *(_OF_TRAINING if not preset else ("epochs", "batch_size", "learning_rate_schedule")),
+        *(OF_OPTIMIZER if goes_on else ()),
+        *(OF_WEIGHTS if has_its_network and has_weights else ()),
+    ]
+    known = {name: searched[name] for name in names if name in searched}
     # A search with a network of the user's own has no model to hand on.
     return Layer(OF_SEARCH, {name: value for name, value in known.items() if name != "model" or value is not None})
 
@@ -124,9 +162,11 @@ def values_of(
     preset: str, presets: Mapping[str, Mapping[str, Any]], data: Any, given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A preset's values. On a folder, the baseline augmentation is still the one of the preset's dataset, whose list of
-    classes it cannot have, unless another is given.
+    classes it cannot have, unless another is given. What suits SGD alone is left out where another optimizer is given.
     """
     values = dict(find_preset(preset, presets))
+    if given.get("optimizer", SGD) != SGD:
+        values = {name: value for name, value in values.items() if name not in OF_OPTIMIZER}
     if data != values["data"]:
         values.pop("classes", None)
     if data in DATASET_NAMES or given.get("baseline"):

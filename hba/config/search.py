@@ -44,6 +44,7 @@ class CommonSearchConfig(TrainingConfig):
         return search_space(self.space, self.operations, self.interpolation)
 
     def resolved(self) -> Self:
-        """The same settings with the image size and the baseline that they stand for written out."""
+        """The same settings with the image size, standardisation and baseline that they stand for written out."""
         baseline = self.baseline_augmentation()
-        return self.model_copy(update={"image_size": self.side, **dataclasses.asdict(baseline)})
+        by = "network" if self.colors_of_network() is not None else self.standardize_by
+        return self.model_copy(update={"image_size": self.side, "standardize_by": by, **dataclasses.asdict(baseline)})

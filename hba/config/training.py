@@ -1,15 +1,29 @@
 """Settings of any training, which search and evaluation share."""
 
 import dataclasses
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self
 
 import pydantic
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from hba.config.fields import DatasetName, DeviceName, ModelName, NotNegative, Positive
+from hba.config.fields import (
+    DatasetName,
+    DeviceName,
+    ModelName,
+    NotNegative,
+    Positive,
+    frozen_part,
+    source_of_weights,
+)
 from hba.data.config import DataConfig, Size
+from hba.data.images import Colors
 from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.errors import SettingsError
+from hba.models import Pretrained, Start, find_model
+from hba.models.freezing import NOTHING
+from hba.models.timm_networks import PREFIX, timm_facts
 from hba.preprocessing.baseline import BASELINES, PHOTOGRAPHS, PHOTOGRAPHS_SIDE, Baseline
 from hba.preprocessing.resized_crop import stored_side
 from hba.runtime.default_text import DefaultText
@@ -19,21 +33,47 @@ Share = Annotated[float, Field(ge=0, le=1)]
 OFF, ZERO = DefaultText("by dataset, off for a folder"), DefaultText("by dataset, 0 (off) for a folder")
 
 
+SGD: Literal["sgd"] = "sgd"
+_WITH_ADAMW: Mapping[str, float] = MappingProxyType({"learning_rate": 0.001, "weight_decay": 0.05})
+OF_OPTIMIZER = tuple(_WITH_ADAMW)
+"""Settings whose values suit one optimizer and spoil a training by the other."""
+
+
+def defaults_with(optimizer: object) -> Mapping[str, float]:
+    """Other defaults than the fields', which are SGD's."""
+    return _WITH_ADAMW if optimizer == "adamw" else {}
+
+
 class TrainingConfig(DataConfig):
     """What search and evaluation share."""
 
     model: ModelName = "wrn-16-2"
     """Network, as `hba models` lists them: wrn-<depth>-<width>, resnet-18, ..., timm:<name>."""
+    pretrained: Annotated[str | None, BeforeValidator(source_of_weights), DefaultText("none, fresh weights")] = None
+    """Weights to start from, of a network of timm: a FILE with a state dict, timm for those that timm downloads (also
+    where FILE is omitted), none for fresh ones. A head for another number of classes is replaced."""
+    freeze: Annotated[str, BeforeValidator(frozen_part)] = NOTHING
+    """Pretrained layers that training leaves as they are, with their BatchNorm statistics: none, all-but-head, or a
+    number N for timm's first N groups of layers (of a ResNet: the stem, layer1, ...)."""
+    standardize_by: Annotated[
+        Literal["images", "network"] | None, DefaultText("network with pretrained weights, else images")
+    ] = None
+    """What images are standardised by: mean and deviation of the training images, or those of the network's pretrained
+    weights, which timm knows."""
     epochs: Size = 200
     """Passes over the training images."""
     batch_size: Annotated[int, Field(ge=2)] = 128
     """Images per step. BatchNorm needs 2."""
+    optimizer: Literal["sgd", "adamw"] = SGD
+    """SGD with Nesterov momentum 0.9, or AdamW."""
     learning_rate: Positive = 0.05
-    """Initial learning rate of the weights."""
+    """Initial learning rate of the weights, behind the warm-up; with adamw, 0.001 unless it is given."""
     learning_rate_schedule: Literal["cosine", "step"] = "cosine"
     """cosine decays to 0 by a cosine. step takes a tenth after 1/3, 2/3 and 8/9 of the training."""
+    learning_rate_warm_up_epochs: Annotated[int, Field(ge=0)] = 0
+    """Epochs in which the learning rate first rises, step by step; its schedule takes the others."""
     weight_decay: NotNegative = 0.005
-    """Weight decay of all weights."""
+    """Weight decay of all weights; with adamw, 0.05 unless it is given."""
     baseline: Annotated[Literal["auto", "none"] | None, DefaultText("the dataset's, none for a folder")] = None
     """Baseline augmentation: auto (the dataset's; flip and crop for a folder, as suits photographs) or none at all. The
     settings below replace its parts."""
@@ -76,6 +116,41 @@ class TrainingConfig(DataConfig):
             "this line)"
         )
 
+    def network_start(self) -> Start | None:
+        """What the model begins with, as it is now; None for fresh weights. It is read here: a file may change."""
+        return None if self.pretrained is None else Start(Pretrained.of(self.model, self.pretrained), self.freeze)
+
+    def colors_of_network(self) -> tuple[Colors, Colors] | None:
+        """Mean and standard deviation to standardise by; None for those of the training images."""
+        if self.pretrained is None or self.standardize_by == "images":
+            return None
+        facts = timm_facts(self.model)
+        return facts.mean, facts.std
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _go_with_optimizer(cls, given: Any) -> Any:
+        return {**defaults_with(given.get("optimizer")), **given} if isinstance(given, dict) else given
+
+    @pydantic.model_validator(mode="after")
+    def _check_pretrained(self) -> Self:
+        if self.pretrained is None:
+            find_model(self.model)
+            if self.freeze != NOTHING or self.standardize_by == "network":
+                idle = "freeze" if self.freeze != NOTHING else "standardize_by network"
+                raise SettingsError(f"{idle} has no effect on fresh weights; give pretrained ones, or omit it")
+        elif not self.model.startswith(PREFIX):
+            raise SettingsError(
+                f"pretrained has no effect on the model {self.model!r}, only on timm's, as in {PREFIX}resnet18; in "
+                "Python, a network of your own may bring its weights"
+            )
+        if self.learning_rate_warm_up_epochs >= self.epochs:
+            raise SettingsError(
+                "learning_rate_warm_up_epochs must be fewer than all epochs, "
+                f"got {self.learning_rate_warm_up_epochs} of {self.epochs} epochs"
+            )
+        return self
+
     @pydantic.model_validator(mode="after")
     def _check_baseline(self) -> Self:
         if self.baseline == "none" and self.baseline_like is not None:
@@ -83,6 +158,13 @@ class TrainingConfig(DataConfig):
                 f"baseline none and baseline_like {self.baseline_like} contradict each other; omit one of them"
             )
         return self
+
+    @property
+    def side(self) -> int:
+        """As for any data, but where nothing is given, pretrained weights have the size that they were trained with."""
+        if self.image_size is None and self.pretrained is not None:
+            return timm_facts(self.model).image_size
+        return super().side
 
     @property
     def stored_size(self) -> int:

@@ -9,9 +9,11 @@ from torch import nn
 
 from hba.errors import SettingsError
 from hba.models.alexnet import AlexNet
+from hba.models.pretrained import Pretrained
 from hba.models.pyramidnet import PyramidNet, check_depth_and_alpha
 from hba.models.resnet import resnet
 from hba.models.shake_shake import ShakeShake, check_width
+from hba.models.start import Start
 from hba.models.timm_networks import PREFIX, find_timm_network, timm_names
 from hba.models.wide_resnet import WideResNet, check_depth_and_width
 from hba.runtime.unknown import unknown
@@ -65,12 +67,15 @@ PATTERNS: Mapping[str, Callable[..., Build]] = MappingProxyType(
 TIMM_PATTERN = f"{PREFIX}<name>"
 
 
-def find_model(name: str) -> Build:
-    """The function that builds the named network; SettingsError with the known names otherwise. Builds nothing."""
+def find_model(name: str, *, may_have_tag: bool = False) -> Build:
+    """The function that builds the named network; SettingsError with the known names otherwise. Builds nothing.
+
+    may_have_tag: a name of timm's may end with that of its weights, which are not loaded.
+    """
     if name in MODELS:
         return MODELS[name]
     if name.startswith(PREFIX):
-        return find_timm_network(name.removeprefix(PREFIX))
+        return find_timm_network(name.removeprefix(PREFIX), may_have_tag=may_have_tag)
     for pattern, build_of in PATTERNS.items():
         if match := re.fullmatch(re.sub("<.*?>", "([0-9]+)", pattern), name):
             return build_of(*map(int, match.groups()))
@@ -79,15 +84,20 @@ def find_model(name: str) -> Build:
     raise SettingsError(f"{unknown('model', name, MODELS, in_timm)}, {others}")
 
 
-def build_model(name: str, n_classes: int, seed: int, image_size: int | None = None) -> nn.Module:
+def build_model(
+    name: str, n_classes: int, seed: int, image_size: int | None = None, start: Start | None = None
+) -> nn.Module:
     """A freshly initialised network; the seed alone decides its weights, and the global generator is not touched.
 
-    image_size: side in pixels of the images to come; SettingsError where the network cannot take them.
+    image_size: side in pixels of the images to come; SettingsError where the network cannot take them. start: takes the
+    place of fresh weights, but for a head that does not fit.
     """
-    build = find_model(name)
+    build = find_model(name, may_have_tag=start is not None)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = build(n_classes)
+        if start is not None:
+            start.give(network)
         if image_size is not None:
             _check_takes(network, name, image_size)
         return network
@@ -112,8 +122,10 @@ __all__ = [
     "PATTERNS",
     "TIMM_PATTERN",
     "AlexNet",
+    "Pretrained",
     "PyramidNet",
     "ShakeShake",
+    "Start",
     "WideResNet",
     "build_model",
     "find_model",

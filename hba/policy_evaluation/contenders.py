@@ -12,6 +12,7 @@ from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment
 
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import SettingsError
+from hba.models import Start
 from hba.policy_evaluation.own_rivals import check_augmentation, own_name
 from hba.policy_evaluation.rivals import final, middle, point, respread, shuffled, start, start_point, static
 from hba.policy_evaluation.strength import AsStrong
@@ -29,13 +30,14 @@ SEEDS = "seeds of an evaluation"
 @dataclass(frozen=True)
 class Contender:
     """What one row trains with. augmentations: training seed s takes number s mod their count. own_network: in the
-    place of the setting `model`.
+    place of the setting `model`. start: what the model begins with in the place of fresh weights.
     """
 
     name: str
     config: EvaluationConfig
     augmentations: tuple[Augmentation, ...]
     own_network: OwnNetwork | None = None
+    start: Start | None = None
 
     def augmentation(self, seed: int) -> Augmentation:
         return self.augmentations[seed % len(self.augmentations)]
@@ -169,6 +171,7 @@ def contenders(
     schedule: Schedule,
     config: EvaluationConfig,
     own_network: OwnNetwork | None = None,
+    start: Start | None = None,
 ) -> tuple[Contender, ...]:
     """The rows with all that their trainings need. Raises SettingsError for one that does not go with the settings.
 
@@ -176,9 +179,9 @@ def contenders(
     """
     compared = respread(schedule, config.spread)
     return tuple(
-        Contender(name, config, (ScheduleAugmentation(respread(row, config.spread)),), own_network)
+        Contender(name, config, (ScheduleAugmentation(respread(row, config.spread)),), own_network, start)
         if isinstance(row, Schedule)
-        else Contender(name, *row(compared, config), own_network)
+        else Contender(name, *row(compared, config), own_network, start)
         for name, row in rows.items()
     )
 

@@ -83,6 +83,7 @@ class Record:
             environment=self._environment,
             searched=self._searched,
             own_network=self._own_network,
+            pretrained=None if (start := self._contenders[0].start) is None else start.pretrained.sha256,
         )
 
     def _row(self, contender: Contender) -> EvaluationRow:

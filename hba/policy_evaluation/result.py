@@ -52,6 +52,7 @@ class EvaluationResult:
 
     fingerprints: a hash of each split's images, by its name. searched: one for each row that is a schedule.
     own_network: the definition (see OwnNetwork) of a network that took the place of config.model; else None.
+    pretrained: SHA-256 of the weights that config.model began with; None for fresh ones.
     """
 
     rows: tuple[EvaluationRow, ...]
@@ -63,6 +64,7 @@ class EvaluationResult:
     environment: Mapping[str, Any]
     searched: tuple[Searched, ...] = ()
     own_network: str | None = None
+    pretrained: str | None = None
 
     def __repr__(self) -> str:
         """One line: the first rows with their test errors in per cent."""
@@ -122,6 +124,7 @@ class EvaluationResult:
             "searched": [asdict(searched) for searched in self.searched],
             "settings": {**self.config.model_dump(), **({} if self.own_network is None else {"model": None})},
             "own_network": self.own_network,
+            **({} if self.pretrained is None else {"pretrained": self.pretrained}),
             "train_images": self.train_images,
             "test_images": self.test_images,
             "skipped_images": self.skipped_images,

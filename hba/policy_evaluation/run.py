@@ -15,6 +15,7 @@ from hba.data.adapt import AnyDataset, as_evaluation_data, is_dataset
 from hba.data.left_out import save_left_out
 from hba.data.load import EvaluationData, check_data, load_evaluation_data
 from hba.errors import RunError, SettingsError
+from hba.models import Start, build_model
 from hba.policy_evaluation.contenders import NONE, Contender, Rival, contenders, named_rows
 from hba.policy_evaluation.estimate import TimeEstimate
 from hba.policy_evaluation.observer import EvaluationObserver
@@ -25,11 +26,12 @@ from hba.policy_evaluation.progress import EvaluationProgress
 from hba.policy_evaluation.record import Record
 from hba.policy_evaluation.result import RESULTS_NAME, EvaluationResult
 from hba.policy_evaluation.searched import Searched, notes_on, searched_rows, settings_of
-from hba.policy_evaluation.settings import chosen
+from hba.policy_evaluation.settings import check_weights, chosen
 from hba.policy_evaluation.stored import (
     StoredResults,
     check_device,
     check_network,
+    check_pretrained,
     check_rows,
     check_settings,
     read_results,
@@ -87,7 +89,8 @@ def evaluate(
     network: a network of your own instead of the setting `model`. Every training starts from a copy of it: all seeds
     then share the first weights, and differ in their batches and draws only, so the spread over seeds is smaller than
     that of fresh networks. Frozen parameters stay as they are. For fresh weights, give a function from the seed to
-    a network, such as `lambda seed: Net()`: PyTorch's default generator is seeded for it.
+    a network, such as `lambda seed: Net()`: PyTorch's default generator is seeded for it. With the setting `pretrained`
+    seeds share the first weights too, but a new head is the seed's.
     out: a folder for results.json, which is written after each training, so an interrupted evaluation keeps what it
     has. resume: continue the evaluation in `out`, with the same settings, network and rows; there may be more seeds,
     and more rows after the old ones. jobs: how many trainings run at a time, more than one in processes of their own,
@@ -103,7 +106,9 @@ def evaluate(
     main = next(row for row in rows.values() if isinstance(row, Schedule))
     settled = chosen(main, data, preset, settings, has_own_network=own_network is not None)
     config = settled.config
-    everyone = contenders(rows, main, config, own_network)
+    start = config.network_start()
+    check_weights(settled, main, start)
+    everyone = contenders(rows, main, config, own_network, start)
     folder = None if out is None else Path(out)
     with claimed(folder):
         stored = _stored(folder, resume, config, everyone)
@@ -119,7 +124,7 @@ def evaluate(
             for row in searched:
                 row.check()
         its_data = str(settings_of(main).get("data"))
-        notes = (*data.facts, *notes_on(main, config, searched))
+        notes = (*data.facts, *_of_start(data, config, start), *notes_on(main, config, searched))
         task = _Task(config, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
         return _train_all(task, jobs, observer)
 
@@ -130,6 +135,15 @@ def _loaded(data: object, config: EvaluationConfig, observer: EvaluationObserver
         return data
     read = partial(as_evaluation_data, data) if is_dataset(data) else load_evaluation_data
     return read(config, observer.images_read)
+
+
+def _of_start(data: EvaluationData, config: EvaluationConfig, start: Start | None) -> tuple[str, ...]:
+    """On the weights that all trainings begin with, tried out before the first; SettingsError where they do not fit."""
+    if start is None:
+        return ()
+    n_classes, size = len(data.class_names), network_input_size(data.train, config.baseline_augmentation())
+    note = start.note(build_model(config.model, n_classes, 0, size, start), n_classes)
+    return (f"{note} Every training starts so, whatever its seed.",)
 
 
 def _try_out(
@@ -174,6 +188,8 @@ def _stored(
         return None
     stored = read_results(path)
     check_network(stored, _definition(everyone), folder)
+    start = everyone[0].start
+    check_pretrained(stored, None if start is None else start.pretrained.sha256, folder)
     check_settings(stored, config, folder)
     check_rows(stored, everyone, folder)
     return stored

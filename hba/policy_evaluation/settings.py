@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from hba.config.evaluation import EvaluationConfig
-from hba.config.inheritance import Sourced
+from hba.config.inheritance import OF_SEARCH, OF_WEIGHTS, Sourced
 from hba.data.adapt import AnyDataset, check_settings_of_dataset, is_dataset, name_of
 from hba.data.load import EvaluationData, check_data
 from hba.data.named import DATASET_NAMES
 from hba.data.sources import find_source
 from hba.errors import DataError, SettingsError
+from hba.models import Start
 from hba.policy_evaluation.searched import settings_of
 from hba.preprocessing.preprocessing import network_input_size
 from hba.schedule.library import load_policy
@@ -37,8 +38,8 @@ def chosen(
     data: as `evaluate` takes them. has_own_network: it takes the place of the setting `model`. Raises SettingsError
     where nothing tells the data, DataError where the searched images are gone.
     """
-    if has_own_network and "model" in settings:
-        raise SettingsError("model has no effect on a network of your own; omit it")
+    if has_own_network and (idle := [name for name in ("model", *OF_WEIGHTS) if name in settings]):
+        raise SettingsError(f"{idle[0]} has no effect on a network of your own; omit it")
     if is_dataset(data):
         check_settings_of_dataset(settings)
     if data is not None:
@@ -56,6 +57,18 @@ def chosen(
         size = network_input_size(data.train, found.config.baseline_augmentation())
         found = _chosen(searched, {**settings, "image_size": size}, preset, has_own_network)
     return found
+
+
+def check_weights(settled: Chosen, schedule: Schedule, start: Start | None) -> None:
+    """SettingsError where the pretrained weights are to be those of the search, and are others now."""
+    recorded = schedule.provenance.get("pretrained")
+    before = recorded.get("sha256") if isinstance(recorded, Mapping) else None
+    inherited = settled.sourced["pretrained"].layer == OF_SEARCH
+    if start is not None and inherited and before not in (None, start.pretrained.sha256):
+        raise SettingsError(
+            f"the pretrained weights in {start.pretrained.source} have changed since the search of the schedule; give "
+            "the old ones, or to train with these, name them: pretrained FILE"
+        )
 
 
 def explain(

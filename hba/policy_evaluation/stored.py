@@ -12,8 +12,9 @@ from hba.errors import HbaError, RunError, SettingsError
 from hba.policy_evaluation.contenders import Contender
 from hba.runtime.validation import first_problem
 
-FREE_SETTINGS = ("seeds", "data_root", "download", "workers")
-"""Settings that may differ when an evaluation is resumed: they do not change what a training finds."""
+FREE_SETTINGS = ("seeds", "data_root", "download", "workers", "pretrained")
+"""Settings that may differ when an evaluation is resumed: they do not change what a training finds. Weights may be
+elsewhere, which are known by their hash."""
 
 
 Percent = Annotated[float, pydantic.Field(ge=0, le=100, allow_inf_nan=False)]
@@ -46,6 +47,7 @@ class StoredResults(pydantic.BaseModel):
     fingerprints: dict[str, str]
     device: str
     own_network: str | None = None
+    pretrained: str | None = None
 
     @property
     def n_trainings(self) -> int:
@@ -93,6 +95,16 @@ def check_network(stored: StoredResults, now: str | None, folder: Path) -> None:
         raise SettingsError(
             f"a resumed evaluation keeps its network; {folder} has {names[0]} (now {names[1]}): give the network as it "
             "was, or start anew with another --out"
+        )
+
+
+def check_pretrained(stored: StoredResults, sha256: str | None, folder: Path) -> None:
+    """SettingsError for other pretrained weights than the stored ones. sha256: of those of now, None for none."""
+    if stored.pretrained != sha256:
+        before, now = (one or "none" for one in (stored.pretrained, sha256))
+        raise SettingsError(
+            f"a resumed evaluation keeps its pretrained weights; {folder} has {before} (now {now}): give them as they "
+            "were, or start anew with another --out"
         )
 
 

@@ -34,7 +34,15 @@ def measured_error(training: Training, data: EvaluationData, on_step: Callable[[
     with torch.random.fork_rng([] if device.type == "cpu" else [device]), explained_memory_errors():
         torch.manual_seed(derived_seed(seed, "default generators of an evaluation"))
         try:
-            trained = train(contender.config, data, contender.augmentation(seed), seed, on_step, contender.own_network)
+            trained = train(
+                contender.config,
+                data,
+                contender.augmentation(seed),
+                seed,
+                on_step,
+                contender.own_network,
+                contender.start,
+            )
             return trained.test.error_percent
         except DivergedError as error:
             raise DivergedError(f"{contender.name}, seed {seed}: {error}") from None

@@ -24,9 +24,9 @@ from hba.runtime.files import write_atomically, write_text
 CHECKPOINT_VERSION = 9
 OLDER_VERSION = 6
 """Of hba 0.1.0."""
-MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device")
-"""Where things are and what computes: a run keeps its images, their split and its kind of device, which its checkpoint
-identifies, wherever it goes on."""
+MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device", "pretrained")
+"""Where things are and what computes: a run keeps its images, their split, its pretrained weights and its kind of
+device, which its checkpoint identifies, wherever it goes on."""
 METRICS = (
     "epoch",
     "train_loss",
@@ -94,7 +94,11 @@ class RunFolder:
             )
         now = config.changed({name: value for name, value in given.items() if name != "algorithm"})
         before, asked = config.flat(), now.flat()
-        changed = [name for name in given if name not in (*MAY_CHANGE, "epochs") and before[name] != asked[name]]
+        changed = [
+            name
+            for name in given
+            if name != "epochs" and before[name] != asked[name] and not _may_change(name, before[name], asked[name])
+        ]
         if changed:
             differences = ", ".join(f"{name} {before[name]!r} (given {asked[name]!r})" for name in changed)
             raise SettingsError(f"a resumed run keeps its settings; {self.path} has {differences}")
@@ -184,6 +188,11 @@ def _by_name(settings: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(given, type) and issubclass(given, Algorithm):
         return {**settings, "algorithm": given.name}
     return dict(settings)
+
+
+def _may_change(name: str, before: Any, asked: Any) -> bool:
+    """Weights may be elsewhere now, but be there or not as before."""
+    return name in MAY_CHANGE and (name != "pretrained" or None not in (before, asked))
 
 
 def _own_kind(settings: Mapping[str, Any]) -> type[Algorithm] | None:

@@ -14,7 +14,7 @@ from hba.policy_search.books import Books, finite_or_none
 from hba.policy_search.folder import OLDER_VERSION, RunFolder
 from hba.policy_search.pace import Pace
 from hba.policy_search.probes import probes_of
-from hba.policy_search.setup import Setup
+from hba.policy_search.setup import PRETRAINED, Setup
 from hba.policy_search.version_6 import as_now
 from hba.runtime.provenance import environment
 from hba.runtime.seeding import default_generator_state, restore_default_generators
@@ -123,6 +123,7 @@ class Keeper:
             "images_seen": setup.images_seen,
             "image_size": data.train.image_size,
             "model": setup.identity["network"],
+            **_of_weights(setup),
             "settings": {**config.flat(), **dict.fromkeys(setup.replaced)},
             "epochs_finished": len(books.rows),
             "steps_per_epoch": state.steps_per_epoch,
@@ -134,3 +135,11 @@ class Keeper:
             "wall_seconds": round(books.seconds, 1),
             **environment(state.device),
         }
+
+
+def _of_weights(setup: Setup) -> dict[str, Any]:
+    """What the network began with, and what its images were standardised by where that is the network's own."""
+    if PRETRAINED not in setup.identity:
+        return {}
+    mean, std = setup.config.colors_of_network() or (None, None)
+    return {"pretrained": {"sha256": setup.identity[PRETRAINED], "mean": mean, "std": std}}

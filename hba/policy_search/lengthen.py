@@ -14,7 +14,7 @@ from hba.algorithms.learners import Learner
 from hba.config.search import CommonSearchConfig
 from hba.errors import SettingsError
 from hba.policy_search.books import Books
-from hba.training.optimizer import sgd_of
+from hba.training.optimizer import optimizer_for
 
 
 def lengthen(config: CommonSearchConfig, state: SearchState[Learner], books: Books) -> str | None:
@@ -47,7 +47,7 @@ def _take_the_longer_schedule(config: CommonSearchConfig, state: SearchState[Lea
     optimizer = state.learner.optimizer
     # Walked there, because the schedules go from one rate to the next: so it is the longer search's to the last bit.
     groups = [{"params": [torch.zeros(1, requires_grad=True)]} for _ in optimizer.param_groups]
-    stand_in, longer = sgd_of(config, groups, state.steps_per_epoch)
+    stand_in, longer = optimizer_for(config, groups, state.steps_per_epoch)
     for _ in range(state.step):
         stand_in.step()
         longer.step()

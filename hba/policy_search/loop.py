@@ -166,6 +166,7 @@ class Loop:
     def _notes(self) -> Iterator[str | None]:
         config = self.setup.config
         yield from self.setup.problem.data.facts
+        yield from self.setup.notes
         yield config.baseline_note()
         yield self.keeper.note
         yield self.lengthened

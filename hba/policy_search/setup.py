@@ -22,12 +22,15 @@ from hba.preprocessing.preprocessing import Preprocessing
 from hba.schedule.file import space_entry
 from hba.training.own_network import OwnNetwork
 
+PRETRAINED = "pretrained weights"
+"""Of an identity: their hash, where there are any."""
+
 
 @dataclass(frozen=True)
 class Setup:
     """fill: the colour that operations uncover, in [0, 1]. identity: what must be the same when a run is resumed, by a
     name that a person understands. images_seen: of test images, which a search must not see. replaced: settings in
-    whose place the user brought something.
+    whose place the user brought something. notes: sentences on what the networks begin with.
     """
 
     config: SearchConfig
@@ -37,21 +40,27 @@ class Setup:
     identity: Mapping[str, str]
     images_seen: Any
     replaced: tuple[str, ...]
+    notes: tuple[str, ...]
 
     @staticmethod
     def of(config: SearchConfig, data: SearchData, network: nn.Module | None, own_space: SearchSpace | None) -> "Setup":
         """data is on its device. network, own_space: in the place of settings."""
         device, space = data.train.device, own_space or config.search_space()
         fill = config.fill or data.train.mean_color()
-        preprocessing = Preprocessing.of(data.train, config.baseline_augmentation())
+        preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
         colour = fill_for(torch.empty(1, data.train.n_channels, 1, 1, device=device), fill)
         if network is not None:
             if not isinstance(network, nn.Module):
                 raise SettingsError(f"network must be an nn.Module, got {type(network).__name__}")
+            if config.pretrained is not None:
+                raise SettingsError(
+                    "pretrained has no effect on a network of your own; give the network its weights, and omit it"
+                )
             own_network = OwnNetwork.of(network)
             own_network.check_takes(data.train, preprocessing.image_size, len(data.class_names))
+        start = config.network_start()
         networks = (
-            named_networks(config.model, len(data.class_names), config.seed, preprocessing.image_size)
+            named_networks(config.model, len(data.class_names), config.seed, preprocessing.image_size, start)
             if network is None
             else equal_networks(network)
         )
@@ -59,6 +68,7 @@ class Setup:
             "images or their split": data.train.fingerprint() + data.val.fingerprint(),
             "network": config.model if network is None else type(network).__name__,
             "kind of device": device.type,
+            **({} if start is None else {PRETRAINED: start.pretrained.sha256}),
             "search space": hashlib.sha256(json.dumps(space_entry(space)).encode()).hexdigest()[:16],
         }
         # Of images in memory, nothing is known of a test split, whatever their name.
@@ -69,6 +79,7 @@ class Setup:
             networks=networks,
             fill=fill,
             identity=identity,
+            notes=() if start is None else (start.note(networks(0), len(data.class_names)),),
             images_seen=seen_by_search(data.listing, (data.train, data.val), is_named),
             replaced=(
                 *(("model",) if network is not None else ()),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hba.data.images import Images
+from hba.data.images import Colors, Images
 from hba.preprocessing.baseline import Baseline, augment
 from hba.preprocessing.photometric import color_jitter, pca_jitter
 from hba.preprocessing.resized_crop import center_crop, network_side, random_resized_crop
@@ -30,9 +30,12 @@ class Preprocessing:
     image_size: int
 
     @staticmethod
-    def of(data: Images, baseline: Baseline) -> "Preprocessing":
-        """For these training images: by their colours, and from their size to the network's."""
-        return Preprocessing(Standardize.of(data), baseline, network_input_size(data, baseline))
+    def of(data: Images, baseline: Baseline, colors: tuple[Colors, Colors] | None = None) -> "Preprocessing":
+        """For these training images: by their colours, and from their size to the network's. colors: mean and standard
+        deviation in the place of theirs.
+        """
+        standardize = Standardize.of(data) if colors is None else Standardize.by(*colors, data.device)
+        return Preprocessing(standardize, baseline, network_input_size(data, baseline))
 
     def train(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """Images (B, C, H, W) in [0, 1], behind the policy, each baseline-augmented on its own draw (paper, 4.2).

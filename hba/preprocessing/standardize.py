@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hba.data.images import Images
+from hba.data.images import Colors, Images
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,12 @@ class Standardize:
     @staticmethod
     def of(data: Images) -> "Standardize":
         """With mean and standard deviation of these images, on their device."""
-        device = data.device
-        mean, std = (
-            torch.tensor(color, device=device)[None, :, None, None] for color in (data.mean_color(), data.std_color())
-        )
-        return Standardize(mean, std)
+        return Standardize.by(data.mean_color(), data.std_color(), data.device)
+
+    @staticmethod
+    def by(mean: Colors, std: Colors, device: torch.device) -> "Standardize":
+        """With these, by channel and in [0, 1]."""
+        return Standardize(*(torch.tensor(color, device=device)[None, :, None, None] for color in (mean, std)))
 
     def __call__(self, images: Tensor) -> Tensor:
         return (images - self.mean) / self.std

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 seed`, `2,000 images`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 seed`, `2,000 images`, `3 classes`. plural: where it is not the noun and an s."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def first_of(things: Sequence[str], most: int = 3) -> str:

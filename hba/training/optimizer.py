@@ -1,19 +1,20 @@
 """The optimizer of network weights and its learning rate schedule, in search and evaluation alike."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
-from torch.optim import SGD
-from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, MultiStepLR
+from torch.optim import SGD, AdamW, Optimizer
+from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, MultiStepLR, SequentialLR
 
 MOMENTUM = 0.9
 STEP_FACTOR = 0.1
 STEP_NINTHS = (3, 6, 8)
 """Where the step schedule drops, in ninths of the training: epochs 90, 180 and 240 of 270 (paper, Appendix E)."""
 
-LEARNING_RATE_SCHEDULES: Mapping[str, Callable[[SGD, int], LRScheduler]] = MappingProxyType(
+LEARNING_RATE_SCHEDULES: Mapping[str, Callable[[Optimizer, int], LRScheduler]] = MappingProxyType(
     {
         "cosine": lambda optimizer, total_steps: CosineAnnealingLR(optimizer, total_steps),
         "step": lambda optimizer, total_steps: MultiStepLR(
@@ -27,34 +28,77 @@ LEARNING_RATE_SCHEDULES: Mapping[str, Callable[[SGD, int], LRScheduler]] = Mappi
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
 """Tensors, or groups of them with settings of their own, as torch.optim takes them."""
 
+OPTIMIZERS: Mapping[str, Callable[[Parameters, float, float], Optimizer]] = MappingProxyType(
+    {
+        "sgd": lambda parameters, learning_rate, weight_decay: SGD(
+            parameters, lr=learning_rate, momentum=MOMENTUM, nesterov=True, weight_decay=weight_decay
+        ),
+        "adamw": lambda parameters, learning_rate, weight_decay: AdamW(
+            parameters, lr=learning_rate, weight_decay=weight_decay
+        ),
+    }
+)
+"""By name, a function of parameters, learning rate and weight decay: SGD with Nesterov momentum 0.9, and AdamW with
+PyTorch's other settings (Loshchilov and Hutter 2019). Weight decay is of all weights.
+"""
 
-def sgd(
-    parameters: Parameters, *, learning_rate: float, schedule: str, weight_decay: float, total_steps: int
-) -> tuple[SGD, LRScheduler]:
-    """SGD with Nesterov momentum 0.9, and the named schedule of its learning rate over total_steps."""
-    optimizer = SGD(parameters, lr=learning_rate, momentum=MOMENTUM, nesterov=True, weight_decay=weight_decay)
-    return optimizer, LEARNING_RATE_SCHEDULES[schedule](optimizer, total_steps)
+
+def scheduled(optimizer: Optimizer, schedule: str, total_steps: int, warm_up_steps: int = 0) -> LRScheduler:
+    """The named schedule of the learning rate over total_steps, the first warm_up_steps of which come before it.
+
+    Step k of w of the warm-up, counted from 1, has k / (w + 1) of the rate; the schedule takes all other steps.
+    """
+    if not warm_up_steps:
+        return LEARNING_RATE_SCHEDULES[schedule](optimizer, total_steps)
+    warm_up = LinearLR(optimizer, 1 / (warm_up_steps + 1), total_iters=warm_up_steps)
+    after = LEARNING_RATE_SCHEDULES[schedule](optimizer, total_steps - warm_up_steps)
+    return SequentialLR(optimizer, [warm_up, after], [warm_up_steps])
 
 
 class TrainingSettings(Protocol):
     """What a search and an evaluation are told of the optimizer."""
 
     @property
+    def optimizer(self) -> str: ...
+    @property
     def learning_rate(self) -> float: ...
     @property
     def learning_rate_schedule(self) -> str: ...
+    @property
+    def learning_rate_warm_up_epochs(self) -> int: ...
     @property
     def weight_decay(self) -> float: ...
     @property
     def epochs(self) -> int: ...
 
 
-def sgd_of(settings: TrainingSettings, parameters: Parameters, steps_per_epoch: int) -> tuple[SGD, LRScheduler]:
+def optimizer_for(
+    settings: TrainingSettings, parameters: Parameters, steps_per_epoch: int
+) -> tuple[Optimizer, LRScheduler]:
     """The optimizer and the schedule that the settings of a search or an evaluation stand for."""
-    return sgd(
-        parameters,
-        learning_rate=settings.learning_rate,
-        schedule=settings.learning_rate_schedule,
-        weight_decay=settings.weight_decay,
-        total_steps=settings.epochs * steps_per_epoch,
-    )
+    optimizer = OPTIMIZERS[settings.optimizer](parameters, settings.learning_rate, settings.weight_decay)
+    warm_up_steps = settings.learning_rate_warm_up_epochs * steps_per_epoch
+    total_steps = settings.epochs * steps_per_epoch
+    return optimizer, scheduled(optimizer, settings.learning_rate_schedule, total_steps, warm_up_steps)
+
+
+def adam_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
+    """What Adam divides the mean gradient of each number of a parameter by: the root of its mean squared gradient.
+
+    Kingma and Ba 2015, Algorithm 1; of the parameter's shape, infinite before its first step.
+    """
+    group, state = optimizer.param_groups[0], optimizer.state.get(parameter)
+    if not state:
+        return torch.full_like(parameter, torch.inf)
+    mean_square = state["exp_avg_sq"] / (1 - group["betas"][1] ** float(state["step"]))
+    root: Tensor = mean_square.sqrt() + group["eps"]
+    return root
+
+
+def preconditioned(optimizer: Optimizer, parameters: Iterable[Tensor], gradients: Sequence[Tensor]) -> list[Tensor]:
+    """Gradients of these parameters as the optimizer scales those that it steps along: SGD not at all, AdamW each
+    number by the squared gradients that it has seen so far.
+    """
+    if not isinstance(optimizer, AdamW):
+        return list(gradients)
+    return [gradient / adam_root(optimizer, one) for one, gradient in zip(parameters, gradients, strict=True)]

@@ -13,12 +13,12 @@ from hba.config.evaluation import EvaluationConfig
 from hba.data.batches import BatchStream
 from hba.data.load import EvaluationData
 from hba.errors import DivergedError, SettingsError
-from hba.models import build_model
+from hba.models import Start, build_model
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.runtime.seeding import derived_seed, generator_for
 from hba.training.augmentation import Augmentation
 from hba.training.measure import Measured, measure
-from hba.training.optimizer import sgd_of
+from hba.training.optimizer import optimizer_for
 from hba.training.own_network import OwnNetwork
 
 
@@ -37,20 +37,22 @@ def train(
     seed: int,
     on_step: Callable[[], None] = lambda: None,
     own_network: OwnNetwork | None = None,
+    start: Start | None = None,
 ) -> Trained:
-    """Train from scratch and measure the test split once, after the last epoch (paper, section 4).
+    """Train and measure the test split once, after the last epoch (paper, section 4).
 
     data is on its device. Each training image goes through the augmentation, standardisation, the baseline
     augmentation and Cutout, in this order (paper, 4.2). The seed decides weights, batches and draws, but those from
     torch's default generators; a search of the same seed has others, so no network starts from the weights that its
     schedule was searched on. own_network: takes the place of the setting `model`; of a network that was given, all
-    seeds start from the same weights. Raises DivergedError for a loss that is not finite.
+    seeds start from the same weights. start: what the model begins with in the place of fresh weights. Raises
+    DivergedError for a loss that is not finite.
     """
     device = data.train.device
-    preprocessing = Preprocessing.of(data.train, config.baseline_augmentation())
+    preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
     weights_seed = derived_seed(seed, "weights of an evaluation")
     network = (
-        build_model(config.model, len(data.class_names), weights_seed, preprocessing.image_size)
+        build_model(config.model, len(data.class_names), weights_seed, preprocessing.image_size, start)
         if own_network is None
         else own_network.fresh(seed, weights_seed)
     ).to(device)
@@ -75,7 +77,7 @@ def _train_all_epochs(
     device = data.train.device
     stream = BatchStream(data.train, config.batch_size, derived_seed(seed, "batches of an evaluation"))
     generator = generator_for(seed, "augmentation of an evaluation", device)
-    optimizer, lr_schedule = sgd_of(config, network.parameters(), stream.batches_per_pass)
+    optimizer, lr_schedule = optimizer_for(config, network.parameters(), stream.batches_per_pass)
     network.train()
     augments = augmentation.by_epoch(config.epochs, data.train)
     if len(augments) != config.epochs:

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from search_problems import SMALL_SETTINGS, StopAfter, small_data
-from torch import Tensor, nn
+from torch import Tensor
 
 import hba
 from hba.algorithms import ALGORITHMS, Algorithm, Lookahead, Problem, SearchState
@@ -53,9 +53,9 @@ class Easy(Lookahead):
 
     strength: float = 1.0
 
-    def rewards(self, network: nn.Module, trial: Trial, loss: Tensor) -> Tensor:
+    def rewards(self, learner: NetworkLearner, trial: Trial, loss: Tensor) -> Tensor:
         with torch.no_grad():
-            return -self.strength * F.cross_entropy(network(trial.images), trial.labels, reduction="none")
+            return -self.strength * F.cross_entropy(learner.network(trial.images), trial.labels, reduction="none")
 
 
 pytestmark = pytest.mark.parametrize("own", [Drifting, Easy])

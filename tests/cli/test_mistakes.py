@@ -89,7 +89,7 @@ def test_a_setting_that_cannot_be_is_refused_by_name(arguments: list[str], messa
         ),
         (["search", "--space", "faa"], "Error: Invalid value for '--space': 'faa' is not one of 'hba', 'pba'."),
         (["search", "--epoch", "3"], "Error: No such option '--epoch'; did you mean --epochs?"),
-        (["search", "--pretrained"], "Error: No such option '--pretrained', nor one like it."),
+        (["search", "--momentum"], "Error: No such option '--momentum', nor one like it."),
         (["search", "--preset", "mine"], "hba: error: unknown preset 'mine'; known: digits, "),
         (["search", "--sigma"], "Error: Option '--sigma' requires an argument."),
         (["search", "--nonsense", "1"], "Error: No such option '--nonsense', nor one like it."),

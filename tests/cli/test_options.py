@@ -108,6 +108,8 @@ SEARCH_VALUES: dict[str, Any] = {
     "path_column": "where", "label_column": "what", "split_column": "none", "levels": "-5,1000.5",
     "baseline": "auto", "horizon_steps": 9,
     "init": "randaugment", "count": "searched", "spread_over": "magnitudes", "spread_share": 0.25,
+    "pretrained": "weights.pth", "freeze": "all-but-head", "standardize_by": "images", "optimizer": "adamw",
+    "learning_rate_warm_up_epochs": 2,
     "strength_learning_rate": 0.0625, "search_spread": True, "divergence_weight": 0.125,
 }  # fmt: skip
 EVALUATION_FIELDS = set(EvaluationConfig.model_fields) - {"data", "val_size"}

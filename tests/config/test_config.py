@@ -97,8 +97,8 @@ def test_a_misspelt_setting_is_told_what_was_probably_meant() -> None:
         SearchConfig.from_preset({"epoch": 1})
     with pytest.raises(SettingsError, match=r"got 'lookahed'; did you mean lookahead\?$"):
         SearchConfig.from_preset({"algorithm": "lookahed"})
-    with pytest.raises(SettingsError, match=r"^there is no setting pretrained$"):
-        EvaluationConfig.make({"pretrained": True})
+    with pytest.raises(SettingsError, match=r"^there is no setting momentum$"):
+        EvaluationConfig.make({"momentum": True})
 
 
 @pytest.mark.parametrize("data", [5, None, ["digits"], {"a": 1}])

@@ -12,7 +12,7 @@ from torch.optim import Adam
 from exact.problems import Problem, at_weights, effective_jacobian, effective_weights, hypernetwork_of
 from hba.algorithms.responses import RESPONSES
 from hba.hypernet import HyperNetwork
-from hba.training.optimizer import sgd
+from hba.training.optimizer import OPTIMIZERS, scheduled
 
 N_POINTS = 50
 
@@ -46,13 +46,8 @@ def run(problem: Problem, response: str, seed: int, *, moves: bool) -> list[Poin
     lam.requires_grad_()
     lambda_optimizer = Adam([lam], lr=problem.lambda_learning_rate)
     learned = [parameter for parameter in hypernetwork.parameters() if parameter.requires_grad]
-    weight_optimizer, schedule = sgd(
-        learned,
-        learning_rate=problem.learning_rate,
-        schedule="cosine",
-        weight_decay=0.0,
-        total_steps=problem.n_steps,
-    )
+    weight_optimizer = OPTIMIZERS["sgd"](learned, problem.learning_rate, 0.0)
+    schedule = scheduled(weight_optimizer, "cosine", problem.n_steps)
     batch = problem.regularizer.batch(problem.ridge.train, problem.copies)
     augment = partial(problem.regularizer.augment, generator=generator)
     points = [measure(problem, hypernetwork, lam, 0)]

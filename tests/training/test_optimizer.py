@@ -6,19 +6,16 @@ import pytest
 import torch
 from torch import nn
 
-from hba.training.optimizer import LEARNING_RATE_SCHEDULES, sgd
+from hba.training.optimizer import LEARNING_RATE_SCHEDULES, OPTIMIZERS, adam_root, preconditioned, scheduled
 
 
-def learning_rates(schedule: str, epochs: int, steps_per_epoch: int, learning_rate: float) -> list[float]:
+def learning_rates(
+    schedule: str, epochs: int, steps_per_epoch: int, learning_rate: float, warm_up_epochs: int = 0
+) -> list[float]:
     """The rate that each training step uses, and behind them the one after the last."""
     weight = nn.Parameter(torch.zeros(()))
-    optimizer, lr_schedule = sgd(
-        [weight],
-        learning_rate=learning_rate,
-        schedule=schedule,
-        weight_decay=0.0,
-        total_steps=epochs * steps_per_epoch,
-    )
+    optimizer = OPTIMIZERS["sgd"]([weight], learning_rate, 0.0)
+    lr_schedule = scheduled(optimizer, schedule, epochs * steps_per_epoch, warm_up_epochs * steps_per_epoch)
     weight.grad = torch.zeros(())
     rates = [float(lr_schedule.get_last_lr()[0])]
     for _ in range(epochs * steps_per_epoch):
@@ -30,7 +27,7 @@ def learning_rates(schedule: str, epochs: int, steps_per_epoch: int, learning_ra
 
 def test_the_optimizer_is_nesterov_sgd() -> None:
     weight = nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
-    optimizer, _ = sgd([weight], learning_rate=0.3, schedule="cosine", weight_decay=0.1, total_steps=7)
+    optimizer = OPTIMIZERS["sgd"]([weight], 0.3, 0.1)
     velocity, expected = 0.0, 2.0
     for _ in range(5):
         weight.grad = torch.tensor(-0.5, dtype=torch.float64)
@@ -45,6 +42,50 @@ def test_the_optimizer_is_nesterov_sgd() -> None:
 def test_the_cosine_of_the_papers_200_epochs(epoch: int, share: float) -> None:
     rates = learning_rates("cosine", epochs=200, steps_per_epoch=3, learning_rate=0.05)
     assert rates[3 * epoch] == pytest.approx(0.05 * share, abs=1e-8)
+
+
+def test_adamw_is_that_of_its_paper() -> None:
+    """Loshchilov and Hutter 2019, Algorithm 2, in plain numbers: the decay is no part of the averages."""
+    weight = nn.Parameter(torch.tensor([2.0, -0.3], dtype=torch.float64))
+    optimizer = OPTIMIZERS["adamw"]([weight], 0.3, 0.1)
+    assert adam_root(optimizer, weight).isinf().all(), "before its first step"
+    expected, mean, mean_square = [2.0, -0.3], [0.0, 0.0], [0.0, 0.0]
+    for step, gradients in enumerate([(-0.5, 1e-3), (0.7, 2e-3), (0.1, 0.0), (-2.0, -1e-4), (0.2, 5.0)], start=1):
+        weight.grad = torch.tensor(gradients, dtype=torch.float64)
+        for i, gradient in enumerate(gradients):
+            mean[i] = 0.9 * mean[i] + 0.1 * gradient
+            mean_square[i] = 0.999 * mean_square[i] + 0.001 * gradient**2
+            root = math.sqrt(mean_square[i] / (1 - 0.999**step)) + 1e-8
+            expected[i] -= 0.3 * (mean[i] / (1 - 0.9**step) / root + 0.1 * expected[i])
+        optimizer.step()
+        assert weight.tolist() == pytest.approx(expected, rel=1e-9)
+        roots = [math.sqrt(one / (1 - 0.999**step)) + 1e-8 for one in mean_square]
+        assert adam_root(optimizer, weight).tolist() == pytest.approx(roots, rel=1e-9)
+
+
+def test_each_optimizer_scales_a_gradient_as_it_would_for_its_step() -> None:
+    gradients = [torch.tensor([3.0, -4.0])]
+    for name, expected in (("sgd", [3.0, -4.0]), ("adamw", [3 / 0.5, -4 / 2])):
+        weight = nn.Parameter(torch.zeros(2))
+        optimizer = OPTIMIZERS[name]([weight], 0.1, 0.0)
+        weight.grad = torch.tensor([0.5, -2.0])
+        optimizer.step()
+        (scaled,) = preconditioned(optimizer, [weight], gradients)
+        assert scaled.tolist() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "step"])
+@pytest.mark.filterwarnings("error")
+def test_a_warm_up_rises_by_equal_steps_and_the_schedule_takes_the_rest(schedule: str) -> None:
+    steps_per_epoch, n_warm, n_steps = 5, 15, 100
+    rates = learning_rates(schedule, n_steps // steps_per_epoch, steps_per_epoch, 0.2, n_warm // steps_per_epoch)
+    rise = [0.2 * (step + 1) / (n_warm + 1) for step in range(n_warm)]
+    left = n_steps - n_warm
+    if schedule == "cosine":
+        fall = [0.1 * (1 + math.cos(math.pi * step / left)) for step in range(left + 1)]
+    else:
+        fall = [0.2 * 0.1 ** sum(step >= ninths * left // 9 for ninths in (3, 6, 8)) for step in range(left + 1)]
+    assert rates == pytest.approx(rise + fall, abs=1e-12)
 
 
 def test_the_cosine_moves_at_every_step() -> None:
