@@ -16,7 +16,7 @@ it weighs training images.
 AdamW divides its mean gradient by the root of its mean squared gradient, number by number. There v is divided by that
 root too, as the last step left it: image i enters the next step by its gradient over the root, times a number that is
 the same for all images, and -r_i times that number is what this changes in the validation loss. That is first order in
-the step and holds the root, which the image itself would change a little (beta_2 is 0.999).
+the step and holds the root: an image whose gradient is many times the root would raise it, and is overstated.
 
 Rewards differ far more between images than between the draws for one image. So each image is drawn for several times,
 and a reward counts by how far it is from the mean of the image's other draws: the leave-one-out baseline of REINFORCE

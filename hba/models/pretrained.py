@@ -114,7 +114,9 @@ def _of_timm(model: str) -> Weights:
     """What timm downloads, or has kept since it did."""
     name = model.removeprefix(PREFIX)
     if not timm_facts(model).has_weights:
-        raise SettingsError(f"timm has no pretrained weights of {model}; give a file of weights: pretrained FILE")
+        raise SettingsError(
+            f"timm has no pretrained weights of {model}; give --pretrained FILE (in Python pretrained=FILE)"
+        )
     import timm
 
     try:
@@ -125,8 +127,8 @@ def _of_timm(model: str) -> Weights:
     except Exception as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise SettingsError(
-            f"timm cannot get its weights of {model} ({reason}); connect to the internet, or give a file of weights: "
-            "pretrained FILE"
+            f"timm cannot get its weights of {model} ({reason}); connect to the internet, or give --pretrained FILE "
+            "(in Python pretrained=FILE)"
         ) from None
     return network.state_dict()
 

@@ -67,7 +67,7 @@ def check_weights(settled: Chosen, schedule: Schedule, start: Start | None) -> N
     if start is not None and inherited and before not in (None, start.pretrained.sha256):
         raise SettingsError(
             f"the pretrained weights in {start.pretrained.source} have changed since the search of the schedule; give "
-            "the old ones, or to train with these, name them: pretrained FILE"
+            "the old ones, or to train with these, name them: --pretrained FILE (in Python pretrained=FILE)"
         )
 
 

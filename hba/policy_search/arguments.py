@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from hba.algorithms import Algorithm
+from hba.config.inheritance import OF_WEIGHTS
 from hba.data.adapt import check_settings_of_dataset, is_dataset, name_of
 from hba.data.config import DataConfig
 from hba.data.load import SearchData
@@ -35,7 +36,9 @@ def settings_of_data(data: object, settings: Mapping[str, Any], preset: str | No
     idle = [name for name in settings if name in DataConfig.model_fields]
     if idle:
         raise SettingsError(f"{idle[0]} has no effect on images in memory; remove it")
-    baseline = SearchConfig.from_preset({**settings, "data": data.name}, preset, paper=paper).baseline_augmentation()
+    # The network has no part in it; a run that is resumed knows it, where these settings do not.
+    known = {name: value for name, value in settings.items() if name not in ("model", *OF_WEIGHTS)}
+    baseline = SearchConfig.from_preset({**known, "data": data.name}, preset, paper=paper).baseline_augmentation()
     return {"data": data.name, "image_size": network_input_size(data.train, baseline)}
 
 

@@ -199,20 +199,21 @@ def test_a_download_that_fails_says_in_one_line_what_to_do(
     with pytest.raises(SettingsError) as raised:
         Pretrained.of(MODEL, "timm")
     assert str(raised.value) == (
-        "timm cannot get its weights of timm:resnet10t (no connection); connect to the internet, or give a file of "
-        "weights: pretrained FILE"
+        "timm cannot get its weights of timm:resnet10t (no connection); connect to the internet, or give "
+        "--pretrained FILE (in Python pretrained=FILE)"
     )
     assert caplog.records == []
 
 
 def test_what_timm_has_no_weights_of_is_told_before_any_download() -> None:
     name = next(name for name in ("resnet50c", "resnet200", "vgg11") if not timm_facts(f"timm:{name}").has_weights)
-    with pytest.raises(SettingsError, match=f"timm has no pretrained weights of timm:{name}; give a file"):
+    with pytest.raises(SettingsError, match=f"timm has no pretrained weights of timm:{name}; give --pretrained FILE"):
         Pretrained.of(f"timm:{name}", "timm")
 
 
 def test_what_timm_knows_of_weights_is_in_its_configuration() -> None:
-    facts, known = timm_facts(MODEL), timm.create_model(NAME).pretrained_cfg
+    facts = timm_facts(MODEL)
+    known: Any = timm.create_model(NAME).pretrained_cfg
     assert (facts.mean, facts.std, facts.heads) == (known["mean"], known["std"], ("fc",))
     assert facts.image_size == known["input_size"][1] == 176
     assert timm_facts("timm:mobilenetv3_small_050").image_size == 224

@@ -1,0 +1,135 @@
+"""Searches that start from pretrained weights: what stays as it was, and that they are resumed with the same."""
+
+import json
+import shutil
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pretrained_networks import MEAN, MODEL, SETTINGS, STD, pretrained, weights_file
+from search_problems import StopAfter, small_data, small_images
+from torch import nn
+
+import hba
+from hba.errors import RunError, SettingsError
+from hba.models import build_model
+from hba.policy_search.config import SearchConfig
+from hba.policy_search.setup import Setup
+
+HEAD = {"fc.weight", "fc.bias"}
+OF_LAYER4 = {name for name in pretrained().state_dict() if name.startswith("layer4")}
+
+
+def run(weights: Path | None, out: Path | None = None, **settings: Any) -> hba.SearchResult:
+    given = {} if weights is None else {"pretrained": weights}
+    return hba.search(small_data(), out=out, **{**SETTINGS, **given, **settings})
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return weights_file(tmp_path_factory.mktemp("weights"))
+
+
+def moved(network: nn.Module) -> set[str]:
+    """Names of weights and statistics that are not those of the file to the last bit, the head's among them."""
+    before = pretrained().state_dict()
+    return {
+        name
+        for name, one in network.state_dict().items()
+        if before[name].shape != one.shape or not torch.equal(before[name], one)
+    }
+
+
+@pytest.mark.parametrize(
+    ("freeze", "expected"),
+    [("all-but-head", HEAD), (4, OF_LAYER4 | HEAD), ("none", set(pretrained().state_dict()))],
+)
+def test_only_what_is_not_frozen_differs_after_a_search(freeze: Any, expected: set[str], weights: Path) -> None:
+    assert moved(run(weights, freeze=freeze).network) == expected
+
+
+def test_the_other_gradient_and_the_population_leave_the_frozen_part_too(weights: Path) -> None:
+    by_hba = run(weights, algorithm="hba", freeze=4, epochs=1)
+    population = run(weights, algorithm="population", population_size=3, freeze="all-but-head", epochs=1)
+    assert (moved(by_hba.network), moved(population.network)) == (OF_LAYER4 | HEAD, HEAD)
+
+
+def test_the_papers_search_has_nothing_to_make_depend_on_lambda_in_a_frozen_network(weights: Path) -> None:
+    with pytest.raises(SettingsError, match=r"all are frozen .* the algorithms lookahead and population need none"):
+        run(weights, paper=True, freeze="all-but-head")
+
+
+def test_images_are_standardised_as_the_weights_want_it_and_otherwise_where_that_is_asked_for(weights: Path) -> None:
+    data = small_data()
+
+    def mean_and_std(**settings: Any) -> Any:
+        config = SearchConfig.make({**SETTINGS, "data": "small", "pretrained": weights, **settings})
+        standardize = Setup.of(config, data, None, None).problem.preprocessing.standardize
+        return [one.flatten().tolist() for one in (standardize.mean, standardize.std)]
+
+    np.testing.assert_allclose(mean_and_std(), [MEAN, STD], rtol=1e-6)
+    pixels = small_images(24, seed=0).images.numpy() / 255
+    own = [pixels.mean(axis=(0, 2, 3)), pixels.std(axis=(0, 2, 3))]
+    np.testing.assert_allclose(mean_and_std(standardize_by="images"), own, rtol=1e-4)
+
+
+def test_the_run_says_what_it_started_from(weights: Path, tmp_path: Path) -> None:
+    result = run(weights, tmp_path / "run", freeze="all-but-head", epochs=1)
+    assert result.schedule is not None
+    sha = sha256(weights.read_bytes()).hexdigest()
+    assert result.schedule.provenance["pretrained"] == {"sha256": sha, "mean": MEAN, "std": STD}
+    note = next(note for note in result.notes if note.startswith("Pretrained"))
+    n_all = sum(one.numel() for one in build_model(MODEL, 2, seed=0).parameters())
+    assert note == (
+        f"Pretrained weights: {weights} (SHA-256 {sha[:12]}...), with a new head for 2 classes, which the seed decides;"
+        f" {n_all - 1026:,} of {n_all:,} parameters are frozen."
+    )
+    settings = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
+    assert (settings["pretrained"], settings["freeze"]) == (str(weights), "all-but-head")
+    assert settings["standardize_by"] == "network"
+
+
+RESUMED: dict[str, Any] = {
+    **{"freeze": 4, "optimizer": "adamw", "learning_rate": 0.001, "learning_rate_warm_up_epochs": 1},
+    **{"epochs": 3, "train_steps": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def stopped(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("stopped") / "run"
+    assert not run(weights, out, observer=StopAfter(3), **RESUMED).finished
+    return out
+
+
+def resumed(stopped: Path, tmp_path: Path, **settings: Any) -> hba.SearchResult:
+    shutil.copytree(stopped, tmp_path / "run")
+    return hba.search(small_data(), out=tmp_path / "run", resume=True, **settings)
+
+
+def test_a_stopped_search_ends_as_one_that_was_not(stopped: Path, weights: Path, tmp_path: Path) -> None:
+    """With AdamW, its averages and the warm-up as they were, and what was frozen still is."""
+    result, whole = resumed(stopped, tmp_path), run(weights, **RESUMED)
+    assert result.schedule is not None
+    assert whole.schedule is not None
+    assert np.array_equal(result.schedule.values, whole.schedule.values)
+    assert all(torch.equal(one, whole.network.state_dict()[name]) for name, one in result.network.state_dict().items())
+    assert moved(result.network) == OF_LAYER4 | HEAD
+
+
+def test_the_file_may_be_elsewhere_but_not_another(stopped: Path, weights: Path, tmp_path: Path) -> None:
+    moved_file = shutil.copy(weights, tmp_path / "elsewhere.pth")
+    assert resumed(stopped, tmp_path / "a", pretrained=moved_file).finished
+    other = weights_file(tmp_path, pretrained(seed=10))
+    with pytest.raises(RunError, match=r"the pretrained weights changed since .* was begun \("):
+        resumed(stopped, tmp_path / "b", pretrained=other)
+    with pytest.raises(SettingsError, match="freeze has no effect on fresh weights"):
+        resumed(stopped, tmp_path / "c", pretrained="none")
+
+
+def test_a_network_of_ones_own_brings_its_weights(weights: Path) -> None:
+    with pytest.raises(SettingsError, match="pretrained has no effect on a network of your own"):
+        run(weights, network=pretrained(2))
