@@ -102,6 +102,6 @@ def test_the_weights_of_the_search_are_taken_unless_they_have_changed(weights: P
 
 @pytest.mark.parametrize("name", ["pretrained", "freeze", "standardize_by"])
 def test_a_network_of_ones_own_has_none_of_these_settings(name: str) -> None:
+    settings: dict[str, Any] = {"network": pretrained(2), name: "none"}
     with pytest.raises(SettingsError, match=f"{name} has no effect on a network of your own"):
-        settings: dict[str, Any] = {"network": pretrained(2), name: "none"}
         hba.evaluate(one_operation("Invert", [[0.5]]), tiny_data(), **settings)
