@@ -52,7 +52,7 @@ class PolicyTask(RowTask):
 
     def problem(self) -> tuple[Problem, NetworkLearner]:
         """Of a search with the same images and settings, and its network before the first step."""
-        setup = Setup.of(self._searched, self._search.data, None, SPACE)
+        setup = Setup.of(self._searched, self._search.data, None, SPACE, self._searched.network_start())
         return setup.problem, NetworkLearner.of(setup.problem, setup.networks(0))
 
 

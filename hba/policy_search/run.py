@@ -70,6 +70,8 @@ def search(
             config = SearchConfig.from_preset(settings, preset, paper=paper).resolved()
             if folder is not None:
                 folder.check_free()
+        # Before the images are read, which may take long.
+        start = config.network_start()
         if not isinstance(data, SearchData):
             data = _read(data, config, observer)
         check_batch_size(settings, len(data.train))
@@ -84,7 +86,7 @@ def search(
         ):
             torch.manual_seed(derived_seed(config.seed, "default generators"))
             own_space = space if isinstance(space, SearchSpace) else None
-            loop = Loop.begun(Setup.of(config, placed, network, own_space), folder)
+            loop = Loop.begun(Setup.of(config, placed, network, own_space, start), folder)
             if folder is not None:
                 # Before the first save: a run that is killed in between is lengthened, or finds its images, later.
                 folder.write_config(config, data.left_out)

@@ -15,6 +15,7 @@ from hba.data.identity import seen_by_search
 from hba.data.load import SearchData
 from hba.data.named import DATASET_NAMES
 from hba.errors import SettingsError
+from hba.models import Start
 from hba.operations import fill_for
 from hba.policy.space import SearchSpace
 from hba.policy_search.config import SearchConfig
@@ -43,8 +44,16 @@ class Setup:
     notes: tuple[str, ...]
 
     @staticmethod
-    def of(config: SearchConfig, data: SearchData, network: nn.Module | None, own_space: SearchSpace | None) -> "Setup":
-        """data is on its device. network, own_space: in the place of settings."""
+    def of(
+        config: SearchConfig,
+        data: SearchData,
+        network: nn.Module | None,
+        own_space: SearchSpace | None,
+        start: Start | None,
+    ) -> "Setup":
+        """data is on its device. network, own_space: in the place of settings. start: what the settings' network begins
+        with, which config.network_start() has read.
+        """
         device, space = data.train.device, own_space or config.search_space()
         fill = config.fill or data.train.mean_color()
         preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
@@ -58,7 +67,6 @@ class Setup:
                 )
             own_network = OwnNetwork.of(network)
             own_network.check_takes(data.train, preprocessing.image_size, len(data.class_names))
-        start = config.network_start()
         networks = (
             named_networks(config.model, len(data.class_names), config.seed, preprocessing.image_size, start)
             if network is None

@@ -11,11 +11,14 @@ import pytest
 import torch
 from pretrained_networks import MEAN, MODEL, SETTINGS, STD, pretrained, weights_file
 from search_problems import StopAfter, small_data, small_images
-from torch import nn
+from search_steps import begun, step
+from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 import hba
 from hba.errors import RunError, SettingsError
 from hba.models import build_model
+from hba.models.freezing import freeze
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.setup import Setup
 
@@ -57,6 +60,27 @@ def test_the_other_gradient_and_the_population_leave_the_frozen_part_too(weights
     assert (moved(by_hba.network), moved(population.network)) == (OF_LAYER4 | HEAD, HEAD)
 
 
+def test_a_frozen_backbone_makes_no_gradient_and_carries_no_derivative() -> None:
+    """What its last layer hands on, and the head, in all passes of a step: training, validation, and forward mode."""
+    network = pretrained(2)
+    freeze(network, "all-but-head", ("fc",))
+    seen: dict[str, list[tuple[bool, bool]]] = {"global_pool": [], "fc": []}
+
+    def note(name: str) -> Any:
+        def noted(layer: nn.Module, inputs: Any, output: Tensor) -> None:
+            seen[name].append((output.requires_grad, forward_ad.unpack_dual(output).tangent is not None))
+
+        return noted
+
+    for name in seen:
+        network.get_submodule(name).register_forward_hook(note(name))
+    problem, state = begun(network=network, reward_draws=2)
+    # The search has a copy, whose hooks are the same functions.
+    step(problem, state, times=2)
+    assert set(seen["global_pool"]) == {(False, False)}
+    assert set(seen["fc"]) == {(True, False), (False, True)}
+
+
 def test_the_papers_search_has_nothing_to_make_depend_on_lambda_in_a_frozen_network(weights: Path) -> None:
     with pytest.raises(SettingsError, match=r"all are frozen .* the algorithms lookahead and population need none"):
         run(weights, paper=True, freeze="all-but-head")
@@ -67,7 +91,7 @@ def test_images_are_standardised_as_the_weights_want_it_and_otherwise_where_that
 
     def mean_and_std(**settings: Any) -> Any:
         config = SearchConfig.make({**SETTINGS, "data": "small", "pretrained": weights, **settings})
-        standardize = Setup.of(config, data, None, None).problem.preprocessing.standardize
+        standardize = Setup.of(config, data, None, None, config.network_start()).problem.preprocessing.standardize
         return [one.flatten().tolist() for one in (standardize.mean, standardize.std)]
 
     np.testing.assert_allclose(mean_and_std(), [MEAN, STD], rtol=1e-6)
