@@ -180,6 +180,6 @@ def load_weights(network: nn.Module, weights: Weights, heads: Sequence[str], sou
     wrong = [f"{len(names)} {kind} ({first_of(names, N_NAMED)})" for kind, names in kinds if names]
     if wrong:
         raise SettingsError(
-            f"the pretrained weights in {source} do not fit the model, but for its head: {'; '.join(wrong)}; choose "
+            f"the pretrained weights in {source} do not fit the model, its head aside: {'; '.join(wrong)}; choose "
             "the model that they are of"
         )

@@ -62,7 +62,7 @@ def test_it_says_what_every_training_starts_from(weights: Path) -> None:
 
 def test_weights_that_do_not_fit_are_refused_before_the_first_training(weights: Path) -> None:
     told = Told()
-    with pytest.raises(SettingsError, match="do not fit the model, but for its head: "):
+    with pytest.raises(SettingsError, match="do not fit the model, its head aside: "):
         evaluate(weights, model="timm:resnet18", observer=told)
     assert told.notes == ()
 
