@@ -135,7 +135,7 @@ def test_nothing_in_a_file_is_run(tmp_path: Path) -> None:
     trap, ran = tmp_path / "trap.pth", tmp_path / "ran"
     torch.save({"conv1.weight": Trap(ran)}, trap)
     assert "holds other things than tensors; pretrained needs a state dict" in refusal(trap)
-    trap.write_bytes(pickle.dumps(Trap(ran)))
+    trap.write_bytes(pickle.dumps(Trap(ran), protocol=2))
     assert "pretrained needs a state dict" in refusal(trap)
     assert not ran.exists()
 
