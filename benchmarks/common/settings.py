@@ -50,6 +50,14 @@ NEUTRAL: Settings = MappingProxyType(
         "levels": None,
         "baseline": None,
         "spread": None,
+        "optimizer": "sgd",
+        "learning_rate_warm_up_epochs": 0,
+        "pretrained": None,
+        "freeze": "none",
+        "standardize_by": None,
+        "path_column": None,
+        "label_column": None,
+        "split_column": None,
     }
 )
 """What a setting was before there was such a setting: a record that is older than a setting had this value of it."""
