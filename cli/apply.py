@@ -6,10 +6,10 @@ import click
 
 import hba
 from hba.errors import SettingsError
+from hba.report.findings import reach_line, shares_line
 from hba.schedule.pictures import draw_augmented
 
 from .completion import SCHEDULE
-from .findings import reach_line, shares_line
 from .operations_files import operations_file_option
 from .some_images import read_some
 from .terminal import say

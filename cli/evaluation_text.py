@@ -12,10 +12,9 @@ from hba.config.inheritance import Sourced
 from hba.policy_evaluation import RESULTS_NAME
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.plan import EvaluationPlan
-from hba.runtime.wording import counted
+from hba.runtime.wording import counted, percent, points
 
 from .options import as_typed
-from .terminal import percent
 from .wording import class_words, left_out_words
 
 
@@ -95,8 +94,4 @@ def _each_seed(row: hba.policy_evaluation.EvaluationRow) -> str:
 
 
 def _points(difference: PairedDifference | None) -> str:
-    """`-0.52 (-0.93 to -0.11)`, in percentage points."""
-    if difference is None:
-        return ""
-    interval = "" if difference.interval is None else " ({:+.2f} to {:+.2f})".format(*difference.interval)
-    return f"{difference.mean:+.2f}{interval}"
+    return "" if difference is None else points(difference.mean, difference.interval)

@@ -2,9 +2,10 @@
 
 import click
 
+from hba.runtime.wording import percent
 from hba.schedule.shipped import shipped_schedules
 
-from .terminal import console, json_option, percent, print_json, table
+from .terminal import console, json_option, print_json, table
 
 
 @click.command()

@@ -11,17 +11,17 @@ import click
 
 import hba
 from hba.algorithms import ALGORITHMS
+from hba.algorithms.pace import advice_in
 from hba.config.presets import SEARCH_PRESETS
 from hba.config.search import CommonSearchConfig
 from hba.data.formats import stem_of
 from hba.errors import SettingsError
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.pace import advice_in
 from hba.policy_search.progress import SearchProgress
+from hba.report.findings import change_lines, network_line, reach_line, spread_line
 from hba.runtime.wording import counted
 
 from .completion import DATA, SEARCH_PRESET
-from .findings import change_lines, network_line, reach_line, spread_line
 from .operations_files import operations_file_arguments, operations_file_option
 from .options import algorithm_options, given, settings_options
 from .plan import Estimate, plan_lines

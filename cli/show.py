@@ -8,14 +8,22 @@ from rich.table import Table
 from rich.text import Text
 
 import hba
-from hba.policy_search.pace import advice_in
+from hba.algorithms.pace import advice_in
+from hba.report.findings import (
+    change_lines,
+    network_line,
+    network_measured,
+    numbers_line,
+    reach_line,
+    share,
+    spread_line,
+)
 from hba.schedule.pictures import draw_schedule
-from hba.schedule.reach import numbers_applied, reach
+from hba.schedule.reach import reach
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import OperationSummary, key_epochs, summarize
 
 from .completion import SCHEDULE
-from .findings import change_lines, network_line, network_measured, reach_line, share, spread_line
 from .operations_files import operations_file_option
 from .terminal import console, json_option, print_json
 
@@ -125,13 +133,3 @@ def legend(schedule: Schedule) -> list[str]:
         *([f"Magnitudes are in {units}."] if units else []),
         *([spread_line(schedule)] if schedule.spread.any() else []),
     ]
-
-
-def numbers_line(schedule: Schedule) -> str:
-    """How many operations images get at the key epochs."""
-    found = [
-        f"{' / '.join(f'{100 * part:.0f}' for part in numbers_applied(schedule, epoch))} % in epoch {epoch + 1}"
-        for epoch in key_epochs(schedule)
-    ]
-    numbers = " / ".join(map(str, range(schedule.space.max_count + 1)))
-    return f"Operations per image are searched too; the shares of images that get {numbers}: {', '.join(found)}."

@@ -85,8 +85,3 @@ def _claim(name: str) -> Path:
             raise RunError(f"cannot make {path}: {error.strerror}; choose another place with --out") from None
         return path
     raise AssertionError("numbers do not end")
-
-
-def percent(value: float | None) -> str:
-    """`3.20 %`, or a dash where nothing was measured."""
-    return "-" if value is None else f"{value:.2f} %"

@@ -16,6 +16,7 @@ LINE = (
     ("schedule", "config"),
     ("training", "exports"),
     ("algorithms",),
+    ("report",),
     ("policy_search", "policy_evaluation"),
     ("__init__",),
     ("__main__",),

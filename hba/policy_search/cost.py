@@ -8,8 +8,8 @@ third of a step, and one in forward mode, which carries a derivative along, two 
 
 from hba.algorithms import Algorithm, LambdaSteps
 from hba.algorithms.moves import PROBE_STEPS
+from hba.algorithms.pace import Pace
 from hba.config.search import CommonSearchConfig
-from hba.policy_search.pace import Pace
 
 FORWARD = 1 / 3
 LARGEST_SHARE = 0.1

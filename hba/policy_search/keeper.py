@@ -8,11 +8,11 @@ import numpy as np
 
 from hba.algorithms import SearchState
 from hba.algorithms.learners import Learner
+from hba.algorithms.pace import Pace
 from hba.data.left_out import save_left_out
 from hba.errors import DivergedError, SettingsError
 from hba.policy_search.books import Books, finite_or_none
 from hba.policy_search.folder import OLDER_VERSION, RunFolder
-from hba.policy_search.pace import Pace
 from hba.policy_search.probes import probes_of
 from hba.policy_search.setup import PRETRAINED, Setup
 from hba.policy_search.version_6 import as_now

@@ -9,13 +9,13 @@ from hba.algorithms import LambdaSteps, SearchState
 from hba.algorithms.lambda_steps import GradientState
 from hba.algorithms.learners import HyperLearner, Learner
 from hba.algorithms.moves import Moves
+from hba.algorithms.pace import Pace
 from hba.policy_search.books import Books, Metrics, is_finite, row_of
 from hba.policy_search.cost import probes_within, round_cost
 from hba.policy_search.folder import RunFolder
 from hba.policy_search.keeper import Keeper
 from hba.policy_search.lengthen import lengthen
 from hba.policy_search.observer import SearchObserver
-from hba.policy_search.pace import Pace
 from hba.policy_search.plan import SearchPlan
 from hba.policy_search.probes import PROBED, is_probe_epoch, probe
 from hba.policy_search.result import SearchResult

@@ -12,3 +12,14 @@ def first_of(things: Sequence[str], most: int = 3) -> str:
     """`a, b, c and 4 more`: the first of them, and how many more there are."""
     shown = ", ".join(things[:most])
     return f"{shown} and {len(things) - most} more" if len(things) > most else shown
+
+
+def percent(value: float | None) -> str:
+    """`3.20 %`, or a dash where nothing was measured."""
+    return "-" if value is None else f"{value:.2f} %"
+
+
+def points(difference: float, interval: tuple[float, float] | None) -> str:
+    """`-0.52 (-0.93 to -0.11)`, in percentage points."""
+    shown = "" if interval is None else " ({:+.2f} to {:+.2f})".format(*interval)
+    return f"{difference:+.2f}{shown}"

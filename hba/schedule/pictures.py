@@ -1,9 +1,9 @@
 """Pictures of a schedule: probability and magnitude over epochs, and augmented copies of images. PNG files."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -118,19 +118,35 @@ def draw_augmented(
     """
     from matplotlib.figure import Figure
 
-    generator = torch.Generator().manual_seed(seed)
-    policy = schedule.policy(epoch)
     figure = Figure(figsize=(1.6 * (n_copies + 1), 1.95 * len(images) + 0.4), layout="constrained")
     panels = figure.subplots(len(images), n_copies + 1, squeeze=False)
-    for row, image in zip(panels, images, strict=True):
+    rows = augmented_copies(schedule, images, epoch=epoch, n_copies=n_copies, seed=seed)
+    for row, image, copies in zip(panels, images, rows, strict=True):
+        _draw_cell(row[0], image.float() / 255, "original")
+        for cell, copy in zip(row[1:], copies, strict=True):
+            _draw_cell(cell, copy.image, copy.made_by)
+    figure.suptitle(f"Policy of epoch {epoch + 1} of {schedule.epochs}", fontsize=10)
+    _save(figure, path)
+
+
+class AugmentedCopy(NamedTuple):
+    """image: float (C, H, W) in [0, 1]. made_by: the operations, a line each, as describe_draw has them."""
+
+    image: Tensor
+    made_by: str
+
+
+def augmented_copies(
+    schedule: Schedule, images: Sequence[Tensor], *, epoch: int, n_copies: int, seed: int
+) -> Iterator[list[AugmentedCopy]]:
+    """Of each image, as draw_augmented takes them, the copies that it shows."""
+    generator = torch.Generator().manual_seed(seed)
+    policy = schedule.policy(epoch)
+    for image in images:
         batch = (image.float() / 255).expand(n_copies, *image.shape)
         draw = policy.draw(n_copies, generator)
         augmented = apply_operations(schedule.space, draw, batch, fill_for(batch, schedule.fill))
-        _draw_cell(row[0], image.float() / 255, "original")
-        for column in range(n_copies):
-            _draw_cell(row[column + 1], augmented[column], describe_draw(schedule, draw, column))
-    figure.suptitle(f"Policy of epoch {epoch + 1} of {schedule.epochs}", fontsize=10)
-    _save(figure, path)
+        yield [AugmentedCopy(augmented[copy], describe_draw(schedule, draw, copy)) for copy in range(n_copies)]
 
 
 def describe_draw(schedule: Schedule, draw: Draw, index: int) -> str:

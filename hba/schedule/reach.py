@@ -84,6 +84,19 @@ def reach(schedule: Schedule, epoch: int) -> Reach:
     )
 
 
+def applied_per_image(schedule: Schedule, epoch: int) -> Mapping[str, float]:
+    """By the operation's name, how often it is applied to an image on average, its copies together; at an epoch from 0.
+
+    They add up to Reach.per_image.
+    """
+    space, walks = schedule.space, _walks(schedule, epoch)
+    found = dict.fromkeys((operation.name for operation in space.operations), 0.0)
+    for number, (slot, fires) in enumerate(zip(space.slots, walks.fires, strict=True)):
+        others = _counts(walks.fires[:number] + walks.fires[number + 1 :])
+        found[slot.operation.name] += 1 - _missed(walks.chances, [1 - fires, fires], others)
+    return found
+
+
 def numbers_applied(schedule: Schedule, epoch: int) -> tuple[float, ...]:
     """The numbers of reach, alone."""
     return _numbers(_walks(schedule, epoch))

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 import hba
 from hba.algorithms import LambdaSteps, Rhythm
+from hba.algorithms.pace import Pace
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.cost import probe_cost, probes_within, round_cost, search_cost
-from hba.policy_search.pace import Pace
 from hba.policy_search.probes import probe
 
 GRADIENT_ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]

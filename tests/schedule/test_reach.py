@@ -14,7 +14,7 @@ import hba
 from hba.operations import OPERATIONS
 from hba.policy.draw import draw_operations
 from hba.policy.space import SearchSpace
-from hba.schedule.reach import numbers_applied, reach
+from hba.schedule.reach import applied_per_image, numbers_applied, reach
 from hba.schedule.schedule import Schedule
 
 N_DRAWS = 200_000
@@ -29,11 +29,11 @@ def schedule_of(
     return Schedule(space, np.array([probabilities]))
 
 
-def enumerated(schedule: Schedule) -> tuple[list[float], float, float]:
-    """Shares, operations per image and share unchanged, by going through every order and every set that fires."""
+def enumerated(schedule: Schedule) -> tuple[list[float], list[float], float]:
+    """Shares, how often each is applied, and share unchanged, by going through every order and every set that fires."""
     space, values = schedule.space, schedule.values[0]
     n = space.n_slots
-    shares, per_image, unchanged = np.zeros(len(space.operations)), 0.0, 0.0
+    shares, applications, unchanged = np.zeros(len(space.operations)), np.zeros(len(space.operations)), 0.0
     for count, chance in enumerate(space.count_probabilities):
         for order in itertools.permutations(range(n)):
             for fires in itertools.product((False, True), repeat=n):
@@ -42,9 +42,10 @@ def enumerated(schedule: Schedule) -> tuple[list[float], float, float]:
                 applied = [slot for slot in order if fires[slot]][:count]
                 for operation in {slot // space.copies for slot in applied}:
                     shares[operation] += weight
-                per_image += weight * len(applied)
+                for slot in applied:
+                    applications[slot // space.copies] += weight
                 unchanged += weight * (not applied)
-    return shares.tolist(), per_image, unchanged
+    return shares.tolist(), applications.tolist(), unchanged
 
 
 @pytest.mark.parametrize(
@@ -63,10 +64,11 @@ def test_shares_are_those_of_all_orders_and_outcomes(
     probabilities: tuple[float, ...], copies: int, counts: tuple[float, ...]
 ) -> None:
     schedule = schedule_of(probabilities, copies, counts)
-    found, (shares, per_image, unchanged) = reach(schedule, 0), enumerated(schedule)
+    found, (shares, applications, unchanged) = reach(schedule, 0), enumerated(schedule)
     assert list(found.shares) == [operation.name for operation in schedule.space.operations]
     assert list(found.shares.values()) == pytest.approx(shares)
-    assert (found.per_image, found.unchanged) == pytest.approx((per_image, unchanged))
+    assert (found.per_image, found.unchanged) == pytest.approx((sum(applications), unchanged))
+    assert list(applied_per_image(schedule, 0).values()) == pytest.approx(applications)
 
 
 @pytest.mark.parametrize("epoch", [0, 150, 299])

@@ -1,38 +1,47 @@
-"""What was found, in words that `hba search`, `hba show` and `hba apply` share."""
+"""What was found, in words that `hba search`, `hba show`, `hba apply` and reports share."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from hba.policy_search.pace import policy_steps_in
+from hba.algorithms.pace import policy_steps_in
 from hba.runtime.provenance import count_of, number_of
-from hba.runtime.wording import counted
-from hba.schedule.reach import Reach, reach
+from hba.runtime.wording import counted, percent
+from hba.schedule.reach import Reach, numbers_applied, reach
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import Change, changes, start_of
-
-from .terminal import percent
+from hba.schedule.summary import Change, changes, key_epochs, start_of
 
 N_CHANGES = 5
 LEAST_CHANGE = 0.005
 """Of a range: what moves less would be printed as equal numbers."""
 
 
+ChangeRow = tuple[str, str, str, str]
+CHANGE_HEADINGS: ChangeRow = ("", "probability", "magnitude", "share of images")
+
+
 def change_lines(schedule: Schedule) -> list[str]:
     """What the search changed most, from where to where and by how many policy steps; empty where nothing moved."""
-    last = schedule.epochs - 1
-    moved = [change for change in changes(schedule, last)[:N_CHANGES] if change.size >= LEAST_CHANGE]
+    title, moved = change_table(schedule)
     if not moved:
         return []
+    rows = [CHANGE_HEADINGS, *moved]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [f"{title}:", *(f"  {line}" for line in table)]
+
+
+def change_table(schedule: Schedule) -> tuple[str, list[ChangeRow]]:
+    """The same as a title and rows under CHANGE_HEADINGS; no rows where nothing moved."""
+    last = schedule.epochs - 1
+    moved = [change for change in changes(schedule, last)[:N_CHANGES] if change.size >= LEAST_CHANGE]
     steps = policy_steps_in(schedule.provenance)
     known = start_of(schedule) is not None
     since = f"After {schedule.epochs} epochs" if known else f"From epoch 1 to epoch {schedule.epochs}"
     n_steps = "" if steps is None else f" and {counted(steps, 'policy step')}"
     reached = reach(schedule, last)
-    rows = [("", "probability", "magnitude", "share of images"), *(_row(change, reached) for change in moved)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     each = any(change.magnitude is not None and len(change.magnitude[0]) > 1 for change in moved)
-    return [f"{since}{n_steps}, changed most{copies_note(schedule, each)}:", *(f"  {line}" for line in table)]
+    title = f"{since}{n_steps}, changed most{copies_note(schedule, each)}"
+    return title, [_row(change, reached) for change in moved]
 
 
 def reach_line(schedule: Schedule, epoch: int) -> str:
@@ -48,6 +57,16 @@ def shares_line(schedule: Schedule, epoch: int) -> str:
     """`Share of images: ShearY 12.4 %, ...`: what each operation reaches at an epoch (from 0), the most first."""
     shares = sorted(reach(schedule, epoch).shares.items(), key=lambda item: -item[1])
     return f"Share of images: {', '.join(f'{name} {share(value)}' for name, value in shares)}"
+
+
+def numbers_line(schedule: Schedule) -> str:
+    """How many operations images get at the key epochs."""
+    found = [
+        f"{' / '.join(f'{100 * part:.0f}' for part in numbers_applied(schedule, epoch))} % in epoch {epoch + 1}"
+        for epoch in key_epochs(schedule)
+    ]
+    numbers = " / ".join(map(str, range(schedule.space.max_count + 1)))
+    return f"Operations per image are searched too; the shares of images that get {numbers}: {', '.join(found)}."
 
 
 def spread_line(schedule: Schedule) -> str:
@@ -93,7 +112,7 @@ def share(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def _row(change: Change, reached: Reach) -> tuple[str, str, str, str]:
+def _row(change: Change, reached: Reach) -> ChangeRow:
     before, after = change.probability
     magnitude = "-"
     if change.magnitude is not None:

@@ -8,9 +8,9 @@ import pytest
 
 import hba
 from hba.algorithms import Rhythm
+from hba.algorithms.pace import Pace, advice_in, pace_in, policy_steps_in
 from hba.algorithms.strength import largest_stride
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.pace import Pace, advice_in, pace_in, policy_steps_in
 
 
 def pace(**changed: Any) -> Pace:

@@ -1,0 +1,1 @@
+"""What was found, told: sentences that commands print, and the report of a run."""
