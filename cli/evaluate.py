@@ -41,7 +41,11 @@ from .wording import minutes_words
     shell_complete=EVALUATION_PRESET,
     help="Start from these settings, as `hba presets` lists them. [default: by dataset, else as in the search]",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for results.json. [default: a new one in runs/]")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder for results.json and report.html. [default: a new one in runs/]",
+)
 @click.option("--resume", is_flag=True, help="Resume the evaluation in --out; give all else as it was begun.")
 @click.option(
     "--jobs",
@@ -139,6 +143,8 @@ def evaluate(
     for text in [str(result.verdict)] if result.verdict else result.warnings:
         console().print(text)
     console().print(f"Results: {folder / RESULTS_NAME}")
+    if result.report is not None:
+        console().print(f"Report: {result.report}")
 
 
 def _kept_line(n_done: int, folder: Path, has_diverged: bool) -> str:

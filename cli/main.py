@@ -3,13 +3,14 @@
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import click
 
-from hba.errors import HbaError, RunError, SettingsError
+from hba.errors import HbaError, ReportWarning, RunError, SettingsError
 from hba.runtime.unknown import did_you_mean
 from hba.runtime.version import VERSION
 
@@ -40,6 +41,10 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "show",
             "Print probability and magnitude of each operation of SCHEDULE, and draw them over epochs to a PNG file.",
         ),
+        "report": Listed(
+            "report", "report", "Write the report of RUN, the folder of a search or an evaluation, again."
+        ),
+        "compare": Listed("compare", "compare", "Put RUNS side by side: what they were set to, and what they found."),
         "apply": Listed("apply", "apply", "Write a grid of augmented copies of IMAGES."),
         "models": Listed("models", "models", "List the networks that --model knows."),
         "operations": Listed(
@@ -105,7 +110,10 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", ReportWarning)
+                warnings.showwarning = _show_warning
+                return super().invoke(ctx)
         except HbaError as error:
             called = self.get_command(ctx, ctx.invoked_subcommand or "")
             raise _UserError(error, [] if called is None else called.params) from None
@@ -122,6 +130,12 @@ class _UserError(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         click.echo(f"hba: error: {self.message}", file=file, err=True)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:
+    """One line; where in the code it arose means nothing to who types commands."""
+    # Not by click.echo, which would look for the file that a progress bar wraps.
+    print(f"hba: warning: {message}", file=sys.stderr)
 
 
 def _no_such_option(error: click.NoSuchOption) -> str:

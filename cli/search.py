@@ -18,7 +18,9 @@ from hba.data.formats import stem_of
 from hba.errors import SettingsError
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.progress import SearchProgress
+from hba.policy_search.tensorboard import FOLDER_NAME, TensorBoardLogger
 from hba.report.findings import change_lines, network_line, reach_line, spread_line
+from hba.runtime.progress import Together
 from hba.runtime.wording import counted
 
 from .completion import DATA, SEARCH_PRESET
@@ -53,10 +55,19 @@ DEFAULT_TEXTS = dict.fromkeys(
     is_flag=True,
     help="The paper's search: another name for --algorithm hba, whose defaults are the paper's.",
 )
+@click.option("--tensorboard", is_flag=True, help="Write TensorBoard events into the run's folder tensorboard/.")
 @operations_file_option
 @settings_options(CommonSearchConfig, without=("data",), default_texts=DEFAULT_TEXTS)
 @algorithm_options(ALGORITHMS, SearchConfig.model_fields["algorithm"].description or "", default_texts=DEFAULT_TEXTS)
-def search(data: str | None, preset: str | None, out: Path | None, resume: bool, paper: bool, **options: Any) -> None:
+def search(
+    data: str | None,
+    preset: str | None,
+    out: Path | None,
+    resume: bool,
+    paper: bool,
+    tensorboard: bool,
+    **options: Any,
+) -> None:
     """Search a schedule of augmentations for DATA.
 
     DATA is digits (the default), cifar10, cifar100, svhn, svhn-full, fashionmnist, imagenet, or a folder
@@ -74,9 +85,10 @@ def search(data: str | None, preset: str | None, out: Path | None, resume: bool,
     )
     with run_folder(out, name) as folder:
         with _Terminal() as observer:
+            told: Any = Together(observer, TensorBoardLogger(folder / FOLDER_NAME)) if tensorboard else observer
             try:
                 result = hba.search(
-                    data, preset=preset, paper=paper, out=folder, resume=resume, observer=observer, **given(options)
+                    data, preset=preset, paper=paper, out=folder, resume=resume, observer=told, **given(options)
                 )
             finally:
                 observer.restore_signals()
@@ -148,6 +160,8 @@ def _report(result: hba.SearchResult, out: Path) -> None:
         printer.print(advice)
     policy = out / "policy.json"
     printer.print(f"Schedule: {policy} ({result.metrics[-1]['seconds']:.0f} s)")
+    if result.report is not None:
+        printer.print(f"Report: {result.report}")
     if result.finished:
         printer.print(f"Next, see whether it helps:\n  hba evaluate {shlex.quote(str(policy))}{own}")
     else:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hba import policy_evaluation as policy_evaluation
     from hba import policy_search as policy_search
     from hba import preprocessing as preprocessing
+    from hba import report as report
     from hba import runtime as runtime
     from hba import schedule as schedule
     from hba import training as training
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from hba.policy_search.plan import SearchPlan
     from hba.policy_search.result import SearchResult
     from hba.policy_search.run import search
+    from hba.policy_search.tensorboard import TensorBoardLogger
+    from hba.report.compare import Comparison, compare
+    from hba.report.write import write_report
     from hba.schedule.library import load_policy
     from hba.schedule.schedule import Schedule
     from hba.schedule.shipped import policy_names
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "OPERATIONS": "hba.operations",
     "Augmentation": "hba.training.augmentation",
+    "Comparison": "hba.report.compare",
     "SPACES": "hba.policy.spaces",
     "EvaluationObserver": "hba.policy_evaluation",
     "EvaluationResult": "hba.policy_evaluation",
@@ -62,8 +67,10 @@ _MODULES = {
     "SearchObserver": "hba.policy_search.observer",
     "SearchPlan": "hba.policy_search.plan",
     "SearchResult": "hba.policy_search.result",
+    "TensorBoardLogger": "hba.policy_search.tensorboard",
     "SearchSpace": "hba.policy.space",
     "Verdict": "hba.policy_evaluation",
+    "compare": "hba.report.compare",
     "evaluate": "hba.policy_evaluation",
     "export": "hba.exports",
     "load_policy": "hba.schedule.library",
@@ -71,6 +78,7 @@ _MODULES = {
     "register_operation": "hba.operations",
     "search": "hba.policy_search.run",
     "search_space": "hba.policy.spaces",
+    "write_report": "hba.report.write",
 }
 _FOLDERS = (
     "algorithms",
@@ -85,6 +93,7 @@ _FOLDERS = (
     "policy_evaluation",
     "policy_search",
     "preprocessing",
+    "report",
     "runtime",
     "schedule",
     "training",
@@ -100,6 +109,7 @@ __all__ = [
     "OPERATIONS",
     "SPACES",
     "Augmentation",
+    "Comparison",
     "EvaluationObserver",
     "EvaluationResult",
     "HbaError",
@@ -112,8 +122,10 @@ __all__ = [
     "SearchPlan",
     "SearchResult",
     "SearchSpace",
+    "TensorBoardLogger",
     "Verdict",
     "__version__",
+    "compare",
     "evaluate",
     "export",
     "load_policy",
@@ -121,6 +133,7 @@ __all__ = [
     "register_operation",
     "search",
     "search_space",
+    "write_report",
 ]
 
 if not TYPE_CHECKING:

@@ -27,3 +27,7 @@ class DivergedError(HbaError, ArithmeticError):
 
 class ScheduleLengthWarning(UserWarning):
     """A schedule is read row by row, which suits a training of its own length only."""
+
+
+class ReportWarning(UserWarning):
+    """A run has ended well, but its report could not be written."""

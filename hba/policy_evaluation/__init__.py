@@ -4,10 +4,11 @@ from hba.policy_evaluation.contenders import RIVALS
 from hba.policy_evaluation.observer import EvaluationObserver
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.resolution import Resolution
-from hba.policy_evaluation.result import RESULTS_NAME, EvaluationResult, EvaluationRow
+from hba.policy_evaluation.result import EvaluationResult, EvaluationRow
 from hba.policy_evaluation.run import evaluate
 from hba.policy_evaluation.settings import explain
 from hba.policy_evaluation.verdict import Verdict
+from hba.report.run import RESULTS_NAME
 
 __all__ = [
     "RESULTS_NAME",

@@ -1,5 +1,6 @@
 """The numbers of an evaluation as they come in, and what is left to do."""
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,11 @@ from hba.config.evaluation import EvaluationConfig
 from hba.data.held_back import HeldBack
 from hba.data.load import EvaluationData
 from hba.policy_evaluation.contenders import Contender
-from hba.policy_evaluation.result import RESULTS_NAME, EvaluationResult, EvaluationRow
+from hba.policy_evaluation.result import EvaluationResult, EvaluationRow
 from hba.policy_evaluation.searched import Searched
 from hba.policy_evaluation.stored import StoredResults, check_images
 from hba.policy_evaluation.trainings import Training
+from hba.report.run import RESULTS_NAME
 
 
 class Record:
@@ -36,6 +38,7 @@ class Record:
         self._contenders, self._config, self._data = contenders, config, data
         self._environment, self._folder, self._stored, self._searched = environment, folder, stored, searched
         self._own_network = own_network
+        self._began, self._seconds_before = time.monotonic(), 0.0 if stored is None else stored.wall_seconds
         self._errors: dict[str, dict[int, float]] = {contender.name: {} for contender in contenders}
         self._fingerprints = {"training": data.train.fingerprint()}
         if stored is not None and folder is not None:
@@ -84,6 +87,7 @@ class Record:
             searched=self._searched,
             own_network=self._own_network,
             pretrained=None if (start := self._contenders[0].start) is None else start.pretrained.sha256,
+            wall_seconds=round(self._seconds_before + time.monotonic() - self._began, 1),
         )
 
     def _row(self, contender: Contender) -> EvaluationRow:

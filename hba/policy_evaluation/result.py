@@ -3,7 +3,7 @@
 import json
 import statistics
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,6 @@ from hba.policy_evaluation.searched import Searched
 from hba.policy_evaluation.verdict import Verdict, best_other, verdict, what_it_can_tell
 from hba.runtime.files import write_text
 from hba.runtime.wording import first_of
-
-RESULTS_NAME = "results.json"
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,8 @@ class EvaluationResult:
     fingerprints: a hash of each split's images, by its name. searched: one for each row that is a schedule.
     own_network: the definition (see OwnNetwork) of a network that took the place of config.model; else None.
     pretrained: SHA-256 of the weights that config.model began with; None for fresh ones.
+    wall_seconds: of all trainings, over all runs of a resumed evaluation. report: the page in the folder of a finished
+    evaluation, None where there is none.
     """
 
     rows: tuple[EvaluationRow, ...]
@@ -65,6 +65,8 @@ class EvaluationResult:
     searched: tuple[Searched, ...] = ()
     own_network: str | None = None
     pretrained: str | None = None
+    wall_seconds: float = field(default=0.0, compare=False)
+    report: Path | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         """One line: the first rows with their test errors in per cent."""
@@ -129,6 +131,7 @@ class EvaluationResult:
             "test_images": self.test_images,
             "skipped_images": self.skipped_images,
             "fingerprints": dict(self.fingerprints),
+            "wall_seconds": self.wall_seconds,
             **self.environment,
         }
         write_text(path, json.dumps(content, indent=2) + "\n")

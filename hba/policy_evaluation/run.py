@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,8 @@ from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.processes import number_of_jobs, side_by_side
 from hba.policy_evaluation.progress import EvaluationProgress
 from hba.policy_evaluation.record import Record
-from hba.policy_evaluation.result import RESULTS_NAME, EvaluationResult
+from hba.policy_evaluation.result import EvaluationResult
+from hba.policy_evaluation.rivals import respread
 from hba.policy_evaluation.searched import Searched, notes_on, searched_rows, settings_of
 from hba.policy_evaluation.settings import check_weights, chosen
 from hba.policy_evaluation.stored import (
@@ -38,6 +39,9 @@ from hba.policy_evaluation.stored import (
 )
 from hba.policy_evaluation.trainings import Training, one_by_one
 from hba.preprocessing.preprocessing import network_input_size
+from hba.report.run import RESULTS_NAME
+from hba.report.samples import Samples
+from hba.report.write import report_at_the_end
 from hba.runtime.claim import claimed
 from hba.runtime.devices import find_device
 from hba.runtime.progress import shows_progress
@@ -125,7 +129,7 @@ def evaluate(
                 row.check()
         its_data = str(settings_of(main).get("data"))
         notes = (*data.facts, *_of_start(data, config, start), *notes_on(main, config, searched))
-        task = _Task(config, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
+        task = _Task(main, config, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
         return _train_all(task, jobs, observer)
 
 
@@ -162,6 +166,7 @@ def _try_out(
 class _Task:
     """All that is known before it is decided what runs where."""
 
+    schedule: Schedule
     config: EvaluationConfig
     data: EvaluationData
     everyone: tuple[Contender, ...]
@@ -235,7 +240,16 @@ def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> E
             if task.folder is not None:
                 save_left_out(task.folder, data.left_out)
             observer.training_done(training.contender.name, training.seed, test_error_percent)
-    return record.result()
+    return _reported(record.result(), task, data)
+
+
+def _reported(result: EvaluationResult, task: _Task, data: EvaluationData) -> EvaluationResult:
+    """With its report, where it has a folder."""
+    if task.folder is None:
+        return result
+    evaluated = respread(task.schedule, task.config.spread)
+    report = report_at_the_end(task.folder, lambda: Samples.of(data.train, data.class_names), evaluated)
+    return replace(result, report=report)
 
 
 def _plan(task: _Task, n_trainings: int, device: torch.device, n_jobs: int) -> EvaluationPlan:

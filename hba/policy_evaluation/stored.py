@@ -48,6 +48,7 @@ class StoredResults(pydantic.BaseModel):
     device: str
     own_network: str | None = None
     pretrained: str | None = None
+    wall_seconds: float = 0.0
 
     @property
     def n_trainings(self) -> int:

@@ -1,5 +1,5 @@
 """The run folder of a search: policy.json, config.json, metrics.csv, checkpoint.pt and the one before it, and
-left_out.csv where files were left out. Every file is written whole.
+left_out.csv where files were left out; report.html and its images at the end. Every file is written whole.
 """
 
 import contextlib
@@ -19,6 +19,7 @@ from hba.data.named import DATASET_NAMES
 from hba.errors import DataError, RunError, SettingsError
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.probes import PROBED
+from hba.report.run import CONFIG_NAME, METRICS_NAME, POLICY_NAME
 from hba.runtime.files import write_atomically, write_text
 
 CHECKPOINT_VERSION = 9
@@ -53,9 +54,9 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.policy = path / "policy.json"
-        self.config = path / "config.json"
-        self.metrics = path / "metrics.csv"
+        self.policy = path / POLICY_NAME
+        self.config = path / CONFIG_NAME
+        self.metrics = path / METRICS_NAME
         self.checkpoint = path / "checkpoint.pt"
         self.checkpoint_before = path / "checkpoint_before.pt"
 

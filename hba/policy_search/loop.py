@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -20,6 +21,8 @@ from hba.policy_search.plan import SearchPlan
 from hba.policy_search.probes import PROBED, is_probe_epoch, probe
 from hba.policy_search.result import SearchResult
 from hba.policy_search.setup import Setup
+from hba.report.samples import Samples
+from hba.report.write import report_at_the_end
 from hba.training.measure import measure
 
 LEAST_VALIDATION_IMAGES = 10
@@ -69,20 +72,35 @@ class Loop:
             setup.config.algorithm.step(setup.problem, state)
             if state.step % state.steps_per_epoch == 0:
                 self.close_epoch()
+                names, row = setup.problem.space.names, self.books.rows[-1]
+                observer.policy_noted(len(self.books.rows), dict(zip(names, row, strict=True)))
                 observer.epoch_done(self.books.metrics[-1])
                 self.keeper.save_now_and_then()
             observer.step_done(state.step)
         self.keeper.save()
+        result = self._result(plan, finished=state.step == total_steps)
+        observer.search_ended(result)
+        return result
+
+    def _result(self, plan: SearchPlan, *, finished: bool) -> SearchResult:
+        state = self.state
         return SearchResult(
             schedule=self.keeper.schedule(),
             metrics=tuple(self.books.metrics),
-            finished=state.step == total_steps,
+            finished=finished,
             network=state.plain(),
             hypernetwork=state.learner.hypernetwork if isinstance(state.learner, HyperLearner) else None,
             lam=state.lam.detach(),
             folder=plan.folder,
             notes=plan.notes,
+            report=self._report() if finished else None,
         )
+
+    def _report(self) -> Path | None:
+        if self.keeper.folder is None:
+            return None
+        data = self.setup.problem.data
+        return report_at_the_end(self.keeper.folder.path, lambda: Samples.of(data.train, data.class_names))
 
     def close_epoch(self) -> None:
         """Note the epoch's row and metrics."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from hba.policy_search.plan import SearchPlan
+from hba.policy_search.result import SearchResult
 
 
 class SearchObserver:
@@ -20,9 +21,15 @@ class SearchObserver:
     def step_done(self, step: int) -> None:
         """Training step `step`, counted from 1, and the lambda steps that belong to it are done."""
 
+    def policy_noted(self, epoch: int, values: Mapping[str, float]) -> None:
+        """The schedule's row of an epoch that ends, counted from 1: by name, as `Rotate.1.magnitude`, in its unit."""
+
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
         """An epoch ended; keys as in metrics.csv, None for what this epoch did not measure."""
 
     def stop_requested(self) -> bool:
         """True ends the search before its next step, with everything saved."""
         return False
+
+    def search_ended(self, result: SearchResult) -> None:
+        """After the last step, or the stop that was asked for. All is saved, the report too."""

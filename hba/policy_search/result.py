@@ -18,7 +18,8 @@ class SearchResult:
     finished: False when the observer stopped the search. lam (n,): where it stands, as logits. network: the trained
     network that belongs to lam. hypernetwork: gives the network of any other by hypernetwork.plain(lam); None for the
     algorithms that have none, `lookahead` and `population`. notes: what a person should know of it, as of one that is
-    too short; the sentences of SearchPlan.notes.
+    too short; the sentences of SearchPlan.notes. report: the page of a finished search in its folder; None without
+    one.
     """
 
     schedule: Schedule | None
@@ -29,6 +30,7 @@ class SearchResult:
     lam: Tensor
     folder: Path | None
     notes: tuple[str, ...] = ()
+    report: Path | None = None
 
     def __repr__(self) -> str:
         """One line, without the numbers that it holds."""

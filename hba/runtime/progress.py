@@ -165,15 +165,15 @@ def shows_progress(bar_of: Callable[[], AbstractContextManager[Any]]) -> Callabl
                 return function(*arguments, **named)
             with bar_of() as bar:
                 own = named.get("observer")
-                return function(*arguments, **{**named, "observer": bar if own is None else _Both(own, bar)})
+                return function(*arguments, **{**named, "observer": bar if own is None else Together(own, bar)})
 
         return cast(Function, run)
 
     return decorate
 
 
-class _Both:
-    """Stands for two observers: each is told everything, and a yes of one is a yes."""
+class Together:
+    """Stands for several observers: each is told everything, and a yes of one is a yes."""
 
     def __init__(self, *observers: object) -> None:
         self._observers = observers

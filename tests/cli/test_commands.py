@@ -26,7 +26,7 @@ from hba.training.measure import Measured
 from hba.training.train import Trained
 
 POLICIES = Path(__file__).parents[2] / "policies"
-RUN_FILES = {"policy.json", "config.json", "metrics.csv", "checkpoint.pt"}
+RUN_FILES = {"policy.json", "config.json", "metrics.csv", "checkpoint.pt", "report.html", "sample_images.png"}
 NOT_PLAIN = re.compile(r"[\x1b\r\x08]|[\u2801-\u28ff]|\d/s\b|\d%")
 """Escape codes, carriage returns, spinners, rates and shares of a progress bar."""
 
@@ -91,7 +91,7 @@ def test_a_search_prints_a_line_per_epoch_and_what_it_found(searched: tuple[Resu
         "It is not that of a training with the schedule."
     )
     assert lines[12] == note
-    assert len(lines) == 16
+    assert len(lines) == 17
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_the_printed_next_command_evaluates_what_was_found(searched: tuple[Resul
         (table_row,) = [line for line in lines if re.match(rf"│ {row['name']} ", line)]
         assert f" {row['mean']:.2f} % " in table_row
         assert f" {row['std']:.2f} % " in table_row
-    assert lines[-1] == "Results: runs/evaluate-1/results.json"
+    assert lines[-2:] == ["Results: runs/evaluate-1/results.json", "Report: runs/evaluate-1/report.html"]
 
 
 @pytest.mark.parametrize("name", ["a b", "it's", "run [red]", "run [/red]", "x:smile:y"])

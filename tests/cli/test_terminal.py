@@ -85,7 +85,7 @@ def test_lines_of_an_evaluation_stand_above_its_bar(tmp_path: Path) -> None:
     assert_bar_and_lines_are_apart(ended)
     assert "training 2/2 (digits, seed 0: test error" in ended.written
     assert ended.lines[0].startswith("19 training and 5 test images of 2 classes")
-    assert ended.lines[-1] == "Results: run/results.json"
+    assert ended.lines[-2:] == ["Results: run/results.json", "Report: run/report.html"]
 
 
 IN_PYTHON = """

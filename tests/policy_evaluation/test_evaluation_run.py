@@ -118,7 +118,8 @@ def test_results_json_tells_what_the_numbers_depend_on(tmp_path: Path) -> None:
     assert content["packages"]["torch"] == torch.__version__.split("+")[0]
     assert content["device"] == "cpu"
     assert [row["std"] for row in content["rows"]] == [None, None]
-    assert {path.name for path in tmp_path.iterdir()} - {".lock"} == {"results.json"}
+    of_report = {"report.html", "sample_images.png", "schedule.json"}
+    assert {path.name for path in tmp_path.iterdir()} - {".lock"} == {"results.json", *of_report}
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), DivergedError("the loss is not finite")], ids=repr)

@@ -81,7 +81,9 @@ def test_a_run_folder_holds_policy_config_metrics_and_checkpoint(tmp_path: Path)
     result = run(tmp_path / "run")
     names = {path.name for path in (tmp_path / "run").iterdir()}
     # A slow machine saves twice.
-    assert names - {"checkpoint_before.pt", ".lock"} == {"checkpoint.pt", "config.json", "metrics.csv", "policy.json"}
+    of_report = {"report.html", "sample_images.png"}
+    of_search = {"checkpoint.pt", "config.json", "metrics.csv", "policy.json"}
+    assert names - {"checkpoint_before.pt", ".lock"} == of_search | of_report
     assert result.schedule is not None
     assert (hba.load_policy(tmp_path / "run").values == result.schedule.values).all()
     config = json.loads((tmp_path / "run" / "config.json").read_text())

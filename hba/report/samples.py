@@ -1,0 +1,69 @@
+"""A few of the images that a run trained on, kept beside it: its report shows what the schedule makes of them."""
+
+import contextlib
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, PngImagePlugin
+from torch import Tensor
+from torchvision.transforms.v2 import functional as TF
+
+from hba.data.images import Images
+from hba.data.levels import DECODE_ERRORS
+from hba.errors import RunError
+from hba.runtime.files import write_atomically
+
+SAMPLES_NAME = "sample_images.png"
+N_SAMPLES = 4
+CLASSES = "classes"
+"""Of the PNG's texts: the names, as JSON."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """images: uint8 (C, H, W) each, all of one shape. class_names: one for each."""
+
+    images: tuple[Tensor, ...]
+    class_names: tuple[str, ...]
+
+    @staticmethod
+    def of(images: Images, class_names: Sequence[str]) -> "Samples":
+        """The first images of classes that are evenly spread over all, each class once before any twice."""
+        chosen = torch.from_numpy(_chosen(images.labels.cpu().numpy())).to(images.labels.device)
+        with contextlib.closing(images.batches(chosen, len(chosen))) as batches:
+            pixels, labels = next(batches)
+        return Samples(tuple(pixels.cpu()), tuple(class_names[label] for label in labels.tolist()))
+
+    def save(self, path: Path) -> None:
+        """All of them side by side in one PNG file, whole or not at all."""
+        texts = PngImagePlugin.PngInfo()
+        texts.add_text(CLASSES, json.dumps(self.class_names))
+        strip = TF.to_pil_image(torch.cat(self.images, dim=2))
+        write_atomically(path, lambda file: strip.save(file, format="PNG", pnginfo=texts))
+
+    @staticmethod
+    def load(path: Path) -> "Samples":
+        """RunError for a file that `save` did not write."""
+        try:
+            with Image.open(path) as strip:
+                names = json.loads(strip.info[CLASSES])
+                pixels = TF.pil_to_tensor(strip.convert("L" if strip.mode == "L" else "RGB"))
+            if not isinstance(names, list) or not names or pixels.shape[2] % len(names):
+                raise ValueError("it does not tell the classes of its images")
+        except (KeyError, *DECODE_ERRORS) as error:
+            raise RunError(f"{path} cannot be read as the images of a run: {error}") from None
+        return Samples(pixels.chunk(len(names), dim=2), tuple(map(str, names)))
+
+
+def _chosen(labels: np.ndarray) -> np.ndarray:
+    present = np.unique(labels)
+    if len(present) > N_SAMPLES:
+        present = present[np.linspace(0, len(present) - 1, N_SAMPLES).round().astype(int)]
+    rounds = itertools.zip_longest(*(np.flatnonzero(labels == label) for label in present))
+    in_turns = (place for places in rounds for place in places if place is not None)
+    return np.array(list(itertools.islice(in_turns, N_SAMPLES)))

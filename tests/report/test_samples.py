@@ -1,0 +1,65 @@
+"""A few images kept beside a run: which they are, and that every pixel comes back."""
+
+import io
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from hba.data import LabelledImages
+from hba.errors import RunError
+from hba.report.samples import Samples
+
+
+def images_of(labels: list[int], channels: int = 3) -> LabelledImages:
+    """Image number n is of level n."""
+    levels = torch.arange(len(labels), dtype=torch.uint8)[:, None, None, None]
+    return LabelledImages(levels.expand(-1, channels, 2, 3).contiguous(), torch.tensor(labels))
+
+
+@pytest.mark.parametrize(
+    ("labels", "chosen"),
+    [
+        ([0, 0, 0, 1, 1, 2, 3], [0, 3, 5, 6]),
+        ([1, 1, 0, 1, 0, 1], [2, 0, 4, 1]),
+        ([0, 0, 1], [0, 2, 1]),
+        ([9, 8, 7, 6, 5, 4, 3, 2, 1, 0], [9, 6, 3, 0]),
+    ],
+)
+def test_each_class_comes_once_before_any_comes_twice(labels: list[int], chosen: list[int]) -> None:
+    names = [f"class {number}" for number in range(10)]
+    samples = Samples.of(images_of(labels), names)
+    assert [int(image.max()) for image in samples.images] == chosen
+    assert samples.class_names == tuple(names[labels[number]] for number in chosen)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_file_gives_back_every_pixel_and_every_name(channels: int, tmp_path: Path) -> None:
+    images = torch.randint(0, 256, (3, channels, 5, 4), dtype=torch.uint8)
+    samples = Samples(tuple(images), ("é\udcff", "<b>", ""))
+    samples.save(tmp_path / "new" / "samples.png")
+    found = Samples.load(tmp_path / "new" / "samples.png")
+    assert torch.equal(torch.stack(found.images), images)
+    assert found.class_names == samples.class_names
+
+
+def png(**texts: str) -> bytes:
+    from PIL import PngImagePlugin
+
+    info = PngImagePlugin.PngInfo()
+    for name, text in texts.items():
+        info.add_text(name, text)
+    file = io.BytesIO()
+    Image.new("RGB", (5, 2)).save(file, "PNG", pnginfo=info)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"no image", png(), png(classes="no JSON"), png(classes="[]"), png(classes='["a", "b"]'), png(classes="3")],
+)
+def test_another_file_is_refused_in_one_line(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "samples.png").write_bytes(content)
+    with pytest.raises(RunError, match=r"samples\.png cannot be read as the images of a run"):
+        Samples.load(tmp_path / "samples.png")

@@ -1,0 +1,100 @@
+"""An HTML page read strictly: every tag is closed in its turn, and its texts, tables and addresses are found again."""
+
+import base64
+import io
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+from PIL import Image
+
+VOID = {"meta", "link", "img"}
+ADDRESSES = ("src", "href", "srcset", "action", "data", "xlink:href")
+
+
+class StrictPage(HTMLParser):
+    """tags: each with its attributes, in their order. tables: of text, row by row."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.tables: list[list[list[str]]] = []
+        assert text.startswith("<!doctype html>")
+        self.feed(text)
+        self.close()
+        assert self.open == [], "unclosed tags"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = [name for name, _ in attrs]
+        assert len(names) == len(set(names)), f"an attribute twice in {tag}"
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        raise AssertionError(f"<{tag}/> is no HTML")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag, f"</{tag}> closes another tag"
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.texts.append(data)
+        if self.open and self.open[-1] in ("td", "th"):
+            self.tables[-1][-1][-1] += data
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+    def attributes_of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    def addresses(self) -> Iterator[str]:
+        for _, attributes in self.tags:
+            yield from (value or "" for name, value in attributes.items() if name in ADDRESSES)
+
+    def pictures(self) -> list[Image.Image]:
+        """Of all img, as a browser decodes them."""
+        found: list[Image.Image] = []
+        for attributes in self.attributes_of("img"):
+            kind, _, content = (attributes["src"] or "").partition(";base64,")
+            picture = Image.open(io.BytesIO(base64.b64decode(content, validate=True)))
+            picture.load()
+            assert kind == f"data:image/{str(picture.format).lower()}"
+            found.append(picture)
+        return found
+
+    def table_with(self, heading: str) -> list[list[str]]:
+        """The table whose first row has this heading."""
+        (found,) = [table for table in self.tables if heading in table[0]]
+        return found
+
+
+def check_page(text: str) -> StrictPage:
+    """What holds of every page: it is well formed, whole by itself, and tells in words what it shows."""
+    page = StrictPage(text)
+    assert all(address.startswith("data:") for address in page.addresses())
+    style = re.sub(r"/\*.*?\*/", "", "".join(re.findall(r"<style>(.*?)</style>", text, re.DOTALL)), flags=re.DOTALL)
+    assert "url(" not in style
+    assert "@import" not in style
+    assert "prefers-color-scheme: dark" in style
+    assert "@media print" in style
+    names = [name for name, _ in page.tags]
+    assert "script" not in names
+    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
+    assert all(attributes.get("alt") for attributes in page.attributes_of("img"))
+    for svg in page.attributes_of("svg"):
+        assert svg.get("aria-hidden") == "true" or (svg.get("role") == "img" and svg.get("aria-label"))
+    assert page.attributes_of("html") == [{"lang": "en"}]
+    assert page.attributes_of("meta")[0] == {"charset": "utf-8"}
+    return page
