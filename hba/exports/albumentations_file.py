@@ -7,7 +7,6 @@ of a few values that stand for equal shares of its distribution.
 
 import json
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +17,7 @@ from hba.errors import SettingsError
 from hba.exports.albumentations_leaves import LEAVES, Transform, transform
 from hba.exports.python_file import refuse_own
 from hba.operations import OPERATIONS
+from hba.policy.rates import stages_of
 from hba.policy.single_image import PlainRow, PlainSlot, plain_row
 from hba.schedule.schedule import Schedule
 
@@ -28,13 +28,6 @@ N_VALUES = 3
 DIGITS = 6
 
 
-class Stage(NamedTuple):
-    """The s-th operation of an image. chance: that there is one, where there is an (s - 1)-th. shares: of each slot."""
-
-    chance: float
-    shares: NDArray[np.float64]
-
-
 def albumentations_file(schedule: Schedule) -> str:
     """The pipeline's JSON. Raises SettingsError for a schedule of more than one policy, and for operations of one's
     own.
@@ -43,7 +36,7 @@ def albumentations_file(schedule: Schedule) -> str:
     row = row_of(schedule)
     fill = tuple(round(255 * channel) for channel in schedule.fill)
     augment: list[Transform] = []
-    for stage in reversed(stages_of(row)):
+    for stage in reversed(stages_of(row.probabilities, row.limits)):
         leaves = [
             {**leaf, "p": round(share * part, DIGITS)}
             for slot, share in zip(row.slots, stage.shares, strict=True)
@@ -67,27 +60,9 @@ def row_of(schedule: Schedule) -> PlainRow:
     return plain_row(schedule.space, values, spread if spread.any() else None)
 
 
-def stages_of(row: PlainRow) -> list[Stage]:
-    """What an image's operations are, one after the other, as long as there can be a further one."""
-    fires = np.array(row.probabilities, dtype=float)
-    n_slots = len(fires)
-    # Of n fired slots in a random order, each is as likely as the others to be the s-th.
-    with_own = np.stack([fires[i] * _numbers(np.delete(fires, i)) for i in range(n_slots)])
-    number = np.arange(1, n_slots + 1)
-    stages, before = [], 1.0
-    for step, below in enumerate(row.limits):
-        shares = (1 - below) * (with_own / number)[:, step:].sum(axis=1)
-        together = float(shares.sum())
-        if together <= 0:
-            break
-        stages.append(Stage(min(1.0, together / before), shares / together))
-        before = together
-    return stages
-
-
 def twice(row: PlainRow) -> float:
     """The share of images that get a slot more than once by the pipeline, which hba never does."""
-    stages = stages_of(row)
+    stages = stages_of(row.probabilities, row.limits)
     reached = [*np.cumprod([stage.chance for stage in stages]), 0.0]
     return sum(
         (reached[step] - reached[step + 1]) * (1 - _all_differ([stage.shares for stage in stages[: step + 1]]))
@@ -107,14 +82,6 @@ def _all_differ(shares: list[NDArray[np.float64]]) -> float:
             one[slot] = 0.0
         chance += share * _all_differ(left)
     return float(chance)
-
-
-def _numbers(fires: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Probabilities that 0, 1, ... of slots fire, each by itself."""
-    numbers = np.ones(1)
-    for one in fires:
-        numbers = np.convolve(numbers, [1 - one, one])
-    return numbers
 
 
 def _leaves(slot: PlainSlot, fill: tuple[int, ...]) -> Iterator[tuple[Transform, float]]:

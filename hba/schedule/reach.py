@@ -14,14 +14,14 @@ C(m, K) / C(f + m, K).
 """
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import comb
 
-import numpy as np
 import torch
 
 from hba.policy.draw import count_limits
+from hba.policy.rates import Floats, poisson_binomial
 from hba.policy.spread import mean_probabilities
 from hba.schedule.schedule import Schedule
 
@@ -70,14 +70,14 @@ def _walks(schedule: Schedule, epoch: int) -> _Walks:
 def reach(schedule: Schedule, epoch: int) -> Reach:
     """Of the policy of an epoch, counted from 0."""
     space, walks = schedule.space, _walks(schedule, epoch)
-    fires = walks.fires
+    fires, numbers = walks.fires, poisson_binomial
     copies = {
         operation.name: slice(number * space.copies, (number + 1) * space.copies)
         for number, operation in enumerate(space.operations)
     }
     return Reach(
         {
-            name: 1 - _missed(walks.chances, _counts(fires[own]), _counts(fires[: own.start] + fires[own.stop :]))
+            name: 1 - _missed(walks.chances, numbers(fires[own]), numbers(fires[: own.start] + fires[own.stop :]))
             for name, own in copies.items()
         },
         _numbers(walks),
@@ -105,21 +105,13 @@ def numbers_applied(schedule: Schedule, epoch: int) -> tuple[float, ...]:
 def _numbers(walks: _Walks) -> tuple[float, ...]:
     """As many are applied as fire, but at most K."""
     numbers = [0.0] * len(walks.chances)
-    for fired, p_fired in enumerate(_counts(walks.fires)):
+    for fired, p_fired in enumerate(poisson_binomial(walks.fires)):
         for count, chance in enumerate(walks.chances):
             numbers[min(fired, count)] += p_fired * chance
     return tuple(numbers)
 
 
-def _counts(probabilities: Iterable[float]) -> list[float]:
-    """How likely 0, 1, 2, ... of independent events are: the Poisson binomial distribution."""
-    distribution = np.ones(1)
-    for probability in probabilities:
-        distribution = np.convolve(distribution, (1 - probability, probability))
-    return distribution.tolist()
-
-
-def _missed(chances: list[float], own: list[float], others: list[float]) -> float:
+def _missed(chances: list[float], own: Floats, others: Floats) -> float:
     """The probability that no copy of an operation is applied. chances: of K = 0, 1, 2, ..."""
     return sum(
         chance * p_own * p_others * _none_applied(f, m, count)

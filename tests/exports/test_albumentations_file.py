@@ -11,15 +11,21 @@ from exported import pictures, schedule_of
 
 import hba
 from hba.errors import SettingsError
-from hba.exports.albumentations_file import row_of, stages_of, twice
+from hba.exports.albumentations_file import row_of, twice
 from hba.exports.albumentations_leaves import LEAVES
 from hba.operations import OPERATIONS, Operation
 from hba.policy import draw_operations
+from hba.policy.rates import Stage, stages_of
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.schedule.schedule import Schedule
 
 N_IMAGES = 200_000
+
+
+def stages_in(schedule: Schedule) -> list[Stage]:
+    row = row_of(schedule)
+    return stages_of(row.probabilities, row.limits)
 
 
 @pytest.mark.parametrize("spread", ["none", "all"])
@@ -29,7 +35,7 @@ def test_slots_fire_first_second_and_so_on_as_often_as_hba_draws_them(space: str
     values, widths = (torch.tensor(rows[0], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
     drawn = draw_operations(schedule.space, values, N_IMAGES, torch.Generator().manual_seed(0), widths).slots
     reached = 1.0
-    for step, stage in enumerate(stages_of(row_of(schedule))):
+    for step, stage in enumerate(stages_in(schedule)):
         fired = drawn[:, step][drawn[:, step] >= 0]
         reached *= stage.chance
         assert len(fired) / N_IMAGES == pytest.approx(reached, abs=0.005)
@@ -49,7 +55,7 @@ def two_slots(first: float, second: float) -> Schedule:
 
 def test_two_slots_by_hand() -> None:
     """First Invert: 0.5 (1 - 0.2) + 0.5 x 0.2 / 2 of 0.6; second: of both fired, each as likely."""
-    first, second = stages_of(row_of(two_slots(0.5, 0.2)))
+    first, second = stages_in(two_slots(0.5, 0.2))
     assert first.chance == pytest.approx(1 - 0.5 * 0.8)
     assert first.shares == pytest.approx(np.array([0.45, 0.15]) / 0.6)
     assert first.chance * second.chance == pytest.approx(0.1)
