@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hba import errors as errors
     from hba import exports as exports
     from hba import hypernet as hypernet
+    from hba import imports as imports
     from hba import models as models
     from hba import operations as operations
     from hba import policy as policy
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from hba import training as training
     from hba.exports import export
     from hba.hypernet import HyperNetwork
+    from hba.imports import import_policy
     from hba.operations import OPERATIONS, Operation, register_operation
     from hba.policy.module import Policy
     from hba.policy.space import SearchSpace
@@ -73,6 +75,7 @@ _MODULES = {
     "compare": "hba.report.compare",
     "evaluate": "hba.policy_evaluation",
     "export": "hba.exports",
+    "import_policy": "hba.imports",
     "load_policy": "hba.schedule.library",
     "policy_names": "hba.schedule.shipped",
     "register_operation": "hba.operations",
@@ -87,6 +90,7 @@ _FOLDERS = (
     "errors",
     "exports",
     "hypernet",
+    "imports",
     "models",
     "operations",
     "policy",
@@ -128,6 +132,7 @@ __all__ = [
     "compare",
     "evaluate",
     "export",
+    "import_policy",
     "load_policy",
     "policy_names",
     "register_operation",

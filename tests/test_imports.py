@@ -14,7 +14,7 @@ LINE = (
     ("operations", "models", "hypernet", "data"),
     ("preprocessing", "policy"),
     ("schedule", "config"),
-    ("training", "exports"),
+    ("training", "exports", "imports"),
     ("algorithms",),
     ("report",),
     ("policy_search", "policy_evaluation"),

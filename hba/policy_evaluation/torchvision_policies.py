@@ -14,10 +14,8 @@ from torchvision.transforms.functional import get_dimensions
 
 from hba.data.batches import as_floats
 from hba.data.images import Images
+from hba.imports.torchvision_policies import PHOTOGRAPH_SIDE
 from hba.training.augmentation import Augment
-
-PHOTOGRAPH_SIDE = 224
-"""Pixels of a photograph that TrivialAugment's shifts of up to 32 pixels are used on too."""
 
 
 class MakeTransform(Protocol):

@@ -1,5 +1,6 @@
 """hba import: what it writes, what it prints, and what it refuses."""
 
+import json
 import shlex
 from pathlib import Path
 
@@ -9,7 +10,9 @@ from click.testing import Result
 from commands import refusal_of, run
 
 import hba
-from hba.schedule.pba import PBA_FILL, read_pba_schedule
+from hba.imports import SOURCES
+from hba.imports.pba import PBA_FILL, read_pba_schedule
+from hba.imports.torchvision_policies import POLICIES
 
 STARTING = [0] * 60
 EXPLORED = [3, 10, *[0] * 28, 4, 1, *[0] * 28]
@@ -116,4 +119,63 @@ def test_import_is_listed_and_has_help() -> None:
     assert "\n  import " in run("--help").stdout
     shown = run("import", "--help").stdout
     assert shown.startswith("Usage: main import ")
-    assert all(option in shown for option in ("--from [pba]", "--epochs ", "--out ", "--fill R,G,B"))
+    assert all(option in shown for option in ("--from [pba|", "--epochs ", "--out ", "--name ", "--fill R,G,B"))
+    assert all(name in shown for name in (*SOURCES, *POLICIES))
+
+
+NEXT = [
+    "Next, look at it, and see whether it helps on your images:",
+    "  hba show a.json",
+    "  hba evaluate a.json DIR",
+]
+
+
+def test_a_policy_of_torchvision_is_imported_by_its_name() -> None:
+    assert said(run("import", "--from", "torchvision", "autoaugment-svhn", "--out", "a.json")) == [
+        "Schedule: a.json (25 sub-policies over 1 epoch, 10 operations)",
+        "The source gives an image 1.32 of these operations on average.",
+        "The schedule applies each of them as often.",
+        "Not expressed: which operations come together, and in which order.",
+        *NEXT,
+    ]
+    assert hba.load_policy("a.json").provenance["source"] == "autoaugment-svhn"
+
+
+def test_what_is_lost_of_a_policy_is_said() -> None:
+    leaves = [("HorizontalFlip", 0.25, {}), ("ShiftScaleRotate", 0.5, TURNED), ("NoOp", 0.25, {})]
+    one_of = {"transforms": [{"__class_fullname__": name, "p": p, **more} for name, p, more in leaves]}
+    sequential = {"__class_fullname__": "Sequential", "p": 1.0, "transforms": [{**ONE_OF, **one_of}]}
+    compose = {"__class_fullname__": "Compose", "transforms": [{**ONE_OF, "transforms": [sequential]}]}
+    Path("policy.json").write_text(json.dumps({"transform": compose}), encoding="utf-8")
+    lines = said(run("import", "policy.json", "--from", "autoalbument", "--epochs", "2", "--out", "a.json"))
+    assert lines[:5] == [
+        "Schedule: a.json (1 sub-policy over 2 epochs, 1 operation)",
+        "The source gives an image 0.50 of these operations on average.",
+        "The schedule applies each of them as often.",
+        "Left out, because hba has no such operation (share of all that is applied): HorizontalFlip 33.33 %.",
+        "Ranges that are wider than hba's own: Rotate 0 to 90.",
+    ]
+    assert lines[5].startswith("Not expressed: which operations come together, and in which order; the signs of ")
+    assert lines[6:] == NEXT
+
+
+ONE_OF = {"__class_fullname__": "OneOf", "p": 1.0}
+TURNED = {"shift_limit_x": [0, 0], "shift_limit_y": [0, 0], "scale_limit": [0.0, 0.0], "rotate_limit": [-90, -90]}
+
+
+def test_what_the_slots_cannot_do_is_said() -> None:
+    Path("list.txt").write_text("[[('Invert', 1, 1), ('Invert', 1, 1), ('Invert', 1, 1)]]", encoding="utf-8")
+    lines = said(run("import", "list.txt", "--from", "dada", "--out", "a.json"))
+    assert lines[1:3] == [
+        "The source gives an image 3.00 of these operations on average.",
+        "The schedule applies each of them as often, but for up to 100.00 % of the images.",
+    ]
+
+
+def test_a_list_is_chosen_by_its_name() -> None:
+    Path("lists.py").write_text("A = [[('Invert', 1, 1)]]\nB = [[('Equalize', 1, 1)]]\n", encoding="utf-8")
+    arguments = ("import", "lists.py", "--from", "fast-autoaugment", "--out", "a.json")
+    assert refusal_of(*arguments).endswith("it holds 2 lists of sub-policies (A, B); choose one with --name")
+    said(run(*arguments, "--name", "B"))
+    assert [operation.name for operation in hba.load_policy("a.json").space.operations] == ["Equalize"]
+    assert refusal_of("import", "log.txt", *PBA, "--name", "B") == "--name has no effect on policies of pba; remove it"

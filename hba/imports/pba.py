@@ -22,9 +22,7 @@ Ref: github.com/arcelien/pba, pba/utils.py (parse_log), pba/data_utils.py (parse
 pba/augmentation_transforms.py (levels), without its stretching.
 """
 
-import ast
 import itertools
-import json
 import math
 import reprlib
 from collections.abc import Mapping
@@ -36,8 +34,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hba.errors import ScheduleError
+from hba.imports.literals import limited_text, literal
 from hba.policy.spaces import PBA_RANGES, PBA_SIDE_PIXELS, SPACES
-from hba.schedule.file import explained, text_of
+from hba.schedule.file import explained
 from hba.schedule.schedule import Schedule
 
 KIND = "PBA schedule"
@@ -95,7 +94,7 @@ def read_pba_schedule(path: Path, epochs: int, fill: tuple[float, ...] = PBA_FIL
     fill: colour in [0, 1] of what geometric operations and Cutout uncover. Raises ScheduleError, which names the file
     and the line, for anything that is not such a log.
     """
-    text = text_of(path, KIND)
+    text = limited_text(path, KIND)
     with explained(path, KIND):
         segments = pba_segments(text, epochs)
     space = SPACES["pba"]
@@ -176,24 +175,12 @@ def _read_clones(text: str) -> list[_Clone]:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
-                clones.append(_clone(number, _parse(line.strip())))
+                clones.append(_clone(number, literal(line.strip())))
             except ScheduleError as error:
                 raise ScheduleError(f"line {number}: {error}") from None
     if not clones:
         raise ScheduleError("it must have at least one line, but is empty")
     return clones
-
-
-def _parse(line: str) -> Any:
-    """The content of a line of JSON or of Python's literals."""
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return ast.literal_eval(line)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        raise ScheduleError(f"must be a list in JSON or Python, got {reprlib.repr(line)}") from None
 
 
 def _clone(number: int, entries: Any) -> _Clone:

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hba.errors import ScheduleError
+from hba.imports.pba import natural_values, pba_segments, read_pba_schedule
 from hba.policy.spaces import SPACES
-from hba.schedule.pba import natural_values, pba_segments, read_pba_schedule
 from hba.schedule.schedule import Schedule
 
 ORDER = (
