@@ -52,6 +52,7 @@ COMPLETIONS: Mapping[str, tuple[str, Complete]] = MappingProxyType(
         "device": ("NAME", complete(("auto", "cpu", "cuda"))),
         "operations": ("NAMES", complete_words(("all", *OPERATIONS))),
         "data_root": ("FOLDER", complete(or_paths=FOLDERS)),
+        "init_from": ("SCHEDULE", SCHEDULE),
         "classes": ("FILE", complete(shipped_class_lists(), FILES)),
         "fill": ("R,G,B", complete()),
         "levels": ("LOW,HIGH", complete()),

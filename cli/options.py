@@ -225,10 +225,14 @@ def _choices(name: str, annotation: Any) -> Sequence[str]:
 
 
 def _plain_type(annotation: Any) -> type:
-    """int of `int`, `int | None` and `Annotated[int, ...] | None`; str of a choice, and of several words."""
+    """int of `int`, `int | None` and `Annotated[int, ...] | None`; str of a choice, of several words, and of what is
+    read from a file.
+    """
     plain = _without_none(annotation)
     if plain in TYPES:
         return typing.cast(type, plain)
+    if isinstance(plain, type) and issubclass(plain, pydantic.BaseModel):
+        return str
     return str if typing.get_origin(plain) in (typing.Literal, tuple) else _plain_type(typing.get_args(plain)[0])
 
 

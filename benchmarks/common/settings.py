@@ -40,6 +40,7 @@ NEUTRAL: Settings = MappingProxyType(
         "reward_limit": None,
         "horizon_steps": 10,
         "init": "fraction",
+        "init_from": None,
         "count": "fixed",
         "strength_learning_rate": 0.0,
         "divergence_weight": 0.0,

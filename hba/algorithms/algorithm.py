@@ -5,16 +5,18 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import pydantic
 import torch
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from torch import Tensor
 
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
+from hba.algorithms.start import Start, read_start
 from hba.config.fields import NotNegative, Share
 from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
+from hba.runtime.default_text import DefaultText
 from hba.runtime.settings import Settings
 
 
@@ -56,6 +58,8 @@ class Algorithm(Settings):
     """Where in its range every hyperparameter starts, if init is fraction."""
     init: Init = "fraction"
     """Where a search begins: with every hyperparameter at initial_fraction, or at RandAugment's policy."""
+    init_from: Annotated[Start | None, BeforeValidator(read_start), DefaultText("none: as init says")] = None
+    """Schedule at whose first row a search begins, in the place of init: a file, a run folder or a shipped name."""
     count: Count = "fixed"
     """How many operations an image gets at most: 0, 1 or 2 with 0.2, 0.3 and 0.5, or any distribution over 0 to 3, as
     far as there are slots."""
@@ -76,6 +80,11 @@ class Algorithm(Settings):
         """
         raise NotImplementedError
 
+    def start(self, problem: Problem) -> Tensor:
+        """Logits (n,) at which the search begins, as the settings say."""
+        row = None if self.init_from is None else self.init_from.values
+        return problem.initial_lambda(self.initial_fraction, self.init, row)
+
     @property
     def rhythm(self) -> Rhythm:
         return Rhythm(self.train_steps)
@@ -92,14 +101,23 @@ class Algorithm(Settings):
         """Raise SettingsError where the settings of the search do not go with the algorithm's."""
 
     @pydantic.model_validator(mode="after")
-    def _check_fraction(self) -> Self:
+    def _check_start(self) -> Self:
         # A file names all settings, also those at their defaults.
         if self.initial_fraction != type(self).model_fields["initial_fraction"].default:
             self.check_fraction()
+        if self.init != type(self).model_fields["init"].default:
+            self.check_init()
         return self
+
+    def check_init(self) -> None:
+        """Raise SettingsError where init, which was given, has no effect."""
+        if self.init_from is not None:
+            raise SettingsError("init has no effect where init_from is given; omit one of them")
 
     def check_fraction(self) -> None:
         """Raise SettingsError where initial_fraction, which was given, has no effect."""
+        if self.init_from is not None:
+            raise SettingsError("initial_fraction has no effect where init_from is given; omit one of them")
         if self.init != "fraction":
             raise SettingsError(
                 f"initial_fraction has no effect where init is {self.init}; set init to fraction, or omit "

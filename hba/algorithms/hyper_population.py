@@ -38,7 +38,7 @@ class HyperPopulation(Exploring, HyperLayers):
 
     def begin(self, problem: Problem, networks: Networks) -> Any:
         """Line 2: phi from a network, the lambda_i about the space's initial values."""
-        lam = problem.initial_lambda(self.initial_fraction, self.init)
+        lam = self.start(problem)
         stream, generator = problem.train_stream(), problem.generator()
         return HyperPopulationState(
             lam=lam,

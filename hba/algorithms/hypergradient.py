@@ -61,7 +61,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
 
     def begin(self, problem: Problem, networks: Networks) -> Any:
         """Line 2: phi from a network, lambda at the space's initial values."""
-        lam = problem.initial_lambda(self.initial_fraction, self.init)
+        lam = self.start(problem)
         learner = self.hyper_learner(problem, networks, lam)
         if RESPONSES[self.response].centered:
             learner.hypernetwork.center.copy_(lam)

@@ -141,7 +141,7 @@ class Lookahead(Rewards):
 
     def begin(self, problem: Problem, networks: Networks) -> Any:
         """A network, and lambda at the space's initial values."""
-        lam = problem.initial_lambda(self.initial_fraction, self.init)
+        lam = self.start(problem)
         return LookaheadState(
             lam=lam,
             learner=NetworkLearner.of(problem, networks(0)),

@@ -141,7 +141,7 @@ class Population(Exploring):
 
     def begin(self, problem: Problem, networks: Networks) -> Any:
         """Line 2: each member from a network of its own, its lambda about the space's initial values."""
-        lam = problem.initial_lambda(self.initial_fraction, self.init)
+        lam = self.start(problem)
         stream, generator = problem.train_stream(), problem.generator()
         n_members = self.members_of(stream)
         return PopulationState(

@@ -1,5 +1,6 @@
 """What stays the same during a search, whatever the algorithm."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +12,7 @@ from hba.data.images import Images
 from hba.data.load import SearchData
 from hba.policy.draw import Walk, apply_operations, draw_walk
 from hba.policy.space import SearchSpace
-from hba.policy.starts import at_fraction, randaugment
+from hba.policy.starts import at_fraction, of_row, randaugment
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.runtime.seeding import derived_seed, generator_for
 
@@ -45,9 +46,14 @@ class Problem:
         augmented = apply_operations(self.space, draw, images, self.fill)
         return self.preprocessing.train(augmented, generator), walk
 
-    def initial_lambda(self, fraction: float, init: str = "fraction") -> Tensor:
-        """Logits (n,) on the device: at a fraction of every range, or RandAugment's where init says so."""
-        found = randaugment(self.space) if init == "randaugment" else at_fraction(self.space, fraction)
+    def initial_lambda(self, fraction: float, init: str = "fraction", row: Mapping[str, float] | None = None) -> Tensor:
+        """Logits (n,) on the device: of a schedule's row, if there is one; else at a fraction of every range, or
+        RandAugment's where init says so.
+        """
+        if row is not None:
+            found = of_row(self.space, row)
+        else:
+            found = randaugment(self.space) if init == "randaugment" else at_fraction(self.space, fraction)
         return found.to(self.device)
 
     def train_stream(self) -> BatchStream:

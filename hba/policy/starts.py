@@ -1,4 +1,4 @@
-"""Where a search can begin: one value for all, or the policy that a user has for nothing."""
+"""Where a search can begin: one value for all, the policy that a user has for nothing, or a row of a schedule."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from hba.errors import SettingsError
 from hba.operations import Operation
 from hba.policy.space import SearchSpace
 
@@ -72,6 +73,36 @@ def randaugment(space: SearchSpace) -> Tensor:
         of_count = [*RANDAUGMENT_COUNT, *[LEAST_PROBABILITY] * space.max_count][: space.max_count]
         values[-space.max_count :] = torch.tensor(of_count)
     return space.encode(values).clamp(-LARGEST_LOGIT, LARGEST_LOGIT).float()
+
+
+def of_row(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
+    """Logits (n,), within 3, of a row of another space, by the names of its hyperparameters, as a policy of this one.
+
+    row: natural units; what lies outside a range of this space begins at its end. Copies that the row has not take
+    those that it has in turn. An operation that it has not begins as one that RandAugment has not, and so does a higher
+    K. Raises SettingsError for a row without any operation of the space.
+    """
+    import torch
+
+    values = torch.full((space.n,), LEAST_PROBABILITY, dtype=torch.float64)
+    is_known = False
+    for number, slot in enumerate(space.slots):
+        name, copy = slot.operation.name, number % space.copies
+        n_copies = sum(f"{name}.{one}.probability" in row for one in range(1, space.copies + 1))
+        source = f"{name}.{copy % n_copies + 1 if n_copies else 0}"
+        is_known |= n_copies > 0
+        values[slot.probability] = row.get(f"{source}.probability", LEAST_PROBABILITY)
+        if slot.magnitude is not None:
+            values[slot.magnitude] = row.get(f"{source}.magnitude", _magnitude(slot.operation, copy))
+    if not is_known:
+        names = ", ".join(operation.name for operation in space.operations)
+        raise SettingsError(f"the schedule to begin at must have one of the operations {names}, but has none of them")
+    if space.searches_count:
+        for column in range(space.n - space.max_count, space.n):
+            values[column] = row.get(space.names[column], LEAST_PROBABILITY)
+    low, high = space.bounds(values)
+    inside = values.clamp(low.minimum(high), low.maximum(high))
+    return space.encode(inside).clamp(-LARGEST_LOGIT, LARGEST_LOGIT).float()
 
 
 def _magnitude(operation: Operation, copy: int) -> float:

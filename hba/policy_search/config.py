@@ -21,6 +21,7 @@ ALGORITHM_SETTINGS = frozenset(name for algorithm in ALGORITHMS.values() for nam
 BEFORE: Mapping[str, Any] = MappingProxyType(
     {
         "init": "fraction",
+        "init_from": None,
         "count": "fixed",
         "strength_learning_rate": 0.0,
         "divergence_weight": 0.0,
@@ -99,6 +100,8 @@ class SearchConfig(CommonSearchConfig):
         # Who gives all settings of another search gives both.
         if "initial_fraction" in given and "init" not in given:
             config.algorithm.check_fraction()
+        if "init" in given:
+            config.algorithm.check_init()
         return config
 
     @classmethod

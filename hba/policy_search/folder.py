@@ -98,10 +98,12 @@ class RunFolder:
         changed = [
             name
             for name in given
-            if name != "epochs" and before[name] != asked[name] and not _may_change(name, before[name], asked[name])
+            if name != "epochs"
+            and _compared(before[name]) != _compared(asked[name])
+            and not _may_change(name, before[name], asked[name])
         ]
         if changed:
-            differences = ", ".join(f"{name} {before[name]!r} (given {asked[name]!r})" for name in changed)
+            differences = ", ".join(f"{name} {_shown(before[name])} (given {_shown(asked[name])})" for name in changed)
             raise SettingsError(f"a resumed run keeps its settings; {self.path} has {differences}")
         if now.epochs < config.epochs:
             raise SettingsError(
@@ -179,6 +181,15 @@ class RunFolder:
         for row in metrics:
             writer.writerow({name: value if value is None else round(value, 6) for name, value in row.items()})
         write_text(self.metrics, text.getvalue())
+
+
+def _compared(value: Any) -> Any:
+    """Of a schedule to begin at, the row alone: its file may be called otherwise now."""
+    return value["values"] if isinstance(value, dict) else value
+
+
+def _shown(value: Any) -> str:
+    return repr(value["schedule"] if isinstance(value, dict) else value)
 
 
 def _by_name(settings: Mapping[str, Any]) -> dict[str, Any]:

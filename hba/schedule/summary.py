@@ -2,14 +2,16 @@
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from hba.errors import SettingsError
 from hba.operations import Operation
 from hba.policy.spread import moved_by, quadrature
-from hba.policy.starts import at_fraction, randaugment
+from hba.policy.starts import at_fraction, of_row, randaugment
 from hba.runtime.provenance import number_of
 from hba.schedule.schedule import Schedule
 
@@ -114,10 +116,27 @@ def start_logits(schedule: Schedule) -> Tensor | None:
     settings = schedule.provenance.get("settings")
     if not isinstance(settings, dict):
         return None
+    start = settings.get("init_from")
+    if isinstance(start, dict):
+        return _start_of_row(schedule, start.get("values"))
     if settings.get("init") == "randaugment":
         return randaugment(schedule.space)
     fraction = number_of(settings.get("initial_fraction"), 0, 1)
     return None if fraction is None else at_fraction(schedule.space, fraction)
+
+
+_ANY = (-1e9, 1e9)
+"""What a row may hold in natural units."""
+
+
+def _start_of_row(schedule: Schedule, row: Any) -> Tensor | None:
+    """row: of the schedule where the search began, as hba.algorithms.start keeps it; None where it is none."""
+    if not isinstance(row, dict) or any(number_of(value, *_ANY) is None for value in row.values()):
+        return None
+    try:
+        return of_row(schedule.space, row)
+    except SettingsError:
+        return None
 
 
 def start_of(schedule: Schedule) -> np.ndarray | None:

@@ -16,7 +16,7 @@ OF_LAMBDA_STEPS: dict[str, Any] = {
     **{"lambda_learning_rate": 0.5, "strength_learning_rate": 0.4, "probes": 3},
 }
 OF_ALL: dict[str, Any] = {
-    **{"initial_fraction": 0.3, "init": "fraction", "count": "searched", "train_steps": 7},
+    **{"initial_fraction": 0.3, "init": "fraction", "init_from": None, "count": "searched", "train_steps": 7},
     **{"sigma": 0.25, "spread_over": "all", "spread_share": 0.75},
 }
 OF_HYPER_LAYERS: dict[str, Any] = {"sharing": "bn", "response_weight_decay": 0.1}
@@ -33,7 +33,7 @@ READ: dict[str, dict[str, Any]] = {
     "hyper-population": {**OF_ALL, **OF_HYPER_LAYERS, "population_size": 4},
     "population": {**OF_ALL, "population_size": 4, "weight_sigma": 0.5, "batched_members": False},
 }
-"""By algorithm, all settings that it reads, at values that are not its defaults, but for an init that lets
+"""By algorithm, all settings that it reads, at values that are not its defaults, but for an init and init_from that let
 initial_fraction be one.
 """
 
@@ -53,7 +53,7 @@ def test_the_settings_of_an_algorithm_are_its_fields(name: str) -> None:
     assert READ[name].keys() == ALGORITHMS[name].model_fields.keys()
     defaults = ALGORITHMS[name]()
     as_by_default = {setting for setting, value in READ[name].items() if getattr(defaults, setting) == value}
-    assert as_by_default <= {"init"}
+    assert as_by_default <= {"init", "init_from"}
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

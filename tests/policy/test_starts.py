@@ -14,7 +14,7 @@ from hba.operations import OPERATIONS, Operation
 from hba.policy.draw import draw_walk
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, search_space
-from hba.policy.starts import LEAST_PROBABILITY, at_fraction, randaugment, strong_end
+from hba.policy.starts import LEAST_PROBABILITY, at_fraction, of_row, randaugment, strong_end
 
 SIDE = 1000
 N_DRAWS = 40_000
@@ -191,3 +191,51 @@ def test_a_searched_k_is_at_most_the_number_of_slots(names: list[str], expected:
     space = search_space("hba", names, searches_count=True)
     assert space.count_probabilities == pytest.approx(expected)
     assert space.names[-space.max_count :] == tuple(f"count.{k}.probability" for k in range(1, len(expected)))
+
+
+def row_start(space: SearchSpace, row: dict[str, float]) -> dict[str, float]:
+    logits = of_row(space, row)
+    assert (logits.abs() <= 3).all()
+    return dict(space.named(space.decode(logits.double())))
+
+
+def test_a_search_begins_at_a_row_of_the_same_space_as_far_as_it_can_be_moved() -> None:
+    space = search_space(searches_count=True)
+    row = dict(space.named(space.decode(torch.linspace(-2.9, 2.9, space.n).double())))
+    assert row_start(space, row) == pytest.approx(row, rel=1e-5)
+    certain = {name: (0.0 if name.startswith("Rotate") else value) for name, value in row.items()}
+    assert row_start(space, certain)["Rotate.1.probability"] == pytest.approx(torch.tensor(-3.0).sigmoid().item())
+
+
+def test_a_row_of_another_space_is_taken_by_name_and_clamped() -> None:
+    space = search_space(operations=["Posterize", "Rotate", "Invert", "Cutout"], searches_count=True)
+    row = {
+        **{"Rotate.1.probability": 0.75, "Rotate.1.magnitude": 135.0, "Color.1.probability": 0.3},
+        **{"Posterize.1.probability": 0.25, "Posterize.1.magnitude": 5.0},
+        **{"Posterize.2.probability": 0.5, "Posterize.2.magnitude": 2.0},
+        **{"count.1.probability": 0.875, "count.2.probability": 0.25},
+    }
+    start = row_start(space, row)
+    # The only copy stands for both.
+    assert [start[f"Rotate.{copy}.probability"] for copy in (1, 2)] == pytest.approx([0.75, 0.75])
+    nearest = 30 * torch.tensor(3.0).sigmoid().item()
+    assert [start[f"Rotate.{copy}.magnitude"] for copy in (1, 2)] == pytest.approx([nearest, nearest])
+    assert [start[f"Posterize.{copy}.magnitude"] for copy in (1, 2)] == pytest.approx([5.0, 2.0])
+    assert [start[f"Posterize.{copy}.probability"] for copy in (1, 2)] == pytest.approx([0.25, 0.5])
+    for name in ("Invert", "Cutout"):
+        assert start[f"{name}.2.probability"] == pytest.approx(LEAST_PROBABILITY)
+    assert start["Cutout.1.magnitude"] == pytest.approx(0.3 * 0.2)
+    counts = [start[f"count.{k}.probability"] for k in (1, 2, 3)]
+    assert counts == pytest.approx([0.875, 0.25, LEAST_PROBABILITY])
+
+
+def test_a_row_for_a_descending_range_and_without_a_search_of_k() -> None:
+    start = row_start(SPACES["pba"], {"Posterize.1.probability": 0.5, "Posterize.1.magnitude": 7.0})
+    assert start["Posterize.1.magnitude"] == pytest.approx(4 - 4 * torch.tensor(-3.0).sigmoid().item())
+    assert not any(name.startswith("count") for name in start)
+
+
+def test_a_row_without_any_of_the_operations_is_no_start() -> None:
+    space = search_space(operations=["Rotate"])
+    with pytest.raises(SettingsError, match=r"^the schedule to begin at must have one of the operations Rotate, but"):
+        of_row(space, {"Invert.1.probability": 0.5, "count.1.probability": 0.5})
