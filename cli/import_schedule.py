@@ -11,10 +11,10 @@ from hba.errors import SettingsError
 from hba.imports import SOURCES, import_policy
 from hba.imports.pba import PBA_FILL
 from hba.runtime.validation import color
-from hba.runtime.wording import counted
+from hba.runtime.wording import counted, percent
 from hba.schedule.schedule import Schedule
 
-from .terminal import percent, say
+from .terminal import say
 
 LEAST_DIFFERENCE = 0.005
 """Percent of the images; less is shown as nothing."""

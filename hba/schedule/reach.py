@@ -18,10 +18,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import comb
 
+import numpy as np
 import torch
 
 from hba.policy.draw import count_limits
-from hba.policy.rates import Floats, poisson_binomial
+from hba.policy.rates import Floats, applied, poisson_binomial
 from hba.policy.spread import mean_probabilities
 from hba.schedule.schedule import Schedule
 
@@ -91,9 +92,9 @@ def applied_per_image(schedule: Schedule, epoch: int) -> Mapping[str, float]:
     """
     space, walks = schedule.space, _walks(schedule, epoch)
     found = dict.fromkeys((operation.name for operation in space.operations), 0.0)
-    for number, (slot, fires) in enumerate(zip(space.slots, walks.fires, strict=True)):
-        others = _counts(walks.fires[:number] + walks.fires[number + 1 :])
-        found[slot.operation.name] += 1 - _missed(walks.chances, [1 - fires, fires], others)
+    limits = np.cumsum(walks.chances)[:-1]
+    for slot, often in zip(space.slots, applied(walks.fires, limits).sum(axis=0).tolist(), strict=True):
+        found[slot.operation.name] += often
     return found
 
 
