@@ -1,6 +1,7 @@
 """The command `hba` and what all of its commands share: the list of them, and how an error ends."""
 
 import importlib
+import io
 import os
 import sys
 import warnings
@@ -95,6 +96,12 @@ class _Group(click.Group):
         # PyTorch's threads spin while they wait for each other. Where another program wants a core too, a search is
         # then several times slower than with threads that yield their core. Works only before torch is loaded.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        # Pillow warns of images that are then read, or refused in one line.
+        warnings.filterwarnings("ignore", module=r"PIL\.")
+        for stream in (sys.stdout, sys.stderr):
+            # Names of files need be no text in any encoding.
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
         try:
             return super().main(*args, **{**kwargs, "standalone_mode": False})
         except click.Abort:
@@ -117,6 +124,13 @@ class _Group(click.Group):
         except HbaError as error:
             called = self.get_command(ctx, ctx.invoked_subcommand or "")
             raise _UserError(error, [] if called is None else called.params) from None
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            # Of files that are the user's to name, or to make room for.
+            where = f" {error.filename}" if error.filename else " a file"
+            refusal = HbaError(f"the system refuses{where}: {error.strerror or error}; name another, or mend that")
+            raise _UserError(refusal, []) from None
 
 
 class _UserError(click.ClickException):

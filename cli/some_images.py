@@ -11,6 +11,7 @@ from hba.data.folder import read_image
 from hba.data.levels import DECODE_ERRORS, Levels, levels_of_data
 from hba.data.listing import files_in
 from hba.errors import DataError
+from hba.runtime.files import reason_of
 
 from .terminal import say
 
@@ -29,7 +30,7 @@ def read_some(given: Sequence[Path], schedule: hba.Schedule, image_size: int | N
         try:
             pixels.append(read_image(path, size, levels))
         except DECODE_ERRORS as error:
-            raise DataError(f"cannot read the image {path}: {error}") from None
+            raise DataError(f"cannot read the image {path}: {reason_of(error)}; name another") from None
     return pixels
 
 

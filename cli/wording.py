@@ -14,6 +14,7 @@ LONGEST_NAMES = 200
 
 def class_words(names: Sequence[str]) -> str:
     """`2 classes: cats, dogs`, and of more than ten, or of long names, the first three."""
+    names = [name if name.isprintable() else ascii(name)[1:-1] for name in names]
     named = ", ".join(names)
     if len(names) > N_CLASSES_NAMED or len(named) > LONGEST_NAMES:
         longest = LONGEST_NAMES // N_OF_MANY

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hba.data.images import Pool, Source
 from hba.errors import DataError
+from hba.runtime.files import read_text
 
 ENDING = ".txt"
 COMMENT = re.compile(r"(^|\s)#.*")
@@ -55,7 +56,7 @@ def _lines(listed_in: str) -> list[str]:
         text = files("hba.data").joinpath(listed_in + ENDING).read_text(encoding="utf-8")
     else:
         try:
-            text = Path(listed_in).read_text(encoding="utf-8")
+            text = read_text(Path(listed_in))
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
             raise DataError(

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
+
+from hba.runtime.files import open_regular
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -19,14 +22,14 @@ class Encoded:
 ImageFile = Path | Encoded
 
 
-def to_open(file: ImageFile) -> Path | BytesIO:
-    """What PIL opens."""
-    return BytesIO(file.content) if isinstance(file, Encoded) else file
+def to_open(file: ImageFile) -> BinaryIO:
+    """Its bytes, to be closed. OSError for a pipe or a device, which might never end."""
+    return BytesIO(file.content) if isinstance(file, Encoded) else open_regular(file)
 
 
 def first_bytes(file: ImageFile, count: int) -> bytes:
     """At most that many from its start."""
     if isinstance(file, Encoded):
         return file.content[:count]
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         return opened.read(count)

@@ -6,11 +6,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
-from hba.data.encoded import Encoded, ImageFile, to_open
+from hba.data.decoding import in_parts, middle, opened, room_for
+from hba.data.encoded import ImageFile
 from hba.data.images import Source, of_classes
 from hba.data.layout import find_layout, unknown_class
 from hba.data.left_out import LeftOut
@@ -18,6 +19,7 @@ from hba.data.levels import DECODE_ERRORS, Deep, Levels, deep_files, is_deep, to
 from hba.data.listing import endings_of, files_in, images_directly_in, subfolders
 from hba.data.pictures import NO_CLASS, PicturePool, restricted_unused
 from hba.errors import DataError
+from hba.runtime.files import reason_of
 
 
 @dataclass(frozen=True)
@@ -114,15 +116,17 @@ def read_image(path: ImageFile, image_size: int, levels: Levels | None = None) -
     Transparent pixels lie on white, grey and palette images become RGB. levels: those that become 0 and 255 in images
     of more than 8 bits; ValueError for such an image without them.
     """
-    with Image.open(to_open(path)) as file:
+    with opened(path) as image:
         # Lets a JPEG decoder skip what the small result does not need.
-        file.draft("RGB", (2 * image_size, 2 * image_size))
-        return fitted(ImageOps.exif_transpose(file), image_size, levels)
+        image.draft("RGB", (2 * image_size, 2 * image_size))
+        with room_for(image):
+            ImageOps.exif_transpose(image, in_place=True)
+            return fitted(image, image_size, levels)
 
 
 def fitted(image: Image.Image, image_size: int, levels: Levels | None = None) -> Tensor:
     """read_image for an image that stands upright."""
-    image = _to_rgb(image, levels)
+    image = in_parts(middle(image), "RGB", partial(_to_rgb, levels=levels))
     width, height = image.size
     scale = image_size / min(width, height)
     size = [max(image_size, round(height * scale)), max(image_size, round(width * scale))]
@@ -182,7 +186,4 @@ def try_to_read(path: ImageFile, image_size: int, levels: Levels | None) -> Tens
     try:
         return read_image(path, image_size, levels)
     except DECODE_ERRORS as error:
-        if isinstance(path, Encoded) and isinstance(error, UnidentifiedImageError):
-            # PIL's text tells where in memory the image lies.
-            return "it is no image of a known format"
-        return str(error).splitlines()[0] if str(error) else type(error).__name__
+        return reason_of(error)

@@ -25,6 +25,7 @@ from hba.data.listing import changing
 from hba.data.npz import NpzPool
 from hba.data.saved import SavedPool
 from hba.data.splits import Splits
+from hba.runtime.files import open_regular
 
 MOST_KEPT = 4096
 """Of more images, those with the lowest hashes are kept: a sample that is the same one everywhere."""
@@ -250,7 +251,7 @@ def _key(size: int, name: str) -> int:
 
 def _content(path: Path) -> int | None:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return _digest(file, os.fstat(file.fileno()).st_size)
     except OSError:
         return None

@@ -1,7 +1,6 @@
 """Images of more than 8 bits: one scale from their levels to 8 bits for a whole data set, never one for each image."""
 
 import contextlib
-import struct
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,12 +11,13 @@ from typing import Literal, TypeVar
 import numpy as np
 from PIL import Image
 
-from hba.data.encoded import ImageFile, first_bytes, to_open
+from hba.data.decoding import opened, parts_of, room_for
+from hba.data.encoded import ImageFile, first_bytes
 from hba.errors import DataError
 
 N_READERS = 8
-DECODE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
-"""What PIL raises for files that are broken, truncated, of an unknown format, or of an absurd size."""
+DECODE_ERRORS = (Exception,)
+"""What PIL raises for files that are broken, truncated, or of an absurd size: its readers fail in any way they like."""
 
 Levels = tuple[float, float]
 """The levels that become black and white, 0 and 255."""
@@ -150,7 +150,7 @@ def _check_colours(paths: Sequence[ImageFile]) -> None:
     """Pillow reads the upper 8 of a colour's 16 bits."""
     highest = -1
     for path in paths:
-        with contextlib.suppress(*DECODE_ERRORS), Image.open(to_open(path)) as image:
+        with contextlib.suppress(*DECODE_ERRORS), opened(path) as image, room_for(image):
             highest = max(highest, int(np.asarray(image.convert("RGB")).max()))
     if 0 <= highest <= NEARLY_BLACK * 255:
         raise DataError(
@@ -177,11 +177,11 @@ def deep_or_none(path: ImageFile) -> Deep | None:
     try:
         if _is_shallow_png(path):
             return None
-        with Image.open(to_open(path)) as image:
+        with opened(path) as image, room_for(image):
             if is_deep(image):
-                values = _values(image)
+                ends = [(values.min(), values.max()) for values in (_values(part) for _, part in parts_of(image))]
                 kind: Kind = "float" if image.mode == "F" else "whole"
-                return Deep(path, kind, float(values.min()), float(values.max()))
+                return Deep(path, kind, float(min(low for low, _ in ends)), float(max(high for _, high in ends)))
             if _has_16_bit_colours(image):
                 return Deep(path, "colour")
     except DECODE_ERRORS:

@@ -1,5 +1,6 @@
 """What lies in a folder: which files are images, and which are left out and why."""
 
+import errno
 import functools
 import os
 from collections import Counter
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from hba.data.decoding import formats
 from hba.data.left_out import LeftOut
 from hba.errors import DataError
 from hba.runtime.wording import counted
@@ -21,8 +23,8 @@ Parts = tuple[str, ...]
 
 @functools.cache
 def image_endings() -> frozenset[str]:
-    """File endings of every format that PIL can open, such as .png; lower case."""
-    return frozenset(ending for ending, kind in Image.registered_extensions().items() if kind in Image.OPEN)
+    """File endings of every format that is read, such as .png; lower case."""
+    return frozenset(ending for ending, kind in Image.registered_extensions().items() if kind in formats())
 
 
 def is_clutter(name: str) -> bool:
@@ -34,7 +36,7 @@ def subfolders(folder: Path) -> list[Path]:
     """Sorted by name, without clutter."""
     try:
         with os.scandir(folder) as entries:
-            return sorted(folder / entry.name for entry in entries if not is_clutter(entry.name) and entry.is_dir())
+            return sorted(folder / entry.name for entry in entries if not is_clutter(entry.name) and _is_folder(entry))
     except OSError as error:
         raise cannot_list(error) from None
 
@@ -91,28 +93,52 @@ def changing(error: OSError) -> DataError:
 
 def _files(folder: Path | str) -> Iterator[tuple[Parts, str]]:
     """Of each file its path below the folder, in parts, and the reason why it is no image; empty for an image."""
-    # Unlike Path.rglob, it knows what is a file without asking for each; ImageNet has a million.
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if is_clutter(entry.name):
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                yield from (((entry.name, *parts), reason) for parts, reason in _files(entry.path))
-            elif _is_image(entry):
-                yield (entry.name,), ""
-            else:
-                yield (entry.name,), _why_no_image(entry)
+    # Unlike Path.rglob, it knows what is a file without asking for each; ImageNet has a million. Folders may lie deeper
+    # than functions can call themselves.
+    folders: list[tuple[Path | str, Parts]] = [(folder, ())]
+    while folders:
+        path, parts = folders.pop()
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if is_clutter(entry.name):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append((entry.path, (*parts, entry.name)))
+                else:
+                    yield (*parts, entry.name), "" if _is_image(entry) else _why_no_image(entry)
 
 
 def _is_image(entry: "os.DirEntry[str]") -> bool:
     known = Path(entry.name).suffix.lower() in image_endings()
-    return known and not is_clutter(entry.name) and entry.is_file()
+    if not known or is_clutter(entry.name):
+        return False
+    try:
+        return entry.is_file()
+    except OSError as error:
+        return _unless_a_circle(error)
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        return _unless_a_circle(error)
+
+
+def _unless_a_circle(error: OSError) -> bool:
+    """False for a link that leads to itself; raises any other error."""
+    if error.errno != errno.ELOOP:
+        raise error
+    return False
 
 
 def _why_no_image(entry: "os.DirEntry[str]") -> str:
-    if entry.is_dir():
+    if _is_folder(entry):
         return "links to folders are not followed"
-    if not Path(entry.path).exists():
+    path = Path(entry.path)
+    if not path.exists():
         return "a link to a file that is not there"
+    if not path.is_file():
+        return "no file, but a pipe, a socket or a device"
     ending = Path(entry.name).suffix
     return f"{ending} is not the ending of an image" if ending else "no ending that tells an image"

@@ -10,6 +10,7 @@ import torch
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import HbaError, RunError, SettingsError
 from hba.policy_evaluation.contenders import Contender
+from hba.runtime.files import read_text, reason_of
 from hba.runtime.validation import first_problem
 
 FREE_SETTINGS = ("seeds", "data_root", "download", "workers", "pretrained")
@@ -60,11 +61,11 @@ def read_results(path: Path) -> StoredResults:
     if not path.exists():
         raise RunError(f"{path.parent} holds no evaluation to resume: there is no {path.name} in it")
     try:
-        return StoredResults.model_validate_json(path.read_text(encoding="utf-8"))
+        return StoredResults.model_validate_json(read_text(path))
     except pydantic.ValidationError as error:
         raise RunError(f"{path} cannot be resumed: {first_problem(error)}; choose another --out") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from None
+        raise RunError(f"{path} cannot be read: {reason_of(error)}; choose another --out") from None
 
 
 def check_settings(stored: StoredResults, config: EvaluationConfig, folder: Path) -> None:

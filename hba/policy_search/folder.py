@@ -20,7 +20,7 @@ from hba.errors import DataError, RunError, SettingsError
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.probes import PROBED
 from hba.report.run import CONFIG_NAME, METRICS_NAME, POLICY_NAME
-from hba.runtime.files import write_atomically, write_text
+from hba.runtime.files import read_text, reason_of, write_atomically, write_text
 
 CHECKPOINT_VERSION = 9
 OLDER_VERSION = 6
@@ -84,10 +84,15 @@ class RunFolder:
             raise RunError(f"{self.path} holds no run to resume: there is no {self.config.name} in it")
         given = _by_name(settings)
         try:
-            stored = json.loads(self.config.read_text(encoding="utf-8"))
+            stored = json.loads(read_text(self.config))
+            if not isinstance(stored, dict):
+                raise ValueError(f"it must hold settings by name, got {type(stored).__name__}")
             config = SearchConfig.from_file(stored, _own_kind(settings))
-        except (ValueError, OSError) as error:
-            raise RunError(f"{self.config} cannot be read: {error}") from None
+        except (ValueError, OSError, RecursionError) as error:
+            raise RunError(
+                f"{self.config} cannot be read: {reason_of(error)}; put the settings back, or start anew with another "
+                "--out"
+            ) from None
         if given.get("algorithm", config.algorithm.name) != config.algorithm.name:
             raise SettingsError(
                 f"a resumed run keeps its settings; {self.path} has algorithm {config.algorithm.name!r} "
@@ -166,8 +171,7 @@ class RunFolder:
                 raise RunError(f"{path} cannot be read: {error.strerror}") from None
             except Exception as error:
                 # A broken file makes the reader fail in any way it likes.
-                reason = next(iter(str(error).splitlines()), type(error).__name__)
-                broken.append(f"{path} cannot be read ({reason})")
+                broken.append(f"{path} cannot be read ({reason_of(error)})")
             else:
                 return content, f"{broken[0]}; resumed from the one before it, {path.name}" if broken else None
         if not self.checkpoint_before.exists():

@@ -7,6 +7,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from hba.errors import RunError
+from hba.runtime.files import reason_of
 
 LOCK_NAME = ".lock"
 
@@ -22,8 +23,9 @@ def claimed(folder: Path | None) -> Iterator[None]:
         yield
         return
     path = folder / LOCK_NAME
-    lock, is_new = FileLock(path), not folder.exists()
+    lock = FileLock(path)
     try:
+        is_new = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
@@ -34,14 +36,14 @@ def claimed(folder: Path | None) -> Iterator[None]:
         raise RunError(
             f"{folder} is on a file system without locks, so two runs could write over each other; choose another --out"
         ) from None
-    except OSError as error:
-        raise RunError(f"cannot write into {folder}: {error.strerror or error}; choose another --out") from None
+    except (OSError, ValueError) as error:
+        raise RunError(f"cannot write into {folder}: {reason_of(error)}; choose another --out") from None
     try:
         yield
     finally:
         # The lock's file stays beside a run: who has opened it by now would claim what is not there any more.
-        if [entry.name for entry in folder.iterdir()] == [LOCK_NAME]:
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            if [entry.name for entry in folder.iterdir()] == [LOCK_NAME]:
                 path.unlink()
                 if is_new:
                     folder.rmdir()

@@ -1,12 +1,17 @@
-"""Writing files whole: a reader, or a later run, never finds one that is half written."""
+"""Writing files whole: a reader, or a later run, never finds one that is half written. Reading what may be anything."""
 
 import contextlib
+import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
 from hba.errors import RunError
+
+MOST_BYTES = 2**28
+"""Of a text that is read: a schedule of 100,000 epochs has less."""
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object], *, before: Path | None = None) -> None:
@@ -29,8 +34,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object], *, before:
         temporary.replace(path)
     except (OSError, RuntimeError) as error:
         # torch.save reports a full disk as RuntimeError.
-        reason = getattr(error, "strerror", None) or next(iter(str(error).splitlines()), type(error).__name__)
-        raise RunError(f"cannot write {path}: {reason}; what was there before is kept") from error
+        raise RunError(f"cannot write {path}: {reason_of(error)}; what was there before is kept") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -39,3 +43,30 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object], *, before:
 def write_text(path: Path, text: str) -> None:
     """UTF-8 text, whole or not at all."""
     write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """For reading. OSError for what is no file of a disk: a pipe or a device may never end, or never begin."""
+    # Opening a pipe would wait for who writes into it.
+    file = os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb")
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(errno.EINVAL, "it is no regular file", str(path))
+
+
+def read_text(path: Path) -> str:
+    """UTF-8 text, with line ends as they are everywhere in Python.
+
+    OSError where it cannot be read, is no regular file, or is larger than MOST_BYTES; UnicodeDecodeError for others.
+    """
+    with open_regular(path) as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise OSError(errno.EFBIG, f"it has more than {MOST_BYTES // 2**20} MiB", str(path))
+    return content.decode().replace("\r\n", "\n").replace("\r", "\n")
+
+
+def reason_of(error: Exception) -> str:
+    """Why something failed, in a few words: the system's, or the first line of the message."""
+    return getattr(error, "strerror", None) or next(iter(str(error).splitlines()), type(error).__name__)

@@ -8,6 +8,7 @@ It knows the parts of a schedule, not the class: Schedule itself reads and write
 
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -19,12 +20,16 @@ from pydantic import Field
 from hba.errors import HbaError, ScheduleError, SettingsError
 from hba.operations import OPERATIONS, Operation, find_operation, function_path
 from hba.policy.space import SearchSpace
+from hba.runtime.files import read_text, reason_of
 from hba.runtime.validation import first_problem
 
 FORMAT = "hba-schedule"
 VERSION = 2
 VERSIONS = (1, 2)
 """Those that can be read."""
+
+MOST_BRACKETS = 2**20
+"""In a file; one of 100,000 epochs has a fifth. Each takes 30 times its own size in memory."""
 
 
 class _Strict(pydantic.BaseModel):
@@ -129,11 +134,11 @@ def _rows(rows: np.ndarray) -> str:
 def text_of(path: Path, kind: str = "schedule") -> str:
     """The text of a file that should hold a schedule of a kind; ScheduleError where it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except FileNotFoundError:
         raise ScheduleError(f"no {kind} file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ScheduleError(f"{path} cannot be read as a {kind}: {error}") from None
+    except (OSError, ValueError) as error:
+        raise ScheduleError(f"{path} cannot be read as a {kind}: {reason_of(error)}; give another file") from None
 
 
 @contextlib.contextmanager
@@ -206,11 +211,15 @@ def _check_rows(name: str, rows: Sequence[Sequence[float]], space: SearchSpace) 
 
 def _read_json(text: str) -> dict[str, Any]:
     """The content of a file that says it is a schedule of a version that is known here."""
+    if text.count("[") + text.count("{") > MOST_BRACKETS:
+        raise ScheduleError(f"it must have at most {MOST_BRACKETS:,} lists and mappings")
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=_each_once)
     except json.JSONDecodeError as error:
         raise ScheduleError(f"not JSON ({error.msg} in line {error.lineno})") from None
-    except (RecursionError, ValueError) as error:
+    except RecursionError:
+        raise ScheduleError("not JSON that can be read (lists and mappings lie in each other too deeply)") from None
+    except ValueError as error:
         raise ScheduleError(f"not JSON that can be read ({error})") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ScheduleError(f'the key "format" must be "{FORMAT}"')
@@ -219,6 +228,15 @@ def _read_json(text: str) -> dict[str, Any]:
         known = " or ".join(map(str, VERSIONS))
         raise ScheduleError(f"version must be {known}, got {version!r}; a newer hba may have written it")
     return content
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A mapping in the file. ValueError for a key that stands in it twice: one of the two would be ignored."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {twice!r} stands twice in a mapping")
+    return found
 
 
 def space_entry(space: SearchSpace) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def test_what_a_search_and_an_evaluation_do_not_use_is_in_left_out_csv(tmp_path:
     found = hba.search(folder, out=tmp_path / "run", **settings).schedule
     assert found is not None
     of_search = listed(tmp_path / "run")
-    assert of_search.pop("train/cat/000.png").startswith("cannot identify image file")
+    assert of_search.pop("train/cat/000.png").startswith("it is not an image of a format")
     assert of_search == {
         "train/dog/notes, old.txt": ".txt is not the ending of an image",
         "images/val/dog": "no image of this class",

@@ -20,6 +20,7 @@ from hba.data.config import DataConfig
 from hba.data.folder import read_image
 from hba.data.levels import Levels, levels_of_data
 from hba.errors import DataError, RunError, SettingsError
+from hba.runtime.files import open_regular
 
 SIDE = 8
 
@@ -121,17 +122,13 @@ def test_levels_of_test_images_are_not_looked_at(tmp_path: Path, monkeypatch: py
     if layout == "split":
         write_folder(tmp_path / "test", 4095)
     opened: set[Path] = set()
-    path_open, image_open = Path.open, Image.open
 
-    def recording(open_: Any) -> Any:
-        def record(path: Path, *others: Any) -> Any:
-            opened.add(path)
-            return open_(path, *others)
+    def recording(path: Path) -> Any:
+        opened.add(path)
+        return open_regular(path)
 
-        return record
-
-    monkeypatch.setattr(Path, "open", recording(path_open))
-    monkeypatch.setattr(Image, "open", recording(image_open))
+    monkeypatch.setattr("hba.data.levels.open_regular", recording)
+    monkeypatch.setattr("hba.data.decoding.open_regular", recording)
     config = DataConfig(data=str(tmp_path), image_size=8)
     search = load_search_data(config)
     assert search.levels == (0, 1023)
