@@ -13,6 +13,8 @@ from hba.errors import RunError
 MOST_BYTES = 2**28
 """Of a text that is read: a schedule of 100,000 epochs has less."""
 
+NO_FILE = "it is no regular file"
+
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object], *, before: Path | None = None) -> None:
     """Let `write` fill a file beside `path`, then put it in its place in one step.
@@ -24,6 +26,9 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object], *, before:
     # One name per file: the next writer overwrites what a killed one left.
     temporary = path.with_name(f".{path.name}.part")
     try:
+        if path.exists() and not path.is_file():
+            # As root, a device such as /dev/null would be replaced.
+            raise OSError(errno.EINVAL, NO_FILE)
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:
             write(file)
@@ -52,7 +57,7 @@ def open_regular(path: Path) -> BinaryIO:
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file
     file.close()
-    raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    raise OSError(errno.EINVAL, NO_FILE, str(path))
 
 
 def read_text(path: Path) -> str:

@@ -10,7 +10,7 @@ from hba.errors import RunError
 
 @contextlib.contextmanager
 def explained_memory_errors() -> Iterator[None]:
-    """Turn PyTorch's reports of a full GPU, and of a reading process that died, into RunErrors that say what to do."""
+    """Turn reports of a full memory or GPU, and of a reading process that died, into RunErrors that say what to do."""
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -18,7 +18,11 @@ def explained_memory_errors() -> Iterator[None]:
         raise RunError(
             f"the device's memory is full ({reason}); try a smaller batch_size, model or image_size"
         ) from None
+    except MemoryError:
+        raise RunError("the memory is full; try a smaller batch_size, model or image_size") from None
     except RuntimeError as error:
+        if "can't allocate memory" in str(error):
+            raise RunError("the memory is full; try a smaller batch_size, model or image_size") from None
         # PyTorch raises it from a signal handler, wherever the main thread is.
         if "DataLoader worker" not in str(error):
             raise

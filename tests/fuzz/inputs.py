@@ -1,0 +1,144 @@
+"""Input that nobody should give: schedule files, logs of PBA, options and image files that are nearly right, or not."""
+
+import json
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+from typing import Any
+
+import click
+from hypothesis import strategies as st
+
+GOOD = files("hba.policies").joinpath("digits.json").read_text("utf-8")
+NUMBERS: Sequence[Any] = (0, -1, 1, 0.5, 1.5, 10**9, 10**20, 10**400, 1e308, float("nan"), float("inf"), float("-inf"))
+OTHERS: Sequence[Any] = (None, True, "", "x", "a\nb", "\x1b[31m", "\ud800", "λ", [], {}, [[]], {"": []}, ["x"] * 3)
+VALUES = st.one_of(
+    st.sampled_from([*NUMBERS, *OTHERS]),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+        max_leaves=8,
+    ),
+)
+
+
+def short_schedule() -> dict[str, Any]:
+    """The shipped schedule with few rows, as JSON."""
+    content: dict[str, Any] = json.loads(GOOD)
+    return {**content, "epochs": 3, "values": content["values"][:3], "spread": 0.25}
+
+
+@st.composite
+def schedule_texts(draw: st.DrawFn) -> str:
+    """A schedule file of which some values, keys or characters are others."""
+    content: Any = short_schedule()
+    for _ in range(draw(st.integers(0, 3))):
+        content = _changed(draw, content)
+    text = json.dumps(content)
+    for _ in range(draw(st.integers(0, 2))):
+        text = _edited(draw, text)
+    return text
+
+
+def _changed(draw: st.DrawFn, content: Any) -> Any:
+    """One place of it, at any depth."""
+    if isinstance(content, dict) and content and draw(st.integers(0, 9)) > 0:
+        key = draw(st.sampled_from(sorted(content)))
+        what = draw(st.integers(0, 9))
+        if what == 0:
+            return {name: value for name, value in content.items() if name != key}
+        if what == 1:
+            return {**content, draw(st.text(max_size=9)): draw(VALUES)}
+        return {**content, key: _changed(draw, content[key])}
+    if isinstance(content, list) and content and draw(st.integers(0, 9)) > 0:
+        place = draw(st.integers(0, len(content) - 1))
+        what = draw(st.integers(0, 9))
+        if what == 0:
+            return content[:place] + content[place + 1 :]
+        if what == 1:
+            return content[:place] + content[place:] * 2
+        return [*content[:place], _changed(draw, content[place]), *content[place + 1 :]]
+    return draw(VALUES)
+
+
+def _edited(draw: st.DrawFn, text: str) -> str:
+    place = draw(st.integers(0, len(text)))
+    length = draw(st.integers(0, 3))
+    other = draw(st.sampled_from(["", '"', "[", "]", "{", "}", ",", ":", "NaN", "1e999", "\\u0000", "\n", "9" * 5000]))
+    return text[:place] + other + text[place + length :]
+
+
+LOG_LINE = json.dumps([0, 1, 5, 6, [1] * 60, [2] * 60])
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> str:
+    """A log of PBA of which some values or characters are others, in JSON or as Python writes it."""
+    lines = []
+    for number in range(draw(st.integers(0, 4))):
+        line: Any = [number + 1, number, 5, number, [1] * 60, {"hp_policy": [2] * 60}]
+        for _ in range(draw(st.integers(0, 2))):
+            line = _changed(draw, line)
+        lines.append(json.dumps(line) if draw(st.booleans()) else repr(line))
+    text = "\n".join(lines)
+    for _ in range(draw(st.integers(0, 2))):
+        text = _edited(draw, text)
+    return text
+
+
+WORDS = (
+    *("0", "1", "-1", "2", "7", "8", "16", "1000000000", "1" + "0" * 20, "1" + "0" * 400, "1" + "0" * 5000),
+    *(
+        "nan",
+        "inf",
+        "-inf",
+        "1e999",
+        "0.5",
+        "1.5",
+        "-0.0",
+        "",
+        "  ",
+        "x",
+        "a,b",
+        "0,1",
+        "1,0",
+        "0.1,0.2,0.3",
+        "nan,nan",
+    ),
+    *("λ", "\udcff", "a\nb", "\x1b[31m", "nowhere", "nowhere/", "a.json", "x" * 5000, "digits", "none"),
+    *("auto", "cpu", "cuda", "cuda:99", "meta", "true", "wrn-10-1", "wrn-10-1000000", "wrn-40-2", "timm:x", "all"),
+    *("ShearX,ShearX", ",", ",,,", "-", "--help", "{}", "[]", "lookahead", "hba", "population"),
+)
+"""For any option; none is a place outside the folder in which a command runs."""
+
+GIVEN = {"schedule": "digits", "data": "digits", "images": "nowhere.png", "file": "nowhere.txt"}
+"""For arguments, where a word of WORDS does not take their place."""
+
+
+def command_lines(names: Sequence[str], command_of: Callable[[str], click.Command]) -> st.SearchStrategy[list[str]]:
+    """Words for some of the options of a command, its arguments, and its name before them."""
+
+    @st.composite
+    def lines(draw: st.DrawFn) -> list[str]:
+        name = draw(st.sampled_from(names))
+        parameters = command_of(name).params
+        line = [name]
+        for parameter in parameters:
+            if isinstance(parameter, click.Argument):
+                is_given = draw(st.integers(0, 3)) > 0
+                line.append(GIVEN[str(parameter.name)] if is_given else draw(st.sampled_from(WORDS)))
+        own = [one for one in parameters if isinstance(one, click.Option) and one.name not in NOT_TRIED]
+        chosen = [one for one in own if one.required]
+        chosen += draw(st.lists(st.sampled_from(own), max_size=4, unique_by=id)) if own else []
+        for option in dict.fromkeys(chosen):
+            line.append(draw(st.sampled_from([*option.opts, *option.secondary_opts])))
+            if not option.is_flag:
+                is_choice = isinstance(option.type, click.Choice) and draw(st.integers(0, 4)) > 0
+                words = list(option.type.choices) if is_choice and isinstance(option.type, click.Choice) else WORDS
+                line.append(str(draw(st.sampled_from(words))))
+        return line
+
+    return lines()
+
+
+NOT_TRIED = ("help", "help_all", "operations_file", "download")
+"""An operations file is run, and a download asks for more than patience."""

@@ -1,0 +1,117 @@
+"""Whatever a schedule's file or a log of PBA holds, it is read or refused in one line."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import hba
+from fuzz.inputs import GOOD, logs, schedule_texts, short_schedule
+from hba.errors import ScheduleError
+from hba.schedule.pba import pba_segments
+
+FEW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MOST_BYTES = 2 * 10**9
+"""In memory, for a file of 100 MB."""
+
+
+@contextlib.contextmanager
+def one_line_at_most() -> Iterator[None]:
+    """Nothing but a ScheduleError may be raised, and that is one line."""
+    message = "nothing"
+    with contextlib.suppress(ScheduleError):
+        try:
+            yield
+        except ScheduleError as error:
+            message = str(error)
+            raise
+    assert message.isprintable()
+    assert 0 < len(message) < 7000
+
+
+def read(path: Path) -> None:
+    """A file that is read can be used and written."""
+    schedule = None
+    with one_line_at_most():
+        schedule = hba.load_policy(path)
+    if schedule is None:
+        return
+    assert repr(schedule).isprintable()
+    schedule.policy(0)
+    json.loads(schedule.text())
+
+
+@FEW
+@given(text=schedule_texts())
+def test_any_schedule_file_is_read_or_refused_in_one_line(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "policy.json"
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    read(path)
+
+
+@FEW
+@given(text=logs())
+def test_any_log_of_pba_is_read_or_refused_in_one_line(text: str) -> None:
+    with one_line_at_most():
+        segments = pba_segments(text, 10)
+        assert sum(segment.n_epochs for segment in segments) == 10
+
+
+@pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}"), ("-", ""), ("(", ")")])
+def test_what_lies_a_hundred_thousand_deep_is_refused(begin: str, end: str, tmp_path: Path) -> None:
+    text = begin * 100_000 + "1" + end * 100_000
+    (tmp_path / "policy.json").write_text(text)
+    with pytest.raises(ScheduleError, match=r"policy\.json is not a valid schedule: not JSON"):
+        hba.load_policy(tmp_path / "policy.json")
+    with pytest.raises(ScheduleError, match="line 1: "):
+        pba_segments(text, 10)
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "policy.json").write_text(GOOD.replace('"epochs"', '"epochs": 3, "epochs"', 1))
+    with pytest.raises(ScheduleError, match="the key 'epochs' stands twice in a mapping"):
+        hba.load_policy(tmp_path / "policy.json")
+
+
+def test_provenance_may_be_anything_deep(tmp_path: Path) -> None:
+    content = json.dumps({**short_schedule(), "provenance": {"x": 0}})
+    (tmp_path / "policy.json").write_text(content.replace('{"x": 0}', '{"x":' * 900 + "0" + "}" * 900))
+    read(tmp_path / "policy.json")
+
+
+CODE = """
+import resource, sys, hba
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+hba.Schedule
+try:
+    hba.load_policy(sys.argv[1])
+except hba.errors.HbaError as error:
+    print(error)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["[],", "{},", "0,", "1.5,", '"ab",', " ", "\\n"])
+def test_a_file_of_a_hundred_megabytes_takes_no_gigabytes(part: str, tmp_path: Path) -> None:
+    path = tmp_path / "policy.json"
+    path.write_text("[" + part * (10**8 // len(part)) + "0]")
+    done = subprocess.run([sys.executable, "-c", CODE, str(path)], capture_output=True, text=True, check=True)
+    message, peak = done.stdout.splitlines()
+    assert "is not a valid schedule" in message
+    assert int(peak) < MOST_BYTES
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_pipe_and_a_device_in_the_place_of_a_file_are_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "device.json").symlink_to("/dev/zero")
+    for path in (tmp_path / "pipe.json", tmp_path / "device.json"):
+        with pytest.raises(ScheduleError, match="it is no regular file; give another file"):
+            hba.load_policy(path)
