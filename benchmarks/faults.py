@@ -31,7 +31,7 @@ from hba.errors import HbaError
 from hba.policy.magnitude_table import as_markdown
 
 FAULTS: Mapping[str, Fault] = {**processes.FAULTS, **disks.FAULTS, **files.FAULTS}
-QUICK, WHOLE = 1, 4
+QUICK, WHOLE = 1, 2
 """How much is tried."""
 
 
@@ -66,9 +66,11 @@ def main(quick: bool, only: str, jobs: int, seed: int, results: Path) -> None:
         bed = Bed.made(place, QUICK if quick else WHOLE, seed)
         with ThreadPoolExecutor(jobs) as pool:
             futures = {name: pool.submit(tried, fault, bed) for name, fault in chosen.items()}
-            found = {}
+            found: dict[str, Tried] = {}
             for name, future in futures.items():
                 found[name] = future.result()
+                if not quick and not only:
+                    _keep(found, seed, results)
                 click.echo(f"{name}: {found[name].tried} tried, {len(found[name].losses)} lost", err=True)
     except HbaError as error:
         raise click.ClickException(str(error)) from None
@@ -78,8 +80,6 @@ def main(quick: bool, only: str, jobs: int, seed: int, results: Path) -> None:
     for name, one in found.items():
         for loss in one.losses:
             click.echo(f"{name}: {loss}", err=True)
-    if not quick and not only:
-        _keep(found, seed, results)
     if any(one.losses for one in found.values()):
         raise SystemExit(1)
 

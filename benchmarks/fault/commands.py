@@ -20,7 +20,9 @@ ERROR, KEPT = "hba: error: ", "trainings that ended: "
 """How a line begins that tells a user what went wrong, or what is kept."""
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["hba.cli", "hba.policy_search", "hba.policy_evaluation", "hba.schedule.pictures"])
+CONTEXT.set_forkserver_preload(
+    [*(f"hba.cli.{name}" for name in ("search", "evaluate", "show", "apply", "export")), "torch._dynamo"]
+)
 
 
 class Disturbance(Protocol):

@@ -66,7 +66,7 @@ class AtFileOperation:
                 happens()
             return real_open(path, flags, *others, **more)
 
-        io.open, os.open = io_open, os_open  # type: ignore[assignment]
+        io.open, os.open = io_open, os_open
         for name in ("fsync", "replace", "rename", "mkdir", "unlink", "rmdir"):
             setattr(os, name, self._counted(getattr(os, name), happens, is_ours, always=name == "fsync"))
 

@@ -13,7 +13,7 @@ import numpy as np
 import hba
 from fault.commands import run
 from fault.disturbances import DAMAGES, AtFileOperation, DamagedImage, damage_image
-from fault.subjects import refused, search_of
+from fault.subjects import refused, search_of, undisturbed
 from fault.trial import Bed, Fault, Trial
 from hba.errors import HbaError
 
@@ -73,17 +73,30 @@ def wrong_byte(bed: Bed) -> Iterator[Trial]:
 
 
 def _broken(bed: Bed, damaged: Callable[[bytes, int], bytes], always_seen: bool = False) -> Iterator[Trial]:
-    stopped = bed.new()
-    run(bed.search.begun(stopped / "run"), AtFileOperation(stopped / "run", 55, errno.ENOSPC, stopped / "fired"))
+    subject, stopped = search_of(bed.images, 4), _stopped(bed)
+    expected = undisturbed(subject, bed.new() / "run")
     content = (stopped / "run" / "checkpoint.pt").read_bytes()
     for place in _places(stopped / "run" / "checkpoint.pt", bed):
         folder = bed.new()
         shutil.copytree(stopped / "run", folder / "run")
         (folder / "run" / "checkpoint.pt").write_bytes(damaged(content, place))
-        ended = run(bed.search.begun(folder / "run"))
+        ended = run(subject.begun(folder / "run"))
         says = [line for line in ended.printed.splitlines() if "cannot be read" in line]
         wrong = ended.wrong or ("it says nothing" if always_seen and not says else None)
-        yield bed.after(bed.search, folder, says[0] if says else "", wrong)
+        lost = wrong or subject.lost(folder / "run", expected)
+        shutil.rmtree(folder, ignore_errors=True)
+        yield Trial(lost, says[0].replace(str(folder), "DIR") if says else "")
+
+
+def _stopped(bed: Bed) -> Path:
+    """The folder of a search of four epochs that was stopped when it had two checkpoints."""
+    for number in range(50, 100):
+        folder = bed.new()
+        fault = AtFileOperation(folder / "run", number, errno.ENOSPC, folder / "fired")
+        run(search_of(bed.images, 4).begun(folder / "run"), fault)
+        if {"checkpoint.pt", "checkpoint_before.pt"} <= {path.name for path in (folder / "run").iterdir()}:
+            return folder
+    raise HbaError("no search stops with two checkpoints")
 
 
 def _places(checkpoint: Path, bed: Bed) -> list[int]:

@@ -81,7 +81,7 @@ def make_images(folder: Path, seed: int = 0) -> Path:
     for label, name in enumerate(("cat", "dog")):
         (folder / name).mkdir(parents=True)
         for number in range(N_IMAGES):
-            pixels = random.integers(0, 200, (10, 12, 3)) + 55 * label
+            pixels = random.integers(0, 240, (10, 12, 3)) + 15 * label
             Image.fromarray(pixels.astype(np.uint8)).save(folder / name / f"{number:02}.png")
     return folder
 

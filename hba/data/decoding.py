@@ -33,7 +33,7 @@ def formats() -> tuple[str, ...]:
     """Of the files that are read, as Pillow calls them, in its order."""
     Image.init()
     # Blocks so large go back to the system; smaller ones stay with the thread that had them.
-    Image.core.set_block_size(BLOCK_BYTES)
+    Image.core.set_block_size(BLOCK_BYTES)  # type: ignore[attr-defined]
     return tuple(name for name in Image.ID if name not in NOT_READ)
 
 
