@@ -31,8 +31,11 @@ from hba.errors import HbaError
 from hba.policy.magnitude_table import as_markdown
 
 FAULTS: Mapping[str, Fault] = {**processes.FAULTS, **disks.FAULTS, **files.FAULTS}
-QUICK, WHOLE = 1, 2
+QUICK, WHOLE = 1, 3
 """How much is tried."""
+
+IN_MEMORY = Path("/dev/shm")
+"""Where there is such a folder, runs are kept there: on a disk, most of the time goes into waiting for it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +64,7 @@ def tried(fault: Fault, bed: Bed) -> Tried:
 def main(quick: bool, only: str, jobs: int, seed: int, results: Path) -> None:
     chosen = {name: fault for name, fault in FAULTS.items() if only in name}
     torch.set_num_threads(1)
-    place = Path(tempfile.mkdtemp(prefix="hba-faults-"))
+    place = Path(tempfile.mkdtemp(prefix="hba-faults-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None))
     try:
         bed = Bed.made(place, QUICK if quick else WHOLE, seed)
         with ThreadPoolExecutor(jobs) as pool:

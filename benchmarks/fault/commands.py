@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -20,9 +21,7 @@ ERROR, KEPT = "hba: error: ", "trainings that ended: "
 """How a line begins that tells a user what went wrong, or what is kept."""
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(
-    [*(f"hba.cli.{name}" for name in ("search", "evaluate", "show", "apply", "export")), "torch._dynamo"]
-)
+CONTEXT.set_forkserver_preload(["hba.cli.show", "hba.cli.apply", "hba.cli.export", "fault.warm"])
 
 
 class Disturbance(Protocol):
@@ -69,6 +68,7 @@ class Command:
         if hangs:
             self.kill()
         out, err = (_text(self._texts / name) for name in ("out", "err"))
+        shutil.rmtree(self._texts, ignore_errors=True)
         return Ended(None if hangs else self.process.exitcode, out, err)
 
     def kill(self) -> None:
