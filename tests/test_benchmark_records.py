@@ -12,7 +12,7 @@ from hba.policy_search.config import SearchConfig
 
 pytestmark = pytest.mark.usefixtures("benchmarks_can_be_imported")
 
-QUESTIONS = ("planted", "searches", "trainings", "verdict", "credit", "cost", "closed-forms", "reproduction")
+QUESTIONS = ("planted", "searches", "trainings", "verdict", "credit", "cost", "closed-forms", "reproduction", "faults")
 
 
 def a_run(**changes: Any) -> Any:

@@ -1,1 +1,1 @@
-"""Input that nobody should give."""
+"""Input that nobody should give, for tests of who has to take it."""

@@ -5,14 +5,15 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fuzz.inputs import GOOD, logs, schedule_texts, short_schedule
 from hypothesis import HealthCheck, given, settings
 
 import hba
-from fuzz.inputs import GOOD, logs, schedule_texts, short_schedule
 from hba.errors import ScheduleError
 from hba.schedule.pba import pba_segments
 
@@ -35,32 +36,65 @@ def one_line_at_most() -> Iterator[None]:
     assert 0 < len(message) < 7000
 
 
-def read(path: Path) -> None:
-    """A file that is read can be used and written."""
+def read(path: Path) -> bool:
+    """Whether it is; then it can be used and written."""
     schedule = None
     with one_line_at_most():
         schedule = hba.load_policy(path)
     if schedule is None:
-        return
+        return False
     assert repr(schedule).isprintable()
     schedule.policy(0)
     json.loads(schedule.text())
+    return True
+
+
+def check_schedule(text: str, folder: Path) -> str:
+    """Whether it is read or refused."""
+    path = folder / "policy.json"
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    return "read" if read(path) else "refused"
+
+
+def check_log(text: str) -> str:
+    with one_line_at_most():
+        segments = pba_segments(text, 10)
+        assert sum(segment.n_epochs for segment in segments) == 10
+        return "read"
+    return "refused"
 
 
 @FEW
 @given(text=schedule_texts())
 def test_any_schedule_file_is_read_or_refused_in_one_line(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "policy.json"
-    path.write_text(text, encoding="utf-8", errors="surrogatepass")
-    read(path)
+    check_schedule(text, tmp_path)
 
 
 @FEW
 @given(text=logs())
 def test_any_log_of_pba_is_read_or_refused_in_one_line(text: str) -> None:
-    with one_line_at_most():
-        segments = pba_segments(text, 10)
-        assert sum(segment.n_epochs for segment in segments) == 10
+    check_log(text)
+
+
+@pytest.mark.slow
+def test_thousands_of_files(tmp_path: Path) -> None:
+    """`pytest -m slow -s -n 0 tests/schedule/test_any_file.py` prints how many were tried."""
+    counts: Counter[str] = Counter()
+
+    @settings(FEW, max_examples=5000, database=None)
+    @given(text=schedule_texts())
+    def schedules(text: str) -> None:
+        counts[f"schedule files {check_schedule(text, tmp_path)}"] += 1
+
+    @settings(FEW, max_examples=5000, database=None)
+    @given(text=logs())
+    def all_logs(text: str) -> None:
+        counts[f"logs of PBA {check_log(text)}"] += 1
+
+    schedules()
+    all_logs()
+    print(dict(counts))
+    assert min(counts.values()) > 100, counts
 
 
 @pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}"), ("-", ""), ("(", ")")])

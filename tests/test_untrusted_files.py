@@ -1,0 +1,59 @@
+"""Nothing in a file that people exchange can run code: no pickle is read, and checkpoints hold tensors and numbers."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = [file for folder in ("hba", "cli") for file in sorted((ROOT / folder).rglob("*.py"))]
+RUNS_CODE = {
+    *("pickle.load", "pickle.loads", "pickle.Unpickler", "marshal.load", "marshal.loads", "shelve.open", "joblib.load"),
+    *("yaml.load", "yaml.unsafe_load", "numpy.load", "np.load", "torch.jit.load", "eval", "exec", "os.system"),
+    *("torch.hub.load", "pandas.read_pickle", "pd.read_pickle", "dill.load", "dill.loads"),
+}
+ALLOWED = {("worker.py", "pickle.loads"), ("check.py", "exec")}
+"""A training that this process's own parent has packed, through a pipe; and code that hba itself has just written, with
+nothing in it of a schedule's words but letters, digits and .,:/()-.
+"""
+
+
+def calls_in(source: str) -> Iterator[tuple[str, ast.Call]]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node
+
+
+def loads_anything(call: ast.Call) -> bool:
+    """Whether a torch.load would run what a file asks for."""
+    given = {keyword.arg: keyword.value for keyword in call.keywords}.get("weights_only")
+    return not (isinstance(given, ast.Constant) and given.value is True)
+
+
+def unsafe_calls(source: str) -> list[str]:
+    found = [name for name, _ in calls_in(source) if name in RUNS_CODE]
+    return found + [name for name, call in calls_in(source) if name == "torch.load" and loads_anything(call)]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_no_file_is_read_that_can_run_code(file: Path) -> None:
+    found = unsafe_calls(file.read_text(encoding="utf-8"))
+    assert [name for name in found if (file.name, name) not in ALLOWED] == []
+
+
+def test_no_reader_is_imported_by_its_bare_name() -> None:
+    """The test above knows them by their modules."""
+    for file in FILES:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                assert {f"{node.module}.{alias.name}" for alias in node.names}.isdisjoint(
+                    RUNS_CODE | {"torch.load"} - {"eval", "exec"}
+                ), file
+
+
+def test_what_would_run_code_is_seen() -> None:
+    assert unsafe_calls("torch.load(path, weights_only=True)") == []
+    for code in ("torch.load(path)", "torch.load(path, weights_only=False)", "torch.load(path, weights_only=x)"):
+        assert unsafe_calls(code) == ["torch.load"]
+    assert unsafe_calls("pickle.loads(x); np.load(y)") == ["pickle.loads", "np.load"]
