@@ -17,7 +17,7 @@ SLOW = ("doctor", "models", "show")
 """They compute much, whatever their options are."""
 
 FAST = tuple(name for name in COMMANDS if name not in SLOW)
-FEW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(autouse=True)
