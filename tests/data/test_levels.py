@@ -127,8 +127,7 @@ def test_levels_of_test_images_are_not_looked_at(tmp_path: Path, monkeypatch: py
         opened.add(path)
         return open_regular(path)
 
-    monkeypatch.setattr("hba.data.levels.open_regular", recording)
-    monkeypatch.setattr("hba.data.decoding.open_regular", recording)
+    monkeypatch.setattr("hba.data.encoded.open_regular", recording)
     config = DataConfig(data=str(tmp_path), image_size=8)
     search = load_search_data(config)
     assert search.levels == (0, 1023)
