@@ -17,8 +17,8 @@ from typing import Protocol
 SECONDS_TO_END = 120.0
 """After which a command hangs."""
 
-ERROR, KEPT = "hba: error: ", "trainings that ended: "
-"""How a line begins that tells a user what went wrong, or what is kept."""
+ERROR, KEPT, WARNING = "hba: error: ", "trainings that ended: ", "hba: warning: "
+"""How a line begins that tells a user what went wrong, what is kept, or that a run is whole without its report."""
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["hba.cli.show", "hba.cli.apply", "hba.cli.export", "fault.warm"])
@@ -46,7 +46,7 @@ class Ended:
         if self.code < 0:
             return None
         lines = self.message.splitlines()
-        if any(not line.startswith((ERROR, KEPT)) for line in lines):
+        if any(not line.startswith((ERROR, KEPT, WARNING)) for line in lines):
             return f"it prints {lines[-1]!r}"
         if (self.code != 0) != (bool(lines) and lines[-1].startswith(ERROR)):
             return f"it ends with code {self.code} and says {self.message!r}"

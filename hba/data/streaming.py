@@ -21,6 +21,7 @@ from hba.data.listing import changing
 from hba.data.pictures import broken_image
 from hba.errors import DataError
 from hba.runtime.interrupts import without_interrupts
+from hba.runtime.memory_errors import reader_died
 
 MOST_WORKERS = 8
 COLOR_SAMPLE = 2000
@@ -224,7 +225,15 @@ class StreamedImages:
         )
         with without_interrupts():
             results = iter(loader)
-        yield from results
+        while True:
+            try:
+                part = next(results, None)
+            except (EOFError, OSError) as error:
+                # It was killed while it handed over what it had read. What is wrong with an image is no exception here.
+                raise reader_died(str(error) or type(error).__name__) from None
+            if part is None:
+                return
+            yield part
 
 
 def _as_it_is(part: Any) -> Any:

@@ -26,7 +26,9 @@ def explained_memory_errors() -> Iterator[None]:
         # PyTorch raises it from a signal handler, wherever the main thread is.
         if "DataLoader worker" not in str(error):
             raise
-        reason = str(error).splitlines()[0]
-        raise RunError(
-            f"a process that reads images has died ({reason}); try fewer workers, 0 reads without any"
-        ) from None
+        raise reader_died(str(error).splitlines()[0]) from None
+
+
+def reader_died(reason: str) -> RunError:
+    """What to tell of a process that read images."""
+    return RunError(f"a process that reads images has died ({reason}); try fewer workers, 0 reads without any")

@@ -116,7 +116,8 @@ def test_a_search_opens_no_file_that_is_drawn_for_the_test(
     open_image = Image.open
 
     def record(file: Any, *arguments: Any, **options: Any) -> Any:
-        opened.append(Path(file))
+        # A descriptor has the name of its file in the system.
+        opened.append(Path(f"/proc/self/fd/{file.fileno()}").resolve() if hasattr(file, "fileno") else Path(file))
         return open_image(file, *arguments, **options)
 
     monkeypatch.setattr(Image, "open", record)

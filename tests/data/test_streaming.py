@@ -2,6 +2,7 @@
 
 import gc
 import multiprocessing
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from hba.data.batches import BatchStream
 from hba.data.config import DataConfig
 from hba.data.images import LabelledImages
 from hba.data.streaming import StreamedImages, default_workers
-from hba.errors import DataError
+from hba.errors import DataError, RunError
 from hba.training.measure import measure
 
 # The same as in memory.
@@ -249,3 +250,17 @@ def test_a_run_tells_how_many_images_could_not_be_read(tmp_path: Path) -> None:
         assert result.skipped_images == 1
         found += policy.provenance["skipped_images"]
     assert found >= 1
+
+
+@pytest.mark.parametrize("error", [EOFError(), ConnectionResetError(104, "Connection reset by peer")])
+def test_a_reader_that_is_killed_while_it_hands_over_is_told_in_one_line(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object, **__: object) -> Iterator[object]:
+        raise error
+        yield
+
+    data = streamed(write_folder(tmp_path, 10), 1)
+    monkeypatch.setattr("hba.data.streaming.DataLoader", killed)
+    with pytest.raises(RunError, match=r"^a process that reads images has died \(.+\); try fewer workers"):
+        list(data.once(4))

@@ -125,7 +125,7 @@ def command_lines(names: Sequence[str], command_of: Callable[[str], click.Comman
         for parameter in parameters:
             if isinstance(parameter, click.Argument):
                 is_given = draw(st.integers(0, 3)) > 0
-                line.append(GIVEN[str(parameter.name)] if is_given else draw(st.sampled_from(WORDS)))
+                line.append(GIVEN.get(str(parameter.name), "nowhere") if is_given else draw(st.sampled_from(WORDS)))
         own = [one for one in parameters if isinstance(one, click.Option) and one.name not in NOT_TRIED]
         chosen = [one for one in own if one.required]
         chosen += draw(st.lists(st.sampled_from(own), max_size=4, unique_by=id)) if own else []

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 
 import hba
 from hba.errors import ScheduleError
-from hba.schedule.pba import pba_segments
+from hba.imports.pba import pba_segments
 
 FEW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 MOST_BYTES = 2 * 10**9
