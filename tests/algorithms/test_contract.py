@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from opened_images import record_images
 from PIL import Image
 from search_problems import SMALL_SETTINGS, StopAfter, small_data, small_images
 from torch import nn
@@ -121,14 +122,7 @@ def test_files_of_the_test_split_are_never_opened(
             path = tmp_path / part / str(label) / f"{number}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
-    opened: list[Path] = []
-    open_image = Image.open
-
-    def record(file: Any, *arguments: Any, **options: Any) -> Any:
-        opened.append(Path(file))
-        return open_image(file, *arguments, **options)
-
-    monkeypatch.setattr(Image, "open", record)
+    opened = record_images(monkeypatch)
     settings: dict[str, Any] = {**SMALL_SETTINGS, "algorithm": algorithm, "image_size": 8}
     assert hba.search(tmp_path, **settings).finished
     assert {path.parts[-3] for path in opened} == {"train", "val"}

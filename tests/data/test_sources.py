@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from in_memory import in_memory
+from opened_images import record_images
 from own_formats import CLASSES, WRITERS, as_csv, write_images
 from PIL import Image
 
@@ -112,15 +113,7 @@ def test_a_search_opens_no_file_that_is_drawn_for_the_test(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = WRITERS[kind](tmp_path, write_images(tmp_path, UNSPLIT))
-    opened: list[Path] = []
-    open_image = Image.open
-
-    def record(file: Any, *arguments: Any, **options: Any) -> Any:
-        # A descriptor has the name of its file in the system.
-        opened.append(Path(f"/proc/self/fd/{file.fileno()}").resolve() if hasattr(file, "fileno") else Path(file))
-        return open_image(file, *arguments, **options)
-
-    monkeypatch.setattr(Image, "open", record)
+    opened = record_images(monkeypatch)
     search = load_search_data(config_of(data))
     of_search = set(opened)
     assert len(of_search) == len(search.train) + len(search.val) == 32
