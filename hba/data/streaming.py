@@ -1,9 +1,10 @@
 """Images that are read from their files again in every pass, ahead of the computation, by separate processes."""
 
+import contextlib
 import hashlib
 import os
 import weakref
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -223,17 +224,25 @@ class StreamedImages:
             # Without its own generator, it would draw from the default one.
             generator=torch.Generator(),
         )
-        with without_interrupts():
+        with _reader_deaths_explained(), without_interrupts():
             results = iter(loader)
         while True:
-            try:
+            with _reader_deaths_explained():
                 part = next(results, None)
-            except (EOFError, OSError) as error:
-                # It was killed while it handed over what it had read. What is wrong with an image is no exception here.
-                raise reader_died(str(error) or type(error).__name__) from None
             if part is None:
                 return
             yield part
+
+
+@contextlib.contextmanager
+def _reader_deaths_explained() -> Iterator[None]:
+    """A process that is killed while it starts, or hands over what it has read, ends in an error of the connection to
+    it. What is wrong with an image is no exception here.
+    """
+    try:
+        yield
+    except (EOFError, OSError) as error:
+        raise reader_died(str(error) or type(error).__name__) from None
 
 
 def _as_it_is(part: Any) -> Any:
