@@ -11,7 +11,7 @@ import torch
 from kornia.augmentation import GeometricAugmentationBase2D
 from torch import Tensor
 
-from hba.exports.torchvision_code import Place, Tables, mean_probabilities, numbers_at
+from hba.exports.torchvision_code import Place, Row, Tables, row_of
 from hba.operations.enhance import blend
 from hba.operations.point import look_up, to_levels
 from hba.operations.resample import Maps, identity_coefficients, warp
@@ -65,50 +65,6 @@ class Operation(NamedTuple):
             return warp(images, self.maps(magnitude, *images.shape[2:]), fill, self.interpolation or "nearest")
         takes = ((magnitude, self.has_magnitude), (fill, self.uses_fill), (position, self.uses_position))
         return self.function(images, *(argument for argument, is_taken in takes if is_taken))
-
-
-class Row(NamedTuple):
-    """What batches are drawn by at a place in the schedule, a number for each slot.
-
-    limits: probabilities that K is below 1, 2, ... logits, widths: of magnitudes between low and high, and their
-    standard deviations from image to image.
-    """
-
-    probabilities: Tensor
-    limits: Tensor
-    magnitudes: Tensor
-    low: Tensor
-    high: Tensor
-    logits: Tensor
-    widths: Tensor
-    signed: Tensor
-    is_spread: bool
-
-    def on(self, device: torch.device) -> dict[str, Tensor]:
-        """Its tensors there, by name."""
-        return {name: one.to(device) for name, one in self._asdict().items() if isinstance(one, Tensor)}
-
-
-def batch_row(operations: Mapping[str, Operation], tables: Tables, position: float) -> Row:
-    """The row at a row number that may be fractional."""
-    probabilities, magnitudes, counts = (
-        numbers_at(rows, position) for rows in (tables.probabilities, tables.magnitudes, tables.counts)
-    )
-    of_probabilities, of_magnitudes, of_counts = (
-        numbers_at(rows, position) for rows in (tables.probability_spread, tables.magnitude_spread, tables.count_spread)
-    )
-    low, high = torch.tensor([ends for _, *ends in tables.slots]).unbind(1)
-    return Row(
-        probabilities=mean_probabilities(probabilities, of_probabilities),
-        limits=1 - mean_probabilities(counts, of_counts).cumprod(dim=0),
-        magnitudes=magnitudes,
-        low=low,
-        high=high,
-        logits=((magnitudes - low) / torch.where(high == low, 1.0, high - low)).clamp(0, 1).logit(),
-        widths=of_magnitudes,
-        signed=torch.tensor([operations[name].signed for name, _, _ in tables.slots]),
-        is_spread=any(bool(one.any()) for one in (of_probabilities, of_magnitudes, of_counts)),
-    )
 
 
 def draw_for_batch(row: Row, n_images: int) -> dict[str, Tensor]:
@@ -218,7 +174,7 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         """The current one; made anew when the place or the device of kornia's random numbers changes."""
         position, device = float(self._position), torch.device(self.device)
         if self._last is None or self._last[:2] != (position, device):
-            row = batch_row(self.operations, self.tables, position)
+            row = row_of(self.operations, self.tables, position)
             self._last = (position, device, Row(**row.on(device), is_spread=row.is_spread))
         return self._last[2]
 

@@ -31,11 +31,11 @@ ROOMS: tuple[ModuleType, ...] = (images, geometric, resample, point, enhance, cu
 """Where the operations' functions stand, and what these call."""
 POLICY = (
     kornia_code.Operation,
-    kornia_code.Row,
+    torchvision_code.Row,
     torchvision_code.Tables,
     torchvision_code.numbers_at,
     torchvision_code.mean_probabilities,
-    kornia_code.batch_row,
+    torchvision_code.row_of,
     kornia_code.draw_for_batch,
     kornia_code.matrices,
     torchvision_code.Place,

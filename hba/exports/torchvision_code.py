@@ -79,27 +79,64 @@ def mean_probabilities(probabilities: Tensor, spread: Tensor) -> Tensor:
     return torch.where(spread > 0, means, probabilities)
 
 
-def row_at(operations: Mapping[str, Operation], tables: Tables, position: float) -> PlainRow:
-    """What images are drawn by at a row number."""
+class Row(NamedTuple):
+    """What images are drawn by at a place in the schedule, a number for each slot.
+
+    limits: probabilities that K is below 1, 2, ... logits, widths: of magnitudes between low and high, and their
+    standard deviations from image to image.
+    """
+
+    probabilities: Tensor
+    limits: Tensor
+    magnitudes: Tensor
+    low: Tensor
+    high: Tensor
+    logits: Tensor
+    widths: Tensor
+    signed: Tensor
+    is_spread: bool
+
+    def on(self, device: torch.device) -> dict[str, Tensor]:
+        """Its tensors there, by name."""
+        return {name: one.to(device) for name, one in self._asdict().items() if isinstance(one, Tensor)}
+
+
+def row_of(operations: Mapping[str, Any], tables: Tables, position: float) -> Row:
+    """The row at a row number that may be fractional."""
     probabilities, magnitudes, counts = (
         numbers_at(rows, position) for rows in (tables.probabilities, tables.magnitudes, tables.counts)
     )
     of_probabilities, of_magnitudes, of_counts = (
         numbers_at(rows, position) for rows in (tables.probability_spread, tables.magnitude_spread, tables.count_spread)
     )
-    names = [name for name, _, _ in tables.slots]
     low, high = torch.tensor([ends for _, *ends in tables.slots]).unbind(1)
-    logits = ((magnitudes - low) / torch.where(high == low, 1.0, high - low)).clamp(0, 1).logit()
-    numbers = torch.stack([magnitudes, low, high, logits, of_magnitudes], dim=1).tolist()
+    return Row(
+        probabilities=mean_probabilities(probabilities, of_probabilities),
+        limits=1 - mean_probabilities(counts, of_counts).cumprod(dim=0),
+        magnitudes=magnitudes,
+        low=low,
+        high=high,
+        logits=((magnitudes - low) / torch.where(high == low, 1.0, high - low)).clamp(0, 1).logit(),
+        widths=of_magnitudes,
+        signed=torch.tensor([operations[name].signed for name, _, _ in tables.slots]),
+        is_spread=any(bool(one.any()) for one in (of_probabilities, of_magnitudes, of_counts)),
+    )
+
+
+def row_at(operations: Mapping[str, Operation], tables: Tables, position: float) -> PlainRow:
+    """The same in plain numbers, for one image after the other."""
+    row = row_of(operations, tables, position)
+    names = [name for name, _, _ in tables.slots]
+    numbers = torch.stack([row.magnitudes, row.low, row.high, row.logits, row.widths], dim=1).tolist()
     return PlainRow(
-        probabilities=mean_probabilities(probabilities, of_probabilities).tolist(),
-        limits=(1 - mean_probabilities(counts, of_counts).cumprod(dim=0)).tolist(),
+        probabilities=row.probabilities.tolist(),
+        limits=row.limits.tolist(),
         # Of an operation, the draw asks only whether it is signed.
         slots=[
-            PlainSlot(operations[name], *row)  # type: ignore[arg-type]
-            for name, row in zip(names, numbers, strict=True)
+            PlainSlot(operations[name], *of_slot)  # type: ignore[arg-type]
+            for name, of_slot in zip(names, numbers, strict=True)
         ],
-        is_spread=any(bool(one.any()) for one in (of_probabilities, of_magnitudes, of_counts)),
+        is_spread=row.is_spread,
     )
 
 

@@ -36,6 +36,8 @@ TRANSFORM = (
     torchvision_code.Tables,
     torchvision_code.numbers_at,
     torchvision_code.mean_probabilities,
+    torchvision_code.Row,
+    torchvision_code.row_of,
     torchvision_code.row_at,
     torchvision_code.is_image_tensor,
     torchvision_code.Place,
