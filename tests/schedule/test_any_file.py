@@ -116,7 +116,7 @@ def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
 def test_provenance_may_be_anything_deep(tmp_path: Path) -> None:
     content = json.dumps({**short_schedule(), "provenance": {"x": 0}})
     (tmp_path / "policy.json").write_text(content.replace('{"x": 0}', '{"x":' * 900 + "0" + "}" * 900))
-    read(tmp_path / "policy.json")
+    assert read(tmp_path / "policy.json")
 
 
 CODE = """
