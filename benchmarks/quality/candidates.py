@@ -113,6 +113,9 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
             "the same from RandAugment, with larger steps of strength",
             {**_FROM_RANDAUGMENT, "strength_learning_rate": 0.3},
         ),
+        "strength-randaugment-two": Candidate(
+            "the same from RandAugment, 2 draws for each image", {**_FROM_RANDAUGMENT, "reward_draws": 2}
+        ),
         "strength-first": Candidate("the same from RandAugment, in the second half", {**_FROM_RANDAUGMENT, **_LATE}),
     }
 )
