@@ -38,6 +38,7 @@ NEUTRAL: Settings = MappingProxyType(
         "calibrate": False,
         "reward_draws": 1,
         "reward_limit": None,
+        "reward_derivative": "exact",
         "horizon_steps": 10,
         "init": "fraction",
         "init_from": None,

@@ -36,6 +36,7 @@ _LOOKAHEAD = {
     "algorithm": "lookahead",
     **_MIDDLE,
     "reward_draws": 1,
+    "reward_derivative": "exact",
     "init": "fraction",
     "count": "fixed",
     "sigma": 1.0,
@@ -115,6 +116,10 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         ),
         "strength-randaugment-two": Candidate(
             "the same from RandAugment, 2 draws for each image", {**_FROM_RANDAUGMENT, "reward_draws": 2}
+        ),
+        "from-randaugment": Candidate(
+            "the same from RandAugment, a third of the pull, rewards by differences",
+            {**_FROM_RANDAUGMENT, "divergence_weight": 0.03, "reward_derivative": "auto"},
         ),
         "strength-first": Candidate("the same from RandAugment, in the second half", {**_FROM_RANDAUGMENT, **_LATE}),
     }

@@ -19,7 +19,10 @@ def forward_mode(what: str, instead: str) -> Iterator[None]:
             warnings.filterwarnings("ignore", r"`torch\.jit\.script", FutureWarning)
             warnings.filterwarnings("ignore", r"`torch\.jit\.script", DeprecationWarning)
             yield
-    except NotImplementedError as error:
+    except (NotImplementedError, RuntimeError) as error:
+        # A function of one's own that PyTorch cannot even try says so as a RuntimeError.
+        if not isinstance(error, NotImplementedError) and "autograd.Function" not in str(error):
+            raise
         raise SettingsError(
             f"{what} needs the forward-mode derivative of every layer, and PyTorch has none for one of this network "
             f"({str(error).splitlines()[0]}); choose {instead} or another network"

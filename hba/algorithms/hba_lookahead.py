@@ -62,7 +62,8 @@ class HbaLookahead(Rewards, Hypergradient):
         weights = current_weights(network)
         wanted = [lam, *weights.values()]
         through_response, *direction = torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)
-        rewards = rewards_of(network, trial, dict(zip(weights, direction, strict=True)), lam.detach())
+        along = dict(zip(weights, direction, strict=True))
+        rewards = rewards_of(network, trial, along, lam.detach(), derivative=self.reward_derivative)
         standardized, scale = self.standardized(trial, rewards)
         nats = reach(self.horizon_steps) * short_training_rate(problem, state.learner) * scale
         gradient = through_response + nats * -expected_score(problem.space, trial, standardized)

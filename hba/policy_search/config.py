@@ -26,6 +26,7 @@ BEFORE: Mapping[str, Any] = MappingProxyType(
         "strength_learning_rate": 0.0,
         "divergence_weight": 0.0,
         "search_spread": False,
+        "reward_derivative": "exact",
         "spread_over": "none",
         "spread_share": 1.0,
     }

@@ -256,7 +256,7 @@ def test_what_an_image_is_worth_whatever_is_done_to_it_says_nothing_about_a_poli
 
 
 def plant_rewards(monkeypatch: pytest.MonkeyPatch, value: Callable[[Trial], Tensor]) -> None:
-    monkeypatch.setattr(lookahead, "rewards_of", lambda network, trial, direction: value(trial))
+    monkeypatch.setattr(lookahead, "rewards_of", lambda network, trial, direction, **_: value(trial))
 
 
 @pytest.mark.parametrize("winner", [0, 1, 3])

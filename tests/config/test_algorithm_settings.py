@@ -20,7 +20,10 @@ OF_ALL: dict[str, Any] = {
     **{"sigma": 0.25, "spread_over": "all", "spread_share": 0.75},
 }
 OF_HYPER_LAYERS: dict[str, Any] = {"sharing": "bn", "response_weight_decay": 0.1}
-OF_REWARDS: dict[str, Any] = {"reward_draws": 2, "reward_limit": 2.0, "divergence_weight": 0.5, "search_spread": True}
+OF_REWARDS: dict[str, Any] = {
+    **{"reward_draws": 2, "reward_limit": 2.0, "divergence_weight": 0.5, "search_spread": True},
+    "reward_derivative": "difference",
+}
 
 READ: dict[str, dict[str, Any]] = {
     "lookahead": {**OF_ALL, **OF_LAMBDA_STEPS, **OF_REWARDS, "count": "fixed"},

@@ -1,0 +1,55 @@
+"""By how much the loss of each image changes along a direction of the weights: exactly, or by a difference."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.func import jvp
+
+from hba.algorithms.forward_mode import differentiable_attention, forward_mode
+
+RewardDerivative = Literal["auto", "exact", "difference"]
+Weights = Mapping[str, Tensor]
+Losses = Callable[[Weights, Tensor, Tensor], Tensor]
+"""Of weights by name, images (B, C, H, W) and labels (B,), the loss of each image (B,)."""
+Parts = Iterable[tuple[Tensor, Tensor]]
+"""Images and labels, a part of a batch each."""
+
+DISTANCE = 0.001
+"""Of the weights to either side, in Euclidean length. DARTS takes 0.01 (Liu, Simonyan and Yang 2019, equation 8); in a
+search on digits, draws are told apart more exactly by a tenth of that, and rounding does not show yet.
+"""
+
+
+def image_derivatives(
+    losses: Losses, weights: Weights, direction: Weights, parts: Parts, derivative: RewardDerivative
+) -> Tensor:
+    """Of all images (B,), along a direction that has all the weights."""
+    if derivative == "auto":
+        # Convolutions on a GPU may round weights to ten bits, which a small difference is lost in.
+        on_cpu = all(one.device.type == "cpu" for one in weights.values())
+        derivative = "difference" if on_cpu else "exact"
+    along = exact_derivatives if derivative == "exact" else central_differences
+    return along(losses, weights, direction, parts)
+
+
+def exact_derivatives(losses: Losses, weights: Weights, direction: Weights, parts: Parts) -> Tensor:
+    """Of all images (B,), by a pass in forward mode. Raises SettingsError for a network with a layer that has none."""
+
+    def of_part(images: Tensor, labels: Tensor) -> Tensor:
+        found: Tensor = jvp(lambda moved: losses(moved, images, labels), (dict(weights),), (dict(direction),))[1]
+        return found
+
+    with torch.no_grad(), differentiable_attention(), forward_mode("an exact reward", "reward_derivative difference"):
+        return torch.cat([of_part(*part) for part in parts])
+
+
+def central_differences(losses: Losses, weights: Weights, direction: Weights, parts: Parts) -> Tensor:
+    """Of all images (B,), by two passes; zero along a direction of nothing but zeros."""
+    length = torch.stack(torch._foreach_norm(list(direction.values()))).norm()
+    # Of a direction without a length any multiple is zero; this one is finite.
+    step = DISTANCE / length.clamp(min=torch.finfo(length.dtype).tiny ** 0.5)
+    with torch.no_grad():
+        ahead, behind = ({name: one + way * direction[name] for name, one in weights.items()} for way in (step, -step))
+        return torch.cat([losses(ahead, *part) - losses(behind, *part) for part in parts]) / (2 * step)

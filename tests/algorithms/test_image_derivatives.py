@@ -1,0 +1,156 @@
+"""How much losses change along a direction of the weights: differences beside a closed form and beside forward mode."""
+
+from collections.abc import Mapping
+
+import pytest
+import torch
+import torch.nn.functional as F
+from search_problems import SMALL_SETTINGS, small_data
+from torch import Tensor, nn
+from torch.func import functional_call
+
+import hba
+from hba.algorithms import Lookahead
+from hba.algorithms.image_derivatives import (
+    DISTANCE,
+    RewardDerivative,
+    central_differences,
+    exact_derivatives,
+    image_derivatives,
+)
+from hba.errors import SettingsError
+from hba.models import build_model
+
+
+def parts_of(images: Tensor, labels: Tensor, n_parts: int = 2) -> list[tuple[Tensor, Tensor]]:
+    return list(zip(images.chunk(n_parts), labels.chunk(n_parts), strict=True))
+
+
+def squares(weights: Mapping[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
+    """The square of a linear function of the weights, whose central difference is its derivative at any distance."""
+    return (images.flatten(1) @ weights["weight"] - labels) ** 2
+
+
+def test_the_difference_of_a_quadratic_loss_is_its_derivative() -> None:
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(6, 1, 2, 2, generator=generator, dtype=torch.float64)
+    labels = torch.randn(6, generator=generator, dtype=torch.float64)
+    weight, along = (torch.randn(4, generator=generator, dtype=torch.float64) for _ in range(2))
+    found = central_differences(squares, {"weight": weight}, {"weight": 50 * along}, parts_of(images, labels))
+    flat = images.flatten(1)
+    torch.testing.assert_close(found, 2 * (flat @ weight - labels) * (flat @ (50 * along)), rtol=1e-9, atol=1e-9)
+
+
+def of_a_network(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The exact derivatives and the differences of a network's losses along a gradient of theirs."""
+    network = build_model("wrn-10-1", 10, seed=0).to(dtype).eval()
+    generator = torch.Generator().manual_seed(1)
+    images = torch.randn(48, 3, 8, 8, generator=generator).to(dtype)
+    labels = torch.randint(10, (48,), generator=generator)
+    names = [name for name, _ in network.named_parameters()]
+    own = F.cross_entropy(network(images[:16]), labels[:16])
+    direction = dict(zip(names, torch.autograd.grad(own, list(network.parameters())), strict=True))
+    weights = {name: one.detach() for name, one in network.named_parameters()}
+
+    def losses(weights: Mapping[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(functional_call(network, dict(weights), (images,)), labels, reduction="none")
+
+    parts = parts_of(images[16:], labels[16:])
+    return tuple(found(losses, weights, direction, parts) for found in (exact_derivatives, central_differences))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_differences_tell_images_apart_as_the_derivatives_do(dtype: torch.dtype) -> None:
+    exact, found = of_a_network(dtype)
+    assert torch.corrcoef(torch.stack([exact, found]))[0, 1] > 0.9999
+    assert not torch.equal(exact, found)
+
+
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_a_direction_of_nothing_changes_nothing(n_parts: int) -> None:
+    images, labels = torch.ones(6, 1, 2, 2), torch.ones(6)
+    parts = parts_of(images, labels, n_parts)
+    found = central_differences(squares, {"weight": torch.ones(4)}, {"weight": torch.zeros(4)}, parts)
+    assert torch.equal(found, torch.zeros(6))
+
+
+def test_no_graph_is_kept_and_no_weight_moved() -> None:
+    weight = torch.ones(4, requires_grad=True)
+    found = central_differences(
+        squares, {"weight": weight}, {"weight": torch.ones(4)}, parts_of(torch.ones(6, 1, 2, 2), torch.ones(6))
+    )
+    assert not found.requires_grad
+    assert torch.equal(weight, torch.ones(4))
+
+
+@pytest.mark.parametrize(("asked", "is_exact"), [("auto", False), ("difference", False), ("exact", True)])
+def test_on_a_processor_auto_is_the_difference(asked: RewardDerivative, is_exact: bool) -> None:
+    def cubes(weights: Mapping[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
+        """A central difference of a cube is its derivative, and the square of the distance."""
+        return weights["weight"].double().sum() ** 3 * labels
+
+    parts = parts_of(torch.ones(2, 1, 1, 1), torch.ones(2, dtype=torch.float64), 1)
+    weights = {"weight": torch.ones(1, dtype=torch.float64)}
+    found = image_derivatives(cubes, weights, weights, parts, asked)
+    expected = torch.full((2,), 3.0 + (0.0 if is_exact else DISTANCE**2), dtype=torch.float64)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=0)
+
+
+class Undifferentiable(torch.autograd.Function):
+    """PyTorch has a backward pass of it, and no forward mode."""
+
+    @staticmethod
+    def forward(ctx: object, x: Tensor) -> Tensor:  # type: ignore[override]
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: object, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient
+
+
+class WithContext(torch.autograd.Function):
+    """The same as PyTorch wants it for derivatives of functions."""
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:  # type: ignore[override]
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx: object, inputs: object, output: object) -> None:  # type: ignore[override]
+        pass
+
+    @staticmethod
+    def backward(ctx: object, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient
+
+
+class WithoutForwardMode(nn.Module):
+    def __init__(self, function: type[torch.autograd.Function]) -> None:
+        super().__init__()
+        self.linear, self.function = nn.Linear(3 * 64, 2), function
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.function.apply(self.linear(x.flatten(1)))
+        return found
+
+
+@pytest.mark.parametrize("function", [Undifferentiable, WithContext])
+def test_a_layer_without_forward_mode_is_searched_with_by_differences_and_refused_otherwise(
+    function: type[torch.autograd.Function],
+) -> None:
+    settings = {name: value for name, value in SMALL_SETTINGS.items() if name not in ("model", "train_steps")}
+    found = hba.search(
+        small_data(),
+        network=WithoutForwardMode(function),
+        algorithm=Lookahead(reward_derivative="auto", train_steps=2),
+        **settings,
+    )
+    assert found.schedule is not None
+    assert (found.schedule.values[0] != found.schedule.values[-1]).any()
+    with pytest.raises(SettingsError, match=r"choose reward_derivative difference or another network$"):
+        hba.search(
+            small_data(),
+            network=WithoutForwardMode(function),
+            algorithm=Lookahead(reward_derivative="exact", train_steps=2),
+            **settings,
+        )
