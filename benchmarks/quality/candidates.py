@@ -15,6 +15,8 @@ PAPER = "paper"
 """What all others are compared with."""
 DEFAULT = "strength"
 """What `hba search` does without settings."""
+NEXT = "from-randaugment"
+"""What it will do once its verdict is run, whatever that says."""
 FORMER = "lookahead-draws"
 """What it did before."""
 
@@ -117,7 +119,7 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         "strength-randaugment-two": Candidate(
             "the same from RandAugment, 2 draws for each image", {**_FROM_RANDAUGMENT, "reward_draws": 2}
         ),
-        "from-randaugment": Candidate(
+        NEXT: Candidate(
             "the same from RandAugment, a third of the pull, rewards by differences",
             {**_FROM_RANDAUGMENT, "divergence_weight": 0.03, "reward_derivative": "auto"},
         ),
