@@ -1,6 +1,8 @@
 """A NumPy .npz file of images and labels, with or without splits."""
 
+import lzma
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Generator, Mapping, Sequence
@@ -24,7 +26,11 @@ from hba.errors import DataError
 
 IMAGES, LABELS = ("images", "x"), ("labels", "y")
 """What arrays are called, with or without a split's name before or after it: train_images, x_test."""
-READ_ERRORS = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
+# RuntimeError is what zipfile says of what it cannot do, as of an encrypted file.
+READ_ERRORS = (
+    *(OSError, ValueError, EOFError, KeyError, RuntimeError, SyntaxError, struct.error),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -136,7 +136,10 @@ def _read_csv(file: Path) -> "pandas.DataFrame":
 
 def _read_parquet(file: Path) -> "pandas.DataFrame":
     import pandas
+    import pyarrow.parquet
 
+    # Bytes that are no text would be found only when a cell is looked at.
+    pyarrow.parquet.read_table(file).validate(full=True)
     table = pandas.read_parquet(file, engine="pyarrow").reset_index(drop=True)
     table.index = table.index + 1
     return table

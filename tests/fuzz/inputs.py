@@ -1,11 +1,14 @@
-"""Input that nobody should give: schedule files, logs of PBA, options and image files that are nearly right, or not."""
+"""Input that nobody should give: schedules, logs of PBA, options, tables and arrays that are nearly right, or not."""
 
+import io
 import json
+import math
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import Any
 
 import click
+import numpy as np
 from hypothesis import strategies as st
 
 GOOD = files("hba.policies").joinpath("digits.json").read_text("utf-8")
@@ -142,3 +145,86 @@ def command_lines(names: Sequence[str], command_of: Callable[[str], click.Comman
 
 NOT_TRIED = ("help", "help_all", "operations_file", "download")
 """An operations file is run, and a download asks for more than patience."""
+
+CELLS = (
+    *(
+        "cat/0.png",
+        "cat/1.png",
+        "cat/2.png",
+        "dog/0.png",
+        "dog/1.png",
+        "dog/2.png",
+        "cat",
+        "dog",
+        "train",
+        "val",
+        "test",
+    ),
+    *("", " ", "nan", "0", "1.5", "λ", "a\nb", "\x00", "\x1b[31m", '"', "'", "../x.png", "/", "pipe", "x" * 5000, "="),
+)
+HEADINGS = ("path", "label", "split", "file", "class", "Path", "", "λ", "index", "a\nb")
+
+
+@st.composite
+def csv_files(draw: st.DrawFn) -> bytes:
+    """A table of paths and labels of which some cells, columns or bytes are others."""
+    headings = ["path", "label", *draw(st.lists(st.sampled_from(HEADINGS), max_size=2))]
+    rows = [[f"{name}/{number}.png", name, "train", "x"] for name in ("cat", "dog") for number in range(3)]
+    for _ in range(draw(st.integers(0, 4))):
+        row = draw(st.sampled_from(rows))
+        row[draw(st.integers(0, 2))] = draw(st.sampled_from(CELLS))
+    if draw(st.integers(0, 4)) == 0:
+        headings[draw(st.integers(0, len(headings) - 1))] = draw(st.sampled_from(HEADINGS))
+    separator = draw(st.sampled_from([",", ";", "\t", "|"]))
+    lines = [headings, *(row[: len(headings)] for row in rows[draw(st.integers(0, 2)) :])]
+    text = draw(st.sampled_from(["\n", "\r\n", "\n\n"])).join(separator.join(line) for line in lines)
+    encoding = draw(st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "latin-1"]))
+    return draw(other_bytes(text.encode(encoding, errors="replace"), most=draw(st.sampled_from([0, 0, 3]))))
+
+
+@st.composite
+def other_bytes(draw: st.DrawFn, good: bytes, most: int = 3) -> bytes:
+    """The bytes of a file of which some are others, cut out or twice there; or its beginning."""
+    content = good
+    for _ in range(draw(st.integers(0, most))):
+        place, length = draw(st.integers(0, len(content))), draw(st.integers(0, 40))
+        new = draw(st.sampled_from([b"", content[place : place + 2 * length], b"\xff" * length, b"\x00"]))
+        content = content[:place] + new + content[place + length :]
+    return content[: draw(st.integers(0, len(content)))] if most and draw(st.integers(0, 9)) == 0 else content
+
+
+ARRAYS = ("images", "labels", "train_images", "train_labels", "val_images", "test_x", "test_y", "x", "y", "λ", "a b")
+TYPES = (
+    "uint8",
+    "uint16",
+    "int8",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "bool",
+    "complex64",
+    "U3",
+    "datetime64[s]",
+)
+
+
+@st.composite
+def npz_files(draw: st.DrawFn) -> bytes:
+    """Arrays of images and labels of which some names, shapes, types or bytes are others."""
+    n_images = draw(st.sampled_from([1, 4, 8, 12]))
+    shapes = {"images": (n_images, 6, 6), "labels": (n_images,)}
+    for _ in range(draw(st.integers(0, 2))):
+        sides = draw(st.lists(st.integers(0, 6), max_size=4))
+        shapes[draw(st.sampled_from(ARRAYS))] = tuple([n_images, *sides] if draw(st.booleans()) else sides)
+    arrays = {}
+    for name, shape in shapes.items():
+        is_usual = draw(st.integers(0, 3)) > 0
+        kind = "uint8" if is_usual else draw(st.sampled_from(TYPES))
+        values = np.arange(math.prod(shape)) % (2 if name == "labels" else 251)
+        arrays[name] = values.astype("int64").astype(kind).reshape(shape)
+        if kind.startswith("float") and values.size and draw(st.booleans()):
+            arrays[name].flat[0] = draw(st.sampled_from([math.nan, math.inf, -1e4]))
+    file = io.BytesIO()
+    (np.savez_compressed if draw(st.booleans()) else np.savez)(file, **arrays)
+    return draw(other_bytes(file.getvalue(), most=draw(st.sampled_from([0, 0, 3]))))
