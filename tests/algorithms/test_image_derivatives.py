@@ -1,6 +1,7 @@
 """How much losses change along a direction of the weights: differences beside a closed form and beside forward mode."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 import torch
@@ -100,11 +101,11 @@ class Undifferentiable(torch.autograd.Function):
     """PyTorch has a backward pass of it, and no forward mode."""
 
     @staticmethod
-    def forward(ctx: object, x: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: object, x: Tensor) -> Tensor:
         return x.clone()
 
     @staticmethod
-    def backward(ctx: object, gradient: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: object, gradient: Tensor) -> Tensor:
         return gradient
 
 
@@ -112,15 +113,15 @@ class WithContext(torch.autograd.Function):
     """The same as PyTorch wants it for derivatives of functions."""
 
     @staticmethod
-    def forward(x: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(x: Tensor) -> Tensor:
         return x.clone()
 
     @staticmethod
-    def setup_context(ctx: object, inputs: object, output: object) -> None:  # type: ignore[override]
+    def setup_context(ctx: object, inputs: object, output: object) -> None:
         pass
 
     @staticmethod
-    def backward(ctx: object, gradient: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: object, gradient: Tensor) -> Tensor:
         return gradient
 
 
@@ -138,7 +139,7 @@ class WithoutForwardMode(nn.Module):
 def test_a_layer_without_forward_mode_is_searched_with_by_differences_and_refused_otherwise(
     function: type[torch.autograd.Function],
 ) -> None:
-    settings = {name: value for name, value in SMALL_SETTINGS.items() if name not in ("model", "train_steps")}
+    settings: Any = {name: value for name, value in SMALL_SETTINGS.items() if name not in ("model", "train_steps")}
     found = hba.search(
         small_data(),
         network=WithoutForwardMode(function),

@@ -70,10 +70,10 @@ KINDS: dict[str, st.SearchStrategy[bytes]] = {
 }
 
 
-def tried(name: str, place: Path, n_examples: int, database: bool = True) -> Counter[str]:
+def tried(name: str, place: Path, how: settings) -> Counter[str]:
     counts: Counter[str] = Counter()
 
-    @settings(FEW, max_examples=n_examples, **({} if database else {"database": None}))
+    @settings(how)
     @given(content=KINDS[name])
     def files(content: bytes) -> None:
         counts[check(content, place / name)] += 1
@@ -85,13 +85,13 @@ def tried(name: str, place: Path, n_examples: int, database: bool = True) -> Cou
 
 @pytest.mark.parametrize("name", KINDS)
 def test_any_file_is_read_or_refused_in_one_line(name: str, place: Path) -> None:
-    assert tried(name, place, 60).keys() == {"read", "refused"}
+    assert tried(name, place, FEW).keys() == {"read", "refused"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_thousands_of_files(name: str, place: Path) -> None:
     """`pytest -m slow -s -n 0 tests/data/test_any_file_of_data.py` prints how many were tried."""
-    counts = tried(name, place, 3000, database=False)
+    counts = tried(name, place, settings(FEW, max_examples=3000, database=None))
     print(name, dict(counts))
     assert min(counts.values()) > 100, counts

@@ -217,7 +217,7 @@ def npz_files(draw: st.DrawFn) -> bytes:
     for _ in range(draw(st.integers(0, 2))):
         sides = draw(st.lists(st.integers(0, 6), max_size=4))
         shapes[draw(st.sampled_from(ARRAYS))] = tuple([n_images, *sides] if draw(st.booleans()) else sides)
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for name, shape in shapes.items():
         is_usual = draw(st.integers(0, 3)) > 0
         kind = "uint8" if is_usual else draw(st.sampled_from(TYPES))
