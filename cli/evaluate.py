@@ -1,8 +1,10 @@
 """hba evaluate: does the schedule help?"""
 
 import contextlib
+import inspect
 import shlex
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ from .options import given, settings_options
 from .sections import SectionedCommand
 from .terminal import console, json_option, run_folder, say
 from .wording import minutes_words
+
+HELP_WIDTH = 118
 
 
 @click.command(cls=SectionedCommand)
@@ -88,20 +92,7 @@ def evaluate(
 
     SCHEDULE can be compared with other schedules, and with what these names stand for, also where a file is called so:
 
-    \b
-      none      the baseline augmentation alone
-      cutout    the baseline augmentation and Cutout, of half the image's side or as the dataset has it
-      random    where the search of SCHEDULE began, throughout: by default the middle of all ranges
-      middle    the operations of SCHEDULE, all probabilities 0.5, all magnitudes in the middle of their range, where
-                without a spread Brightness, Color, Contrast and Sharpness leave an image as it is
-      shuffled  SCHEDULE with its curves handed to other operations, in ten ways that take turns over the seeds, and its
-                magnitudes made equally strong: on average they move images by as many grey levels as SCHEDULE does
-      static    the mean of SCHEDULE over its epochs, throughout
-      final     the last epoch of SCHEDULE, throughout
-      point, random-point
-                SCHEDULE and `random` without their spread: every image gets the bare row of its epoch
-      randaugment, trivialaugment, autoaugment
-                torchvision's, with their defaults; trivialaugment shifts small images by less, a seventh of the side
+    RIVALS
 
     Images differ from a schedule's rows by its spread, and so do they in the rows that are made of SCHEDULE; --spread
     replaces it in all of them.
@@ -145,6 +136,19 @@ def evaluate(
     console().print(f"Results: {folder / RESULTS_NAME}")
     if result.report is not None:
         console().print(f"Report: {result.report}")
+
+
+def _rivals_text() -> str:
+    """A paragraph that click leaves as it is: what each reserved name stands for."""
+    width = max(map(len, RIVALS)) + 4
+    lines = [
+        textwrap.fill(rival.text, HELP_WIDTH, initial_indent=f"  {name}".ljust(width), subsequent_indent=" " * width)
+        for name, rival in RIVALS.items()
+    ]
+    return "\b\n" + "\n".join(lines)
+
+
+evaluate.help = inspect.cleandoc(evaluate.help or "").replace("RIVALS", _rivals_text())
 
 
 def _kept_line(n_done: int, folder: Path, has_diverged: bool) -> str:

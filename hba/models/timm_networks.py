@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from hba.errors import SettingsError
+from hba.runtime.extras import import_extra
 
 PREFIX = "timm:"
 
@@ -26,10 +27,7 @@ def find_timm_network(name: str, *, may_have_tag: bool = False) -> Callable[[int
     may_have_tag: `resnet18.a1_in1k` names a network and its weights, which are not loaded here. Raises SettingsError
     for an unknown name or tag, and where timm is not installed.
     """
-    try:
-        import timm
-    except ImportError:
-        raise SettingsError(f"model '{PREFIX}{name}' needs timm: pip install 'hba-augment[timm]'") from None
+    timm = import_extra("timm", "timm", f"model '{PREFIX}{name}'")
     architecture, _, tag = name.partition(".")
     known = timm.list_models()
     if architecture not in known:

@@ -8,7 +8,7 @@ from hba.policy_evaluation.result import EvaluationResult, EvaluationRow
 from hba.policy_evaluation.run import evaluate
 from hba.policy_evaluation.settings import explain
 from hba.policy_evaluation.verdict import Verdict
-from hba.report.run import RESULTS_NAME
+from hba.report.results import RESULTS_NAME
 
 __all__ = [
     "RESULTS_NAME",

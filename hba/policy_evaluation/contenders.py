@@ -103,20 +103,53 @@ def _auto_augment(schedule: Schedule, config: EvaluationConfig) -> Made:
     return config, (TorchvisionPolicy(f"torchvision AutoAugment {policy}", make),)
 
 
-RIVALS: Mapping[str, Make] = MappingProxyType(
+@dataclass(frozen=True)
+class Reserved:
+    """A row that a reserved name stands for. text: what it trains with; SCHEDULE is the first row's."""
+
+    make: Make
+    text: str
+
+    def __call__(self, schedule: Schedule, config: EvaluationConfig) -> Made:
+        return self.make(schedule, config)
+
+
+RIVALS: Mapping[str, Reserved] = MappingProxyType(
     {
-        NONE: _none,
-        "cutout": _cutout,
-        "random": partial(_of_schedule, start),
-        "random-point": partial(_of_schedule, start_point),
-        "middle": partial(_of_schedule, middle),
-        "shuffled": _shuffled,
-        "static": partial(_of_schedule, static),
-        "final": partial(_of_schedule, final),
-        "point": partial(_of_schedule, point),
-        "randaugment": _rand_augment,
-        "trivialaugment": _trivial_augment,
-        "autoaugment": _auto_augment,
+        NONE: Reserved(_none, "the baseline augmentation alone"),
+        "cutout": Reserved(
+            _cutout, "the baseline augmentation and Cutout, of half the image's side or as the dataset has it"
+        ),
+        "random": Reserved(
+            partial(_of_schedule, start),
+            "where the search of SCHEDULE began, throughout: by default, and where that is not known, the middle of "
+            "all ranges",
+        ),
+        "random-point": Reserved(
+            partial(_of_schedule, start_point), "`random` without its spread: every image gets the bare row"
+        ),
+        "middle": Reserved(
+            partial(_of_schedule, middle),
+            "the operations of SCHEDULE, all probabilities 0.5, all magnitudes in the middle of their range, where "
+            "without a spread Brightness, Color, Contrast and Sharpness leave an image as it is",
+        ),
+        "shuffled": Reserved(
+            _shuffled,
+            "SCHEDULE with its curves handed to other operations, in ten ways that take turns over the seeds, and its "
+            "magnitudes made equally strong: on average they move images by as many grey levels as SCHEDULE does",
+        ),
+        "static": Reserved(partial(_of_schedule, static), "the mean of SCHEDULE over its epochs, throughout"),
+        "final": Reserved(partial(_of_schedule, final), "the last epoch of SCHEDULE, throughout"),
+        "point": Reserved(
+            partial(_of_schedule, point), "SCHEDULE without its spread: every image gets the bare row of its epoch"
+        ),
+        "randaugment": Reserved(_rand_augment, "torchvision's RandAugment, with its defaults"),
+        "trivialaugment": Reserved(
+            _trivial_augment,
+            "torchvision's TrivialAugment, with its defaults; shifts images below 224 pixels by less, up to a seventh "
+            "of the side",
+        ),
+        "autoaugment": Reserved(_auto_augment, "torchvision's AutoAugment, with the policy of the dataset"),
     }
 )
 """By reserved name, which comes before a file that is called so."""

@@ -11,9 +11,9 @@ from hba.data.load import EvaluationData
 from hba.policy_evaluation.contenders import Contender
 from hba.policy_evaluation.result import EvaluationResult, EvaluationRow
 from hba.policy_evaluation.searched import Searched
-from hba.policy_evaluation.stored import StoredResults, check_images
+from hba.policy_evaluation.stored import check_images
 from hba.policy_evaluation.trainings import Training
-from hba.report.run import RESULTS_NAME
+from hba.report.results import RESULTS_NAME, Results
 
 
 class Record:
@@ -31,14 +31,14 @@ class Record:
         data: EvaluationData,
         environment: Mapping[str, Any],
         folder: Path | None,
-        stored: StoredResults | None,
+        stored: Results | None,
         searched: tuple[Searched, ...],
         own_network: str | None = None,
     ) -> None:
         self._contenders, self._config, self._data = contenders, config, data
         self._environment, self._folder, self._stored, self._searched = environment, folder, stored, searched
         self._own_network = own_network
-        self._began, self._seconds_before = time.monotonic(), 0.0 if stored is None else stored.wall_seconds
+        self._began, self._seconds_before = time.monotonic(), 0.0 if stored is None else stored.wall_seconds or 0.0
         self._errors: dict[str, dict[int, float]] = {contender.name: {} for contender in contenders}
         self._fingerprints = {"training": data.train.fingerprint()}
         if stored is not None and folder is not None:

@@ -29,19 +29,18 @@ from hba.policy_evaluation.rivals import respread
 from hba.policy_evaluation.searched import Searched, notes_on, searched_rows, settings_of
 from hba.policy_evaluation.settings import check_weights, chosen
 from hba.policy_evaluation.stored import (
-    StoredResults,
     check_device,
     check_network,
     check_pretrained,
     check_rows,
     check_settings,
-    read_results,
+    results_to_resume,
 )
 from hba.policy_evaluation.trainings import Training, one_by_one
 from hba.preprocessing.preprocessing import network_input_size
-from hba.report.run import RESULTS_NAME
+from hba.report.results import RESULTS_NAME, Results
 from hba.report.samples import Samples
-from hba.report.write import report_at_the_end
+from hba.report.write import REPORT_NAME, is_reported, report_at_the_end
 from hba.runtime.claim import claimed
 from hba.runtime.devices import find_device
 from hba.runtime.progress import shows_progress
@@ -71,21 +70,9 @@ def evaluate(
 
     schedule: a schedule, its file, or the name of a shipped one. data: a dataset's name, a folder, images in memory, or
     a pair (train, test) of torch Datasets or lists of (image, label), which are read once and fitted to image_size;
-    None is what the schedule was searched on. against: the reserved names of `hba.policy_evaluation.RIVALS`, schedules,
-    schedule files, names of shipped schedules, or augmentations of your own, which `hba.Augmentation` describes; a
-    reserved name comes before a file that is called so.
-
-        none            the baseline augmentation alone
-        cutout          the baseline augmentation and Cutout
-        random          where the search of the schedule began, throughout; the middle where that is not known
-        middle          the schedule's search space, all probabilities 0.5, all magnitudes in the middle
-        shuffled        the schedule with its curves handed to other operations, made as strong as the schedule; seed s
-                        uses permutation s mod 10 of ten
-        static, final   the schedule's mean over its epochs, its last epoch; throughout
-        point           the schedule without its spread: the bare rows
-        random-point    `random` without it
-        randaugment, trivialaugment, autoaugment   torchvision's, with their defaults; the second shifts
-                        images below 224 pixels less, by up to a seventh of the side
+    None is what the schedule was searched on. against: the reserved names of `hba.policy_evaluation.RIVALS`, whose
+    `text` says what each stands for, schedules, schedule files, names of shipped schedules, or augmentations of your
+    own, which `hba.Augmentation` describes; a reserved name comes before a file that is called so.
 
     preset: a key of EVALUATION_PRESETS. settings: fields of EvaluationConfig; what neither sets is as in the search.
     One of them, spread, is a number of logits in the place of each schedule's own spread, and so of that of the rows
@@ -114,7 +101,7 @@ def evaluate(
     check_weights(settled, main, start)
     everyone = contenders(rows, main, config, own_network, start)
     folder = None if out is None else Path(out)
-    with claimed(folder):
+    with contextlib.nullcontext() if resume and _is_whole(folder, config, everyone) else claimed(folder):
         stored = _stored(folder, resume, config, everyone)
         is_in_memory = not isinstance(data, str | Path | None)
         data = _loaded(data, config, observer)
@@ -171,7 +158,7 @@ class _Task:
     data: EvaluationData
     everyone: tuple[Contender, ...]
     folder: Path | None
-    stored: StoredResults | None
+    stored: Results | None
     inherited: Mapping[str, Any]
     inherited_from: str
     searched: tuple[Searched, ...]
@@ -180,7 +167,7 @@ class _Task:
 
 def _stored(
     folder: Path | None, resume: bool, config: EvaluationConfig, everyone: Sequence[Contender]
-) -> StoredResults | None:
+) -> Results | None:
     """The evaluation to resume, if any; refused where this is another one."""
     if folder is None:
         if resume:
@@ -191,13 +178,21 @@ def _stored(
         if path.exists():
             raise RunError(f"{path} exists already: add --resume to continue it, or choose another --out")
         return None
-    stored = read_results(path)
+    stored = results_to_resume(path)
     check_network(stored, _definition(everyone), folder)
     start = everyone[0].start
     check_pretrained(stored, None if start is None else start.pretrained.sha256, folder)
     check_settings(stored, config, folder)
     check_rows(stored, everyone, folder)
     return stored
+
+
+def _is_whole(folder: Path | None, config: EvaluationConfig, everyone: Sequence[Contender]) -> bool:
+    """Whether nothing is left to do in a folder, which then need not be writable: all is trained and reported."""
+    if folder is None or not (folder / RESULTS_NAME).exists():
+        return False
+    stored = results_to_resume(folder / RESULTS_NAME)
+    return stored.holds([contender.name for contender in everyone], config.seeds) and is_reported(folder)
 
 
 def _definition(everyone: Sequence[Contender]) -> str | None:
@@ -240,13 +235,15 @@ def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> E
             if task.folder is not None:
                 save_left_out(task.folder, data.left_out)
             observer.training_done(training.contender.name, training.seed, test_error_percent)
-    return _reported(record.result(), task, data)
+    return _reported(record.result(), task, data, is_new=bool(trainings))
 
 
-def _reported(result: EvaluationResult, task: _Task, data: EvaluationData) -> EvaluationResult:
-    """With its report, where it has a folder."""
+def _reported(result: EvaluationResult, task: _Task, data: EvaluationData, *, is_new: bool) -> EvaluationResult:
+    """With its report, where it has a folder. is_new: whether a training has ended since it was last written."""
     if task.folder is None:
         return result
+    if not is_new and is_reported(task.folder):
+        return replace(result, report=task.folder / REPORT_NAME)
     evaluated = respread(task.schedule, task.config.spread)
     report = report_at_the_end(task.folder, lambda: Samples.of(data.train, data.class_names), evaluated)
     return replace(result, report=report)

@@ -2,73 +2,27 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-import pydantic
 import torch
 
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import HbaError, RunError, SettingsError
 from hba.policy_evaluation.contenders import Contender
-from hba.runtime.files import read_text, reason_of
-from hba.runtime.validation import first_problem
+from hba.report.results import Results, read_results
 
 FREE_SETTINGS = ("seeds", "data_root", "download", "workers", "pretrained")
 """Settings that may differ when an evaluation is resumed: they do not change what a training finds. Weights may be
 elsewhere, which are known by their hash."""
 
 
-Percent = Annotated[float, pydantic.Field(ge=0, le=100, allow_inf_nan=False)]
-
-
-class StoredRow(pydantic.BaseModel):
-    """A row as far as its trainings have ended."""
-
-    name: str
-    definition: str
-    seeds: list[int]
-    test_error_percent: list[Percent]
-
-    @pydantic.model_validator(mode="after")
-    def _one_error_per_seed(self) -> "StoredRow":
-        if len(self.seeds) != len(self.test_error_percent):
-            raise ValueError(f"row {self.name} must have one test error for each seed")
-        if len(set(self.seeds)) != len(self.seeds):
-            raise ValueError(f"row {self.name} must have each seed once")
-        return self
-
-
-class StoredResults(pydantic.BaseModel):
-    """What of results.json is needed to resume."""
-
-    rows: list[StoredRow]
-    settings: dict[str, object]
-    test_images: int
-    skipped_images: int
-    fingerprints: dict[str, str]
-    device: str
-    own_network: str | None = None
-    pretrained: str | None = None
-    wall_seconds: float = 0.0
-
-    @property
-    def n_trainings(self) -> int:
-        return sum(len(row.seeds) for row in self.rows)
-
-
-def read_results(path: Path) -> StoredResults:
+def results_to_resume(path: Path) -> Results:
     """RunError where there is no such file, or not one that this version can resume."""
     if not path.exists():
         raise RunError(f"{path.parent} holds no evaluation to resume: there is no {path.name} in it")
-    try:
-        return StoredResults.model_validate_json(read_text(path))
-    except pydantic.ValidationError as error:
-        raise RunError(f"{path} cannot be resumed: {first_problem(error)}; choose another --out") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{path} cannot be read: {reason_of(error)}; choose another --out") from None
+    return read_results(path, "cannot be resumed", "; choose another --out")
 
 
-def check_settings(stored: StoredResults, config: EvaluationConfig, folder: Path) -> None:
+def check_settings(stored: Results, config: EvaluationConfig, folder: Path) -> None:
     """SettingsError for a setting that is not the stored one, and for fewer seeds."""
     replaced = () if stored.own_network is None else ("model",)
     try:
@@ -87,7 +41,7 @@ def check_settings(stored: StoredResults, config: EvaluationConfig, folder: Path
         )
 
 
-def check_network(stored: StoredResults, now: str | None, folder: Path) -> None:
+def check_network(stored: Results, now: str | None, folder: Path) -> None:
     """SettingsError for another network of the user's own, and for one in the place of a model or the reverse.
 
     now: the definition of the network, None for a model by name.
@@ -100,7 +54,7 @@ def check_network(stored: StoredResults, now: str | None, folder: Path) -> None:
         )
 
 
-def check_pretrained(stored: StoredResults, sha256: str | None, folder: Path) -> None:
+def check_pretrained(stored: Results, sha256: str | None, folder: Path) -> None:
     """SettingsError for other pretrained weights than the stored ones. sha256: of those of now, None for none."""
     if stored.pretrained != sha256:
         before, now = (one or "none" for one in (stored.pretrained, sha256))
@@ -110,7 +64,7 @@ def check_pretrained(stored: StoredResults, sha256: str | None, folder: Path) ->
         )
 
 
-def check_rows(stored: StoredResults, contenders: Sequence[Contender], folder: Path) -> None:
+def check_rows(stored: Results, contenders: Sequence[Contender], folder: Path) -> None:
     """SettingsError unless the stored rows are the first of these, and train with the same."""
     names, now = [row.name for row in stored.rows], [contender.name for contender in contenders]
     if names != now[: len(names)]:
@@ -126,7 +80,7 @@ def check_rows(stored: StoredResults, contenders: Sequence[Contender], folder: P
             )
 
 
-def check_device(stored: StoredResults, device: torch.device, folder: Path | None) -> None:
+def check_device(stored: Results, device: torch.device, folder: Path | None) -> None:
     """SettingsError for another kind of device: rows would differ by it."""
     before = torch.device(stored.device).type
     if before != device.type:
@@ -136,7 +90,7 @@ def check_device(stored: StoredResults, device: torch.device, folder: Path | Non
         )
 
 
-def check_images(stored: StoredResults, split: str, fingerprint: str, folder: Path) -> None:
+def check_images(stored: Results, split: str, fingerprint: str, folder: Path) -> None:
     """RunError unless the images of a split are the stored ones."""
     before = stored.fingerprints.get(split)
     if before != fingerprint:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hba.report.figures import Contest, Contests, Table
 from hba.report.geometry import Axes, Scale, around, x_ticks
-from hba.report.run import Difference, Results, Row
+from hba.report.results import Difference, Results, Row
 from hba.runtime.wording import percent, points
 
 

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pydantic
-
 from hba.errors import RunError
+from hba.report.results import RESULTS_NAME, Results, read_results
 from hba.report.samples import SAMPLES_NAME, Samples
-from hba.runtime.validation import first_problem
 from hba.schedule.schedule import Schedule
 
 POLICY_NAME, METRICS_NAME, CONFIG_NAME = "policy.json", "metrics.csv", "config.json"
-RESULTS_NAME = "results.json"
 EVALUATED_NAME = "schedule.json"
 """What an evaluation was of, kept beside its results."""
 
@@ -29,44 +26,6 @@ class SearchFiles:
     schedule: Schedule
     metrics: tuple[Metrics, ...]
     settings: Mapping[str, Any]
-
-
-class Difference(pydantic.BaseModel):
-    """The schedule's test error minus a row's, in percentage points, with its 95 % interval."""
-
-    n_pairs: int
-    mean: float
-    interval: tuple[float, float] | None
-
-
-class Row(pydantic.BaseModel):
-    """A row of results.json; errors in per cent."""
-
-    name: str
-    seeds: tuple[int, ...]
-    test_error_percent: tuple[float, ...]
-    mean: float | None
-    std: float | None
-    schedule_minus_row: Difference | None = None
-
-
-class Results(pydantic.BaseModel):
-    """What of results.json is shown. Older versions wrote fewer fields."""
-
-    rows: tuple[Row, ...] = pydantic.Field(min_length=1)
-    verdict: str | None
-    verdict_details: Mapping[str, Any] | None = None
-    settings: Mapping[str, Any]
-    own_network: str | None = None
-    train_images: int
-    test_images: int
-    device: str
-    device_name: str
-    n_threads: int
-    jobs: int | None = None
-    python: str
-    packages: Mapping[str, str | None]
-    wall_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -121,13 +80,7 @@ def _search(folder: Path) -> SearchFiles:
 
 
 def _evaluation(folder: Path) -> EvaluationFiles:
-    path, evaluated = folder / RESULTS_NAME, folder / EVALUATED_NAME
-    try:
-        results = Results.model_validate_json(path.read_text(encoding="utf-8"))
-    except pydantic.ValidationError as error:
-        raise RunError(f"{path} is not what an evaluation writes: {first_problem(error)}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from None
+    results, evaluated = read_results(folder / RESULTS_NAME), folder / EVALUATED_NAME
     return EvaluationFiles(results, Schedule.load(evaluated) if evaluated.exists() else None)
 
 

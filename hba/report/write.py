@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hba.errors import ReportWarning, RunError
 from hba.report.page import page_of
+from hba.report.results import RESULTS_NAME
 from hba.report.run import EVALUATED_NAME, Run
 from hba.report.samples import SAMPLES_NAME, Samples
 from hba.runtime.files import write_text
@@ -50,6 +51,12 @@ def report_at_the_end(folder: Path, samples: Callable[[], Samples], evaluated: S
     except Exception as error:
         _warn(folder, "no report was written", error)
         return None
+
+
+def is_reported(folder: Path) -> bool:
+    """Whether an evaluation's report is there, and no older than its results."""
+    report, results = folder / REPORT_NAME, folder / RESULTS_NAME
+    return report.exists() and report.stat().st_mtime_ns >= results.stat().st_mtime_ns
 
 
 def _warn(folder: Path, what: str, error: Exception) -> None:

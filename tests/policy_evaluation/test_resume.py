@@ -1,6 +1,7 @@
 """An evaluation that was interrupted goes on to the same results, and not as another one."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,34 @@ def test_what_is_finished_is_only_read_again(out: Path) -> None:
     assert (out / "results.json").read_bytes() == before
 
 
+def test_what_is_finished_needs_no_folder_to_write_into(out: Path) -> None:
+    first = evaluate(out, resume=True)
+    (out / ".lock").unlink()
+    before = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
+    # The system's own check, which as root there is none of.
+    out.chmod(0o555)
+    try:
+        again = evaluate(out, resume=True)
+    finally:
+        out.chmod(0o755)
+    assert (again, again.report) == (first, out / "report.html")
+    assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before
+
+
+@pytest.mark.parametrize("is_old", [True, False])
+def test_a_report_that_a_kill_has_prevented_is_written_by_resuming(out: Path, is_old: bool) -> None:
+    first = evaluate(out, resume=True).report
+    assert first is not None
+    text = first.read_text(encoding="utf-8")
+    first.write_text("of fewer trainings", encoding="utf-8")
+    if is_old:
+        os.utime(first, ns=(0, 0))
+    else:
+        first.unlink()
+    assert evaluate(out, resume=True).report == first
+    assert first.read_text(encoding="utf-8") == text
+
+
 def test_seeds_and_rows_may_be_added(out: Path) -> None:
     observer = StopAfter()
     result = evaluate(out, resume=True, seeds=3, against=("none", "final", "random"), observer=observer)
@@ -162,7 +191,7 @@ def test_where_files_are_may_change(out: Path) -> None:
         (None, "holds no evaluation to resume: there is no results.json in it"),
         ("mine", "cannot be resumed: "),
         ('{"rows": []}', "cannot be resumed: settings is missing"),
-        ('{"rows": [{"name": "a", "test_error_percent": [1.0]}]}', "cannot be resumed: rows"),
+        ('{"settings": {}, "rows": [{"name": "a", "test_error_percent": [1.0]}]}', "cannot be resumed: rows"),
     ],
 )
 def test_what_is_no_evaluation_is_refused(tmp_path: Path, text: str | None, message: str) -> None:
