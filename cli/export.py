@@ -11,7 +11,7 @@ from torchvision.transforms.v2 import functional as TF
 import hba
 from hba.errors import SettingsError
 from hba.exports import TARGETS, Checked, check, find_target
-from hba.schedule.shipped import policy_names
+from hba.schedule.library import policy_file
 
 from .completion import SCHEDULE
 from .operations_files import operations_file_option
@@ -54,7 +54,8 @@ def export(
     Without --epoch and --average, it is the whole schedule.
     """
     chosen = _chosen(hba.load_policy(schedule), epoch, average)
-    source = _file_of(schedule)
+    # For a shipped schedule its name, which is no file here.
+    source = policy_file(schedule) or Path(schedule)
     out = out or _beside(source, find_target(to).ending)
     if out.exists() and source.exists() and out.samefile(source):
         raise SettingsError(f"--out must be another file than the schedule, {source}")
@@ -75,13 +76,6 @@ def _chosen(schedule: hba.Schedule, epoch: int | None, average: bool) -> hba.Sch
     if not 1 <= epoch <= schedule.epochs:
         raise SettingsError(f"--epoch must lie in [1, {schedule.epochs}], got {epoch}")
     return schedule.only(epoch - 1)
-
-
-def _file_of(schedule: str) -> Path:
-    """What load_policy reads: of a run folder its schedule, and for a shipped name that name, which is no file here."""
-    path = Path(schedule)
-    in_folder = path / "policy.json"
-    return in_folder if path.is_dir() and (in_folder.exists() or schedule not in policy_names()) else path
 
 
 def _beside(schedule: Path, ending: str) -> Path:

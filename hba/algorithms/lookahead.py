@@ -53,9 +53,6 @@ from hba.errors import SettingsError
 from hba.runtime.default_text import DefaultText
 from hba.training.optimizer import preconditioned
 
-REWARD_COST = 2 / 3
-"""Of a pass forward with a derivative, or of two without, in training steps, as policy_search/cost.py counts them."""
-
 LookaheadState = GradientState[NetworkLearner]
 
 
@@ -85,8 +82,11 @@ class Rewards(LambdaSteps):
                 f"{self.name} learns magnitudes from the noise on them: sigma and sigma_end must be above 0"
             )
 
-    def policy_step_cost(self, batch_size: int, val_batch_size: int) -> float:
-        return super().policy_step_cost(batch_size, val_batch_size) + REWARD_COST * self.reward_draws
+    def policy_step_cost(self, batch_size: int, val_batch_size: int, trained_share: float = 1.0) -> float:
+        # In passes forward: a derivative goes along with what is trained; a difference takes two.
+        of_a_reward = 1 + trained_share if self.reward_derivative == "exact" else 2
+        of_validation = super().policy_step_cost(batch_size, val_batch_size, trained_share)
+        return of_validation + self.reward_draws * of_a_reward / (1 + 2 * trained_share)
 
     def sigma_now(self, problem: Problem, state: GradientState[L]) -> float | Tensor:
         sigma = super().sigma_now(problem, state)

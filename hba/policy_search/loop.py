@@ -12,7 +12,7 @@ from hba.algorithms.learners import HyperLearner, Learner
 from hba.algorithms.moves import Moves
 from hba.algorithms.pace import Pace
 from hba.policy_search.books import Books, Metrics, is_finite, row_of
-from hba.policy_search.cost import probes_within, round_cost
+from hba.policy_search.cost import probes_within, round_cost, trained_share
 from hba.policy_search.folder import RunFolder
 from hba.policy_search.keeper import Keeper
 from hba.policy_search.lengthen import lengthen
@@ -31,7 +31,9 @@ LEAST_VALIDATION_IMAGES = 10
 
 @dataclass(frozen=True)
 class Loop:
-    """One search on its way. probes: how many there will be. lengthened: what to know of a run with more epochs now."""
+    """One search on its way. probes: how many there will be. round_cost: as SearchPlan has it. lengthened: what to know
+    of a run with more epochs now.
+    """
 
     setup: Setup
     state: SearchState[Learner]
@@ -39,6 +41,7 @@ class Loop:
     pace: Pace
     keeper: Keeper
     probes: int
+    round_cost: float | None
     lengthened: str | None
     is_new: bool
 
@@ -54,8 +57,11 @@ class Loop:
             # What cannot be saved is told before anything is trained.
             keeper.snapshot()
         lengthened = lengthen(config, state, books) if was_saved else None
-        probes = probes_within(config, config.algorithm, pace, state.train_stream.batch_size, len(problem.val))
-        return Loop(setup, state, books, pace, keeper, probes, lengthened, not was_saved)
+        share = trained_share(state.plain(), setup.input_shape)
+        sizes = (state.train_stream.batch_size, len(problem.val), share)
+        probes = probes_within(config, config.algorithm, pace, *sizes)
+        cost = round_cost(config, config.algorithm, *sizes)
+        return Loop(setup, state, books, pace, keeper, probes, cost, lengthened, not was_saved)
 
     def run(self, observer: SearchObserver) -> SearchResult:
         """Until the last epoch ends, or the observer wants a stop."""
@@ -175,7 +181,7 @@ class Loop:
             policy_steps=self.pace.policy_steps(config.epochs, lengthened=self.books.lengthened),
             first_policy_step=self.pace.next_policy_step(state.step, config.epochs),
             train_steps=config.algorithm.train_steps,
-            round_cost=round_cost(config, config.algorithm, state.train_stream.batch_size, len(setup.problem.val)),
+            round_cost=self.round_cost,
             probes=self.probes,
             folder=None if self.keeper.folder is None else self.keeper.folder.path,
             notes=tuple(filter(None, self._notes())),

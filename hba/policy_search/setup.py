@@ -43,6 +43,12 @@ class Setup:
     replaced: tuple[str, ...]
     notes: tuple[str, ...]
 
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """(C, H, W) of what the networks take."""
+        size = self.problem.preprocessing.image_size
+        return self.problem.data.train.n_channels, size, size
+
     @staticmethod
     def of(
         config: SearchConfig,

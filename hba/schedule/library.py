@@ -10,21 +10,27 @@ from hba.schedule.schedule import Schedule
 from hba.schedule.shipped import FOLDER, policy_names
 
 
+def policy_file(path_or_name: str | Path) -> Path | None:
+    """What load_policy reads, there or not: a file, or that of a run folder; None for a schedule that ships."""
+    path = Path(path_or_name)
+    is_shipped = str(path_or_name) in policy_names()
+    # A folder of images may be called as a shipped schedule is.
+    if path.is_dir() and not (is_shipped and not (path / "policy.json").exists()):
+        return path / "policy.json"
+    return None if is_shipped and not path.is_file() else path
+
+
 def load_policy(path_or_name: str | Path, *, other_names: Iterable[str] = ()) -> Schedule:
     """Read a schedule file, a run folder's policy.json, or a schedule that ships with the package.
 
     other_names: what may have been meant besides. Raises ScheduleError where there is none, or where it breaks the
     format.
     """
-    path = Path(path_or_name)
-    is_shipped = str(path_or_name) in policy_names()
-    # A folder of images may be called as a shipped schedule is.
-    if path.is_dir() and not (is_shipped and not (path / "policy.json").exists()):
-        return Schedule.load(path / "policy.json")
-    if is_shipped and not path.is_file():
+    path = policy_file(path_or_name)
+    if path is None:
         with as_file(files(FOLDER) / f"{path_or_name}.json") as shipped:
             return Schedule.load(shipped)
-    if not path.exists():
+    if not (path.exists() or Path(path_or_name).is_dir()):
         meant = did_you_mean(str(path_or_name), (*policy_names(), *other_names))
         raise ScheduleError(f"no schedule file {path_or_name}{listed(meant, 'shipped ones', policy_names())}")
     return Schedule.load(path)

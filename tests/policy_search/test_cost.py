@@ -14,7 +14,7 @@ import hba
 from hba.algorithms import LambdaSteps, Rhythm
 from hba.algorithms.pace import Pace
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.cost import probe_cost, probes_within, round_cost, search_cost
+from hba.policy_search.cost import probe_cost, probes_within, round_cost, search_cost, trained_share
 from hba.policy_search.probes import probe
 
 GRADIENT_ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]
@@ -150,3 +150,41 @@ def test_the_plan_says_how_many_probes_the_search_then_makes(epochs: int, expect
     assert (plan.train_images, plan.val_images, plan.test_images, plan.folder) == (24, 16, None, tmp_path)
     assert (plan.epochs, plan.steps_per_epoch, plan.batch_size, plan.epochs_done) == (epochs, 3, 8, 0)
     assert plan.n_parameters == sum(parameter.numel() for parameter in result.network.parameters())
+
+
+def test_the_share_that_is_trained_is_that_of_the_products_behind_the_first_trained_layer() -> None:
+    """Two layers without a bias, of 9 and of 27 products a pixel, and one of 10 times 4 at the end."""
+    layers = [nn.Conv2d(1, 1, 3, bias=False), nn.Conv2d(1, 3, 3, bias=False), nn.Flatten(), nn.Linear(12, 10)]
+    network = nn.Sequential(*layers).train()
+    assert trained_share(network, (1, 6, 6)) == 1
+    assert network.training
+    layers[0].requires_grad_(False)
+    of_layers = [9 * 16, 27 * 4, 120]
+    # The first trained layer needs no gradient of its inputs.
+    expected = (2 * sum(of_layers[1:]) - of_layers[1]) / (2 * sum(of_layers))
+    assert trained_share(network, (1, 6, 6)) == pytest.approx(expected)
+    layers[1].requires_grad_(False)
+    assert trained_share(network, (1, 6, 6)) == pytest.approx(120 / (2 * sum(of_layers)))
+
+
+def test_of_a_frozen_network_draws_cost_as_much_as_training() -> None:
+    """Each is but a pass forward; with nothing frozen, a training step is three and a draw two of them."""
+    config = SearchConfig.from_preset({"data": "digits"})
+    assert round_cost(config, config.algorithm, 100, 500, 0.0) == pytest.approx(1 + 4)
+    assert round_cost(config, config.algorithm, 100, 500, 1.0) == pytest.approx(1 + 4 * 2 / 3)
+    assert round_cost(config, config.algorithm, 100, 500, 0.5) == pytest.approx(1 + 4 * 1.5 / 2)
+    assert probe_cost(100, 500, 0.0) == pytest.approx(2 * (10 + 5))
+    by_hba = SearchConfig.from_preset({"data": "digits", "algorithm": "hba"})
+    assert round_cost(by_hba, by_hba.algorithm, 100, 500, 0.0) == pytest.approx(1)
+
+
+def test_the_plan_of_a_network_with_a_frozen_part_counts_it_so() -> None:
+    network = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(512, 2))
+    network[0].requires_grad_(False)
+    network[1].requires_grad_(False)
+    told = Told()
+    settings = {name: value for name, value in SMALL_SETTINGS.items() if name != "model"}
+    hba.search(small_data(), network=network, observer=told, **{**settings, "epochs": 1})  # type: ignore[arg-type]
+    (plan,) = told.plans
+    share = 1024 / (2 * (27 * 8 * 64 + 1024))
+    assert plan.round_cost == pytest.approx(1 + 4 * (1 + share) / (1 + 2 * share))

@@ -10,6 +10,7 @@ import hba
 from hba.errors import ScheduleError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
+from hba.schedule.library import policy_file
 from hba.schedule.schedule import Schedule
 
 POLICIES = Path(__file__).parents[2] / "policies"
@@ -58,6 +59,23 @@ def test_a_file_stands_before_the_shipped_schedule_of_that_name(
     assert shipped.epochs != 3
     small_schedule().save("digits")
     assert hba.load_policy("digits").epochs == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("digits", None), ("run", "run/policy.json"), ("a.json", "a.json"), ("nowhere.json", "nowhere.json")],
+)
+def test_the_file_that_is_loaded_is_known(
+    name: str, expected: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # An empty folder of a shipped name is one of images.
+    for folder in ("run", "digits"):
+        Path(folder).mkdir()
+    Path("a.json").touch()
+    assert policy_file(name) == (None if expected is None else Path(expected))
+    small_schedule().save("digits/policy.json")
+    assert policy_file("digits") == Path("digits/policy.json")
 
 
 def test_the_ending_is_no_part_of_a_shipped_name() -> None:
