@@ -1,7 +1,6 @@
 """What `hba evaluate` prints before the first training and after the last."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Column, Table
@@ -9,6 +8,7 @@ from rich.text import Text
 
 import hba
 from hba.config.inheritance import Sourced
+from hba.data.naming import shown_name
 from hba.policy_evaluation import RESULTS_NAME
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.plan import EvaluationPlan
@@ -64,7 +64,7 @@ def _table(result: hba.EvaluationResult, *, with_each_seed: bool) -> Table:
     config = result.config
     table = Table(
         title=Text(
-            f"Test error after the last of {config.epochs} epochs: {result.model} on {Path(config.data).name}, "
+            f"Test error after the last of {config.epochs} epochs: {result.model} on {shown_name(config.data)}, "
             f"{result.train_images} training and {result.test_images} test images"
         )
     )

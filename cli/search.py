@@ -14,7 +14,7 @@ from hba.algorithms import ALGORITHMS
 from hba.algorithms.pace import advice_in
 from hba.config.presets import SEARCH_PRESETS
 from hba.config.search import CommonSearchConfig
-from hba.data.formats import stem_of
+from hba.data.naming import run_name
 from hba.errors import SettingsError
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.progress import SearchProgress
@@ -81,7 +81,7 @@ def search(
     name = (
         ""
         if out is not None
-        else stem_of(SearchConfig.from_preset(given({"data": data, **options}), preset, paper=paper).data)
+        else run_name(SearchConfig.from_preset(given({"data": data, **options}), preset, paper=paper).data)
     )
     with run_folder(out, name) as folder:
         with _Terminal() as observer:

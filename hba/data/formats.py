@@ -31,6 +31,6 @@ def has_columns(data: str | Path) -> bool:
 
 
 def stem_of(data: str | Path) -> str:
-    """What to call a run on these data: the name of the folder, or of the file without its ending."""
+    """The name of the folder, or of the file without its ending."""
     path = Path(data)
     return path.name if format_of(path) in ("folder", "saved") else path.stem

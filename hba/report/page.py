@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hba.algorithms.pace import advice_in, policy_steps_in
+from hba.data.naming import shown_name
 from hba.report.contests import contests
 from hba.report.curves import operation_panels
 from hba.report.figures import Chart, Contests, Panels, Stack, Stage, Table
@@ -247,8 +248,8 @@ def duration(seconds: float) -> str:
 
 def _dataset(origin: Mapping[str, Any]) -> str:
     found = origin.get("dataset")
-    return Path(found).name if isinstance(found, str) else ""
+    return shown_name(found) if isinstance(found, str) else ""
 
 
 def _data_name(settings: Mapping[str, Any]) -> str:
-    return Path(str(settings.get("data"))).name
+    return shown_name(str(settings.get("data")))

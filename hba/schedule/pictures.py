@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hba.data.naming import shown_name
 from hba.operations import Operation, fill_for
 from hba.policy.draw import Draw, apply_operations
 from hba.runtime.files import write_atomically
@@ -104,7 +105,7 @@ def _draw_numbers(panel: "Axes", schedule: Schedule) -> None:
 
 def _title(schedule: Schedule) -> str:
     found_on = schedule.provenance.get("dataset")
-    origin = f" searched on {Path(str(found_on)).name}" if found_on else ""
+    origin = f" searched on {shown_name(str(found_on))}" if found_on else ""
     bands = ", bands: one spread to either side" if schedule.spread.any() else ""
     return f"Schedule{origin}: probability (blue) and magnitude (orange) per epoch, one line per copy{bands}"
 

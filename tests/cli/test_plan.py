@@ -193,6 +193,13 @@ def test_every_line_and_the_bar_have_the_validation_error_as_last_measured(
     ]
 
 
+def test_a_folder_that_is_only_a_split_is_named_with_the_one_around_it(tmp_path: Path) -> None:
+    make_images(tmp_path / "mydata" / "train")
+    said(run("search", "mydata/train", *SMALL))
+    page = (tmp_path / "runs" / "mydata-train-1" / "report.html").read_text(encoding="utf-8")
+    assert "<h1>Augmentation schedule for mydata/train</h1>" in page
+
+
 def test_a_run_that_was_moved_with_its_images_goes_on_when_told_where_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
