@@ -4,6 +4,7 @@ import importlib
 import io
 import os
 import sys
+import time
 import warnings
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -18,6 +19,8 @@ from hba.runtime.version import VERSION
 from .messages import in_options
 
 USER_ERROR = 2
+BEGAN = "hba.began"
+"""In what the contexts of click share: when the command was called, as time.monotonic has it."""
 INTERRUPTED = 130
 
 
@@ -116,6 +119,8 @@ class _Group(click.Group):
             sys.exit(error.exit_code)
 
     def invoke(self, ctx: click.Context) -> Any:
+        # Before the import of the command, which takes seconds.
+        ctx.meta[BEGAN] = time.monotonic()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("always", ReportWarning)

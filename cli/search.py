@@ -16,6 +16,7 @@ from hba.config.presets import SEARCH_PRESETS
 from hba.config.search import CommonSearchConfig
 from hba.data.naming import run_name
 from hba.errors import SettingsError
+from hba.policy_search.budget import Budget, with_many_epochs
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.progress import SearchProgress
 from hba.policy_search.tensorboard import FOLDER_NAME, TensorBoardLogger
@@ -24,6 +25,8 @@ from hba.runtime.progress import Together
 from hba.runtime.wording import counted
 
 from .completion import DATA, SEARCH_PRESET
+from .durations import duration
+from .main import BEGAN
 from .operations_files import operations_file_arguments, operations_file_option
 from .options import algorithm_options, given, settings_options
 from .plan import Estimate, plan_lines
@@ -55,6 +58,13 @@ DEFAULT_TEXTS = dict.fromkeys(
     is_flag=True,
     help="The paper's search: another name for --algorithm hba, whose defaults are the paper's.",
 )
+@click.option(
+    "--budget",
+    "budget_seconds",
+    type=duration,
+    metavar="TIME",
+    help="Choose the number of epochs so that the search ends within this time here: 90s, 20m, 1h30m.",
+)
 @click.option("--tensorboard", is_flag=True, help="Write TensorBoard events into the run's folder tensorboard/.")
 @operations_file_option
 @settings_options(CommonSearchConfig, without=("data",), default_texts=DEFAULT_TEXTS)
@@ -66,6 +76,7 @@ def search(
     resume: bool,
     paper: bool,
     tensorboard: bool,
+    budget_seconds: float | None,
     **options: Any,
 ) -> None:
     """Search a schedule of augmentations for DATA.
@@ -78,17 +89,23 @@ def search(
         raise SettingsError("--resume needs --out, the folder of the run to resume")
     if resume and (preset is not None or paper):
         raise SettingsError("--resume keeps the settings of the run; remove --preset and --paper")
-    name = (
-        ""
-        if out is not None
-        else run_name(SearchConfig.from_preset(given({"data": data, **options}), preset, paper=paper).data)
-    )
+    budget = None if budget_seconds is None else Budget(budget_seconds, click.get_current_context().meta[BEGAN])
+    named = given({"data": data, **options})
+    if budget is not None:
+        named = with_many_epochs(named)
+    name = "" if out is not None else run_name(SearchConfig.from_preset(named, preset, paper=paper).data)
     with run_folder(out, name) as folder:
         with _Terminal() as observer:
             told: Any = Together(observer, TensorBoardLogger(folder / FOLDER_NAME)) if tensorboard else observer
             try:
                 result = hba.search(
-                    data, preset=preset, paper=paper, out=folder, resume=resume, observer=told, **given(options)
+                    data,
+                    preset=preset,
+                    paper=paper,
+                    out=folder,
+                    resume=resume,
+                    observer=told,
+                    **given({**options, "budget_seconds": budget}),
                 )
             finally:
                 observer.restore_signals()

@@ -12,6 +12,7 @@ from hba.data.load import SearchData
 from hba.errors import SettingsError
 from hba.operations import check_known
 from hba.policy.space import SearchSpace
+from hba.policy_search.budget import Budget
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import network_input_size
 
@@ -22,6 +23,13 @@ def check_resume(preset: str | None, paper: bool, resume: bool, out: str | Path 
         raise SettingsError(f"a resumed run keeps its settings; remove {'paper' if paper else 'preset'}")
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the search to resume")
+
+
+def budget_of(given: Budget | float | None, resume: bool) -> Budget | None:
+    """SettingsError for what is no time, and in a resumed run, whose epochs are chosen."""
+    if given is not None and resume:
+        raise SettingsError("a resumed run keeps its number of epochs; remove budget_seconds")
+    return None if given is None else Budget.of(given)
 
 
 def settings_of_data(data: object, settings: Mapping[str, Any], preset: str | None, paper: bool) -> dict[str, Any]:

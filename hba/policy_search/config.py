@@ -32,7 +32,7 @@ BEFORE: Mapping[str, Any] = MappingProxyType(
     }
 )
 """What a search did before there was such a setting, as in files that do not name it."""
-ARGUMENTS = ("algorithm", "network", "out", "resume", "observer", "progress", "preset", "paper")
+ARGUMENTS = ("algorithm", "network", "out", "resume", "observer", "progress", "preset", "paper", "budget_seconds")
 """Of `hba.search`, which no setting can be called."""
 
 

@@ -12,7 +12,8 @@ from hba.data.adapt import AnyDataset, as_search_data, is_dataset
 from hba.data.config import resolved_data
 from hba.data.load import SearchData, check_data, load_search_data
 from hba.policy.space import SearchSpace
-from hba.policy_search.arguments import check_resume, settings_of_data, settings_of_space
+from hba.policy_search.arguments import budget_of, check_resume, settings_of_data, settings_of_space
+from hba.policy_search.budget import Budget, with_many_epochs, within
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.folder import RunFolder
 from hba.policy_search.loop import Loop
@@ -40,6 +41,7 @@ def search(
     resume: bool = False,
     observer: SearchObserver | None = None,
     progress: bool = False,
+    budget_seconds: Budget | float | None = None,
     **settings: Any,
 ) -> SearchResult:
     """Search an augmentation schedule in one training, by the setting `algorithm`.
@@ -53,14 +55,19 @@ def search(
     statistics follow its train(). space: a search space, or the name of one; operations of your own must be registered.
     out: a folder to keep the run in. resume: resume the run there, with its settings; the images may have moved, and
     `epochs` may be more (lengthen.py says what that finds). progress: show a bar in a terminal or a notebook.
+    budget_seconds: in the place of `epochs`, for as many as fit into that time on this machine, from the call on. Some
+    steps are measured before, which change nothing of what a search of so many epochs finds.
 
     Raises HbaError for what cannot work, DivergedError for a loss that is not finite; what was found until then is
     saved in `out`.
     """
     check_resume(preset, paper, resume, out)
+    budget = budget_of(budget_seconds, resume)
     observer = observer or SearchObserver()
     check_data(data, SearchData, settings.get("data_root"))
     folder = RunFolder(Path(out)) if out is not None else None
+    if budget is not None:
+        settings = with_many_epochs(settings)
     settings |= settings_of_space(space, settings)
     settings |= settings_of_data(data, settings, preset, paper)
     with claimed(None if folder is None else folder.path):
@@ -86,10 +93,13 @@ def search(
         ):
             torch.manual_seed(derived_seed(config.seed, "default generators"))
             own_space = space if isinstance(space, SearchSpace) else None
-            loop = Loop.begun(Setup.of(config, placed, network, own_space, start), folder)
+            setup = Setup.of(config, placed, network, own_space, start)
+            if budget is not None:
+                setup = within(budget, setup, folder)
+            loop = Loop.begun(setup, folder)
             if folder is not None:
                 # Before the first save: a run that is killed in between is lengthened, or finds its images, later.
-                folder.write_config(config, data.left_out)
+                folder.write_config(setup.config, data.left_out)
             return loop.run(observer)
 
 

@@ -44,7 +44,7 @@ def options_of(command: str) -> dict[str, click.Option]:
 
 
 OWN_OPTIONS = {
-    "search": {"--preset", "--out", "--resume", "--paper", "--tensorboard", "--operations-file"},
+    "search": {"--preset", "--out", "--resume", "--paper", "--tensorboard", "--operations-file", "--budget"},
     "evaluate": {
         "--against",
         "--preset",

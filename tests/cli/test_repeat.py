@@ -32,6 +32,7 @@ ARGUMENTS = (
     "explain",
     "as_json",
     "tensorboard",
+    "budget_seconds",
 )
 
 
