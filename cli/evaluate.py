@@ -66,6 +66,12 @@ HELP_WIDTH = 118
 @click.option(
     "--explain", is_flag=True, help="Show where each setting comes from (default, search, preset, given), and end."
 )
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="Begin with the settings of an earlier evaluation, its folder or results.json; what is given here replaces "
+    "them.",
+)
 @json_option
 @operations_file_option
 @settings_options(
@@ -81,6 +87,7 @@ def evaluate(
     jobs: int | None,
     allow_seen: bool,
     explain: bool,
+    config: Path | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -103,7 +110,8 @@ def evaluate(
     have more --seeds, and more names at the end of --against.
     """
     if explain:
-        print_settings(hba.policy_evaluation.explain(schedule, data, preset=preset, **given(options)), console())
+        explained = hba.policy_evaluation.explain(schedule, data, preset=preset, config=config, **given(options))
+        print_settings(explained, console())
         return
     if resume and out is None:
         raise SettingsError("--resume needs --out, the folder of the evaluation to resume")
@@ -121,7 +129,7 @@ def evaluate(
                 jobs=jobs,
                 allow_seen=allow_seen,
                 observer=observer,
-                **given(options),
+                **given({**options, "config": config}),
             )
         except (KeyboardInterrupt, HbaError) as error:
             if observer.n_done:

@@ -18,6 +18,7 @@ from hba.data.naming import run_name
 from hba.errors import SettingsError
 from hba.policy_search.budget import Budget, with_many_epochs
 from hba.policy_search.config import SearchConfig
+from hba.policy_search.earlier import config_like
 from hba.policy_search.progress import SearchProgress
 from hba.policy_search.tensorboard import FOLDER_NAME, TensorBoardLogger
 from hba.report.findings import change_lines, network_line, reach_line, spread_line
@@ -59,6 +60,11 @@ DEFAULT_TEXTS = dict.fromkeys(
     help="The paper's search: another name for --algorithm hba, whose defaults are the paper's.",
 )
 @click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="Begin with the settings of an earlier search, its folder or config.json; what is given here replaces them.",
+)
+@click.option(
     "--budget",
     "budget_seconds",
     type=duration,
@@ -76,6 +82,7 @@ def search(
     resume: bool,
     paper: bool,
     tensorboard: bool,
+    config: Path | None,
     budget_seconds: float | None,
     **options: Any,
 ) -> None:
@@ -93,7 +100,7 @@ def search(
     named = given({"data": data, **options})
     if budget is not None:
         named = with_many_epochs(named)
-    name = "" if out is not None else run_name(SearchConfig.from_preset(named, preset, paper=paper).data)
+    name = "" if out is not None else run_name(_data_of(named, preset, paper, config))
     with run_folder(out, name) as folder:
         with _Terminal() as observer:
             told: Any = Together(observer, TensorBoardLogger(folder / FOLDER_NAME)) if tensorboard else observer
@@ -105,13 +112,19 @@ def search(
                     out=folder,
                     resume=resume,
                     observer=told,
-                    **given({**options, "budget_seconds": budget}),
+                    **given({**options, "budget_seconds": budget, "config": config}),
                 )
             finally:
                 observer.restore_signals()
         _report(result, folder)
     if not result.finished:
         raise SystemExit(130)
+
+
+def _data_of(named: dict[str, Any], preset: str | None, paper: bool, config: Path | None) -> str:
+    if config is not None:
+        return config_like(config, named).data
+    return SearchConfig.from_preset(named, preset, paper=paper).data
 
 
 class _Terminal(SearchProgress):

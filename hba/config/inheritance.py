@@ -151,6 +151,21 @@ def of_searched_images(
     return Layer(OF_SEARCHED_IMAGES, found)
 
 
+def of_earlier_run(
+    earlier: Mapping[str, Any], given: Mapping[str, Any], *, has_own_network: bool = False
+) -> dict[str, Any]:
+    """What a new run takes over from the settings of an earlier one of its kind, beside those that are given.
+
+    All but the device, and but what goes with another optimizer, network, baseline or other images that are given, as
+    for an evaluation that follows a search. given: with data by absolute path, as resolved_data makes them.
+    """
+    data = given.get("data") or _searched_on(earlier)
+    training = of_search(earlier, given, has_own_network=has_own_network).settings
+    images = of_searched_images(earlier, data, given).settings
+    others = ("device", *INHERITED, *(() if images else ("train_size", "val_size")))
+    return {**{name: value for name, value in earlier.items() if name not in others}, **training, **images}
+
+
 def of_preset(preset: str | None, data: str, given: Mapping[str, Any]) -> Layer:
     """The preset, or without one, on a dataset of the paper, its Table 11."""
     if preset is not None:

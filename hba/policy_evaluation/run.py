@@ -27,7 +27,7 @@ from hba.policy_evaluation.record import Record
 from hba.policy_evaluation.result import EvaluationResult
 from hba.policy_evaluation.rivals import respread
 from hba.policy_evaluation.searched import Searched, notes_on, searched_rows, settings_of
-from hba.policy_evaluation.settings import check_weights, chosen
+from hba.policy_evaluation.settings import check_config, check_weights, chosen, with_earlier
 from hba.policy_evaluation.stored import (
     check_device,
     check_network,
@@ -64,6 +64,7 @@ def evaluate(
     allow_seen: bool = False,
     observer: EvaluationObserver | None = None,
     progress: bool = False,
+    config: str | Path | None = None,
     **settings: Any,
 ) -> EvaluationResult:
     """Train with the schedule and with each of `against`, and measure the test split after the last epoch of each.
@@ -88,35 +89,41 @@ def evaluate(
     which share PyTorch's threads: a script then calls this under `if __name__ == "__main__":`. None is one for each
     thread, on a GPU 1. With as many threads for each training, the numbers do not depend on it. allow_seen: test also
     on images that a search has seen, which is otherwise a SettingsError. progress: show a bar in a terminal or a
-    notebook. Raises HbaError for what cannot work, DivergedError for a loss that is not finite.
+    notebook. config: the results.json of an earlier evaluation, or its folder, whose settings stand above those of the
+    search and below those given; all but its device, and not its rows. Raises HbaError for what cannot work,
+    DivergedError for a loss that is not finite.
     """
     observer = observer or EvaluationObserver()
     check_data(data, EvaluationData, settings.get("data_root"))
     own_network = None if network is None else OwnNetwork.of(network)
     rows = named_rows(schedule, against)
     main = next(row for row in rows.values() if isinstance(row, Schedule))
+    given = settings
+    if config is not None:
+        check_config(preset, resume)
+        settings = with_earlier(config, data, settings, has_own_network=own_network is not None)
     settled = chosen(main, data, preset, settings, has_own_network=own_network is not None)
-    config = settled.config
-    start = config.network_start()
+    used = settled.config
+    start = used.network_start()
     check_weights(settled, main, start)
-    everyone = contenders(rows, main, config, own_network, start)
+    everyone = contenders(rows, main, used, own_network, start)
     folder = None if out is None else Path(out)
-    with contextlib.nullcontext() if resume and _is_whole(folder, config, everyone) else claimed(folder):
-        stored = _stored(folder, resume, config, everyone)
+    with contextlib.nullcontext() if resume and _is_whole(folder, used, everyone) else claimed(folder):
+        stored = _stored(folder, resume, used, everyone)
         is_in_memory = not isinstance(data, str | Path | None)
-        data = _loaded(data, config, observer)
-        check_batch_size(settings, len(data.train))
+        data = _loaded(data, used, observer)
+        check_batch_size(given, len(data.train))
         if own_network is None:
             data = data.in_color()
-        _try_out(data, config, against, own_network)
+        _try_out(data, used, against, own_network)
         schedules = {name: row for name, row in rows.items() if isinstance(row, Schedule)}
-        searched = searched_rows(schedules, config, data, is_in_memory)
+        searched = searched_rows(schedules, used, data, is_in_memory)
         if not allow_seen:
             for row in searched:
                 row.check()
         its_data = str(settings_of(main).get("data"))
-        notes = (*data.facts, *_of_start(data, config, start), *notes_on(main, config, searched))
-        task = _Task(main, config, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
+        notes = (*data.facts, *_of_start(data, used, start), *notes_on(main, used, searched))
+        task = _Task(main, used, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
         return _train_all(task, jobs, observer)
 
 

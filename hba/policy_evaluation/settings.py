@@ -13,6 +13,7 @@ from hba.data.named import DATASET_NAMES
 from hba.data.sources import find_source
 from hba.errors import DataError, SettingsError
 from hba.models import Start
+from hba.policy_evaluation.earlier import EARLIER, settings_of_earlier
 from hba.policy_evaluation.searched import settings_of
 from hba.preprocessing.preprocessing import network_input_size
 from hba.schedule.library import load_policy
@@ -59,6 +60,23 @@ def chosen(
     return found
 
 
+def check_config(preset: str | None, resume: bool) -> None:
+    """SettingsError for what cannot stand beside the settings of an earlier evaluation."""
+    if preset or resume:
+        other = "resume" if resume else "preset"
+        raise SettingsError(f"config must stand without {other}: it has all settings of an earlier run")
+
+
+def with_earlier(
+    path: str | Path, data: object, settings: Mapping[str, Any], *, has_own_network: bool = False
+) -> dict[str, Any]:
+    """The settings given, and below them those of the evaluation at path. data: as `evaluate` takes them."""
+    given = dict(settings) if data is None else {**settings, "data": _data_setting(data)}
+    in_memory = not isinstance(data, str | Path | None)
+    earlier = settings_of_earlier(Path(path), given, has_own_network=has_own_network, in_memory=in_memory)
+    return {**earlier, **settings}
+
+
 def check_weights(settled: Chosen, schedule: Schedule, start: Start | None) -> None:
     """SettingsError where the pretrained weights are to be those of the search, and are others now."""
     recorded = schedule.provenance.get("pretrained")
@@ -76,22 +94,28 @@ def explain(
     data: str | Path | EvaluationData | tuple[AnyDataset, AnyDataset] | None = None,
     *,
     preset: str | None = None,
+    config: str | Path | None = None,
     **settings: Any,
 ) -> Mapping[str, Sourced]:
     """Each setting that `evaluate` would have with these arguments, checked, and the name of the layer it comes from.
 
     Layers, the weakest first: `default`, `search` (its training), `images of the search` (their size and split, the
-    baseline augmentation), the preset or the paper's Table 11, `given`. Trains nothing and reads no image.
+    baseline augmentation), the preset or the paper's Table 11, `earlier evaluation` (that of config), `given`. Trains
+    nothing and reads no image.
     """
     check_data(data, EvaluationData, settings.get("data_root"))
     loaded = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
-    found = chosen(loaded, data, preset, settings)
+    taken: Mapping[str, Any] = {}
+    if config is not None:
+        check_config(preset, resume=False)
+        taken = with_earlier(config, data, settings)
+    found = chosen(loaded, data, preset, {**taken, **settings})
     if isinstance(data, str | Path | None) and found.config.data not in DATASET_NAMES:
         # A misspelt folder is found out here too.
         find_source(found.config)
     checked = found.config.model_dump()
     return {
-        name: Sourced(checked[name], setting.layer)
+        name: Sourced(checked[name], EARLIER if name in taken.keys() - settings.keys() else setting.layer)
         for name, setting in found.sourced.items()
         # Refused in an evaluation, so that there is nothing to say of it.
         if name != "val_size"

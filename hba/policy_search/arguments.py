@@ -17,8 +17,13 @@ from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import network_input_size
 
 
-def check_resume(preset: str | None, paper: bool, resume: bool, out: str | Path | None) -> None:
+def check_resume(
+    preset: str | None, paper: bool, resume: bool, out: str | Path | None, config: str | Path | None = None
+) -> None:
     """SettingsError for arguments that contradict each other."""
+    if config is not None and (preset or paper or resume):
+        other = "resume" if resume else "paper" if paper else "preset"
+        raise SettingsError(f"config must stand without {other}: it has all settings of an earlier run")
     if resume and (paper or preset):
         raise SettingsError(f"a resumed run keeps its settings; remove {'paper' if paper else 'preset'}")
     if resume and out is None:

@@ -32,7 +32,18 @@ BEFORE: Mapping[str, Any] = MappingProxyType(
     }
 )
 """What a search did before there was such a setting, as in files that do not name it."""
-ARGUMENTS = ("algorithm", "network", "out", "resume", "observer", "progress", "preset", "paper", "budget_seconds")
+ARGUMENTS = (
+    "algorithm",
+    "network",
+    "out",
+    "resume",
+    "observer",
+    "progress",
+    "preset",
+    "paper",
+    "budget_seconds",
+    "config",
+)
 """Of `hba.search`, which no setting can be called."""
 
 
@@ -119,8 +130,8 @@ class SearchConfig(CommonSearchConfig):
             kind = ALGORITHMS[name]
         else:
             raise RunError(
-                f"the run was begun by the algorithm {name!r}, a class of your own; resume it in Python, with "
-                "hba.search(algorithm=..., resume=True)"
+                f"the run was begun by the algorithm {name!r}, a class of your own; give it in Python, with "
+                "hba.search(algorithm=..., resume=True), or config=... for a new run"
             )
         stored = {**BEFORE, **stored}
         others = ALGORITHM_SETTINGS - kind.model_fields.keys()

@@ -82,12 +82,9 @@ class RunFolder:
         """
         if not self.config.exists():
             raise RunError(f"{self.path} holds no run to resume: there is no {self.config.name} in it")
-        given = _by_name(settings)
+        given = by_name(settings)
         try:
-            stored = json.loads(read_text(self.config))
-            if not isinstance(stored, dict):
-                raise ValueError(f"it must hold settings by name, got {type(stored).__name__}")
-            config = SearchConfig.from_file(stored, _own_kind(settings))
+            config = read_config(self.config, own_kind(settings))
         except (ValueError, OSError, RecursionError) as error:
             raise RunError(
                 f"{self.config} cannot be read: {reason_of(error)}; put the settings back, or start anew with another "
@@ -187,6 +184,17 @@ class RunFolder:
         write_text(self.metrics, text.getvalue())
 
 
+def read_config(path: Path, algorithm: type[Algorithm] | None, without: Sequence[str] = ()) -> SearchConfig:
+    """What write_config wrote, also by another version. ValueError, OSError or RecursionError for what it cannot be.
+
+    algorithm: the class of the run's, where it is one of your own. without: settings that are left at their defaults.
+    """
+    stored = json.loads(read_text(path))
+    if not isinstance(stored, dict):
+        raise ValueError(f"it must hold settings by name, got {type(stored).__name__}")
+    return SearchConfig.from_file({name: one for name, one in stored.items() if name not in without}, algorithm)
+
+
 def _compared(value: Any) -> Any:
     """Of a schedule to begin at, the row alone: its file may be called otherwise now."""
     return value["values"] if isinstance(value, dict) else value
@@ -196,7 +204,7 @@ def _shown(value: Any) -> str:
     return repr(value["schedule"] if isinstance(value, dict) else value)
 
 
-def _by_name(settings: Mapping[str, Any]) -> dict[str, Any]:
+def by_name(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Flat settings, with those that an algorithm was given itself with among them."""
     given = settings.get("algorithm")
     if isinstance(given, Algorithm):
@@ -211,7 +219,7 @@ def _may_change(name: str, before: Any, asked: Any) -> bool:
     return name in MAY_CHANGE and (name != "pretrained" or None not in (before, asked))
 
 
-def _own_kind(settings: Mapping[str, Any]) -> type[Algorithm] | None:
+def own_kind(settings: Mapping[str, Any]) -> type[Algorithm] | None:
     """The class of what was given as the algorithm, unless by name: no file can tell a class of one's own."""
     given = settings.get("algorithm")
     if isinstance(given, Algorithm):

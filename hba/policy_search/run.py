@@ -15,6 +15,7 @@ from hba.policy.space import SearchSpace
 from hba.policy_search.arguments import budget_of, check_resume, settings_of_data, settings_of_space
 from hba.policy_search.budget import Budget, with_many_epochs, within
 from hba.policy_search.config import SearchConfig
+from hba.policy_search.earlier import config_like
 from hba.policy_search.folder import RunFolder
 from hba.policy_search.loop import Loop
 from hba.policy_search.observer import SearchObserver
@@ -42,6 +43,7 @@ def search(
     observer: SearchObserver | None = None,
     progress: bool = False,
     budget_seconds: Budget | float | None = None,
+    config: str | Path | None = None,
     **settings: Any,
 ) -> SearchResult:
     """Search an augmentation schedule in one training, by the setting `algorithm`.
@@ -57,11 +59,13 @@ def search(
     `epochs` may be more (lengthen.py says what that finds). progress: show a bar in a terminal or a notebook.
     budget_seconds: in the place of `epochs`, for as many as fit into that time on this machine, from the call on. Some
     steps are measured before, which change nothing of what a search of so many epochs finds.
+    config: the config.json of an earlier search, or its folder, whose settings stand in the place of the defaults; all
+    but its device.
 
     Raises HbaError for what cannot work, DivergedError for a loss that is not finite; what was found until then is
     saved in `out`.
     """
-    check_resume(preset, paper, resume, out)
+    check_resume(preset, paper, resume, out, config)
     budget = budget_of(budget_seconds, resume)
     observer = observer or SearchObserver()
     check_data(data, SearchData, settings.get("data_root"))
@@ -72,28 +76,31 @@ def search(
     settings |= settings_of_data(data, settings, preset, paper)
     with claimed(None if folder is None else folder.path):
         if folder is not None and resume:
-            config = folder.stored_config(resolved_data(settings))
+            chosen = folder.stored_config(resolved_data(settings))
         else:
-            config = SearchConfig.from_preset(settings, preset, paper=paper).resolved()
+            if config is None:
+                chosen = SearchConfig.from_preset(settings, preset, paper=paper).resolved()
+            else:
+                chosen = config_like(Path(config), settings, has_own_network=network is not None)
             if folder is not None:
                 folder.check_free()
         # Before the images are read, which may take long.
-        start = config.network_start()
+        start = chosen.network_start()
         if not isinstance(data, SearchData):
-            data = _read(data, config, observer)
+            data = _read(data, chosen, observer)
         check_batch_size(settings, len(data.train))
         data = data if network is not None else data.in_color()
         # So the run is resumed, and evaluated, with the scale that was found.
-        config = config.model_copy(update={"levels": data.levels})
-        device = find_device(config.device)
+        chosen = chosen.model_copy(update={"levels": data.levels})
+        device = find_device(chosen.device)
         with (
             torch.random.fork_rng([] if device.type == "cpu" else [device]),
             explained_memory_errors(),
             contextlib.closing(data.to(device)) as placed,
         ):
-            torch.manual_seed(derived_seed(config.seed, "default generators"))
+            torch.manual_seed(derived_seed(chosen.seed, "default generators"))
             own_space = space if isinstance(space, SearchSpace) else None
-            setup = Setup.of(config, placed, network, own_space, start)
+            setup = Setup.of(chosen, placed, network, own_space, start)
             if budget is not None:
                 setup = within(budget, setup, folder)
             loop = Loop.begun(setup, folder)

@@ -129,8 +129,8 @@ def refused(out: Path, **given: Any) -> str:
 
 def test_resuming_without_giving_it_is_one_clear_line(own: type[Algorithm], tmp_path: Path) -> None:
     run(own(**OF_THE_ALGORITHM), tmp_path, observer=StopAfter(4))
-    expected = f"the run was begun by the algorithm {own.name!r}, a class of your own; resume it in Python, with "
-    assert refused(tmp_path) == f"{expected}hba.search(algorithm=..., resume=True)"
+    expected = f"the run was begun by the algorithm {own.name!r}, a class of your own; give it in Python, with "
+    assert refused(tmp_path) == f"{expected}hba.search(algorithm=..., resume=True), or config=... for a new run"
 
 
 def test_resuming_with_other_settings_of_it_or_with_another_names_the_difference(

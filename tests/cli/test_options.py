@@ -44,7 +44,16 @@ def options_of(command: str) -> dict[str, click.Option]:
 
 
 OWN_OPTIONS = {
-    "search": {"--preset", "--out", "--resume", "--paper", "--tensorboard", "--operations-file", "--budget"},
+    "search": {
+        "--preset",
+        "--out",
+        "--resume",
+        "--paper",
+        "--tensorboard",
+        "--operations-file",
+        "--budget",
+        "--config",
+    },
     "evaluate": {
         "--against",
         "--preset",
@@ -54,6 +63,7 @@ OWN_OPTIONS = {
         "--allow-seen",
         "--json",
         "--explain",
+        "--config",
         "--operations-file",
     },
 }

@@ -33,6 +33,7 @@ ARGUMENTS = (
     "as_json",
     "tensorboard",
     "budget_seconds",
+    "config",
 )
 
 

@@ -1,0 +1,76 @@
+"""A new search with the settings of an earlier one."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hba.algorithms import Algorithm
+from hba.config.inheritance import of_earlier_run
+from hba.data.config import resolved_data
+from hba.data.named import DATASET_NAMES
+from hba.errors import DataError, RunError, SettingsError
+from hba.policy_search.config import ALGORITHM_SETTINGS, SearchConfig
+from hba.policy_search.folder import by_name, own_kind, read_config
+from hba.report.run import CONFIG_NAME, POLICY_NAME
+from hba.runtime.files import reason_of
+from hba.schedule.schedule import Schedule
+
+
+def config_like(path: Path, settings: Mapping[str, Any], *, has_own_network: bool = False) -> SearchConfig:
+    """The settings of the search whose config.json, or whose folder, is at path, under those given.
+
+    Files of other versions are read as for a search that is resumed. Raises RunError for what is no such file,
+    SettingsError for settings that do not go with those given and for a network or a search space of the earlier
+    search's own, which no file has, and DataError where its images are gone and no others are given.
+    """
+    file = path / CONFIG_NAME if path.is_dir() else path
+    given = by_name(resolved_data(settings))
+    own = own_kind(settings)
+    earlier = _read(file, own)
+    _check_known(file, given, has_own_network)
+    taken = of_earlier_run(earlier.flat(), given, has_own_network=has_own_network)
+    name = given.get("algorithm", earlier.algorithm.name)
+    if name != earlier.algorithm.name:
+        taken = {name: value for name, value in taken.items() if name not in _settings_of(earlier.algorithm)}
+        kind: type[Algorithm] | str = own or name
+    else:
+        kind = type(earlier.algorithm)
+    # Where a search begins is one choice, of three settings.
+    begins = ("init", "init_from", "initial_fraction")
+    if any(setting in given for setting in begins):
+        taken = {name: value for name, value in taken.items() if name not in begins}
+    config = SearchConfig.make({**taken, **given, "algorithm": kind}).resolved()
+    if "data" not in given and config.data not in DATASET_NAMES and not Path(config.data).exists():
+        raise DataError(
+            f"the images of {file} are no longer in {config.data}; name the data to search on, as in hba search DIR "
+            f"--config {file}"
+        )
+    return config
+
+
+def _read(file: Path, own: type[Algorithm] | None) -> SearchConfig:
+    try:
+        # The device may not be on this machine.
+        return read_config(file, own, without=("device",))
+    except (ValueError, OSError, RecursionError) as error:
+        raise RunError(
+            f"config must be the {CONFIG_NAME} of a search, or its folder; {file} cannot be read: {reason_of(error)}"
+        ) from None
+
+
+def _check_known(file: Path, given: Mapping[str, Any], has_own_network: bool) -> None:
+    """The schedule beside the settings tells what was not by them."""
+    policy = file.with_name(POLICY_NAME)
+    settings = Schedule.load(policy).provenance.get("settings") if policy.exists() else None
+    if not isinstance(settings, Mapping):
+        return
+    told = {*given, *(("model",) if has_own_network else ())}
+    replaced = [name for name in ("model", "space") if name not in told and settings.get(name, "") is None]
+    if replaced:
+        raise SettingsError(
+            f"the search of {file} had a {replaced[0]} of its own, which no file has; give {replaced[0]}"
+        )
+
+
+def _settings_of(algorithm: Algorithm) -> frozenset[str]:
+    return ALGORITHM_SETTINGS | type(algorithm).model_fields.keys()

@@ -1,0 +1,56 @@
+"""A search in Python with the settings of an earlier one: images in memory, networks and algorithms of one's own."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from search_problems import SMALL_SETTINGS, WithDropout, small_data
+
+import hba
+from hba.algorithms import Lookahead
+from hba.errors import SettingsError
+
+SETTINGS: dict[str, Any] = {**SMALL_SETTINGS, "seed": 4, "reward_draws": 2}
+
+
+def stored(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_images_in_memory_are_searched_again_with_the_same_settings(tmp_path: Path) -> None:
+    first = hba.search(small_data(), out=tmp_path / "first", **SETTINGS)
+    again = hba.search(small_data(), out=tmp_path / "again", config=tmp_path / "first", device="cpu")
+    assert first.schedule is not None
+    assert again.schedule is not None
+    np.testing.assert_array_equal(first.schedule.values, again.schedule.values)
+    assert stored(tmp_path / "first") == stored(tmp_path / "again")
+
+
+def test_an_own_network_is_given_again(tmp_path: Path) -> None:
+    network, settings = WithDropout(), {name: value for name, value in SETTINGS.items() if name != "model"}
+    hba.search(small_data(), out=tmp_path / "first", network=network, **settings)
+    with pytest.raises(SettingsError, match=r"had a model of its own, which no file has; give model$"):
+        hba.search(small_data(), config=tmp_path / "first")
+    result = hba.search(small_data(), config=tmp_path / "first", network=network, epochs=1)
+    assert isinstance(result.network, WithDropout)
+
+
+@pytest.mark.parametrize("given", [Lookahead(reward_draws=3), Lookahead])
+def test_an_algorithm_may_be_given_with_its_settings(given: Any, tmp_path: Path) -> None:
+    """What it does not set is as it was."""
+    hba.search(small_data(), out=tmp_path / "first", **SETTINGS)
+    hba.search(small_data(), out=tmp_path / "again", config=tmp_path / "first", algorithm=given, epochs=1, device="cpu")
+    expected = {"epochs": 1, "reward_draws": 3 if isinstance(given, Lookahead) else 2}
+    assert stored(tmp_path / "again") == {**stored(tmp_path / "first"), **expected}
+
+
+def test_a_search_that_began_at_a_schedule_begins_there_again(tmp_path: Path) -> None:
+    """Also where its file is gone; another beginning that is given takes its place."""
+    hba.search(small_data(), out=tmp_path / "first", init_from="digits", **{**SETTINGS, "epochs": 1})
+    hba.search(small_data(), out=tmp_path / "again", config=tmp_path / "first", device="cpu")
+    assert stored(tmp_path / "again") == stored(tmp_path / "first")
+    hba.search(small_data(), out=tmp_path / "other", config=tmp_path / "first", initial_fraction=0.25, device="cpu")
+    assert stored(tmp_path / "other") == {**stored(tmp_path / "first"), "init_from": None, "initial_fraction": 0.25}
