@@ -34,7 +34,7 @@ MANY_EPOCHS = 1_000_000
 PLANNED_SHARE = 0.85
 """Of what is left of a budget, what is planned: no machine keeps its speed."""
 MEASURED_SHARE, MOST_MEASURED_SECONDS = 0.05, 10.0
-"""Of a budget, and at most, that steps are measured for."""
+"""Of a budget, and at most, that steps are measured for; twice that where there is a warm-up, measured apart."""
 REPORT_SECONDS = 3.0
 """For the report at the end, whatever there are of images and epochs."""
 
@@ -141,7 +141,6 @@ def measured(setup: Setup, folder: RunFolder | None, budget: Budget, clock: Cloc
 
     with torch.random.fork_rng([] if device.type == "cpu" else [device]), contextlib.closing(problem.data):
         state = algorithm.begin(problem, setup.networks)
-        # Images that are read ahead are waited for here too.
         warm_up_step = None
         if isinstance(algorithm, LambdaSteps) and algorithm.warm_up_epochs != 0:
             warm_up_step = step_seconds(_with_warm_up(setup.config, MANY_EPOCHS), state)
