@@ -58,6 +58,7 @@ COMPLETIONS: Mapping[str, tuple[str, Complete]] = MappingProxyType(
         "levels": ("LOW,HIGH", complete()),
         "path_column": ("NAME", complete()),
         "label_column": ("NAME", complete()),
+        "label_separator": ("CHARACTER", complete()),
         "split_column": ("NAME", complete()),
         "lambda_betas": ("B1,B2", complete()),
     }

@@ -8,6 +8,7 @@ from rich.text import Text
 
 import hba
 from hba.config.inheritance import Sourced
+from hba.data.labels import error_in_words
 from hba.data.naming import shown_name
 from hba.policy_evaluation import RESULTS_NAME
 from hba.policy_evaluation.paired import PairedDifference
@@ -64,8 +65,8 @@ def _table(result: hba.EvaluationResult, *, with_each_seed: bool) -> Table:
     config = result.config
     table = Table(
         title=Text(
-            f"Test error after the last of {config.epochs} epochs: {result.model} on {shown_name(config.data)}, "
-            f"{result.train_images} training and {result.test_images} test images"
+            f"Test error{error_in_words(result.error)} after the last of {config.epochs} epochs: {result.model} on "
+            f"{shown_name(config.data)}, {result.train_images} training and {result.test_images} test images"
         )
     )
     schedule, differences = result.rows[0].name, result.differences

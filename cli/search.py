@@ -21,7 +21,7 @@ from hba.policy_search.config import SearchConfig
 from hba.policy_search.earlier import config_like
 from hba.policy_search.progress import SearchProgress
 from hba.policy_search.tensorboard import FOLDER_NAME, TensorBoardLogger
-from hba.report.findings import change_lines, network_line, reach_line, spread_line
+from hba.report.findings import change_lines, error_told, network_line, reach_line, spread_line
 from hba.runtime.progress import Together
 from hba.runtime.wording import counted
 
@@ -185,7 +185,7 @@ def _report(result: hba.SearchResult, out: Path) -> None:
         printer.print(spread_line(schedule))
     errors = ((metrics["epoch"], metrics["val_error_percent"]) for metrics in result.metrics)
     measured = [(int(epoch), error) for epoch, error in errors if epoch is not None and error is not None]
-    printer.print(network_line(dict((measured[0], measured[-1]))))
+    printer.print(network_line(dict((measured[0], measured[-1])), error_told(schedule.provenance)))
     if advice := advice_in(schedule.provenance):
         printer.print(advice)
     policy = out / "policy.json"

@@ -11,6 +11,7 @@ import hba
 from hba.algorithms.pace import advice_in
 from hba.report.findings import (
     change_lines,
+    error_told,
     network_line,
     network_measured,
     numbers_line,
@@ -61,7 +62,7 @@ def show(schedule: str, out: Path | None, as_json: bool) -> None:
     for line in (*legend(loaded), *change_lines(loaded)):
         console().print(line)
     if measured := network_measured(loaded.provenance):
-        console().print(network_line(measured))
+        console().print(network_line(measured, error_told(loaded.provenance)))
     if advice := advice_in(loaded.provenance):
         console().print(advice)
     draw_schedule(loaded, out)

@@ -11,13 +11,13 @@ import argparse
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 import hba
 from hba.algorithms import Lookahead
 from hba.algorithms.learners import NetworkLearner
 from hba.algorithms.scores import Trial
+from hba.training.criterion import losses_of
 
 
 class Adversarial(Lookahead):
@@ -31,7 +31,7 @@ class Adversarial(Lookahead):
     def rewards(self, learner: NetworkLearner, trial: Trial, loss: Tensor) -> Tensor:
         """Of what was drawn for each image, (B,)."""
         with torch.no_grad():
-            return self.hardness * F.cross_entropy(learner.network(trial.images), trial.labels, reduction="none")
+            return self.hardness * losses_of(learner.network(trial.images), trial.labels)
 
 
 def main() -> None:

@@ -59,6 +59,7 @@ NEUTRAL: Settings = MappingProxyType(
         "standardize_by": None,
         "path_column": None,
         "label_column": None,
+        "label_separator": None,
         "split_column": None,
     }
 )

@@ -53,6 +53,8 @@ class Algorithm(Settings):
 
     name: ClassVar[str]
     """In files, in Python and on the command line."""
+    multi_label: ClassVar[bool] = False
+    """Whether images may have several labels: loss and error are then hba.training.criterion's."""
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Where in its range every hyperparameter starts, if init is fraction."""

@@ -25,6 +25,7 @@ class FixedNoise(Hypergradient):
     """Algorithm 5, from which the paper derives HBA."""
 
     name: ClassVar[str] = "fixed-noise"
+    multi_label: ClassVar[bool] = True
 
     def begin(self, problem: Problem, networks: Networks) -> Any:
         """Line 2: phi from a network, lambda at the space's initial values."""

@@ -29,6 +29,7 @@ class HbaLookahead(Rewards, Hypergradient):
     """Both at once, from the middle of every range."""
 
     name: ClassVar[str] = "hba-lookahead"
+    multi_label: ClassVar[bool] = True
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
     train_steps: Size = 4

@@ -35,6 +35,7 @@ class HyperPopulation(Exploring, HyperLayers):
     """Algorithm 4."""
 
     name: ClassVar[str] = "hyper-population"
+    multi_label: ClassVar[bool] = True
 
     def begin(self, problem: Problem, networks: Networks) -> Any:
         """Line 2: phi from a network, the lambda_i about the space's initial values."""

@@ -16,13 +16,12 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
 from hba.algorithms.algorithm import Algorithm
 from hba.algorithms.lambda_steps import GradientState, LambdaSteps, validation_statistics
-from hba.algorithms.learners import HyperLearner, wrong_share
+from hba.algorithms.learners import HyperLearner
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
 from hba.algorithms.responses import RESPONSES
@@ -31,6 +30,7 @@ from hba.config.fields import NotNegative, Sharing
 from hba.data.config import Size
 from hba.data.images import Batch
 from hba.runtime.default_text import DefaultText
+from hba.training.criterion import error_share, loss_of
 
 HyperGradientState = GradientState[HyperLearner]
 
@@ -51,6 +51,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
     """HBA, with the paper's settings (section 4, Appendix A) as defaults."""
 
     name: ClassVar[str] = "hba"
+    multi_label: ClassVar[bool] = True
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.05
     train_steps: Size = 2
@@ -121,8 +122,6 @@ def update_phi(
     learner.hypernetwork.train()
     learner.optimizer.zero_grad()
     augment = partial(problem.augment, generator=state.generator)
-    loss, logits = RESPONSES[response].gradients(
-        learner.hypernetwork, augment, F.cross_entropy, images, labels, lam_rows
-    )
+    loss, logits = RESPONSES[response].gradients(learner.hypernetwork, augment, loss_of, images, labels, lam_rows)
     learner.update()
-    state.totals.add_training(loss, wrong_share(logits, labels))
+    state.totals.add_training(loss, error_share(logits, labels))

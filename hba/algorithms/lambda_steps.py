@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
-import torch.nn.functional as F
 from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -27,6 +26,7 @@ from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.runtime.default_text import DefaultText
 from hba.runtime.validation import words
+from hba.training.criterion import loss_of
 
 WarmUp = Annotated[Annotated[int, Field(ge=0)] | None, DefaultText("half of all")]
 Betas = Annotated[tuple[Decay, Decay], BeforeValidator(words)]
@@ -123,7 +123,7 @@ class LambdaSteps(Noisy):
         return self.sigma + progress * (self.sigma_end - self.sigma)
 
     def validation_loss(self, problem: Problem, state: GradientState[L], predict: Callable[[Tensor], Tensor]) -> Tensor:
-        """Mean cross entropy on the next val_batches batches, not augmented; predict gives logits of such images."""
+        """Mean loss on the next val_batches batches, not augmented; predict gives logits of such images."""
         losses = []
         for _ in range(self.val_batches):
             images, labels = state.mover.val_stream.next()
@@ -131,13 +131,13 @@ class LambdaSteps(Noisy):
         return torch.stack(losses).mean()
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Of validation images, whose logits are (B, classes): mean cross entropy, at the best temperature if so set.
+        """Of validation images, whose logits are (B, classes): their mean, at the best temperature if so set.
 
         The temperature is found without a gradient and then held.
         """
         if self.calibrate:
             logits = logits / best_temperature(logits.detach(), labels)
-        return F.cross_entropy(logits, labels)
+        return loss_of(logits, labels)
 
     def move_lambda(
         self,

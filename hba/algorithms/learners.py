@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -13,6 +12,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from hba.algorithms.problem import Problem
 from hba.hypernet import HyperNetwork
 from hba.runtime.seeding import derived_seed
+from hba.training.criterion import error_share, loss_of
 from hba.training.optimizer import Parameters, optimizer_for
 
 
@@ -57,16 +57,14 @@ class NetworkLearner(Learner):
         return cls(network=network, optimizer=optimizer, schedule=schedule)
 
     def learn(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """One step on a batch as the network takes it, (B, C, H, W) and (B,): its loss, and the share of wrong
-        answers.
-        """
+        """One step on a batch (B, C, H, W), as the network takes it, and its labels: loss, and share of error."""
         self.network.train()
         logits = self.network(images)
-        loss = F.cross_entropy(logits, labels)
+        loss = loss_of(logits, labels)
         self.optimizer.zero_grad()
         loss.backward()
         self.update()
-        return loss.detach(), wrong_share(logits, labels)
+        return loss.detach(), error_share(logits, labels)
 
     def plain(self, lam: Tensor) -> nn.Module:
         return copy.deepcopy(self.network)
@@ -95,8 +93,3 @@ class HyperLearner(Learner):
 
     def plain(self, lam: Tensor) -> nn.Module:
         return self.hypernetwork.plain(lam)
-
-
-def wrong_share(logits: Tensor, labels: Tensor) -> Tensor:
-    """Share () of the answers (B, classes) that are wrong."""
-    return (logits.argmax(1) != labels).float().mean()

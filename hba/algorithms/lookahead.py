@@ -27,7 +27,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -51,6 +50,7 @@ from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.runtime.default_text import DefaultText
+from hba.training.criterion import losses_of
 from hba.training.optimizer import preconditioned
 
 LookaheadState = GradientState[NetworkLearner]
@@ -113,7 +113,7 @@ class Rewards(LambdaSteps):
     ) -> Trial:
         """Every image, as often as it is drawn for, augmented at a lambda of its own, lambda + sigma epsilon."""
         space, sigma = problem.space, self.sigma_now(problem, state)
-        images, labels = images.repeat(draws, 1, 1, 1), labels.repeat(draws)
+        images, labels = images.repeat(draws, 1, 1, 1), torch.cat([labels] * draws)
         noise = torch.randn(len(images), space.n, generator=state.generator, device=state.device)
         values = space.decode(state.lam.detach() + sigma * noise)
         inputs, walk = problem.augment_with(values, images, state.generator)
@@ -133,6 +133,7 @@ class Lookahead(Rewards):
     """Look-ahead, the default: strength first."""
 
     name: ClassVar[str] = "lookahead"
+    multi_label: ClassVar[bool] = True
 
     train_steps: Size = 5
     count: Count = "searched"
@@ -217,8 +218,7 @@ def rewards_of(
     parameters = {name: network.get_parameter(name).detach() for name in direction}
 
     def losses(parameters: Mapping[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
-        logits = functional_call(network, dict(parameters), (images, *further))
-        return F.cross_entropy(logits, labels, reduction="none")
+        return losses_of(functional_call(network, dict(parameters), (images, *further)), labels)
 
     # One draw of the batch after the other stays in a processor's cache; a GPU is faster with all at once.
     n_parts = trial.draws if trial.images.device.type == "cpu" else 1

@@ -18,17 +18,17 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from hba.algorithms.exploring import Exploring, best_of
-from hba.algorithms.learners import Learner, optimizer_of, wrong_share
+from hba.algorithms.learners import Learner, optimizer_of
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
 from hba.algorithms.state import EpochTotals, SearchState
 from hba.config.fields import NotNegative
 from hba.errors import SettingsError
+from hba.training.criterion import error_share, losses_of
 from hba.training.measure import totals
 
 Tensors = dict[str, Tensor]
@@ -132,6 +132,7 @@ class Population(Exploring):
     """Algorithm 3, the first of those from which the paper derives HBA."""
 
     name: ClassVar[str] = "population"
+    multi_label: ClassVar[bool] = True
 
     weight_sigma: NotNegative = 0.001
     """Standard deviation of the noise on a member's weights when it explores (sigma')."""
@@ -172,12 +173,12 @@ class Population(Exploring):
         lam = state.lam_rows.repeat_interleave(len(images) // n_members, 0)
         inputs = problem.augment(images, lam, state.generator).unflatten(0, (n_members, -1))
         logits = learner.forward(inputs, self.batched_members).flatten(0, 1)
-        losses = F.cross_entropy(logits, labels, reduction="none").unflatten(0, (n_members, -1)).mean(dim=1)
+        losses = losses_of(logits, labels).unflatten(0, (n_members, -1)).mean(dim=1)
         learner.optimizer.zero_grad()
         # No member's loss depends on another's weights: the gradient of the sum is each one's own.
         losses.sum().backward()
         learner.update()
-        state.totals.add_training(losses.detach().mean(), wrong_share(logits, labels))
+        state.totals.add_training(losses.detach().mean(), error_share(logits, labels))
 
     def exploit(self, state: PopulationState, k: Tensor) -> None:
         """theta_i = theta_k and lambda_i = lambda_k for all members; k of shape (1,)."""

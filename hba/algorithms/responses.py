@@ -23,7 +23,7 @@ from hba.hypernet import HyperNetwork
 Augment = Callable[[Tensor, Tensor], Tensor]
 """Images (B, C, H, W) and a lambda for each (B, n) to the network's input."""
 Loss = Callable[[Tensor, Tensor], Tensor]
-"""The network's output and labels (B,) to their mean loss."""
+"""The network's output and labels to their mean loss."""
 Gradients = Callable[[HyperNetwork, Augment, Loss, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 

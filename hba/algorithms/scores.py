@@ -16,7 +16,7 @@ from hba.policy.space import SearchSpace
 
 @dataclass(frozen=True)
 class Trial:
-    """A batch as the network sees it, (B, C, H, W) and labels (B,), and how lambda decided what was done to it.
+    """A batch as the network sees it, (B, C, H, W) and its labels, and how lambda decided what was done to it.
 
     values (B, n): of lambda + sigma epsilon, in natural units. noise (B, n): epsilon. sigma: its scale. draws: how many
     there are for each image; first one for every image, then the next for every image.

@@ -25,7 +25,7 @@ class EpochTotals:
         return EpochTotals(*torch.zeros(5, device=device).unbind())
 
     def add_training(self, loss: Tensor, error: Tensor) -> None:
-        """Loss () and share of wrong answers () of a training step."""
+        """Loss () and share of error () of a training step."""
         self.train_loss += loss
         self.train_error += error
         self.train_steps += 1

@@ -13,7 +13,7 @@ from hba.config.fields import source_of_weights
 from hba.config.presets import EVALUATION_PRESETS, EVALUATION_SETTINGS, find_preset
 from hba.config.training import OF_OPTIMIZER, SGD, defaults_with
 from hba.data.config import resolved_data
-from hba.data.formats import has_columns
+from hba.data.formats import format_of, has_columns
 from hba.data.named import DATASET_NAMES
 from hba.errors import SettingsError
 from hba.preprocessing.baseline import Baseline
@@ -27,6 +27,7 @@ OF_WEIGHTS = ("pretrained", "freeze", "standardize_by")
 _OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken")
 _OF_THESE_IMAGES = ("data", "classes", "levels")
 _OF_COLUMNS = ("path_column", "label_column", "split_column")
+_OF_TABLES = ("label_separator",)
 _OF_BASELINE = ("baseline", "baseline_like", *(field.name for field in dataclasses.fields(Baseline)))
 _IN_PIXELS = ("crop_padding", "cutout_size")
 INHERITED = (
@@ -36,6 +37,7 @@ INHERITED = (
     *_OF_IMAGES,
     *_OF_THESE_IMAGES,
     *_OF_COLUMNS,
+    *_OF_TABLES,
     *_OF_BASELINE,
 )
 """Settings that an evaluation takes from the search of its schedule unless it is told otherwise."""
@@ -131,7 +133,8 @@ def of_searched_images(
 
     Nothing on a dataset that was not searched. A folder may have moved since; what it is split and resized by must
     then stay the same. A list of classes is for one folder: by numbers, it would choose others in another one. So is
-    the scale of deep images. Names of columns are for data that have some. A preset or a baseline that is given
+    the scale of deep images. Names of columns are for data that have some, a separator of labels
+    for a table. A preset or a baseline that is given
     replaces the baseline as a whole. Sizes in pixels go with the size of the images.
     """
     searched_on = _searched_on(searched)
@@ -142,6 +145,7 @@ def of_searched_images(
         *_OF_IMAGES,
         *(_OF_THESE_IMAGES if data == searched_on else ()),
         *(_OF_COLUMNS if data not in DATASET_NAMES and has_columns(data) else ()),
+        *(_OF_TABLES if data not in DATASET_NAMES and format_of(data) == "table" else ()),
         *(() if has_baseline else _OF_BASELINE),
     )
     found = {name: searched[name] for name in names if name in searched}

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hba.data.labels import is_multi_label
 from hba.errors import DataError
 
 CHANNELS = (1, 3)
@@ -30,14 +31,18 @@ def checked_images(images: Any) -> Tensor:
 
 
 def checked_labels(labels: Any, n_images: int) -> Tensor:
-    """As int64 (N,): labels is a tensor, array or sequence of whole numbers, one for each image; else DataError."""
+    """As int64 (N,), or bool (N, classes); else DataError.
+
+    labels: a tensor, array or sequence of whole numbers, one for each image; or a matrix of 0 and 1, a column for each
+    class, for images of several labels.
+    """
     tensor = _tensor(labels, "labels")
+    if is_multi_label(tensor) and len(tensor) == n_images and tensor.shape[1] > 1:
+        return _checked_matrix(tensor)
     if tensor.ndim != 1 or len(tensor) != n_images:
-        hint = ""
-        if tensor.ndim == 2 and len(tensor) == n_images:
-            hint = "; of one-hot labels take .argmax(1), several labels for an image cannot be learned"
         raise DataError(
-            f"labels must be one number for each of the {n_images} images, got the shape {_shape(labels)}{hint}"
+            f"labels must be one number for each of the {n_images} images, or a matrix ({n_images}, classes) of 0 and "
+            f"1, got the shape {_shape(labels)}"
         )
     if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
         raise DataError(
@@ -45,6 +50,28 @@ def checked_labels(labels: Any, n_images: int) -> Tensor:
             "can be learned, and of their numbers take .long()"
         )
     return tensor.long()
+
+
+def _checked_matrix(labels: Tensor) -> Tensor:
+    """Of several labels an image, as bool; DataError where a number is neither 0 nor 1."""
+    wrong = labels[(labels != 0) & (labels != 1)]
+    if wrong.numel():
+        raise DataError(
+            "a matrix of labels must hold 0 and 1 only, whether an image has the class of the column, got "
+            f"{wrong[0].item():.6g}"
+        )
+    return labels.bool()
+
+
+def check_multi_label(class_names: tuple[str, ...], labels: Tensor, part: str) -> None:
+    """DataError where labels (N, classes) have not one column for each class name, or no image has a label."""
+    if labels.shape[1] != len(class_names):
+        raise DataError(
+            f"labels must have one column for each of the {len(class_names)} class names, but those of the {part} "
+            f"images have {labels.shape[1]}"
+        )
+    if not labels.any():
+        raise DataError(f"there must be at least one {part} image with a label, but all are without")
 
 
 def check_class_names(class_names: tuple[str, ...], largest: int, smallest: int, part: str) -> None:

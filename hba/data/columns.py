@@ -12,7 +12,7 @@ import numpy as np
 from hba.data.layout import SPLITS, UNCLEAR, split_called, unknown_class
 from hba.errors import DataError, SettingsError
 from hba.runtime.unknown import did_you_mean
-from hba.runtime.wording import first_of
+from hba.runtime.wording import counted, first_of
 
 Role = Literal["path", "label", "split"]
 
@@ -31,16 +31,20 @@ SHOWN_COLUMNS = 8
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of columns that were given, None where not."""
+    """Names of columns that were given, None where not, and what separates the labels in a cell."""
 
     path: str | None = None
     label: str | None = None
     split: str | None = None
+    label_separator: str | None = None
+    """Between the labels of an image; None where it has one."""
 
     def check_idle(
         self, data: str, roles: Iterable[Role] = ("path", "label", "split"), why: str = "has no columns to choose"
     ) -> None:
         """SettingsError where one of the roles is given, for data that have no such column."""
+        if self.label_separator is not None:
+            raise SettingsError(f"label_separator has no effect on {data}, which is no table; omit it")
         for role in roles:
             if getattr(self, role) is not None:
                 raise SettingsError(f"{role}_column has no effect on {data}, which {why}; omit it")
@@ -101,7 +105,10 @@ def class_name(label: Any) -> str | None:
             return str(int(value))
         raise ValueError(f"{value:.7g}, no whole number: only classes can be learned")
     if isinstance(label, list | tuple | np.ndarray):
-        raise ValueError(f"{len(label)} values: an image has one class, several labels for an image cannot be learned")
+        raise ValueError(
+            f"{len(label)} values: of several labels of an image make one text, and name what separates them by "
+            "--label-separator"
+        )
     raise ValueError(f"a {type(label).__name__}: a class is text or a whole number")
 
 
@@ -130,6 +137,28 @@ def numbered(names: Sequence[str], class_names: Sequence[str], part: str) -> np.
     if unknown is not None:
         raise unknown_class(part, unknown, class_names)
     return np.array([number[name] for name in names], dtype=np.int64)
+
+
+def indicated(names: Sequence[Sequence[str]], class_names: Sequence[str], part: str) -> np.ndarray:
+    """Which of the classes each image has, bool (n, classes); DataError for a name that is not among them.
+
+    names: those of each image, none for one without a label.
+    """
+    found = np.zeros((len(names), len(class_names)), dtype=bool)
+    counts = [len(of_image) for of_image in names]
+    columns = numbered([name for of_image in names for name in of_image], class_names, part)
+    found[np.repeat(np.arange(len(names)), counts), columns] = True
+    return found
+
+
+def multi_label_fact(labels: np.ndarray) -> str:
+    """What to know of labels (n, classes)."""
+    per_image = labels.sum(axis=1)
+    without = f", {counted(int((per_image == 0).sum()), 'image')} without" if (per_image == 0).any() else ""
+    if (per_image == 1).all():
+        return "each image has one label: to learn one class of an image, give labels as numbers or names"
+    on_average = f"{per_image.mean():.2g} on average"
+    return f"labels an image: {on_average}{without}; splits that are drawn are drawn at random, not by class"
 
 
 def check_two_classes(class_names: Sequence[str], data: object) -> None:

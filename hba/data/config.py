@@ -35,6 +35,15 @@ def _checked_levels(levels: Levels) -> Levels:
 TwoLevels = Annotated[tuple[float, float], BeforeValidator(words), AfterValidator(_checked_levels)]
 
 
+def _checked_separator(separator: str) -> str:
+    if len(separator) != 1 or separator.isalnum():
+        raise SettingsError(f"must be one character that is no letter or digit, such as ;, got {separator!r}")
+    return separator
+
+
+Separator = Annotated[str, AfterValidator(_checked_separator)]
+
+
 class DataConfig(Settings):
     """Which images, and how they are split."""
 
@@ -47,6 +56,9 @@ class DataConfig(Settings):
     """Of a table, the column of image paths; of a saved dataset, the column of images."""
     label_column: Annotated[str | None, DefaultText("the one called label, class or target")] = None
     """Of a table or a saved dataset, the column of classes: names or whole numbers."""
+    label_separator: Annotated[Separator | None, DefaultText("none: an image has one label")] = None
+    """Of a table whose images have several labels: the character between them, such as ";". An empty cell is an image
+    without a label."""
     split_column: Annotated[str | None, DefaultText("the one called split, where there is one")] = None
     """Of a table, the column that says train, val or test; none for splits that are drawn."""
     classes: Annotated[str | None, DefaultText("all")] = None

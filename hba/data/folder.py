@@ -13,6 +13,7 @@ from torchvision.transforms.v2 import functional as TF
 from hba.data.decoding import in_parts, middle, opened, room_for
 from hba.data.encoded import ImageFile
 from hba.data.images import Source, of_classes
+from hba.data.labels import names_of
 from hba.data.layout import find_layout, unknown_class
 from hba.data.left_out import LeftOut
 from hba.data.levels import DECODE_ERRORS, Deep, Levels, deep_files, is_deep, to_8_bits
@@ -64,7 +65,7 @@ class FilePool(PicturePool):
         """Class and name, by which a schedule's file knows the image again."""
         path = self.paths[index]
         if self.class_names:
-            return f"{self.class_names[self.labels[index]]}/{path.name}"
+            return f"{names_of(self.labels[index], self.class_names)}/{path.name}"
         return path.relative_to(self.folder).as_posix()
 
 

@@ -11,13 +11,14 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data.checks import checked_images, checked_labels
+from hba.data.labels import as_tensor, is_multi_label
 from hba.data.left_out import LeftOut
 
 OnRead = Callable[[int, int], None]
 """Called with (images read, images to read)."""
 
 Batch = tuple[Tensor, Tensor]
-"""Images uint8 (B, C, H, W) and labels int64 (B,), on the device."""
+"""Images uint8 (B, C, H, W) and labels, int64 (B,) or bool (B, classes), on the device."""
 
 Colors = tuple[float, ...]
 
@@ -88,10 +89,11 @@ class Images(Measurable, Protocol):
 
 @dataclass(frozen=True, repr=False)
 class LabelledImages:
-    """Images in memory, uint8 (N, C, H, W) with C 1 or 3; labels int64 (N,). left_out: files that could not be read.
+    """Images in memory, uint8 (N, C, H, W) with C 1 or 3; labels int64 (N,), or of several labels an image bool
+    (N, classes). left_out: files that could not be read.
 
-    Images may be given as floating point in [0, 1], channels last, or as an array, and labels of any integer type:
-    they are converted. DataError for anything else.
+    Images may be given as floating point in [0, 1], channels last, or as an array, and labels of any integer type,
+    a matrix as 0 and 1: they are converted. DataError for anything else.
     """
 
     images: Tensor
@@ -180,7 +182,9 @@ class Pool(Protocol):
     """Images whose labels are known before any image is read."""
 
     @property
-    def labels(self) -> np.ndarray: ...
+    def labels(self) -> np.ndarray:
+        """int64 (N,), or bool (N, classes)."""
+        ...
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
@@ -197,7 +201,12 @@ class Pool(Protocol):
 
 
 def of_classes(labels: np.ndarray, keep: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Where the labels are one of `keep`, and which one of them each is, counted from 0."""
+    """Where the labels are one of `keep`, and which one of them each is, counted from 0.
+
+    Of several labels an image, all images stay, with these labels: one that has none of them is one without a label.
+    """
+    if is_multi_label(labels):
+        return np.arange(len(labels)), labels[:, list(keep)]
     number = np.full(max(labels.max(initial=0), *keep) + 1, -1)
     number[list(keep)] = np.arange(len(keep))
     renumbered = number[labels]
@@ -226,7 +235,7 @@ class ArrayPool:
             images = TF.resize(images, [image_size, image_size], antialias=True)
         if images.shape[1] == 1:
             images = images.repeat(1, 3, 1, 1)
-        return LabelledImages(images, torch.from_numpy(self.labels[indices]).long())
+        return LabelledImages(images, as_tensor(self.labels[indices]))
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from hba.data.checks import check_class_names
+from hba.data.checks import check_class_names, check_multi_label
 from hba.data.config import DataConfig, check_clash
 from hba.data.folder import FilePool
 from hba.data.held_back import HeldBack
 from hba.data.identity import Listing
 from hba.data.images import Images, LabelledImages, OnRead, Pool, Source
+from hba.data.labels import is_multi_label, present_classes
 from hba.data.left_out import LeftOut, without_doubles
 from hba.data.levels import Deep, Levels, levels_of
 from hba.data.named import DATASET_NAMES
@@ -153,12 +154,18 @@ def check_parts(class_names: Sequence[str], **parts: object) -> tuple[str, ...]:
     for name, part in kept.items():
         if not len(part):
             raise DataError(f"there must be at least one {name} image")
-        check_class_names(names, int(part.labels.max()), int(part.labels.min()), name)
+        if is_multi_label(part.labels):
+            check_multi_label(names, part.labels, name)
+        else:
+            check_class_names(names, int(part.labels.max()), int(part.labels.min()), name)
+    if len({is_multi_label(part.labels) for part in kept.values()}) > 1:
+        raise DataError(f"labels must be of one kind, but the {' and '.join(kept)} images have a number and a matrix")
     shapes = {name: tuple(part.images.shape[1:]) for name, part in kept.items()}
     if len(set(shapes.values())) > 1:
         shown = " and ".join(f"{shape} ({name})" for name, shape in shapes.items())
         raise DataError(f"all images must have one shape, got {shown}")
-    if len(kept) == len(parts) and (n_found := 1 + max(int(part.labels.max()) for part in kept.values())) < len(names):
+    numbers = [int(part.labels.max()) for part in kept.values() if not is_multi_label(part.labels)]
+    if len(numbers) == len(parts) and (n_found := 1 + max(numbers)) < len(names):
         raise DataError(f"there are {len(names)} class names, but labels of {n_found} classes only: 0 to {n_found - 1}")
     return names
 
@@ -180,7 +187,7 @@ def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> Searc
     train = read(source.train, splits.train)
     val = read(source.val or source.train, splits.val)
     not_images = without_doubles(source.left_out, source.train.left_out, source.val.left_out if source.val else ())
-    facts = (*source.facts, *_classes_without_validation(source, val))
+    facts = (*source.facts, *_classes_without_training(source, train), *_classes_without_validation(source, val))
     test_images = 0 if splits.test is None else len(splits.test)
     listing = None if config.data in DATASET_NAMES else Listing.for_search(source, splits)
     return SearchData(
@@ -190,11 +197,24 @@ def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> Searc
 
 def _classes_without_validation(source: Source, val: Images) -> tuple[str, ...]:
     """A sentence that names them; none where every class has a validation image."""
-    missing = sorted(set(range(len(source.class_names))) - set(val.labels.unique().tolist()))
-    if not missing:
-        return ()
-    names = first_of([source.class_names[label] for label in missing])
-    return (f"no validation images of {names}: the policy is not searched for what it does to such images",)
+    missing = _missing(source, val)
+    return (
+        (f"no validation images of {missing}: the policy is not searched for what it does to such images",)
+        if missing
+        else ()
+    )
+
+
+def _classes_without_training(source: Source, train: Images) -> tuple[str, ...]:
+    """A sentence that names them; splits of single labels have an image of each class, those of several may not."""
+    missing = _missing(source, train)
+    return (f"no training images of {missing}: they cannot be learned",) if missing else ()
+
+
+def _missing(source: Source, part: Images) -> str:
+    """The classes that no image of the part has; empty for none."""
+    missing = sorted(set(range(len(source.class_names))) - set(present_classes(part.labels)))
+    return first_of([source.class_names[label] for label in missing]) if missing else ""
 
 
 def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> EvaluationData:
@@ -209,10 +229,9 @@ def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> E
     test = _held_back(config, source, splits.test)
     train = _Reader(config, on_read, total=len(train_indices))(source.train, train_indices)
     not_images = without_doubles(source.left_out, source.train.left_out)
+    facts = (*source.facts, *_classes_without_training(source, train))
     listing = None if config.data in DATASET_NAMES else Listing.for_test(source, splits)
-    return EvaluationData(
-        source.name, source.class_names, train, test, not_images, source.facts, levels, listing=listing
-    )
+    return EvaluationData(source.name, source.class_names, train, test, not_images, facts, levels, listing=listing)
 
 
 def _with_levels(source: Source, splits: Splits, given: Levels | None) -> tuple[Source, Levels | None]:

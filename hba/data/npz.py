@@ -16,9 +16,10 @@ from PIL import Image
 from torch import Tensor
 
 from hba.data.checks import CHANNELS
-from hba.data.columns import check_two_classes, class_name, numbered, split_role
+from hba.data.columns import check_two_classes, class_name, multi_label_fact, numbered, split_role
 from hba.data.folder import fitted
 from hba.data.images import LabelledImages, OnRead, Source, of_classes
+from hba.data.labels import is_multi_label
 from hba.data.left_out import LeftOut
 from hba.data.levels import Deep, Levels, values_in_8_bits
 from hba.data.pictures import PicturePool, restricted_unused
@@ -115,8 +116,10 @@ def npz_source(file: Path, skip_broken: bool = False) -> Source:
     """Arrays `images` and `labels`, or such for each split: `train_images`, `train_labels`, `test_images`, ...
 
     Arrays of `x` and `y` are the same. images (N, H, W) or (N, H, W, C); labels (N,) or (N, 1), numbers or names, which
-    are sorted as text, as a folder's classes are. Images come class by class, each class in the order of the array. The
-    images of a test split are not read before they are asked for. Raises DataError for what cannot be used.
+    are sorted as text, as a folder's classes are. Images come class by class, each class in the order of the array.
+    Labels (N, classes) of 0 and 1 are several of an image; their classes are called by the number of the column, and
+    images keep their order. The images of a test split are not read before they are asked for. Raises DataError for
+    what cannot be used.
     """
     parts = _parts(file)
     if "train" not in parts:
@@ -124,22 +127,32 @@ def npz_source(file: Path, skip_broken: bool = False) -> Source:
             f"{file} must hold the arrays images and labels, or train_images and train_labels (and val_, test_), got "
             f"{', '.join(_names(file)) or 'none'}"
         )
-    names = _class_labels(file, parts["train"][1])
-    class_names = tuple(sorted(set(names)))
-    check_two_classes(class_names, file)
+    train_labels = _array(file, parts["train"][1])
+    is_matrix = _is_matrix(train_labels)
+    if is_matrix:
+        class_names = tuple(map(str, range(train_labels.shape[1])))
+    else:
+        class_names = tuple(sorted(set(_class_labels(file, parts["train"][1]))))
+        check_two_classes(class_names, file)
 
     def pool(part: str) -> NpzPool:
         images, labels_array = parts[part]
-        labels = numbered(_class_labels(file, labels_array), class_names, f"the split {part} of {file}")
-        order = labels.argsort(stable=True)
+        if is_matrix:
+            labels = _matrix(file, labels_array, len(class_names))
+            order = np.arange(len(labels))
+        else:
+            labels = numbered(_class_labels(file, labels_array), class_names, f"the split {part} of {file}")
+            order = labels.argsort(stable=True)
         return NpzPool(Stored(file, images, len(labels)), order, labels[order], skip_broken)
 
+    train = pool("train")
     return Source(
         name=str(file),
         class_names=class_names,
-        train=pool("train"),
+        train=train,
         val=pool("val") if "val" in parts else None,
         test=partial(pool, "test") if "test" in parts else None,
+        facts=(multi_label_fact(train.labels),) if is_matrix else (),
     )
 
 
@@ -183,6 +196,26 @@ def _opened(file: Path, ask: Any) -> Any:
         raise DataError(f"cannot read the arrays of {file} ({reason}); save them anew by numpy.savez") from None
 
 
+def _is_matrix(labels: np.ndarray) -> bool:
+    """Whether it has a column for each of several classes."""
+    return is_multi_label(labels) and labels.shape[1] > 1
+
+
+def _matrix(file: Path, name: str, n_classes: int) -> np.ndarray:
+    """Labels (N, classes) as truth values. DataError for another shape and other numbers than 0 and 1."""
+    labels = _array(file, name)
+    where = f"{name} of {file}"
+    if not is_multi_label(labels) or not len(labels) or labels.shape[1] != n_classes:
+        raise DataError(f"{where} must have the shape (N, {n_classes}), as the labels of train, got {labels.shape}")
+    wrong = labels[(labels != 0) & (labels != 1)]
+    if wrong.size:
+        raise DataError(
+            f"{where} must hold 0 and 1 only, whether an image has the class of the column, got {wrong[0]!s}; for one "
+            "class of each image give labels of the shape (N,)"
+        )
+    return labels.astype(bool)
+
+
 def _class_labels(file: Path, name: str) -> list[str]:
     """What each label of the array calls its class."""
     labels = _array(file, name)
@@ -190,8 +223,7 @@ def _class_labels(file: Path, name: str) -> list[str]:
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1 or not len(labels):
-        hint = "; several labels for an image cannot be learned" if labels.ndim == 2 else ""
-        raise DataError(f"{where} must have the shape (N,) or (N, 1), got {labels.shape}{hint}")
+        raise DataError(f"{where} must have the shape (N,), (N, 1) or (N, classes), got {labels.shape}")
     try:
         names = [class_name(label) for label in labels.tolist()]
     except ValueError as error:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from hba.data.images import LabelledImages, OnRead
+from hba.data.labels import as_tensor
 from hba.data.left_out import LeftOut
 from hba.data.levels import N_READERS, Deep, Levels
 from hba.errors import DataError
@@ -20,8 +21,8 @@ NO_CLASS = -1
 
 
 class PicturePool:
-    """What these pools share. labels int64 (N,). skip_broken: omit unreadable pictures and report them, instead of
-    DataError.
+    """What these pools share. labels int64 (N,) or bool (N, classes). skip_broken: omit unreadable pictures and report
+    them, instead of DataError.
 
     unused: what was found and is no picture, each with the label of its class or NO_CLASS. levels: what becomes black
     and white in pictures of more than 8 bits.
@@ -54,14 +55,14 @@ class PicturePool:
 
     def read(self, indices: np.ndarray, image_size: int, on_read: OnRead | None = None) -> LabelledImages:
         images: list[Tensor] = []
-        labels: list[int] = []
+        readable: list[int] = []
         broken: list[LeftOut] = []
         # Closing ends the reader threads when a broken picture, or Ctrl-C, ends the loop.
         with contextlib.closing(_in_order(partial(self.picture, image_size=image_size), indices)) as results:
             for number, (index, result) in enumerate(zip(indices, results, strict=True), start=1):
                 if isinstance(result, Tensor):
                     images.append(result)
-                    labels.append(int(self.labels[index]))
+                    readable.append(index)
                 elif self.skip_broken:
                     broken.append(LeftOut(self.name_of(index), result))
                 else:
@@ -70,7 +71,7 @@ class PicturePool:
                     on_read(number, len(indices))
         if not images:
             raise DataError(f"none of {len(indices)} images could be read, {self.name_of(indices[0])} first")
-        return LabelledImages(torch.stack(images), torch.tensor(labels), tuple(broken))
+        return LabelledImages(torch.stack(images), as_tensor(self.labels[readable]), tuple(broken))
 
 
 def broken_image(name: str | Path, reason: str) -> DataError:

@@ -23,7 +23,7 @@ def find_source(config: DataConfig) -> Source:
 
 
 def _whole_source(config: DataConfig) -> Source:
-    columns = Columns(config.path_column, config.label_column, config.split_column)
+    columns = Columns(config.path_column, config.label_column, config.split_column, config.label_separator)
     if config.data in DATASET_NAMES:
         columns.check_idle(config.data)
         return named_source(config.data, Path(config.data_root), config.download, config.skip_broken)

@@ -1,10 +1,14 @@
-"""Splits of a dataset: stratified, decided by a seed, with every class in each of them."""
+"""Splits of a dataset, decided by a seed: stratified, with every class in each of them.
+
+Images of several labels are drawn at random instead: no split can have the shares of all classes at once.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from hba.data.images import Source
+from hba.data.labels import is_multi_label
 from hba.errors import DataError
 from hba.runtime.wording import counted
 
@@ -27,8 +31,9 @@ class Splits:
 
 
 def split(source: Source, train_size: int | None, val_size: int | None, seed: int) -> Splits:
-    """Split by class shares, test first, then validation, then training. None: a fifth of the images for validation,
-    all the rest for training.
+    """Split by class shares, or at random where images have several labels: test first, then validation, then training.
+
+    None: a fifth of the images for validation, all the rest for training.
 
     The test split depends on the seed alone, not on the other sizes. Raises DataError for sizes that do not fit.
     """
@@ -37,12 +42,12 @@ def split(source: Source, train_size: int | None, val_size: int | None, seed: in
     own_parts = ["training", *(["validation"] if source.val is None else [])]
     _check_classes(source, labels, own_parts + (["test"] if source.test is None else []))
     if source.test is None:
-        test_size = source.test_size or _default_size(source, len(labels))
+        test_size = source.test_size or _default_size(source, labels)
         test = _take(source, labels, available, test_size, keep=len(own_parts), seed=seed, part="test")
         available = np.setdiff1d(available, test)
     if source.val is None:
         rest = available
-        val_size = val_size or _default_size(source, len(available))
+        val_size = val_size or _default_size(source, labels[available])
         _check_sum(source, train_size, val_size, len(available))
         val = _take(source, labels, available, val_size, keep=1, seed=seed, part="validation")
         rest = np.setdiff1d(available, val)
@@ -55,12 +60,13 @@ def split(source: Source, train_size: int | None, val_size: int | None, seed: in
 
 
 def take_training(source: Source, indices: np.ndarray, size: int | None, seed: int) -> np.ndarray:
-    """All of the indices into the training pool, or a stratified part of `size` of them."""
+    """All of the indices into the training pool, or a part of `size` of them, stratified for single labels."""
     return _take(source, source.train.labels, indices, size, keep=0, seed=seed, part="training")
 
 
-def _default_size(source: Source, n_images: int) -> int:
-    return max(len(source.class_names), round(DEFAULT_FRACTION * n_images))
+def _default_size(source: Source, labels: np.ndarray) -> int:
+    fewest = 1 if is_multi_label(labels) else len(source.class_names)
+    return max(fewest, round(DEFAULT_FRACTION * len(labels)))
 
 
 def _take(
@@ -70,6 +76,8 @@ def _take(
     if size is None:
         return indices
     labels = all_labels[indices]
+    if is_multi_label(labels):
+        return _take_at_random(source, labels, indices, size, keep=keep, seed=seed, part=part)
     n_classes = len(np.unique(labels))
     most = len(indices) - keep * n_classes
     if not n_classes <= size <= most:
@@ -84,6 +92,24 @@ def _take(
         rng.permutation(np.flatnonzero(labels == label))[:share] for label, share in zip(classes, shares, strict=True)
     ]
     return np.sort(indices[np.concatenate(chosen)])
+
+
+def _take_at_random(
+    source: Source, labels: np.ndarray, indices: np.ndarray, size: int, *, keep: int, seed: int, part: str
+) -> np.ndarray:
+    """`size` of the indices, leaving at least `keep`. labels (n, classes): theirs."""
+    most = len(indices) - keep
+    if not 1 <= size <= most:
+        raise DataError(
+            f"the {part} size must lie between 1 and {most}, which is what {source.name} has for it, got {size}"
+        )
+    chosen = np.random.default_rng(seed).permutation(len(indices))[:size]
+    if not labels[chosen].any():
+        raise DataError(
+            f"none of the {counted(size, 'image')} drawn for {part} has a label: choose a larger {part} split, another "
+            "split seed, or make the splits yourself"
+        )
+    return np.sort(indices[chosen])
 
 
 def _shares(counts: np.ndarray, limits: np.ndarray, size: int) -> np.ndarray:
@@ -102,6 +128,13 @@ def _shares(counts: np.ndarray, limits: np.ndarray, size: int) -> np.ndarray:
 
 
 def _check_classes(source: Source, labels: np.ndarray, parts: list[str]) -> None:
+    if is_multi_label(labels):
+        if len(labels) < len(parts):
+            raise DataError(
+                f"{source.name} has {counted(len(labels), 'image')}, but needs at least {len(parts)}, one each for "
+                f"{', '.join(parts)}"
+            )
+        return
     counts = np.bincount(labels, minlength=len(source.class_names))
     smallest = int(counts.argmin())
     if counts[smallest] < len(parts):

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from hba.data.folder import FilePool, try_to_read
 from hba.data.images import CPU, Batch, Colors, mean_and_std
+from hba.data.labels import as_tensor
 from hba.data.left_out import LeftOut
 from hba.data.levels import Levels
 from hba.data.listing import changing
@@ -65,7 +66,7 @@ class Files(Dataset[ReadPart]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamedImages:
-    """Images in files, labels int64 (N,); the same pixels as images in memory have.
+    """Images in files, labels int64 (N,) or bool (N, classes); the same pixels as images in memory have.
 
     workers: processes that read ahead; 0 reads in this one. skip_broken: `once` omits a file that cannot be read, and
     in `batches` the next readable one of the order takes its place; otherwise it is a DataError. Mean and standard
@@ -91,7 +92,7 @@ class StreamedImages:
         names = np.array([os.fsencode(pool.paths[index].relative_to(pool.folder)) for index in indices])
         return StreamedImages(
             Files(pool.folder, names, image_size, pool.levels),
-            torch.from_numpy(pool.labels[indices]).long(),
+            as_tensor(pool.labels[indices]),
             default_workers() if workers is None else workers,
             pool.skip_broken,
         )

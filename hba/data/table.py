@@ -16,15 +16,19 @@ from hba.data.columns import (
     Columns,
     check_two_classes,
     class_name,
+    indicated,
     listed_columns,
+    multi_label_fact,
     numbered,
     split_role,
 )
 from hba.data.folder import FilePool
 from hba.data.formats import PARQUET_ENDINGS
 from hba.data.images import Source
+from hba.data.labels import present_classes
 from hba.data.layout import SPLITS
 from hba.data.left_out import LeftOut
+from hba.data.pictures import NO_CLASS
 from hba.errors import DataError
 from hba.runtime.extras import import_extra
 from hba.runtime.wording import counted
@@ -41,11 +45,13 @@ IGNORE_SPLITS = f", or ignore the column by --split-column {NO_SPLITS}"
 
 
 class Row(NamedTuple):
-    """An image. number: as a spreadsheet counts rows, the names of the columns included."""
+    """An image. number: as a spreadsheet counts rows, the names of the columns included. classes: one, or with a
+    separator of labels any number, sorted.
+    """
 
     number: int
     path: Path
-    class_name: str
+    classes: tuple[str, ...]
 
 
 def table_source(file: Path, columns: Columns = BY_NAME, skip_broken: bool = False) -> Source:
@@ -62,19 +68,25 @@ def table_source(file: Path, columns: Columns = BY_NAME, skip_broken: bool = Fal
     there = [str(name) for name in table.columns]
     path, label = columns.needed("path", there, file), columns.needed("label", there, file)
     split = None if columns.split == NO_SPLITS else columns.find("split", there, file)
-    rows = _rows(file, table, path, label, split)
-    class_names = tuple(sorted({row.class_name for row in rows["train"]}))
-    if not class_names:
+    separator = columns.label_separator
+    rows = _rows(file, table, path, label, split, separator)
+    if not rows["train"]:
         raise DataError(f"{file} has no rows of the split train; column {split!r} must say train for some")
+    class_names = tuple(sorted({name for row in rows["train"] for name in row.classes}))
+    if separator is not None:
+        _check_separated(file, label, separator, [row.classes for part in rows.values() for row in part])
     check_two_classes(class_names, file)
-    pool = partial(_pool, file, rows, class_names=class_names, skip_broken=skip_broken)
+    is_multi_label = separator is not None
+    pool = partial(_pool, file, rows, class_names=class_names, is_multi_label=is_multi_label, skip_broken=skip_broken)
+    train = pool("train")
+    of_labels = (multi_label_fact(train.labels),) if is_multi_label else ()
     return Source(
         name=str(file),
         class_names=class_names,
-        train=pool("train"),
+        train=train,
         val=pool("val") if rows["val"] else None,
         test=partial(pool, "test") if rows["test"] else None,
-        facts=(_fact(file, path, label, split),),
+        facts=(_fact(file, path, label, split), *of_labels),
     )
 
 
@@ -151,7 +163,7 @@ def _present(series: Any) -> list[Any]:
 
 
 def _rows(
-    file: Path, table: "pandas.DataFrame", path: str, label: str, split: str | None
+    file: Path, table: "pandas.DataFrame", path: str, label: str, split: str | None, separator: str | None
 ) -> Mapping[str, Sequence[Row]]:
     """The rows of each part. DataError for cells that hold nothing or what they should not, and for a path that stands
     there twice: images could then be in training and test.
@@ -169,7 +181,7 @@ def _rows(
         if not isinstance(given, str):
             hint = "; save images that stand in the table itself by the library datasets" if _is_image(given) else ""
             raise DataError(f"column {path!r} of {file} must hold paths, but row {number} has {_kind(given)}{hint}")
-        name = _class_of(class_label, f"{where} ({given!r})", label)
+        classes = _classes_of(class_label, f"{where} ({given!r})", label, separator)
         joined = folder / given
         plain = os.path.normpath(joined)
         if (earlier := number_of.setdefault(plain, number)) != number:
@@ -177,18 +189,30 @@ def _rows(
         if str(part) not in roles:
             roles[str(part)] = split_role(str(part), where, IGNORE_SPLITS)
         place = joined if plain == str(joined) else Path(plain)
-        rows[roles[str(part)]].append(Row(number, place, name))
+        rows[roles[str(part)]].append(Row(number, place, classes))
     return rows
 
 
-def _class_of(label: Any, where: str, column: str) -> str:
+def _classes_of(label: Any, where: str, column: str, separator: str | None) -> tuple[str, ...]:
+    """separator: between several labels; an empty cell then is an image without one."""
     try:
         name = None if label is None else class_name(label)
     except ValueError as error:
         raise DataError(f"{where} has as {column} {error}") from None
+    if separator is not None:
+        return tuple(sorted({part.strip() for part in (name or "").split(separator)} - {""}))
     if name is None:
         raise DataError(f"{where} has no {column}: fill it, or remove the row")
-    return name
+    return (name,)
+
+
+def _check_separated(file: Path, column: str, separator: str, classes: Sequence[tuple[str, ...]]) -> None:
+    """DataError where each image has exactly one label: the separator is then another character, or there is none."""
+    if all(len(of_image) == 1 for of_image in classes):
+        raise DataError(
+            f"no label in column {column!r} of {file} holds the separator {separator!r}, such as in "
+            f"{classes[0][0]!r}: give the one that it has, or omit it where each image has one label"
+        )
 
 
 def _is_image(value: Any) -> bool:
@@ -200,13 +224,23 @@ def _kind(value: Any) -> str:
 
 
 def _pool(
-    file: Path, rows: Mapping[str, Sequence[Row]], part: str, *, class_names: tuple[str, ...], skip_broken: bool
+    file: Path,
+    rows: Mapping[str, Sequence[Row]],
+    part: str,
+    *,
+    class_names: tuple[str, ...],
+    is_multi_label: bool,
+    skip_broken: bool,
 ) -> FilePool:
     """The images of one part, sorted by class and path. DataError for one that is not there, unless it may be omitted;
     a class without images is noted, as of a folder.
     """
-    of_part = sorted(rows[part], key=lambda row: (row.class_name, row.path.parts))
-    labels = numbered([row.class_name for row in of_part], class_names, f"the split {part} of {file}")
+    of_part = sorted(rows[part], key=lambda row: (row.classes, row.path.parts))
+    where = f"the split {part} of {file}"
+    if is_multi_label:
+        labels = indicated([row.classes for row in of_part], class_names, where)
+    else:
+        labels = numbered([row.classes[0] for row in of_part], class_names, where)
     reasons = [_why_not(row.path) for row in of_part]
     missing = [row for row, reason in zip(of_part, reasons, strict=True) if reason]
     if missing and not skip_broken:
@@ -221,12 +255,12 @@ def _pool(
             f"none of the {counted(len(of_part), 'image')} of {file} can be found, {str(of_part[0].path)!r} first"
         )
     unused = [
-        (int(label), LeftOut(str(row.path), reason))
+        (NO_CLASS if is_multi_label else int(label), LeftOut(str(row.path), reason))
         for row, label, reason in zip(of_part, labels, reasons, strict=True)
         if reason
     ]
     kept = np.flatnonzero([not reason for reason in reasons])
-    absent = sorted(set(range(len(class_names))) - set(labels[kept].tolist())) if part != "train" else []
+    absent = sorted(set(range(len(class_names))) - set(present_classes(labels[kept]))) if part != "train" else []
     unused += [(label, LeftOut(f"{file}, {part}, {class_names[label]}", "no image of this class")) for label in absent]
     paths = tuple(of_part[index].path for index in kept)
     folder = Path(os.path.commonpath([path.parent for path in paths]))

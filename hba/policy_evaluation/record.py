@@ -7,6 +7,7 @@ from typing import Any
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data.held_back import HeldBack
+from hba.data.labels import error_of
 from hba.data.load import EvaluationData
 from hba.policy_evaluation.contenders import Contender
 from hba.policy_evaluation.result import EvaluationResult, EvaluationRow
@@ -86,6 +87,7 @@ class Record:
             environment=self._environment,
             searched=self._searched,
             own_network=self._own_network,
+            error=error_of(self._data.train.labels),
             pretrained=None if (start := self._contenders[0].start) is None else start.pretrained.sha256,
             wall_seconds=round(self._seconds_before + time.monotonic() - self._began, 1),
         )

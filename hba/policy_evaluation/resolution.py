@@ -18,20 +18,20 @@ class Resolution:
     half_width: of the 95 % interval, by Student's t over n_pairs paired seeds; None without a spread.
     seeds_for_one_point: how many, with the same spread, would show a difference of one point in four of five
     evaluations. one_image: what one of the test images makes. standard_error: of a test error of test_error_percent on
-    so many images (binomial).
+    so many images (binomial). All three are None where an error is no share of wrong answers.
     """
 
     n_pairs: int
     half_width: float | None
     seeds_for_one_point: int | None
-    test_images: int
-    one_image: float
+    test_images: int | None
+    one_image: float | None
     test_error_percent: float
-    standard_error: float
+    standard_error: float | None
 
     @staticmethod
-    def of(difference: PairedDifference, test_error_percent: float, test_images: int) -> "Resolution":
-        """test_error_percent: the mean of the schedule's row."""
+    def of(difference: PairedDifference, test_error_percent: float, test_images: int | None) -> "Resolution":
+        """test_error_percent: the mean of the schedule's row. test_images: None where an error is no share of them."""
         half_width = None if difference.interval is None else difference.interval[1] - difference.mean
         spread = None if half_width is None else spread_of(half_width, difference.n_pairs)
         share = test_error_percent / 100
@@ -40,9 +40,9 @@ class Resolution:
             half_width=half_width,
             seeds_for_one_point=None if spread is None else seeds_to_show(1.0, spread),
             test_images=test_images,
-            one_image=100 / test_images,
+            one_image=None if test_images is None else 100 / test_images,
             test_error_percent=test_error_percent,
-            standard_error=100 * math.sqrt(share * (1 - share) / test_images),
+            standard_error=None if test_images is None else 100 * math.sqrt(share * (1 - share) / test_images),
         )
 
 

@@ -50,7 +50,8 @@ class EvaluationResult:
 
     fingerprints: a hash of each split's images, by its name. searched: one for each row that is a schedule.
     own_network: the definition (see OwnNetwork) of a network that took the place of config.model; else None.
-    pretrained: SHA-256 of the weights that config.model began with; None for fresh ones.
+    pretrained: SHA-256 of the weights that config.model began with; None for fresh ones. error: what an error is where
+    images have several labels; None for the share of wrong answers.
     wall_seconds: of all trainings, over all runs of a resumed evaluation. report: the page in the folder of a finished
     evaluation, None where there is none.
     """
@@ -65,6 +66,7 @@ class EvaluationResult:
     searched: tuple[Searched, ...] = ()
     own_network: str | None = None
     pretrained: str | None = None
+    error: str | None = None
     wall_seconds: float = field(default=0.0, compare=False)
     report: Path | None = field(default=None, compare=False)
 
@@ -90,7 +92,12 @@ class EvaluationResult:
     def resolution(self) -> Resolution | None:
         """How small a difference to the best other row these numbers can show; None where there is none to compare."""
         best, mean = best_other(self.differences), self.rows[0].mean
-        return None if best is None or mean is None else Resolution.of(best.difference, mean, self.test_images)
+        return None if best is None or mean is None else Resolution.of(best.difference, mean, self._n_answers)
+
+    @property
+    def _n_answers(self) -> int | None:
+        """Number of test images whose answers are right or wrong; None where an error is no share of such."""
+        return self.test_images if self.error is None else None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -108,7 +115,8 @@ class EvaluationResult:
             return None
         seen = [f"{warning}." for warning in self.warnings]
         trust = what_it_can_tell(best, resolution, [row.name for row in self.rows])
-        return replace(found, sentence=" ".join([found.sentence, *seen, trust]))
+        what = [] if self.error is None else [f"Test error: {self.error}."]
+        return replace(found, sentence=" ".join([found.sentence, *what, *seen, trust]))
 
     def save(self, path: Path) -> None:
         """Write results.json whole or not at all."""
@@ -127,6 +135,7 @@ class EvaluationResult:
             "settings": {**self.config.model_dump(), **({} if self.own_network is None else {"model": None})},
             "own_network": self.own_network,
             **({} if self.pretrained is None else {"pretrained": self.pretrained}),
+            **({} if self.error is None else {"error": self.error}),
             "train_images": self.train_images,
             "test_images": self.test_images,
             "skipped_images": self.skipped_images,

@@ -12,6 +12,7 @@ from torch import nn
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data.adapt import AnyDataset, as_evaluation_data, is_dataset
+from hba.data.labels import error_note
 from hba.data.left_out import save_left_out
 from hba.data.load import EvaluationData, check_data, load_evaluation_data
 from hba.errors import RunError, SettingsError
@@ -122,7 +123,8 @@ def evaluate(
             for row in searched:
                 row.check()
         its_data = str(settings_of(main).get("data"))
-        notes = (*data.facts, *_of_start(data, used, start), *notes_on(main, used, searched))
+        of_error = filter(None, [error_note(data.train.labels)])
+        notes = (*data.facts, *of_error, *_of_start(data, used, start), *notes_on(main, used, searched))
         task = _Task(main, used, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
         return _train_all(task, jobs, observer)
 

@@ -101,7 +101,7 @@ def what_it_can_tell(best: BestOther, resolution: Resolution, rows: Sequence[str
         sentences.append("The interval is over training seeds, for one schedule, one split and one test set.")
     if _kind(difference, best.n_compared) == "no difference shown":
         sentences += _of_seeds(resolution)
-        sentences += [_of_test_images(resolution), _to_try(resolution, best.name, rows)]
+        sentences += [*_of_test_images(resolution), _to_try(resolution, best.name, rows)]
     elif difference.n_pairs < FEW_SEEDS:
         sentences.append(
             f"{difference.n_pairs} seeds tell their spread only roughly: to be sure, evaluate anew with --seeds "
@@ -122,11 +122,13 @@ def _of_seeds(resolution: Resolution) -> list[str]:
     ]
 
 
-def _of_test_images(resolution: Resolution) -> str:
-    return (
+def _of_test_images(resolution: Resolution) -> list[str]:
+    if resolution.test_images is None:
+        return []
+    return [
         f"One of {resolution.test_images} test images is {resolution.one_image:.2f} points, and the standard error of "
         f"a test error of {resolution.test_error_percent:.2f} % on so many is {resolution.standard_error:.2f} points."
-    )
+    ]
 
 
 def _to_try(resolution: Resolution, best: str, rows: Sequence[str]) -> str:
@@ -135,7 +137,7 @@ def _to_try(resolution: Resolution, best: str, rows: Sequence[str]) -> str:
     seeds = resolution.seeds_for_one_point or 2 * FEW_SEEDS
     if resolution.n_pairs < seeds <= MOST_SEEDS:
         ways.append(f"evaluate anew with --seeds {seeds}")
-    if resolution.standard_error > LARGE_ERROR:
+    if resolution.standard_error is not None and resolution.standard_error > LARGE_ERROR:
         ways.append("get more test images")
     if best in WITHOUT_A_SEARCH:
         ways.append(f"use {best}, which needs no search")

@@ -9,6 +9,7 @@ import numpy as np
 from hba.algorithms import SearchState
 from hba.algorithms.learners import Learner
 from hba.algorithms.pace import Pace
+from hba.data.labels import error_of
 from hba.data.left_out import save_left_out
 from hba.errors import DivergedError, SettingsError
 from hba.policy_search.books import Books, finite_or_none
@@ -116,6 +117,7 @@ class Keeper:
             "algorithm": config.algorithm.name,
             "dataset": data.name,
             "class_names": list(data.class_names),
+            **({} if (error := error_of(data.train.labels)) is None else {"error": error}),
             "train_images": len(data.train),
             "val_images": len(data.val),
             "skipped_images": len(data.train.skipped) + len(data.val.skipped),

@@ -11,6 +11,7 @@ from hba.algorithms.lambda_steps import GradientState
 from hba.algorithms.learners import HyperLearner, Learner
 from hba.algorithms.moves import Moves
 from hba.algorithms.pace import Pace
+from hba.data.labels import error_note
 from hba.policy_search.books import Books, Metrics, is_finite, row_of
 from hba.policy_search.cost import probes_within, round_cost, trained_share
 from hba.policy_search.folder import RunFolder
@@ -190,6 +191,7 @@ class Loop:
     def _notes(self) -> Iterator[str | None]:
         config = self.setup.config
         yield from self.setup.problem.data.facts
+        yield error_note(self.setup.problem.data.train.labels)
         yield from self.setup.notes
         yield config.baseline_note()
         yield self.keeper.note

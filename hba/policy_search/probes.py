@@ -14,7 +14,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hba.algorithms.lambda_steps import GradientState, LambdaSteps
@@ -24,6 +23,7 @@ from hba.algorithms.problem import Problem
 from hba.data.batches import as_floats
 from hba.data.images import Batch, Images
 from hba.runtime.seeding import derived_seed, generator_for
+from hba.training.criterion import loss_of
 from hba.training.optimizer import MOMENTUM
 
 VALIDATION_BATCH_SIZE = 500
@@ -89,7 +89,7 @@ def loss_after_training(
         for images, labels in _batches(problem.data.train, state.train_stream.batch_size, generator):
             inputs = problem.augment(images, lam.expand(len(images), -1), generator)
             optimizer.zero_grad()
-            F.cross_entropy(network(inputs), labels).backward()
+            loss_of(network(inputs), labels).backward()
             optimizer.step()
     return _validation_loss(algorithm, problem, network.eval())
 

@@ -12,6 +12,7 @@ from torch import nn
 from hba.algorithms import Problem
 from hba.algorithms.networks import Networks, equal_networks, named_networks
 from hba.data.identity import seen_by_search
+from hba.data.labels import is_multi_label
 from hba.data.load import SearchData
 from hba.data.named import DATASET_NAMES
 from hba.errors import SettingsError
@@ -60,6 +61,11 @@ class Setup:
         """data is on its device. network, own_space: in the place of settings. start: what the settings' network begins
         with, which config.network_start() has read.
         """
+        if is_multi_label(data.train.labels) and not config.algorithm.multi_label:
+            raise SettingsError(
+                f"the algorithm {config.algorithm.name} learns one label of an image: take its losses and errors from "
+                "hba.training.criterion and set multi_label = True in its class, or choose the algorithm lookahead"
+            )
         device, space = data.train.device, own_space or config.search_space()
         fill = config.fill or data.train.mean_color()
         preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())

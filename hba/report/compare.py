@@ -1,12 +1,12 @@
 """Runs side by side: which settings differ, and what was found."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hba.errors import SettingsError
 from hba.report.figures import Chart, Table
-from hba.report.findings import share
+from hba.report.findings import error_told, share
 from hba.report.losses import Points, chart, points_of
 from hba.report.page import setting_text
 from hba.report.rendering import rendered
@@ -77,6 +77,9 @@ class Comparison:
             ("epoch", *(f"{max(found)}" if found else "" for found in losses.values())),
             ("loss", *(f"{found[max(found)]:.3f}" if found else "" for found in losses.values())),
             ("error", *(percent(found[max(found)]) if found else "" for found in errors.values())),
+            *_what_errors_are(
+                None if run.schedule is None else error_told(run.schedule.provenance) for run in self.runs.values()
+            ),
         )
         return Table(("", *self.runs), rows)
 
@@ -89,7 +92,8 @@ class Comparison:
         }
         if not by_run:
             return Table((), ())
-        own = [("the schedule", *(_own_error(run) for run in self.runs.values()))]
+        kinds = (None if run.evaluation is None else run.evaluation.results.error for run in self.runs.values())
+        own = [*_what_errors_are(kinds), ("the schedule", *(_own_error(run) for run in self.runs.values()))]
         others = []
         for other in dict.fromkeys(other for rows in by_run.values() for other in rows):
             found = [by_run.get(name, {}).get(other) for name in self.runs]
@@ -144,6 +148,13 @@ def _names(runs: Sequence[Run]) -> list[str]:
         for name, run in zip(short, runs, strict=True)
     ]
     return [name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, start=1)]
+
+
+def _what_errors_are(kinds: Iterable[str | None]) -> Iterator[tuple[str, ...]]:
+    """A row where an error is not the share of wrong answers in all of the runs."""
+    told = ["" if kind is None else kind for kind in kinds]
+    if any(told):
+        yield ("an error is", *told)
 
 
 def _settings_of(run: Run, kind: str) -> Mapping[str, object]:

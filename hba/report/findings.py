@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hba.algorithms.pace import policy_steps_in
+from hba.data.labels import error_in_words
 from hba.runtime.provenance import count_of, number_of
 from hba.runtime.wording import counted, percent
 from hba.schedule.reach import Reach, numbers_applied, reach
@@ -93,10 +94,19 @@ def network_measured(provenance: Mapping[str, Any]) -> dict[int, float]:
     return {} if epoch is None or error is None else {epoch: error}
 
 
-def network_line(measured: Mapping[int, float]) -> str:
-    """`Validation error of the search network: ...`, and what that is not. measured: as network_measured has it."""
+def error_told(provenance: Mapping[str, Any]) -> str | None:
+    """What an error is, as a provenance tells it where that is not the share of wrong answers."""
+    found = provenance.get("error")
+    return found if isinstance(found, str) else None
+
+
+def network_line(measured: Mapping[int, float], error: str | None = None) -> str:
+    """`Validation error of the search network: ...`, and what that is not. measured: as network_measured has it. error:
+    what an error is, as error_told has it.
+    """
     errors = ", ".join(f"{percent(error)} after epoch {epoch}" for epoch, error in measured.items())
-    return f"Validation error of the search network: {errors}. It is not that of a training with the schedule."
+    name = f"Validation error{error_in_words(error)} of the search network"
+    return f"{name}: {errors}. It is not that of a training with the schedule."
 
 
 def copies_note(schedule: Schedule, each: bool) -> str:

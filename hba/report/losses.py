@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from hba.data.labels import error_in_words
 from hba.report.figures import Chart, Series, Table
 from hba.report.geometry import Axes, epoch_ticks, epochs_scale, from_zero, kept_apart, some_of, y_ticks
 from hba.report.run import Metrics
@@ -13,10 +14,12 @@ Points = Mapping[int, float]
 """By epoch, counted from 1; only those that were measured."""
 
 
-def loss_charts(metrics: Sequence[Metrics], epochs: int) -> tuple[Chart, ...]:
-    """Cross-entropy and error, each of training and validation; none where nothing was measured."""
+def loss_charts(metrics: Sequence[Metrics], epochs: int, error: str | None = None) -> tuple[Chart, ...]:
+    """Loss and error, each of training and validation; none where nothing was measured. error: what an error is, None
+    for the share of wrong answers.
+    """
     charts = []
-    for title, ending, digits in (("Loss", "loss", 3), ("Error, per cent", "error_percent", 2)):
+    for title, ending, digits in (("Loss", "loss", 3), (f"Error{error_in_words(error)}, per cent", "error_percent", 2)):
         of_each = {name: points_of(metrics, f"{start}_{ending}") for name, start in PARTS.items()}
         if any(of_each.values()):
             charts.append(chart(title, of_each, epochs, digits))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hba.algorithms.pace import advice_in, policy_steps_in
+from hba.data.labels import error_in_words
 from hba.data.naming import shown_name
 from hba.report.contests import contests
 from hba.report.curves import operation_panels
@@ -14,6 +15,7 @@ from hba.report.figures import Chart, Contests, Panels, Stack, Stage, Table
 from hba.report.findings import (
     CHANGE_HEADINGS,
     change_table,
+    error_told,
     network_line,
     network_measured,
     numbers_line,
@@ -147,7 +149,7 @@ def _search_part(folder: Path, search: SearchFiles) -> SearchPart:
     schedule = search.schedule
     planned = count_of(search.settings.get("epochs"), least=1) or schedule.epochs
     return SearchPart(
-        losses=loss_charts(search.metrics, max(planned, schedule.epochs)),
+        losses=loss_charts(search.metrics, max(planned, schedule.epochs), error_told(schedule.provenance)),
         trust=tuple(_trust(schedule)),
         facts=tuple(_facts_of_search(schedule)),
         settings=settings_facts(search.settings),
@@ -164,7 +166,7 @@ def _trust(schedule: Schedule) -> Iterator[str]:
     if schedule.spread.any():
         yield spread_line(schedule)
     if measured := network_measured(schedule.provenance):
-        yield network_line(measured)
+        yield network_line(measured, error_told(schedule.provenance))
     if advice := advice_in(schedule.provenance):
         yield advice
 
@@ -206,8 +208,8 @@ def _evaluation_part(folder: Path, evaluation: EvaluationFiles) -> EvaluationPar
     verdict, end, interpretation = (results.verdict or "").removeprefix("Verdict: ").partition(". ")
     model = settings.get("model") or (results.own_network or "").partition(" ")[0]
     title = (
-        f"Test error after the last of {settings.get('epochs')} epochs: {model} on {_data_name(settings)}, "
-        f"{results.train_images:,} training and {results.test_images:,} test images"
+        f"Test error{error_in_words(results.error)} after the last of {settings.get('epochs')} epochs: {model} on "
+        f"{_data_name(settings)}, {results.train_images:,} training and {results.test_images:,} test images"
     )
     seeds = sorted({seed for row in results.rows for seed in row.seeds})
     return EvaluationPart(

@@ -51,6 +51,7 @@ class Results(pydantic.BaseModel):
     verdict: str | None
     verdict_details: Mapping[str, Any] | None = None
     own_network: str | None = None
+    error: str | None = None
     pretrained: str | None = None
     train_images: int
     test_images: int

@@ -14,6 +14,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data.images import Images
+from hba.data.labels import is_multi_label, names_of, present_classes
 from hba.data.levels import DECODE_ERRORS
 from hba.errors import RunError
 from hba.runtime.files import write_atomically
@@ -37,7 +38,7 @@ class Samples:
         chosen = torch.from_numpy(_chosen(images.labels.cpu().numpy())).to(images.labels.device)
         with contextlib.closing(images.batches(chosen, len(chosen))) as batches:
             pixels, labels = next(batches)
-        return Samples(tuple(pixels.cpu()), tuple(class_names[label] for label in labels.tolist()))
+        return Samples(tuple(pixels.cpu()), tuple(names_of(label, class_names) for label in labels.cpu()))
 
     def save(self, path: Path) -> None:
         """All of them side by side in one PNG file, whole or not at all."""
@@ -61,9 +62,15 @@ class Samples:
 
 
 def _chosen(labels: np.ndarray) -> np.ndarray:
-    present = np.unique(labels)
+    present = np.array(present_classes(labels))
     if len(present) > N_SAMPLES:
         present = present[np.linspace(0, len(present) - 1, N_SAMPLES).round().astype(int)]
-    rounds = itertools.zip_longest(*(np.flatnonzero(labels == label) for label in present))
+    rounds = itertools.zip_longest(*(np.flatnonzero(_has(labels, label)) for label in present))
     in_turns = (place for places in rounds for place in places if place is not None)
-    return np.array(list(itertools.islice(in_turns, N_SAMPLES)))
+    # An image of several classes comes by in the turn of each.
+    return np.array(list(itertools.islice(dict.fromkeys(in_turns), N_SAMPLES)))
+
+
+def _has(labels: np.ndarray, label: int) -> np.ndarray:
+    """Which images (N,) are of the class."""
+    return labels[:, label] if is_multi_label(labels) else labels == label

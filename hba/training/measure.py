@@ -5,11 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hba.data.batches import as_floats
 from hba.data.images import Measurable
+from hba.data.labels import is_multi_label
+from hba.training.criterion import error_share, loss_sum_of
 
 MEASURE_BATCH_SIZE = 500
 PIXELS_PER_BATCH = 500 * 64**2
@@ -20,7 +21,7 @@ Function = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Measured:
-    """Mean cross entropy in nats, and the share of wrong answers in per cent."""
+    """Mean loss in nats, and the error in per cent, as criterion.py defines both."""
 
     loss: float
     error_percent: float
@@ -28,17 +29,26 @@ class Measured:
 
 @torch.no_grad()
 def totals(predict: Function, data: Measurable, prepare: Function) -> Tensor:
-    """Sum of the cross entropy in nats, number of wrong answers, number of images: a tensor (3,) on the device.
+    """Sum of the loss in nats, share of error times number of images, number of images: a tensor (3,) on the device.
 
     predict gives logits for what prepare makes of images in [0, 1]. Images that cannot be read do not count.
     """
     sums = torch.zeros(3, device=data.device)
+    # An average precision is of the order of all images: no sum over batches.
+    answers: list[tuple[Tensor, Tensor]] = []
     with contextlib.closing(data.once(_batch_size(data.image_size))) as batches:
         for images, labels in batches:
             logits = predict(prepare(as_floats(images)))
-            loss = F.cross_entropy(logits, labels, reduction="sum")
-            wrong = (logits.argmax(1) != labels).sum().to(loss)
+            loss = loss_sum_of(logits, labels)
+            if is_multi_label(labels):
+                answers.append((logits, labels))
+                wrong = torch.zeros_like(loss)
+            else:
+                wrong = (logits.argmax(1) != labels).sum().to(loss)
             sums += torch.stack([loss, wrong, torch.full_like(loss, len(labels))])
+    if answers:
+        logits, labels = map(torch.cat, zip(*answers, strict=True))
+        sums[1] = error_share(logits, labels) * sums[2]
     return sums
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from hba.config.evaluation import EvaluationConfig
@@ -17,6 +16,7 @@ from hba.models import Start, build_model
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.runtime.seeding import derived_seed, generator_for
 from hba.training.augmentation import Augmentation
+from hba.training.criterion import loss_of
 from hba.training.measure import Measured, measure
 from hba.training.optimizer import optimizer_for
 from hba.training.own_network import OwnNetwork
@@ -90,7 +90,7 @@ def _train_all_epochs(
         for _ in range(stream.batches_per_pass):
             images, labels = stream.next()
             augmented = preprocessing.train(augment(images, generator), generator)
-            loss = F.cross_entropy(network(augmented), labels)
+            loss = loss_of(network(augmented), labels)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -144,8 +144,12 @@ def test_images_of_the_wrong_kind_are_refused_with_what_they_must_be(images: Any
     [
         (torch.tensor([0.0, 1.0]), r"labels must be whole numbers, .* got float32"),
         (torch.tensor([True, False]), r"labels must be whole numbers, .* got bool"),
-        (torch.eye(2), r"one number for each of the 2 images, got the shape \(2, 2\); of one-hot labels take .argmax"),
-        (torch.tensor([0, 1, 0]), r"one number for each of the 2 images, got the shape \(3,\)"),
+        (
+            torch.eye(3),
+            r"one number for each of the 2 images, or a matrix \(2, classes\) of 0 and 1, got the shape \(3, 3",
+        ),
+        (torch.eye(2) / 2, r"a matrix of labels must hold 0 and 1 only, .*, got 0.5"),
+        (torch.tensor([0, 1, 0]), r"one number for each of the 2 images, or a matrix .*, got the shape \(3,\)"),
         (
             ["cat", "dog"],
             r"labels must be a tensor or an array of numbers, got list of text; of class names take np\.unique\(",

@@ -133,7 +133,14 @@ OBJECTS = np.array([f"class {label}" for label in LABELS], dtype=object)
         ({"images": noise(19, 8, 8)}, "images of a.npz must have one image for each of the 20 labels, got 19"),
         ({"images": noise(20, 8, 8, dtype="bool")}, "images of a.npz must hold numbers, best uint8, got bool"),
         ({"images": noise(20, 8, 8, dtype="complex64")}, "images of a.npz must hold numbers, best uint8, got complex6"),
-        ({"labels": noise(20, 14)}, "labels of a.npz must have the shape (N,) or (N, 1), got (20, 14); several labels"),
+        (
+            {"labels": noise(20, 14)},
+            "labels of a.npz must hold 0 and 1 only, whether an image has the class of the column",
+        ),
+        (
+            {"labels": noise(20, 2, 2)},
+            "labels of a.npz must have the shape (N,), (N, 1) or (N, classes), got (20, 2, 2)",
+        ),
         ({"labels": LABELS / 2}, "labels of a.npz has 0.5, no whole number: only classes can be learned"),
         ({"labels": np.where(LABELS, np.nan, 1)}, "labels of a.npz has no label for number 10: remove it and its imag"),
         ({"labels": np.zeros(20)}, "a.npz has one class only, '0': add images of another"),

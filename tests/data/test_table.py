@@ -230,7 +230,7 @@ def test_a_column_that_is_not_there_is_refused_with_what_may_be_meant(place: Pat
         ({"label": [0.5] * 6}, "row 1 of images.parquet ('cat/0.png') has as label 0.5, no whole number: only classes"),
         (
             {"label": [[0, 1]] * 6},
-            "row 1 of images.parquet ('cat/0.png') has as label 2 values: an image has one class, ",
+            "row 1 of images.parquet ('cat/0.png') has as label 2 values: of several labels ",
         ),
         ({"label": [None, *"bcdef"]}, "row 1 of images.parquet ('cat/0.png') has no label: fill it, or remove the row"),
         ({"label": [np.nan, 1, 1, 0, 0, 0]}, "row 1 of images.parquet ('cat/0.png') has no label: fill it, or remove"),

@@ -1,0 +1,62 @@
+"""The loss that networks are trained by, and the error that they are measured by.
+
+                    labels                   loss                                            error
+one class each      int64 (B,)               cross entropy                                   share of wrong answers
+several labels      bool (B, classes)        binary cross entropy of the logits, mean over   1 - mean average precision
+                                             the classes
+
+Every training, search and measurement takes both from here.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from hba.data.labels import is_multi_label
+
+
+def loss_of(logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean loss () in nats of logits (B, classes)."""
+    if is_multi_label(labels):
+        return losses_of(logits, labels).mean()
+    return F.cross_entropy(logits, labels)
+
+
+def losses_of(logits: Tensor, labels: Tensor) -> Tensor:
+    """Loss in nats of each image (B,)."""
+    if is_multi_label(labels):
+        return F.binary_cross_entropy_with_logits(logits, labels.to(logits), reduction="none").mean(dim=1)
+    return F.cross_entropy(logits, labels, reduction="none")
+
+
+def loss_sum_of(logits: Tensor, labels: Tensor) -> Tensor:
+    """Sum () of the losses in nats of all images."""
+    if is_multi_label(labels):
+        return losses_of(logits, labels).sum()
+    # One sum inside of PyTorch rounds otherwise than a sum of losses.
+    return F.cross_entropy(logits, labels, reduction="sum")
+
+
+def error_share(logits: Tensor, labels: Tensor) -> Tensor:
+    """Share () of the answers (B, classes) that are wrong; for several labels, 1 - mean average precision."""
+    if is_multi_label(labels):
+        return (1 - mean_average_precision(logits, labels)).float()
+    return (logits.argmax(1) != labels).float().mean()
+
+
+def mean_average_precision(scores: Tensor, labels: Tensor) -> Tensor:
+    """Mean over the classes that have a positive of their average precision, a scalar double on the device.
+
+    scores (N, classes), labels bool (N, classes). The average precision of a class is the mean over its positives of
+    the precision among all images that score at least as high; so equal scores count together, as in scikit-learn's
+    average_precision_score. 1 where no class has a positive: there is nothing to find.
+    """
+    order = scores.T.contiguous().argsort(dim=1, descending=True)
+    descending = -scores.T.gather(1, order)
+    is_positive = labels.T.gather(1, order).double()
+    as_high = torch.searchsorted(descending.contiguous(), descending.contiguous(), right=True).clamp(min=1)
+    precision = is_positive.cumsum(dim=1).gather(1, as_high - 1) / as_high
+    n_positive = is_positive.sum(dim=1)
+    average = (precision * is_positive).sum(dim=1) / n_positive.clamp(min=1)
+    n_classes = (n_positive > 0).sum()
+    return torch.where(n_classes > 0, average.sum() / n_classes.clamp(min=1), 1.0)
