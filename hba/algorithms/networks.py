@@ -14,10 +14,15 @@ Networks = Callable[[int], nn.Module]
 
 
 def named_networks(
-    model: str, n_classes: int, seed: int, image_size: int | None = None, start: Start | None = None
+    model: str,
+    n_classes: int,
+    seed: int,
+    image_size: int | None = None,
+    start: Start | None = None,
+    in_channels: int = 3,
 ) -> Networks:
     """Networks of one kind, each freshly initialised. image_size: side in pixels of what the network is given. start:
-    what all of them begin with in the place of fresh weights.
+    what all of them begin with in the place of fresh weights. in_channels: of the images.
     """
     return lambda member: build_model(
         model,
@@ -25,6 +30,7 @@ def named_networks(
         derived_seed(seed, "weights" if member == 0 else f"weights of member {member}"),
         image_size,
         start,
+        in_channels,
     )
 
 

@@ -27,8 +27,8 @@ class CommonSearchConfig(TrainingConfig):
     interpolation: Literal["nearest", "bilinear"] = "nearest"
     """How shears, translations and rotations find pixels between pixels: nearest or bilinear."""
     fill: Annotated[Color | None, DefaultText("the mean of the training images")] = None
-    """Colour of what shears, translations, rotations and Cutout uncover: 1 or 3 numbers in [0, 1], separated by
-    commas."""
+    """Colour of what shears, translations, rotations and Cutout uncover: a number in [0, 1] for all channels, or
+    one for each, separated by commas."""
     validate_every: Size = 10
     """Epochs between two measurements on the whole validation set."""
     seed: Seed = 0

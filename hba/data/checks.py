@@ -1,5 +1,6 @@
 """What images and labels in memory must be. What is clear is converted, and the rest is refused in one line."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,24 +11,45 @@ from hba.data.labels import is_multi_label
 from hba.errors import DataError
 
 CHANNELS = (1, 3)
+"""Of pictures: grey, or red, green and blue."""
+MOST_CHANNELS = 64
 
 
 def checked_images(images: Any) -> Tensor:
-    """As uint8 (N, C, H, W), C 1 or 3.
+    """As uint8 (N, C, H, W).
 
     images: a tensor or array, uint8, or floating point in [0, 1], which is rounded to 8 bits; (N, C, H, W), or
-    (N, H, W, C), or (N, H, W) for one channel. DataError for anything else.
+    (N, H, W, C), as channels_axis tells, or (N, H, W) for one channel. DataError for anything else.
     """
     tensor = _tensor(images, "images")
     if tensor.ndim == 3:
         tensor = tensor[:, None]
-    if tensor.ndim == 4 and tensor.shape[1] not in CHANNELS and tensor.shape[3] in CHANNELS:
-        tensor = tensor.permute(0, 3, 1, 2).contiguous()
-    if tensor.ndim != 4 or tensor.shape[1] not in CHANNELS or not tensor.shape[2] or not tensor.shape[3]:
+    axis = channels_axis(tuple(tensor.shape), first=1)
+    if axis is None:
         raise DataError(
-            f"images must have the shape (N, C, H, W) with 1 or 3 channels, or (N, H, W, C), got {_shape(images)}"
+            "images must have the shape (N, C, H, W) or (N, H, W, C), with 1, 3 or fewer channels than pixels a side, "
+            f"at most {MOST_CHANNELS}, got {_shape(images)}"
         )
+    if axis == 3:
+        tensor = tensor.permute(0, 3, 1, 2).contiguous()
     return tensor if tensor.dtype == torch.uint8 else _from_floats(tensor)
+
+
+def channels_axis(shape: Sequence[int], first: int) -> int | None:
+    """1 or 3: which axis of images of this shape has the channels; None where neither can.
+
+    first: the axis that is asked first whether it is 1 or 3 long, as pictures are. Otherwise the channels are the axis
+    that is the shorter, and at most MOST_CHANNELS long: there are fewer channels than pixels a side.
+    """
+    if len(shape) != 4 or 0 in shape[1:]:
+        return None
+    for axis in (first, 4 - first):
+        if shape[axis] in CHANNELS:
+            return axis
+    before, after = shape[1], shape[3]
+    if before == after or min(before, after) > MOST_CHANNELS or min(before, after) >= shape[2]:
+        return None
+    return 1 if before < after else 3
 
 
 def checked_labels(labels: Any, n_images: int) -> Tensor:

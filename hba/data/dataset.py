@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from torchvision.transforms.v2 import functional as TF
 
-from hba.data.checks import checked_images
+from hba.data.checks import CHANNELS, checked_images
 from hba.data.folder import fitted
 from hba.data.images import LabelledImages, OnRead
 from hba.data.levels import Levels
@@ -65,7 +65,12 @@ def _picture(image: Any) -> Image.Image:
     if isinstance(image, Image.Image):
         return image
     one = image if isinstance(image, Tensor) else np.asarray(image)
-    picture: Image.Image = TF.to_pil_image(checked_images(one[None])[0])
+    pixels = checked_images(one[None])[0]
+    if len(pixels) not in CHANNELS:
+        raise ValueError(
+            f"it has {len(pixels)} channels; give images of other than 1 or 3 as hba.data.LabelledImages or by .npz"
+        )
+    picture: Image.Image = TF.to_pil_image(pixels)
     return picture
 
 

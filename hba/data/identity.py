@@ -215,7 +215,7 @@ def _of_pixels(image: np.ndarray) -> Identity:
 
 
 def _of_array(pixels: np.ndarray) -> Identity:
-    """Of an image (H, W) or (H, W, 3) of an array; the same as of_pixels has of it."""
+    """Of an image (H, W) or (H, W, C) of an array; the same as of_pixels has of it."""
     return _of_pixels(np.stack([pixels] * 3) if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
 
 

@@ -89,7 +89,7 @@ class Images(Measurable, Protocol):
 
 @dataclass(frozen=True, repr=False)
 class LabelledImages:
-    """Images in memory, uint8 (N, C, H, W) with C 1 or 3; labels int64 (N,), or of several labels an image bool
+    """Images in memory, uint8 (N, C, H, W); labels int64 (N,), or of several labels an image bool
     (N, classes). left_out: files that could not be read.
 
     Images may be given as floating point in [0, 1], channels last, or as an array, and labels of any integer type,
@@ -129,8 +129,8 @@ class LabelledImages:
         return len(self.labels)
 
     def in_color(self) -> "LabelledImages":
-        """With three channels, as networks by name take them; one becomes three equal ones."""
-        return self if self.n_channels == 3 else replace(self, images=self.images.repeat(1, 3, 1, 1))
+        """One channel becomes three equal ones, so networks by name have colour images; others stay."""
+        return self if self.n_channels != 1 else replace(self, images=self.images.repeat(1, 3, 1, 1))
 
     def to(self, device: torch.device) -> "LabelledImages":
         return LabelledImages(self.images.to(device), self.labels.to(device), self.left_out)
@@ -216,7 +216,7 @@ def of_classes(labels: np.ndarray, keep: Sequence[int]) -> tuple[np.ndarray, np.
 
 @dataclass(frozen=True)
 class ArrayPool:
-    """A pool that is in memory: images uint8 (N, C, H, W) with C 1 or 3."""
+    """A pool that is in memory: images uint8 (N, C, H, W)."""
 
     images: Tensor
     labels: np.ndarray

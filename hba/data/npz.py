@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image
 from torch import Tensor
 
-from hba.data.checks import CHANNELS
+from hba.data.checks import CHANNELS, MOST_CHANNELS, channels_axis
 from hba.data.columns import check_two_classes, class_name, multi_label_fact, numbered, split_role
 from hba.data.folder import fitted
 from hba.data.images import LabelledImages, OnRead, Source, of_classes
@@ -44,16 +45,17 @@ class Stored:
 
     @cached_property
     def images(self) -> np.ndarray:
-        """(N, H, W) or (N, H, W, C) with C 3. DataError for anything else."""
+        """(N, H, W) or (N, H, W, C) with C above 1. DataError for anything else."""
         images = _array(self.file, self.name)
-        if images.ndim == 4 and images.shape[3] not in CHANNELS and images.shape[1] in CHANNELS:
-            images = images.transpose(0, 2, 3, 1)
         where = f"{self.name} of {self.file}"
-        if images.ndim not in (3, 4) or 0 in images.shape[1:] or (images.ndim == 4 and images.shape[3] not in CHANNELS):
+        axis = channels_axis(images.shape, first=3)
+        if axis is None and (images.ndim != 3 or 0 in images.shape[1:]):
             raise DataError(
-                f"{where} must have the shape (N, H, W) or (N, H, W, C) with 1 or 3 channels, which is what the colour "
-                f"operations and networks take, got {images.shape}; keep three of more, as in images[..., :3]"
+                f"{where} must have the shape (N, H, W), (N, H, W, C) or (N, C, H, W), with 1, 3 or fewer channels "
+                f"than pixels a side, at most {MOST_CHANNELS}, got {images.shape}"
             )
+        if axis == 1:
+            images = images.transpose(0, 2, 3, 1)
         if len(images) != self.n_labels:
             raise DataError(f"{where} must have one image for each of the {self.n_labels} labels, got {len(images)}")
         if images.dtype.kind not in "uif":
@@ -78,7 +80,7 @@ class NpzPool(PicturePool):
         return replace(self, numbers=self.numbers[chosen], labels=labels, unused=unused)
 
     def pixels(self, index: int) -> np.ndarray:
-        """(H, W) or (H, W, 3), of the array's own type."""
+        """(H, W) or (H, W, C), of the array's own type."""
         return np.ascontiguousarray(self.stored.images[self.numbers[index]])
 
     def picture(self, index: int, image_size: int) -> Tensor | str:
@@ -90,6 +92,9 @@ class NpzPool(PicturePool):
                 values = values_in_8_bits(values.astype(np.float64), self.levels)
             except ValueError as error:
                 return str(error)
+        if values.ndim == 3 and values.shape[2] not in CHANNELS:
+            channels = (fitted(Image.fromarray(channel), image_size)[:1] for channel in np.moveaxis(values, 2, 0))
+            return torch.cat(list(channels))
         return fitted(Image.fromarray(values), image_size)
 
     def read(self, indices: np.ndarray, image_size: int, on_read: OnRead | None = None) -> LabelledImages:

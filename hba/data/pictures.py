@@ -34,7 +34,7 @@ class PicturePool:
     levels: Levels | None
 
     def picture(self, index: int, image_size: int) -> Tensor | str:
-        """One picture as uint8 (3, image_size, image_size), or the reason why it cannot be read."""
+        """One picture as uint8 (C, image_size, image_size), or the reason why it cannot be read."""
         raise NotImplementedError
 
     def name_of(self, index: int) -> str:

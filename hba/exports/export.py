@@ -5,6 +5,7 @@ from pathlib import Path
 
 from hba.errors import SettingsError
 from hba.exports.targets import find_target
+from hba.operations import COMMON_CHANNELS
 from hba.runtime.files import write_text
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
@@ -21,6 +22,11 @@ def export(schedule: Schedule | str | Path, to: str, path: str | Path | None = N
     if path is not None and target.ending.endswith(".py"):
         _check_name(Path(path))
     loaded = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
+    if len(loaded.fill) not in COMMON_CHANNELS:
+        raise SettingsError(
+            f"{to} takes images of 1 or 3 channels, but the schedule was searched on images of {len(loaded.fill)}; use "
+            "hba's own transform"
+        )
     text = target.write(loaded, "policy" if path is None else Path(path).stem)
     if path is not None:
         write_text(Path(path), text)

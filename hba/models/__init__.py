@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
+from typing import Protocol
 
 import torch
 from torch import nn
@@ -18,23 +20,26 @@ from hba.models.timm_networks import PREFIX, find_timm_network, timm_names
 from hba.models.wide_resnet import WideResNet, check_depth_and_width
 from hba.runtime.unknown import unknown
 
-Build = Callable[[int], nn.Module]
-"""A network's function of the number of classes."""
+
+class Build(Protocol):
+    """A network, from the numbers of classes and of an image's channels."""
+
+    def __call__(self, n_classes: int, in_channels: int = 3) -> nn.Module: ...
 
 
 def _wide_resnet(depth: int, width: int) -> Build:
     check_depth_and_width(depth, width)
-    return lambda n_classes: WideResNet(depth, width, n_classes)
+    return partial(WideResNet, depth, width)
 
 
 def _shake_shake(width: int) -> Build:
     check_width(width)
-    return lambda n_classes: ShakeShake(width, n_classes)
+    return partial(ShakeShake, width)
 
 
 def _pyramidnet(depth: int, alpha: int) -> Build:
     check_depth_and_alpha(depth, alpha)
-    return lambda n_classes: PyramidNet(depth, alpha, n_classes)
+    return partial(PyramidNet, depth, alpha)
 
 
 MODELS: Mapping[str, Build] = MappingProxyType(
@@ -42,10 +47,10 @@ MODELS: Mapping[str, Build] = MappingProxyType(
         "wrn-40-2": _wide_resnet(40, 2),
         "wrn-28-10": _wide_resnet(28, 10),
         "wrn-10-1": _wide_resnet(10, 1),
-        "resnet-18": lambda n_classes: resnet(18, n_classes),
-        "resnet-50": lambda n_classes: resnet(50, n_classes),
-        "resnet-18-small": lambda n_classes: resnet(18, n_classes, small_images=True),
-        "resnet-50-small": lambda n_classes: resnet(50, n_classes, small_images=True),
+        "resnet-18": partial(resnet, 18),
+        "resnet-50": partial(resnet, 50),
+        "resnet-18-small": partial(resnet, 18, small_images=True),
+        "resnet-50-small": partial(resnet, 50, small_images=True),
         "shake-shake-26-2x32d": _shake_shake(32),
         "shake-shake-26-2x96d": _shake_shake(96),
         "shake-shake-26-2x112d": _shake_shake(112),
@@ -53,7 +58,7 @@ MODELS: Mapping[str, Build] = MappingProxyType(
         "alexnet": AlexNet,
     }
 )
-"""Name to a function of the number of classes. Others go by the patterns of PATTERNS, and timm's by timm:<name>."""
+"""Name to a network's function. Others go by the patterns of PATTERNS, and timm's by timm:<name>."""
 
 PATTERNS: Mapping[str, Callable[..., Build]] = MappingProxyType(
     {
@@ -85,29 +90,40 @@ def find_model(name: str, *, may_have_tag: bool = False) -> Build:
 
 
 def build_model(
-    name: str, n_classes: int, seed: int, image_size: int | None = None, start: Start | None = None
+    name: str,
+    n_classes: int,
+    seed: int,
+    image_size: int | None = None,
+    start: Start | None = None,
+    in_channels: int = 3,
 ) -> nn.Module:
     """A freshly initialised network; the seed alone decides its weights, and the global generator is not touched.
 
     image_size: side in pixels of the images to come; SettingsError where the network cannot take them. start: takes the
-    place of fresh weights, but for a head that does not fit.
+    place of fresh weights, but for a head that does not fit. in_channels: of the images; SettingsError for pretrained
+    weights with other than 3.
     """
+    if start is not None and in_channels != 3:
+        raise SettingsError(
+            f"pretrained weights are for images of 3 channels, got {in_channels}; omit pretrained, or give a network "
+            "of your own"
+        )
     build = find_model(name, may_have_tag=start is not None)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = build(n_classes)
+        network = build(n_classes, in_channels)
         if start is not None:
             start.give(network)
         if image_size is not None:
-            _check_takes(network, name, image_size)
+            _check_takes(network, name, image_size, in_channels)
         return network
 
 
-def _check_takes(network: nn.Module, name: str, image_size: int) -> None:
+def _check_takes(network: nn.Module, name: str, image_size: int, in_channels: int) -> None:
     """Try one image. Some of timm's networks are made for one size only, and say so each in its own way."""
     try:
         with torch.no_grad():
-            network.eval()(torch.zeros(1, 3, image_size, image_size))
+            network.eval()(torch.zeros(1, in_channels, image_size, image_size))
     except Exception as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise SettingsError(

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 
 class AlexNet(nn.Module):
-    """(B, 3, H, W) to (B, n_classes) logits; the convolutions leave 1x1 of 32x32, larger maps are averaged."""
+    """(B, in_channels, H, W) to (B, n_classes) logits; convolutions leave 1x1 of 32x32, larger maps are averaged."""
 
-    def __init__(self, n_classes: int) -> None:
+    def __init__(self, n_classes: int, in_channels: int = 3) -> None:
         super().__init__()
         self.features = nn.Sequential(
-            nn.Conv2d(3, 64, kernel_size=11, stride=4, padding=5),
+            nn.Conv2d(in_channels, 64, kernel_size=11, stride=4, padding=5),
             nn.ReLU(),
             _pooling(),
             nn.Conv2d(64, 192, kernel_size=5, padding=2),

@@ -14,18 +14,18 @@ STEM_CHANNELS = 16
 
 
 class PyramidNet(nn.Module):
-    """PyramidNet-depth-alpha: (B, 3, H, W) to (B, n_classes) logits.
+    """PyramidNet-depth-alpha: (B, in_channels, H, W) to (B, n_classes) logits.
 
     depth must be 9 k + 2: three stages of k bottlenecks. alpha: by how many channels, before the expansion of the
     bottlenecks by 4, the last block is wider than the stem's 16.
     """
 
-    def __init__(self, depth: int, alpha: int, n_classes: int) -> None:
+    def __init__(self, depth: int, alpha: int, n_classes: int, in_channels: int = 3) -> None:
         super().__init__()
         check_depth_and_alpha(depth, alpha)
         blocks_per_stage = (depth - 2) // 9
         n_blocks = 3 * blocks_per_stage
-        self.conv = conv(3, STEM_CHANNELS, kernel_size=3)
+        self.conv = conv(in_channels, STEM_CHANNELS, kernel_size=3)
         self.bn1 = nn.BatchNorm2d(STEM_CHANNELS)
         blocks: list[nn.Module] = []
         channels = STEM_CHANNELS

@@ -13,15 +13,15 @@ from hba.models.parts import conv, uniform_per_image
 
 
 class ShakeShake(nn.Module):
-    """Shake-Shake-Image 26 2x<width>d: (B, 3, H, W) to (B, n_classes) logits.
+    """Shake-Shake-Image 26 2x<width>d: (B, in_channels, H, W) to (B, n_classes) logits.
 
     Three stages of four blocks, with width, 2 width and 4 width channels, after a stem of 16.
     """
 
-    def __init__(self, width: int, n_classes: int) -> None:
+    def __init__(self, width: int, n_classes: int, in_channels: int = 3) -> None:
         super().__init__()
         check_width(width)
-        self.conv = conv(3, 16, kernel_size=3)
+        self.conv = conv(in_channels, 16, kernel_size=3)
         self.bn = nn.BatchNorm2d(16)
         blocks: list[nn.Module] = []
         channels = 16

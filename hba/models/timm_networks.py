@@ -21,8 +21,8 @@ def timm_names() -> list[str]:
     return list(timm.list_models())
 
 
-def find_timm_network(name: str, *, may_have_tag: bool = False) -> Callable[[int], nn.Module]:
-    """The function of the number of classes that builds timm's network of that name, given without the prefix.
+def find_timm_network(name: str, *, may_have_tag: bool = False) -> Callable[..., nn.Module]:
+    """The function that builds timm's network of that name, given without the prefix, from the number of classes.
 
     may_have_tag: `resnet18.a1_in1k` names a network and its weights, which are not loaded here. Raises SettingsError
     for an unknown name or tag, and where timm is not installed.
@@ -42,7 +42,11 @@ def find_timm_network(name: str, *, may_have_tag: bool = False) -> Callable[[int
     tagged = timm.list_pretrained(f"{architecture}.*")
     if tag and name not in tagged:
         raise SettingsError(f"unknown tag of weights in timm model {name!r}; known: {', '.join(tagged) or 'none'}")
-    return lambda n_classes: timm.create_model(name, pretrained=False, num_classes=n_classes)
+
+    def build(n_classes: int, in_channels: int = 3) -> nn.Module:
+        return timm.create_model(name, pretrained=False, num_classes=n_classes, in_chans=in_channels)
+
+    return build
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,16 @@ from hba.models.parts import conv
 
 
 class WideResNet(nn.Module):
-    """WRN-depth-width for small images: (B, 3, H, W) to (B, n_classes) logits; H and W at least 4.
+    """WRN-depth-width for small images: (B, in_channels, H, W) to (B, n_classes) logits; H and W at least 4.
 
     depth must be 6 k + 4: three stages of k blocks, with 16, 32 and 64 times width channels.
     """
 
-    def __init__(self, depth: int, width: int, n_classes: int) -> None:
+    def __init__(self, depth: int, width: int, n_classes: int, in_channels: int = 3) -> None:
         super().__init__()
         check_depth_and_width(depth, width)
         blocks_per_stage = (depth - 4) // 6
-        self.conv = conv(3, 16, kernel_size=3)
+        self.conv = conv(in_channels, 16, kernel_size=3)
         blocks: list[nn.Module] = []
         channels = 16
         for stage, stride in enumerate((1, 2, 2)):

@@ -19,13 +19,15 @@ from hba.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from hba.operations.apply import apply_steps
-    from hba.operations.images import check_images, color_for, fill_for
+    from hba.operations.images import COMMON_CHANNELS, check_channels, check_images, color_for, fill_for
 
 __all__ = [
     "ALL",
+    "COMMON_CHANNELS",
     "OPERATIONS",
     "Operation",
     "apply_steps",
+    "check_channels",
     "check_images",
     "check_known",
     "color_for",
@@ -37,5 +39,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    _IMAGES = dict.fromkeys(("check_images", "color_for", "fill_for"), "hba.operations.images")
+    _IMAGES = dict.fromkeys(
+        ("COMMON_CHANNELS", "check_channels", "check_images", "color_for", "fill_for"), "hba.operations.images"
+    )
     __getattr__, __dir__ = lazy_names(__name__, {**_IMAGES, "apply_steps": "hba.operations.apply"})

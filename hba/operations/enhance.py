@@ -1,9 +1,10 @@
 """Operations that blend an image with a poorer version of itself: Brightness, Color, Contrast, Sharpness.
 
 Convention:
-    images (B, C, H, W) float in [0, 1], C 1 or 3; factor (B,) as in PIL.ImageEnhance: 1 is the identity, 0 the
-    poorer version, above 1 goes beyond the image. Results are clamped to [0, 1] and not rounded to 8 bits. Rounded,
-    they are within one grey level of PIL's. Unrounded, Color may differ by up to 1.5, because PIL rounds the luma.
+    images (B, C, H, W) float in [0, 1], C 1 or 3 for Color and Contrast; factor (B,) as in PIL.ImageEnhance: 1 is
+    the identity, 0 the poorer version, above 1 goes beyond the image. Results are clamped to [0, 1] and not rounded to
+    8 bits. Rounded, they are within one grey level of PIL's. Unrounded, Color may differ by up to 1.5, because PIL
+    rounds the luma.
 """
 
 from __future__ import annotations

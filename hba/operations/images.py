@@ -1,4 +1,9 @@
-"""What operations ask of images, and colours in images of 1 or 3 channels."""
+"""What operations ask of images, and colours in images of some number of channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import torch
 from kornia.color import rgb_to_grayscale
@@ -7,18 +12,38 @@ from torch import Tensor
 from hba.errors import SettingsError
 from hba.runtime.device_constants import device_constant
 
+if TYPE_CHECKING:
+    from hba.operations.operation import Operation
+
+COMMON_CHANNELS = (1, 3)
+"""Grey, and red, green and blue: all operations are defined for these."""
 LUMA_WEIGHTS = (0.299, 0.587, 0.114)
 """Of R, G and B, as in PIL's mode L."""
 
 
 def check_images(images: Tensor) -> None:
-    """Raise SettingsError unless images are (B, 1 or 3, H, W) floating point. Values are not read."""
+    """Raise SettingsError unless images are (B, C, H, W) floating point. Values are not read."""
     if not isinstance(images, Tensor):
         raise SettingsError(f"images must be a tensor (B, C, H, W), got {type(images).__name__}")
-    if images.ndim != 4 or images.shape[1] not in (1, 3) or not images.is_floating_point():
+    if images.ndim != 4 or not images.shape[1] or not images.is_floating_point():
         raise SettingsError(
-            "images must be floating point of shape (B, C, H, W) with C 1 or 3, "
+            "images must be floating point of shape (B, C, H, W) with at least one channel, "
             f"got {images.dtype} {tuple(images.shape)}"
+        )
+
+
+def check_channels(operations: Iterable[Operation], n_channels: int) -> None:
+    """SettingsError, with the operations that are left, where one is not defined for images of so many channels."""
+    if n_channels in COMMON_CHANNELS:
+        return
+    given = tuple(operations)
+    undefined = [operation.name for operation in given if not operation.any_channels]
+    if undefined:
+        left = ",".join(operation.name for operation in given if operation.any_channels)
+        verb = "is" if len(undefined) == 1 else "are"
+        raise SettingsError(
+            f"{' and '.join(undefined)} {verb} defined for images of 1 (grey) or 3 (red, green, blue) channels, not of "
+            f"{n_channels}" + (f": choose the others by --operations {left}" if left else "")
         )
 
 
@@ -28,9 +53,17 @@ def luma(images: Tensor) -> Tensor:
 
 
 def color_for(n_channels: int, color: tuple[float, ...]) -> tuple[float, ...]:
-    """A colour of 1 or 3 numbers for images of 1 or 3 channels: RGB becomes luma, grey is repeated."""
+    """A colour for images of so many channels: of one number it is repeated, RGB becomes luma for grey images.
+
+    SettingsError for another number of them.
+    """
     if len(color) == 3 and n_channels == 1:
         return (sum(weight * value for weight, value in zip(LUMA_WEIGHTS, color, strict=True)),)
+    if len(color) not in (1, n_channels):
+        raise SettingsError(
+            f"a fill of {len(color)} numbers is for images of {len(color)} channels, got {n_channels}; give one number "
+            "for all channels, or one for each"
+        )
     return color * n_channels if len(color) == 1 else color
 
 

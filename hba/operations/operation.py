@@ -38,6 +38,8 @@ class Operation:
     signed: the magnitude is negated with probability 0.5 when it is drawn.
     moves_pixels: whether what a pixel shows may stand elsewhere afterwards, so that boxes, masks and keypoints of the
     image have to move too; None where nobody has said so.
+    any_channels: whether it treats each channel alone, and so takes any number of them; otherwise it takes 1, grey, and
+    3, red, green and blue.
     uses_fill, uses_position: the function takes a colour, or a place drawn uniformly from [0, 1).
     Raises SettingsError for an operation that contradicts itself.
     """
@@ -53,6 +55,7 @@ class Operation:
     uses_fill: bool = False
     uses_position: bool = False
     moves_pixels: bool | None = None
+    any_channels: bool = False
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -84,9 +87,10 @@ class Operation:
         Returns new images; the input is never changed. fill (C,) defaults to black, position (B, 2) to the middle of
         the image. Raises SettingsError for images or arguments of another shape or type.
         """
-        from hba.operations.images import check_images
+        from hba.operations.images import check_channels, check_images
 
         check_images(images)
+        check_channels((self,), images.shape[1])
         batch, channels = images.shape[:2]
         wanted = self.arguments(
             ("one magnitude per image", magnitude, (batch,), None),

@@ -27,7 +27,17 @@ if TYPE_CHECKING:
 
 def _geometric(name: str, coefficients: Coefficients, on: OnPil, high: float, unit: str, pil: str) -> Operation:
     return Operation(
-        name, Warp(coefficients), (0.0, high), unit, 0.0, pil, on, signed=True, uses_fill=True, moves_pixels=True
+        name,
+        Warp(coefficients),
+        (0.0, high),
+        unit,
+        0.0,
+        pil,
+        on,
+        signed=True,
+        uses_fill=True,
+        moves_pixels=True,
+        any_channels=True,
     )
 
 
@@ -40,15 +50,22 @@ def _point(
     identity: float | None = None,
 ) -> Operation:
     pil = f"ImageOps.{name.lower()}"
-    return Operation(name, function, magnitude_range, unit, identity, pil, on, moves_pixels=False)
+    return Operation(name, function, magnitude_range, unit, identity, pil, on, moves_pixels=False, any_channels=True)
 
 
 def _enhancer(
-    name: str, poorer: Callable[[Tensor], Tensor], enhance: Callable[..., ImageEnhance._Enhance]
+    name: str,
+    poorer: Callable[[Tensor], Tensor],
+    enhance: Callable[..., ImageEnhance._Enhance],
+    *,
+    any_channels: bool = True,
 ) -> Operation:
     pil = f"ImageEnhance.{name}"
     on = on_pil.Enhancer(enhance)
-    return Operation(name, Blend(poorer), (0.1, 1.9), "PIL enhancement factor", 1.0, pil, on, moves_pixels=False)
+    unit, high = "PIL enhancement factor", 1.9
+    return Operation(
+        name, Blend(poorer), (0.1, high), unit, 1.0, pil, on, moves_pixels=False, any_channels=any_channels
+    )
 
 
 _SHEAR, _WIDTH, _HEIGHT = "shear factor", "fraction of width", "fraction of height"
@@ -68,8 +85,8 @@ _ROWS = (
     _point("Equalize", Stretch(point.equalize), ImageOps.equalize),
     _point("Solarize", Curve(point.solarize), on_pil.solarize, (0.0, 255.0), "first grey level inverted", 256.0),
     _point("Posterize", Curve(point.posterize), on_pil.posterize, (0.0, 8.0), "bits kept", 8.0),
-    _enhancer("Contrast", enhance.mean_gray, ImageEnhance.Contrast),
-    _enhancer("Color", enhance.gray, ImageEnhance.Color),
+    _enhancer("Contrast", enhance.mean_gray, ImageEnhance.Contrast, any_channels=False),
+    _enhancer("Color", enhance.gray, ImageEnhance.Color, any_channels=False),
     _enhancer("Brightness", enhance.black, ImageEnhance.Brightness),
     _enhancer("Sharpness", enhance.smooth, ImageEnhance.Sharpness),
     Operation(
@@ -83,6 +100,7 @@ _ROWS = (
         uses_fill=True,
         uses_position=True,
         moves_pixels=False,
+        any_channels=True,
     ),
 )
 

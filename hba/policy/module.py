@@ -13,7 +13,7 @@ GRAY = (0.5, 0.5, 0.5)
 
 
 class Policy(nn.Module):
-    """A(x; values) as a module on batches (B, C, H, W) float in [0, 1], C 1 or 3.
+    """A(x; values) as a module on batches (B, C, H, W) float in [0, 1], C as the operations take it.
 
     values: (n,) for all images, or (B, n) with one row per image, in natural units as SearchSpace.decode gives them.
     spread: of the shape of values, the standard deviation in logits by which images differ from them; None is 0.

@@ -13,6 +13,7 @@ from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import SettingsError
 from hba.models import Start
+from hba.operations import COMMON_CHANNELS, check_channels, color_for
 from hba.policy_evaluation.own_rivals import check_augmentation, own_name
 from hba.policy_evaluation.rivals import final, middle, point, respread, shuffled, start, start_point, static
 from hba.policy_evaluation.strength import AsStrong
@@ -153,6 +154,22 @@ RIVALS: Mapping[str, Reserved] = MappingProxyType(
     }
 )
 """By reserved name, which comes before a file that is called so."""
+
+
+def check_rows_take(everyone: Sequence[Contender], schedules: Mapping[str, Schedule], n_channels: int) -> None:
+    """SettingsError, before anything is trained, for a row that cannot augment images of so many channels. schedules:
+    by row.
+    """
+    for schedule in schedules.values():
+        check_channels(schedule.space.operations, n_channels)
+        color_for(n_channels, schedule.fill)
+    if n_channels in COMMON_CHANNELS:
+        return
+    for contender in everyone:
+        if any(isinstance(one, TorchvisionPolicy) for one in contender.augmentations):
+            raise SettingsError(
+                f"{contender.name} is defined for images of 1 or 3 channels, not {n_channels}: omit it from --against"
+            )
 
 
 Rival = str | Path | Schedule | Augmentation

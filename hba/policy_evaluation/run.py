@@ -17,7 +17,7 @@ from hba.data.left_out import save_left_out
 from hba.data.load import EvaluationData, check_data, load_evaluation_data
 from hba.errors import RunError, SettingsError
 from hba.models import Start, build_model
-from hba.policy_evaluation.contenders import NONE, Contender, Rival, contenders, named_rows
+from hba.policy_evaluation.contenders import NONE, Contender, Rival, check_rows_take, contenders, named_rows
 from hba.policy_evaluation.estimate import TimeEstimate
 from hba.policy_evaluation.observer import EvaluationObserver
 from hba.policy_evaluation.own_rivals import try_out
@@ -118,6 +118,7 @@ def evaluate(
             data = data.in_color()
         _try_out(data, used, against, own_network)
         schedules = {name: row for name, row in rows.items() if isinstance(row, Schedule)}
+        check_rows_take(everyone, schedules, data.train.n_channels)
         searched = searched_rows(schedules, used, data, is_in_memory)
         if not allow_seen:
             for row in searched:
@@ -142,7 +143,7 @@ def _of_start(data: EvaluationData, config: EvaluationConfig, start: Start | Non
     if start is None:
         return ()
     n_classes, size = len(data.class_names), network_input_size(data.train, config.baseline_augmentation())
-    note = start.note(build_model(config.model, n_classes, 0, size, start), n_classes)
+    note = start.note(build_model(config.model, n_classes, 0, size, start, data.train.n_channels), n_classes)
     return (f"{note} Every training starts so, whatever its seed.",)
 
 

@@ -17,7 +17,7 @@ from hba.data.load import SearchData
 from hba.data.named import DATASET_NAMES
 from hba.errors import SettingsError
 from hba.models import Start
-from hba.operations import fill_for
+from hba.operations import check_channels, fill_for
 from hba.policy.space import SearchSpace
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import Preprocessing
@@ -61,12 +61,8 @@ class Setup:
         """data is on its device. network, own_space: in the place of settings. start: what the settings' network begins
         with, which config.network_start() has read.
         """
-        if is_multi_label(data.train.labels) and not config.algorithm.multi_label:
-            raise SettingsError(
-                f"the algorithm {config.algorithm.name} learns one label of an image: take its losses and errors from "
-                "hba.training.criterion and set multi_label = True in its class, or choose the algorithm lookahead"
-            )
         device, space = data.train.device, own_space or config.search_space()
+        _check_goes_with(data, config, space)
         fill = config.fill or data.train.mean_color()
         preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
         colour = fill_for(torch.empty(1, data.train.n_channels, 1, 1, device=device), fill)
@@ -80,7 +76,14 @@ class Setup:
             own_network = OwnNetwork.of(network)
             own_network.check_takes(data.train, preprocessing.image_size, len(data.class_names))
         networks = (
-            named_networks(config.model, len(data.class_names), config.seed, preprocessing.image_size, start)
+            named_networks(
+                config.model,
+                len(data.class_names),
+                config.seed,
+                preprocessing.image_size,
+                start,
+                data.train.n_channels,
+            )
             if network is None
             else equal_networks(network)
         )
@@ -106,3 +109,13 @@ class Setup:
                 *(("space", "operations", "interpolation", "count") if own_space is not None else ()),
             ),
         )
+
+
+def _check_goes_with(data: SearchData, config: SearchConfig, space: SearchSpace) -> None:
+    """SettingsError for labels that the algorithm cannot learn, and for channels that an operation cannot change."""
+    if is_multi_label(data.train.labels) and not config.algorithm.multi_label:
+        raise SettingsError(
+            f"the algorithm {config.algorithm.name} learns one label of an image: take its losses and errors from "
+            "hba.training.criterion and set multi_label = True in its class, or choose the algorithm lookahead"
+        )
+    check_channels(space.operations, data.train.n_channels)

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 from hba.data.images import Colors, Images
+from hba.errors import SettingsError
+from hba.operations import COMMON_CHANNELS
 from hba.preprocessing.baseline import Baseline, augment
 from hba.preprocessing.photometric import color_jitter, pca_jitter
 from hba.preprocessing.resized_crop import center_crop, network_side, random_resized_crop
@@ -34,6 +36,10 @@ class Preprocessing:
         """For these training images: by their colours, and from their size to the network's. colors: mean and standard
         deviation in the place of theirs.
         """
+        if (baseline.color_jitter or baseline.pca_jitter) and data.n_channels not in COMMON_CHANNELS:
+            raise SettingsError(
+                f"color_jitter and pca_jitter are for images in colour, got {data.n_channels} channels; set both to 0"
+            )
         standardize = Standardize.of(data) if colors is None else Standardize.by(*colors, data.device)
         return Preprocessing(standardize, baseline, network_input_size(data, baseline))
 

@@ -26,7 +26,8 @@ WHEN = ("at the beginning", "in the middle", "at the end")
 
 def stages(schedule: Schedule, samples: Samples) -> tuple[Stage, ...]:
     """The images as they are, and as `hba apply` augments them by the first, the middle and the last epoch."""
-    as_they_are = Stage("As they are", "", tuple(map(_original, samples.images, samples.class_names)), 1)
+    schedule = _of_shown(schedule, samples)
+    as_they_are = Stage("As they are", samples.note, tuple(map(_original, samples.images, samples.class_names)), 1)
     epochs = key_epochs(schedule)
     when = WHEN if len(epochs) == len(WHEN) else (WHEN[0], WHEN[-1])[: len(epochs)]
     return (as_they_are, *(_stage(schedule, samples, *one) for one in zip(epochs, when, strict=True)))
@@ -34,7 +35,7 @@ def stages(schedule: Schedule, samples: Samples) -> tuple[Stage, ...]:
 
 def grid(schedule: Schedule, samples: Samples) -> Tensor:
     """The same as one picture, float (C, H, W) in [0, 1]: a row for each image."""
-    epochs = key_epochs(schedule)
+    schedule, epochs = _of_shown(schedule, samples), key_epochs(schedule)
     copies = [list(augmented_copies(schedule, samples.images, epoch=e, n_copies=N_COPIES, seed=SEED)) for e in epochs]
     cells = [
         cell
@@ -43,6 +44,19 @@ def grid(schedule: Schedule, samples: Samples) -> Tensor:
     ]
     picture: Tensor = make_grid(cells, nrow=1 + N_COPIES * len(epochs))
     return picture
+
+
+def _of_shown(schedule: Schedule, samples: Samples) -> Schedule:
+    """For the channels that are shown, which operations for any number of channels treat alone."""
+    if samples.n_channels is None or len(schedule.fill) == 1:
+        return schedule
+    return Schedule(
+        schedule.space,
+        schedule.values,
+        schedule.fill[: len(samples.images[0])],
+        schedule.provenance,
+        spread=schedule.spread,
+    )
 
 
 def _stage(schedule: Schedule, samples: Samples, epoch: int, when: str) -> Stage:

@@ -98,18 +98,19 @@ def whole_number(name: str, given: Any) -> int:
     raise SettingsError(f"{name} must be a whole number, got {given!r}")
 
 
-COLOR_RULE = "must be 1 or 3 numbers in [0, 1]"
+COLOR_RULE = "must be numbers in [0, 1], one for all channels or one for each"
 
 
 def is_color(channels: Sequence[float]) -> bool:
     """Whether COLOR_RULE holds."""
-    return len(channels) in (1, 3) and all(0 <= channel <= 1 for channel in channels)
+    return len(channels) >= 1 and all(0 <= channel <= 1 for channel in channels)
 
 
 def color(given: Any) -> tuple[float, ...]:
-    """A colour from 1 or 3 numbers, also as text separated by commas; SettingsError otherwise."""
+    """A colour, a number for all channels or for each, also as text separated by commas; SettingsError otherwise."""
     try:
-        channels = tuple(float(channel) for channel in words(given))
+        # An empty place is a number that was forgotten.
+        channels = tuple(float(channel) for channel in (given.split(",") if isinstance(given, str) else given))
     except (TypeError, ValueError):
         channels = ()
     if not is_color(channels):

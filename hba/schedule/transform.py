@@ -76,7 +76,8 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
     """Augments images by the policy of the current place in the schedule; returns what it got, augmented.
 
     Takes a PIL image (mode L or RGB), a tv_tensors.Image, a NumPy array, uint8 of shape (H, W), (H, W, 1) or
-    (H, W, 3), or a tensor, uint8 or floating point in [0, 1], of shape (..., C, H, W) with C 1 or 3; type, dtype and
+    (H, W, 3), or a tensor, uint8 or floating point in [0, 1], of shape (..., C, H, W) with C 1 or 3,
+    or as many as the fill of the schedule has; type, dtype and
     size stay. Three channels are red, green and blue: in cv2's order, Color and Contrast weigh red as blue, and the
     fill colour is the wrong way round. Every image of a batch gets its own draw. PIL images and arrays are augmented by
     PIL itself, which is several times faster for one image; rounded to 8 bits, each operation is within a grey level of
@@ -178,7 +179,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         if isinstance(first, PIL.Image.Image | np.ndarray):
             return {"one_draw": draw_for_one(self._place().plain), "size": _size(first)}
         for given in images:
-            _check_form(given)
+            _check_form(given, len(self.schedule.fill))
             self._check_range(given)
         if is_annotated or isinstance(first, tv_tensors.Video):
             for given in images:
@@ -273,12 +274,18 @@ def _size(image: Any) -> Size:
     return height, width
 
 
-def _check_form(given: Tensor) -> None:
-    """Raise TypeError unless a tensor has the shape and the type of images."""
-    if given.ndim < 3 or given.shape[-3] not in (1, 3):
-        raise TypeError(f"images must be of shape (..., C, H, W) with C 1 or 3, got {tuple(given.shape)}")
+def _check_form(given: Tensor, n_channels: int) -> None:
+    """Raise TypeError unless a tensor has the shape and the type of images. n_channels: of the schedule's fill."""
+    if given.ndim < 3 or given.shape[-3] not in (1, 3, n_channels):
+        raise TypeError(
+            f"images must be of shape (..., C, H, W) with {_channels_text(n_channels)}, got {tuple(given.shape)}"
+        )
     if given.dtype != torch.uint8 and not given.is_floating_point():
         raise TypeError(f"images must be uint8 or floating point, got {given.dtype}; give other levels {SCALED}")
+
+
+def _channels_text(n_channels: int) -> str:
+    return "C 1 or 3" if n_channels in (1, 3) else f"C {n_channels}"
 
 
 def _to_batch(given: Tensor) -> Tensor:

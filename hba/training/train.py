@@ -52,7 +52,9 @@ def train(
     preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
     weights_seed = derived_seed(seed, "weights of an evaluation")
     network = (
-        build_model(config.model, len(data.class_names), weights_seed, preprocessing.image_size, start)
+        build_model(
+            config.model, len(data.class_names), weights_seed, preprocessing.image_size, start, data.train.n_channels
+        )
         if own_network is None
         else own_network.fresh(seed, weights_seed)
     ).to(device)

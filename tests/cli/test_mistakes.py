@@ -33,8 +33,11 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         (["--operations", "Rotate,Swirl"], "unknown operation 'Swirl'; known: ShearX, "),
         (["--operations", "Rotate,Rotate"], "--operations must be at least one and each named once, got ['Rotate', "),
         (["--operations", ","], "--operations must have more entries (at least 1), got ','"),
-        (["--fill", "0.1,0.2"], "--fill must be 1 or 3 numbers in [0, 1], separated by commas, got '0.1,0.2'"),
-        (["--fill", "red"], "--fill must be 1 or 3 numbers in [0, 1], separated by commas, got 'red'"),
+        (["--fill", "0.1,0.2"], "a fill of 2 numbers is for images of 2 channels, got 3; give one number for all"),
+        (
+            ["--fill", "red"],
+            "--fill must be numbers in [0, 1], one for all channels or one for each, separated by commas, got 'red'",
+        ),
         (["--operations", "rotate"], "unknown operation 'rotate'; did you mean Rotate? Known: ShearX, "),
         (["--model", "efficientnet_b0"], "unknown model 'efficientnet_b0'; did you mean timm:efficientnet_b0? Known: "),
         (["--model", "resnet50"], "unknown model 'resnet50'; did you mean resnet-50 or timm:resnet50? Known: "),

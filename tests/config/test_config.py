@@ -45,7 +45,7 @@ WRONG_SEARCH: dict[str, list[Any]] = {
     "space": [3, None],
     "operations": ["", " , ", 5],
     "interpolation": ["bicubic", "Nearest", "", None],
-    "fill": ["0.1,0.2", "1.5", "-0.1", "nan", "", 0.5],
+    "fill": ["0.1,,0.2", "1.5", "-0.1", "nan", "", 0.5],
     "algorithm": ["HBA", "", None],
     "response": ["affin", "", None],
     "response_weight_decay": [-0.1, float("nan")],

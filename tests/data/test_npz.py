@@ -127,9 +127,15 @@ OBJECTS = np.array([f"class {label}" for label in LABELS], dtype=object)
         ({"a": LABELS}, "a.npz must hold the arrays images and labels, or train_images and train_labels (and val_, te"),
         ({}, "a.npz must hold the arrays images and labels, or train_images and train_labels (and val_, test_), got n"),
         ({"images": noise(20, 8, 8)}, "a.npz has the array images, but no labels of train beside it; add them"),
-        ({"images": noise(20, 8, 8, 4)}, "images of a.npz must have the shape (N, H, W) or (N, H, W, C) with 1 or 3 c"),
-        ({"images": noise(20, 8)}, "images of a.npz must have the shape (N, H, W) or (N, H, W, C) with 1 or 3 channel"),
-        ({"images": noise(20, 0, 8)}, "images of a.npz must have the shape (N, H, W) or (N, H, W, C) with 1 or 3 chan"),
+        (
+            {"images": noise(20, 8, 8, 8)},
+            "images of a.npz must have the shape (N, H, W), (N, H, W, C) or (N, C, H, W),",
+        ),
+        ({"images": noise(20, 8)}, "images of a.npz must have the shape (N, H, W), (N, H, W, C) or (N, C, H, W), with"),
+        (
+            {"images": noise(20, 0, 8)},
+            "images of a.npz must have the shape (N, H, W), (N, H, W, C) or (N, C, H, W), wi",
+        ),
         ({"images": noise(19, 8, 8)}, "images of a.npz must have one image for each of the 20 labels, got 19"),
         ({"images": noise(20, 8, 8, dtype="bool")}, "images of a.npz must hold numbers, best uint8, got bool"),
         ({"images": noise(20, 8, 8, dtype="complex64")}, "images of a.npz must hold numbers, best uint8, got complex6"),

@@ -165,15 +165,13 @@ def test_without_an_identity_the_strength_is_full() -> None:
     [
         (torch.zeros(3, 8, 8), r"float32 \(3, 8, 8\)"),
         (torch.zeros(1, 1, 3, 8, 8), r"\(1, 1, 3, 8, 8\)"),
-        (torch.zeros(2, 2, 8, 8), r"\(2, 2, 8, 8\)"),
-        (torch.zeros(2, 4, 8, 8), r"\(2, 4, 8, 8\)"),
-        (torch.zeros(2, 8, 8, 3), r"\(2, 8, 8, 3\)"),
+        (torch.zeros(2, 0, 8, 8), r"\(2, 0, 8, 8\)"),
         (torch.zeros(2, 3, 8, 8, dtype=torch.uint8), r"uint8 \(2, 3, 8, 8\)"),
         (torch.zeros(2, 3, 8, 8, dtype=torch.int64), r"int64 \(2, 3, 8, 8\)"),
     ],
 )
 def test_images_of_another_shape_or_type_are_refused(images: Tensor, shown: str) -> None:
-    message = rf"images must be floating point of shape \(B, C, H, W\) with C 1 or 3, got .*{shown}"
+    message = rf"images must be floating point of shape \(B, C, H, W\) with at least one channel, got .*{shown}"
     with pytest.raises(SettingsError, match=message):
         check_images(images)
     with pytest.raises(SettingsError, match=message):

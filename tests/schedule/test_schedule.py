@@ -207,7 +207,7 @@ def test_values_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
         Schedule(SMALL_SPACE, np.zeros(shape))
 
 
-@pytest.mark.parametrize("fill", [(), (0.5, 0.5), (0.5,) * 4, (1.1,), (0.5, -0.1, 0.5), (math.nan,)])
+@pytest.mark.parametrize("fill", [(), (1.1,), (0.5, -0.1, 0.5), (math.nan,)])
 def test_a_colour_that_cannot_be_used_is_refused(fill: tuple[float, ...]) -> None:
-    with pytest.raises(ScheduleError, match=r"fill must be 1 or 3 numbers in \[0, 1\]"):
+    with pytest.raises(ScheduleError, match=r"fill must be numbers in \[0, 1\]"):
         Schedule(SMALL_SPACE, np.array([ROW]), fill)
