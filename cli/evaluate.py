@@ -20,7 +20,7 @@ from hba.policy_evaluation.progress import EvaluationProgress, training_text
 from hba.runtime.wording import counted
 
 from .completion import DATA, EVALUATION_PRESET, SCHEDULE
-from .evaluation_text import plan_lines, print_settings, print_table
+from .evaluation_text import plan_lines, print_balanced, print_settings, print_table
 from .operations_files import operations_file_option
 from .options import given, settings_options
 from .sections import SectionedCommand
@@ -139,6 +139,7 @@ def evaluate(
         click.echo((folder / RESULTS_NAME).read_text("utf-8"), nl=False)
         return
     print_table(result, console())
+    print_balanced(result, console())
     for text in [str(result.verdict)] if result.verdict else result.warnings:
         console().print(text)
     console().print(f"Results: {folder / RESULTS_NAME}")

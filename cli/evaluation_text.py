@@ -13,6 +13,7 @@ from hba.data.naming import shown_name
 from hba.policy_evaluation import RESULTS_NAME
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.plan import EvaluationPlan
+from hba.policy_evaluation.result import mean_of, std_of
 from hba.runtime.wording import counted, percent, points
 
 from .options import as_typed
@@ -88,6 +89,24 @@ def _table(result: hba.EvaluationResult, *, with_each_seed: bool) -> Table:
     for number, row in enumerate(result.rows):
         table.add_row(*map(Text, (row.name, *(cells[number] for cells in columns.values()))))
     return table
+
+
+def print_balanced(result: hba.EvaluationResult, printer: Console) -> None:
+    """Balanced accuracy, where the classes of the test split are unbalanced; elsewhere the error says the same."""
+    if not result.is_unbalanced:
+        return
+    differences, schedule = result.balanced_accuracy_differences, result.rows[0].name
+    table = Table(
+        "trained with",
+        *(Column(heading, justify="right") for heading in ("mean", "std")),
+        *([Column(Text(f"{schedule} minus this, 95 % interval"), justify="right")] if differences else []),
+        title="Balanced accuracy: the mean over classes of the share that is right, for the classes are unbalanced",
+    )
+    for row in result.rows:
+        values = tuple(row.balanced_accuracy_percent.values())
+        cells = [row.name, percent(mean_of(values)), percent(std_of(values))]
+        table.add_row(*map(Text, [*cells, *([_points(differences.get(row.name))] if differences else [])]))
+    printer.print(table)
 
 
 def _each_seed(row: hba.policy_evaluation.EvaluationRow) -> str:

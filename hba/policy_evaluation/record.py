@@ -15,10 +15,15 @@ from hba.policy_evaluation.searched import Searched
 from hba.policy_evaluation.stored import check_images
 from hba.policy_evaluation.trainings import Training
 from hba.report.results import RESULTS_NAME, Results
+from hba.training.confusion import Confusion
+from hba.training.measure import Measured
+
+_Found = tuple[float, Confusion | None]
+"""Test error in per cent, and the confusion matrix, None where an older version did not keep it."""
 
 
 class Record:
-    """Test errors of all rows, kept in results.json after every training.
+    """What all rows do on the test split, kept in results.json after every training.
 
     data: on the device; its test split is looked at only after a training has measured it. folder: None keeps nothing.
     stored: an earlier evaluation that is resumed. RunError where its images are others. searched and
@@ -40,12 +45,13 @@ class Record:
         self._environment, self._folder, self._stored, self._searched = environment, folder, stored, searched
         self._own_network = own_network
         self._began, self._seconds_before = time.monotonic(), 0.0 if stored is None else stored.wall_seconds or 0.0
-        self._errors: dict[str, dict[int, float]] = {contender.name: {} for contender in contenders}
+        self._found: dict[str, dict[int, _Found]] = {contender.name: {} for contender in contenders}
         self._fingerprints = {"training": data.train.fingerprint()}
         if stored is not None and folder is not None:
             check_images(stored, "training", self._fingerprints["training"], folder)
             for row in stored.rows:
-                self._errors[row.name] = dict(zip(row.seeds, row.test_error_percent, strict=True))
+                found = zip(row.test_error_percent, row.confusions(len(data.class_names)), strict=True)
+                self._found[row.name] = dict(zip(row.seeds, found, strict=True))
 
     def to_do(self) -> list[Training]:
         """Seed by seed over all rows, so that an interrupted evaluation has pairs."""
@@ -53,10 +59,10 @@ class Record:
             Training(contender, seed)
             for seed in range(self._config.seeds)
             for contender in self._contenders
-            if seed not in self._errors[contender.name]
+            if seed not in self._found[contender.name]
         ]
 
-    def add(self, training: Training, test_error_percent: float) -> None:
+    def add(self, training: Training, measured: Measured) -> None:
         """Note a training that has ended. RunError where the test images are not those of the stored evaluation."""
         if "test" not in self._fingerprints:
             test = self._data.test
@@ -64,7 +70,7 @@ class Record:
             if self._stored is not None and self._folder is not None:
                 check_images(self._stored, "test", fingerprint, self._folder)
             self._fingerprints["test"] = fingerprint
-        self._errors[training.contender.name][training.seed] = test_error_percent
+        self._found[training.contender.name][training.seed] = measured.error_percent, measured.confusion
         if self._folder is not None:
             self.result().save(self._folder / RESULTS_NAME)
 
@@ -89,14 +95,16 @@ class Record:
             own_network=self._own_network,
             error=error_of(self._data.train.labels),
             pretrained=None if (start := self._contenders[0].start) is None else start.pretrained.sha256,
+            class_names=self._data.class_names,
             wall_seconds=round(self._seconds_before + time.monotonic() - self._began, 1),
         )
 
     def _row(self, contender: Contender) -> EvaluationRow:
-        errors = sorted(self._errors[contender.name].items())
+        found = sorted(self._found[contender.name].items(), key=lambda item: item[0])
         return EvaluationRow(
             contender.name,
-            test_error_percent=tuple(error for _, error in errors),
-            seeds=tuple(seed for seed, _ in errors),
+            test_error_percent=tuple(error for _, (error, _) in found),
+            seeds=tuple(seed for seed, _ in found),
             definition=contender.definition,
+            confusion=tuple(confusion for _, (_, confusion) in found),
         )

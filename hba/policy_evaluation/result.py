@@ -2,7 +2,7 @@
 
 import json
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from hba.policy_evaluation.searched import Searched
 from hba.policy_evaluation.verdict import Verdict, best_other, verdict, what_it_can_tell
 from hba.runtime.files import write_text
 from hba.runtime.wording import first_of
+from hba.training.confusion import Confusion
 
 
 @dataclass(frozen=True)
@@ -21,27 +22,35 @@ class EvaluationRow:
     """One augmentation: test error in per cent of the last epoch, one value for each of `seeds`, which ascend.
 
     definition: equal for rows that train with the same. mean: None before the first. std: the sample standard deviation
-    over seeds, None for fewer than two.
+    over seeds, None for fewer than two. confusion: of the test split, one for each seed; None where an older version
+    did not keep it.
     """
 
     name: str
     test_error_percent: tuple[float, ...]
     seeds: tuple[int, ...]
     definition: str
+    confusion: tuple[Confusion | None, ...] = ()
 
     def __repr__(self) -> str:
         return f"EvaluationRow({self.name!r}, test_error_percent={_rounded(self)}, seeds={len(self.seeds)})"
 
     @property
     def mean(self) -> float | None:
-        return statistics.mean(self.test_error_percent) if self.test_error_percent else None
+        return mean_of(self.test_error_percent)
 
     @property
     def std(self) -> float | None:
-        return statistics.stdev(self.test_error_percent) if len(self.test_error_percent) > 1 else None
+        return std_of(self.test_error_percent)
 
     def by_seed(self) -> Mapping[int, float]:
         return dict(zip(self.seeds, self.test_error_percent, strict=True))
+
+    @property
+    def balanced_accuracy_percent(self) -> Mapping[int, float]:
+        """The mean recall over classes on the test split, by seed, as far as it was kept."""
+        found = zip(self.seeds, self.confusion, strict=False)
+        return {seed: confusion.balanced_accuracy_percent for seed, confusion in found if confusion is not None}
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,7 @@ class EvaluationResult:
     """One row per augmentation, the schedule's first, and what the numbers depend on.
 
     fingerprints: a hash of each split's images, by its name. searched: one for each row that is a schedule.
+    class_names: by label.
     own_network: the definition (see OwnNetwork) of a network that took the place of config.model; else None.
     pretrained: SHA-256 of the weights that config.model began with; None for fresh ones. error: what an error is where
     images have several labels; None for the share of wrong answers.
@@ -64,6 +74,7 @@ class EvaluationResult:
     fingerprints: Mapping[str, str]
     environment: Mapping[str, Any]
     searched: tuple[Searched, ...] = ()
+    class_names: tuple[str, ...] = ()
     own_network: str | None = None
     pretrained: str | None = None
     error: str | None = None
@@ -87,6 +98,21 @@ class EvaluationResult:
         """
         schedule, *others = self.rows
         return {row.name: PairedDifference.of(schedule.by_seed(), minus=row.by_seed()) for row in others}
+
+    @property
+    def balanced_accuracy_differences(self) -> Mapping[str, PairedDifference | None]:
+        """As `differences`, of balanced accuracy, so above zero the schedule is better."""
+        schedule, *others = self.rows
+        mine = schedule.balanced_accuracy_percent
+        return {row.name: PairedDifference.of(mine, minus=row.balanced_accuracy_percent) for row in others}
+
+    @property
+    def is_unbalanced(self) -> bool:
+        """Whether a class of the test split has so many more images than another that the error hides the small one.
+
+        False where no confusion matrix was kept.
+        """
+        return any(one is not None and one.is_unbalanced for row in self.rows for one in row.confusion)
 
     @property
     def resolution(self) -> Resolution | None:
@@ -120,13 +146,9 @@ class EvaluationResult:
 
     def save(self, path: Path) -> None:
         """Write results.json whole or not at all."""
-        differences, found = self.differences, self.verdict
-        rows = [
-            {**asdict(row), "mean": row.mean, "std": row.std, "schedule_minus_row": _as_json(differences.get(row.name))}
-            for row in self.rows
-        ]
+        found = self.verdict
         content = {
-            "rows": rows,
+            "rows": self._rows_as_json(),
             "verdict": None if found is None else found.sentence,
             # Beside the text, which readers of earlier versions expect.
             "verdict_details": None if found is None else _without_sentence(found),
@@ -138,12 +160,52 @@ class EvaluationResult:
             **({} if self.error is None else {"error": self.error}),
             "train_images": self.train_images,
             "test_images": self.test_images,
+            # A file's name may have bytes that are no text.
+            "class_names": [name.encode("utf-8", "backslashreplace").decode() for name in self.class_names],
             "skipped_images": self.skipped_images,
             "fingerprints": dict(self.fingerprints),
             "wall_seconds": self.wall_seconds,
             **self.environment,
         }
         write_text(path, json.dumps(content, indent=2) + "\n")
+
+    def _rows_as_json(self) -> list[dict[str, Any]]:
+        differences, balanced = self.differences, self.balanced_accuracy_differences
+        return [
+            {
+                "name": row.name,
+                "test_error_percent": row.test_error_percent,
+                "seeds": row.seeds,
+                "definition": row.definition,
+                "mean": row.mean,
+                "std": row.std,
+                "schedule_minus_row": _as_json(differences.get(row.name)),
+                "balanced_accuracy": _balanced_as_json(row, balanced.get(row.name)),
+                "confusion": [None if one is None else one.counts() for one in row.confusion],
+            }
+            for row in self.rows
+        ]
+
+
+def mean_of(values: Sequence[float]) -> float | None:
+    """None of no values."""
+    return statistics.mean(values) if values else None
+
+
+def std_of(values: Sequence[float]) -> float | None:
+    """The sample standard deviation; None of fewer than two values."""
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
+def _balanced_as_json(row: EvaluationRow, difference: PairedDifference | None) -> dict[str, Any]:
+    found = row.balanced_accuracy_percent
+    values = tuple(found.values())
+    return {
+        "percent": [found.get(seed) for seed in row.seeds],
+        "mean": mean_of(values),
+        "std": std_of(values),
+        "schedule_minus_row": _as_json(difference),
+    }
 
 
 def _without_sentence(found: Verdict) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from hba.errors import DivergedError
 from hba.policy_evaluation.contenders import Contender
 from hba.runtime.memory_errors import explained_memory_errors
 from hba.runtime.seeding import derived_seed
+from hba.training.measure import Measured
 from hba.training.train import train
 
 
@@ -20,12 +21,12 @@ class Training(NamedTuple):
     seed: int
 
 
-Finished = Generator[tuple[Training, float]]
-"""Trainings and the test error in per cent of each, in the order in which they end."""
+Finished = Generator[tuple[Training, Measured]]
+"""Trainings and what each does on the test split, in the order in which they end."""
 
 
-def measured_error(training: Training, data: EvaluationData, on_step: Callable[[], None]) -> float:
-    """Train and measure, in per cent. data is on its device. The caller's random numbers are left alone.
+def trained_and_measured(training: Training, data: EvaluationData, on_step: Callable[[], None]) -> Measured:
+    """Train and measure the test split. data is on its device. The caller's random numbers are left alone.
 
     Raises DivergedError, which names the training, for a loss that is not finite.
     """
@@ -43,7 +44,7 @@ def measured_error(training: Training, data: EvaluationData, on_step: Callable[[
                 contender.own_network,
                 contender.start,
             )
-            return trained.test.error_percent
+            return trained.test
         except DivergedError as error:
             raise DivergedError(f"{contender.name}, seed {seed}: {error}") from None
 
@@ -51,4 +52,4 @@ def measured_error(training: Training, data: EvaluationData, on_step: Callable[[
 def one_by_one(trainings: Sequence[Training], data: EvaluationData, on_step: Callable[[], None]) -> Finished:
     """data is on its device. on_step: called after every step."""
     for training in trainings:
-        yield training, measured_error(training, data, on_step)
+        yield training, trained_and_measured(training, data, on_step)

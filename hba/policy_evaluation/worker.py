@@ -16,7 +16,8 @@ from hba.data.held_back import HeldBack
 from hba.data.images import LabelledImages
 from hba.data.load import EvaluationData
 from hba.errors import SettingsError
-from hba.policy_evaluation.trainings import Training, measured_error
+from hba.policy_evaluation.trainings import Training, trained_and_measured
+from hba.training.measure import Measured
 
 
 class OwnModule(NamedTuple):
@@ -62,8 +63,8 @@ def begin(work: Work) -> None:
     _begun.append((work, EvaluationData(work.name, work.class_names, work.train.to(work.device), test)))
 
 
-def train_here(packed: bytes) -> float:
-    """The test error in per cent of a pickled Training."""
+def train_here(packed: bytes) -> Measured:
+    """What the network of a pickled Training does on the test split."""
     ((work, data),) = _begun
     try:
         training: Training = pickle.loads(packed)
@@ -75,7 +76,7 @@ def train_here(packed: bytes) -> float:
         with work.n_steps.get_lock():
             work.n_steps.value += 1
 
-    return measured_error(training, data, count)
+    return trained_and_measured(training, data, count)
 
 
 def _load(module: OwnModule) -> None:

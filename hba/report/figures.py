@@ -143,3 +143,44 @@ class Contests:
     difference_ticks: tuple[Tick, ...]
     zero: float
     table: Table
+
+
+@dataclass(frozen=True)
+class ClassLabel:
+    """A class beside its row of a matrix. at: per cent from the top."""
+
+    name: str
+    at: float
+
+
+@dataclass(frozen=True)
+class Shade:
+    """Cells of a matrix with about the same share. style: a class of page.css."""
+
+    style: str
+    cells: str
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A confusion matrix, a row for each class and a column for each answer.
+    classes: none where there is no room for their names.
+    """
+
+    name: str
+    description: str
+    shades: tuple[Shade, ...]
+    classes: tuple[ClassLabel, ...]
+
+
+@dataclass(frozen=True)
+class Confusions:
+    """matrices, recalls: empty and None where the classes are too many. legend: what each style stands for.
+    balanced: of every row.
+    """
+
+    matrices: tuple[Matrix, ...]
+    legend: tuple[tuple[str, str], ...]
+    pairs: Table
+    recalls: Table | None
+    balanced: Table

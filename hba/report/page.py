@@ -9,9 +9,10 @@ from typing import Any
 from hba.algorithms.pace import advice_in, policy_steps_in
 from hba.data.labels import error_in_words
 from hba.data.naming import shown_name
+from hba.report.confusions import confusions
 from hba.report.contests import contests
 from hba.report.curves import operation_panels
-from hba.report.figures import Chart, Contests, Panels, Stack, Stage, Table
+from hba.report.figures import Chart, Confusions, Contests, Panels, Stack, Stage, Table
 from hba.report.findings import (
     CHANGE_HEADINGS,
     change_table,
@@ -70,12 +71,13 @@ class SearchPart:
 
 @dataclass(frozen=True)
 class EvaluationPart:
-    """verdict: the sentence of the verdict alone; interpretation: those after it."""
+    """verdict: the sentence of the verdict alone; interpretation: those after it. confusions: None without any."""
 
     title: str
     verdict: str | None
     interpretation: str
     contests: Contests
+    confusions: Confusions | None
     facts: Facts
     settings: Facts
     command: str | None
@@ -217,6 +219,7 @@ def _evaluation_part(folder: Path, evaluation: EvaluationFiles) -> EvaluationPar
         verdict=verdict + end.strip() if verdict else None,
         interpretation=interpretation,
         contests=contests(results),
+        confusions=confusions(results),
         facts=(
             ("data", f"{settings.get('data')}"),
             ("network", f"{model}"),

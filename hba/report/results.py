@@ -9,6 +9,7 @@ import pydantic
 from hba.errors import RunError
 from hba.runtime.files import read_text, reason_of
 from hba.runtime.validation import first_problem
+from hba.training.confusion import Confusion, Counts
 
 RESULTS_NAME = "results.json"
 
@@ -16,11 +17,23 @@ Percent = Annotated[float, pydantic.Field(ge=0, le=100, allow_inf_nan=False)]
 
 
 class Difference(pydantic.BaseModel):
-    """The schedule's test error minus a row's, in percentage points, with its 95 % interval."""
+    """What the schedule has minus what a row has, in percentage points, with its 95 % interval."""
 
     n_pairs: int
     mean: float
     interval: tuple[float, float] | None
+
+
+class BalancedAccuracy(pydantic.BaseModel):
+    """Of a row: the mean recall over classes, in per cent, one for each seed; None where it was not kept.
+
+    schedule_minus_row: in percentage points, over the seeds that both have it of.
+    """
+
+    percent: tuple[Percent | None, ...]
+    mean: float | None
+    std: float | None
+    schedule_minus_row: Difference | None = None
 
 
 class Row(pydantic.BaseModel):
@@ -33,6 +46,8 @@ class Row(pydantic.BaseModel):
     mean: float | None
     std: float | None
     schedule_minus_row: Difference | None = None
+    balanced_accuracy: BalancedAccuracy | None = None
+    confusion: tuple[Counts | None, ...] = ()
 
     @pydantic.model_validator(mode="after")
     def _one_error_per_seed(self) -> "Row":
@@ -40,7 +55,14 @@ class Row(pydantic.BaseModel):
             raise ValueError(f"row {self.name} must have one test error for each seed")
         if len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"row {self.name} must have each seed once")
+        if len(self.confusion) not in (0, len(self.seeds)):
+            raise ValueError(f"row {self.name} must have one confusion matrix for each seed")
         return self
+
+    def confusions(self, n_classes: int) -> tuple[Confusion | None, ...]:
+        """One for each seed; None where an older version did not keep it. ValueError for labels that are no class."""
+        found = self.confusion or (None,) * len(self.seeds)
+        return tuple(None if counts is None else Confusion.from_counts(n_classes, counts) for counts in found)
 
 
 class Results(pydantic.BaseModel):
@@ -50,6 +72,7 @@ class Results(pydantic.BaseModel):
     rows: tuple[Row, ...] = pydantic.Field(min_length=1)
     verdict: str | None
     verdict_details: Mapping[str, Any] | None = None
+    class_names: tuple[str, ...] | None = None
     own_network: str | None = None
     error: str | None = None
     pretrained: str | None = None
@@ -64,6 +87,12 @@ class Results(pydantic.BaseModel):
     python: str
     packages: Mapping[str, str | None]
     wall_seconds: float | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _labels_are_of_classes(self) -> "Results":
+        for row in self.rows:
+            row.confusions(0 if self.class_names is None else len(self.class_names))
+        return self
 
     @property
     def n_trainings(self) -> int:

@@ -11,6 +11,7 @@ from hba.data.batches import as_floats
 from hba.data.images import Measurable
 from hba.data.labels import is_multi_label
 from hba.training.criterion import error_share, loss_sum_of
+from hba.training.confusion import Confusion
 
 MEASURE_BATCH_SIZE = 500
 PIXELS_PER_BATCH = 500 * 64**2
@@ -21,17 +22,19 @@ Function = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Measured:
-    """Mean loss in nats, and the error in per cent, as criterion.py defines both."""
+    """Mean loss in nats, and the error in per cent, as criterion.py defines both. confusion: where it was asked for."""
 
     loss: float
     error_percent: float
+    confusion: Confusion | None = None
 
 
 @torch.no_grad()
-def totals(predict: Function, data: Measurable, prepare: Function) -> Tensor:
+def totals(predict: Function, data: Measurable, prepare: Function, confusion: Tensor | None = None) -> Tensor:
     """Sum of the loss in nats, share of error times number of images, number of images: a tensor (3,) on the device.
 
     predict gives logits for what prepare makes of images in [0, 1]. Images that cannot be read do not count.
+    confusion: int64 (K, K) on the device, to which the images are added by label and answer.
     """
     sums = torch.zeros(3, device=data.device)
     # An average precision is of the order of all images: no sum over batches.
@@ -44,7 +47,11 @@ def totals(predict: Function, data: Measurable, prepare: Function) -> Tensor:
                 answers.append((logits, labels))
                 wrong = torch.zeros_like(loss)
             else:
-                wrong = (logits.argmax(1) != labels).sum().to(loss)
+                answer = logits.argmax(1)
+                wrong = (answer != labels).sum().to(loss)
+                if confusion is not None:
+                    # Unlike bincount, it does not wait for the device to know the highest number.
+                    confusion.view(-1).index_add_(0, labels * len(confusion) + answer, torch.ones_like(labels))
             sums += torch.stack([loss, wrong, torch.full_like(loss, len(labels))])
     if answers:
         logits, labels = map(torch.cat, zip(*answers, strict=True))
@@ -56,13 +63,14 @@ def _batch_size(image_size: int) -> int:
     return min(MEASURE_BATCH_SIZE, max(100, PIXELS_PER_BATCH // image_size**2))
 
 
-def measure(network: nn.Module, data: Measurable, prepare: Function) -> Measured:
+def measure(network: nn.Module, data: Measurable, prepare: Function, n_classes: int | None = None) -> Measured:
     """Mean loss and error; the network runs in eval mode and returns to the mode it was in.
 
-    The host waits for the device once, at the end.
+    n_classes: asks for the confusion matrix of so many classes too. The host waits for the device at the end only.
     """
     was_training = network.training
     network.eval()
-    loss, wrong, count = totals(network, data, prepare).tolist()
+    counts = None if n_classes is None else torch.zeros(n_classes, n_classes, dtype=torch.int64, device=data.device)
+    loss, wrong, count = totals(network, data, prepare, counts).tolist()
     network.train(was_training)
-    return Measured(loss / count, 100 * wrong / count)
+    return Measured(loss / count, 100 * wrong / count, None if counts is None else Confusion.of(counts.cpu()))

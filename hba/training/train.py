@@ -10,6 +10,7 @@ from torch import nn
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data.batches import BatchStream
+from hba.data.labels import is_multi_label
 from hba.data.load import EvaluationData
 from hba.errors import DivergedError, SettingsError
 from hba.models import Start, build_model
@@ -60,7 +61,9 @@ def train(
     ).to(device)
     with contextlib.closing(data.train):
         _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step)
-    trained = Trained(network, measure(network, data.test, preprocessing.measure))
+    # One of several labels is not taken for another.
+    n_classes = None if is_multi_label(data.train.labels) else len(data.class_names)
+    trained = Trained(network, measure(network, data.test, preprocessing.measure, n_classes))
     if not math.isfinite(trained.test.loss):
         raise DivergedError(f"the loss after the last step is not finite; {_remedy(config)}")
     return trained

@@ -20,6 +20,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.policy_evaluation import RIVALS, EvaluationRow
 from hba.policy_evaluation.torchvision_policies import TorchvisionPolicy
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
+from hba.training.confusion import Confusion
 from hba.training.measure import Measured
 from hba.training.train import Trained
 
@@ -92,6 +93,29 @@ def test_without_another_row_there_is_no_verdict(monkeypatch: pytest.MonkeyPatch
 
 def rows_of(path: str) -> Any:
     return json.loads(Path(path).read_text(encoding="utf-8"))["rows"]
+
+
+@pytest.mark.parametrize("images", [(90, 10), (50, 50)])
+def test_balanced_accuracy_is_shown_where_classes_are_unbalanced(
+    monkeypatch: pytest.MonkeyPatch, images: tuple[int, int]
+) -> None:
+    large, small = images
+
+    def trained(config: EvaluationConfig, data: object, augmentation: Augmentation, seed: int, *_: object) -> Trained:
+        # About half of the second class is right with the schedule, nothing without it; of the first all but one image.
+        right = small // 2 + seed if isinstance(augmentation, ScheduleAugmentation) else 0
+        counts = torch.tensor([[large - 1, 1], [small - right, right]])
+        return Trained(torch.nn.Identity(), Measured(0.0, 100.0 - large - right, Confusion.of(counts)))
+
+    monkeypatch.setattr("hba.policy_evaluation.trainings.train", trained)
+    shown = run("--seeds", "2").stdout
+    assert ("Balanced accuracy" in shown) == (large > small)
+    if large > small:
+        # Recalls 89/90 and 5/10, 6/10; against 89/90 and 0: means 74.44 and 79.44, 49.44.
+        assert list(cells_of(shown.splitlines()))[2:] == [
+            ["digits", "76.94 %", "3.54 %", ""],
+            ["none", "49.44 %", "0.00 %", "+27.50 (-4.27 to +59.27)"],
+        ]
 
 
 def test_an_interrupted_evaluation_goes_on_with_the_words_that_it_said(monkeypatch: pytest.MonkeyPatch) -> None:

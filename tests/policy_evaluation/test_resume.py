@@ -15,6 +15,7 @@ from hba.data import EvaluationData
 from hba.errors import RunError, SettingsError
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.schedule.schedule import Schedule
+from hba.training.measure import Measured
 
 DIM = one_operation("Brightness", [[1.0, 0.5], [0.5, 0.9]])
 INVERT = one_operation("Invert", [[0.0], [1.0]])
@@ -241,7 +242,7 @@ def test_what_is_left_is_trained_on_as_many_threads_as_before(out: Path, monkeyp
 
     def side_by_side(trainings: Any, data: Any, device: Any, n_jobs: int, n_threads: int, on_step: Any) -> Any:
         seen.append((n_jobs, n_threads))
-        yield from ((training, 50.0) for training in trainings)
+        yield from ((training, Measured(0.0, 50.0)) for training in trainings)
 
     monkeypatch.setattr("hba.policy_evaluation.run.side_by_side", side_by_side)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 6)

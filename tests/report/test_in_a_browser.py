@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from search_problems import SMALL_SETTINGS, small_data
+from small_trainings import tiny_data
 
 import hba
 
@@ -66,6 +67,7 @@ view.load(QUrl.fromLocalFile(file))
 QTimer.singleShot(60_000, application.quit)
 application.exec()
 """
+EVALUATION: dict[str, Any] = {"model": "wrn-10-1", "epochs": 1, "batch_size": 20, "device": "cpu", "seeds": 2}
 SCHEMES = {"light": "1", "dark": "0"}
 
 
@@ -91,13 +93,18 @@ def opened(file: Path, width: int, scheme: str) -> dict[str, Any]:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("browser")
     hba.search(small_data(), out=folder / "run", **SMALL_SETTINGS)  # type: ignore[arg-type]
+    hba.evaluate(hba.load_policy(folder / "run"), tiny_data(), out=folder / "evaluation", **EVALUATION)
     hba.compare(folder / "run").save(folder / "compared.html")
-    return {"report": folder / "run" / "report.html", "comparison": folder / "compared.html"}
+    return {
+        "report": folder / "run" / "report.html",
+        "evaluation": folder / "evaluation" / "report.html",
+        "comparison": folder / "compared.html",
+    }
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("name", ["report", "comparison"])
+@pytest.mark.parametrize("name", ["report", "evaluation", "comparison"])
 def test_a_page_opens(name: str, width: int, scheme: str, pages: dict[str, Path]) -> None:
     found = opened(pages[name], width, scheme)
     assert found["window"] == width

@@ -149,7 +149,7 @@ def test_both_in_one_folder_are_told_on_one_page(searched: Path, evaluated: Path
     hba.write_report(tmp_path)
     page = page_in(tmp_path)
     assert [heading for heading in ("The comparison", "What the schedule does", "The search") if heading in page.text]
-    assert len(page.attributes_of("h2")) == 6
+    assert len(page.attributes_of("h2")) == 7
 
 
 def test_the_same_files_give_the_same_page(searched: Path) -> None:

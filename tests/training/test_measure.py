@@ -1,15 +1,19 @@
 """Loss and error against a computation by hand."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
+from sklearn.metrics import confusion_matrix
 from small_trainings import Answers
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from hba.data.images import LabelledImages
 from hba.preprocessing.standardize import Standardize
-from hba.training.measure import MEASURE_BATCH_SIZE, measure
+from hba.training.confusion import Confusion
+from hba.training.measure import MEASURE_BATCH_SIZE, measure, totals
 
 PLAIN = Standardize(torch.zeros(1, 3, 1, 1), torch.ones(1, 3, 1, 1))
 
@@ -89,3 +93,33 @@ def test_no_graph_is_kept() -> None:
 
     measure(Answers(predict, network), data_with_labels([0, 1]), PLAIN)
     assert kept == [False]
+
+
+class WithoutWaiting(TorchDispatchMode):
+    """Refuses what makes the host wait for a device: reading a number, and shapes that depend on numbers."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert function.overloadpacket._qualified_op_name not in (
+            "aten::_local_scalar_dense", "aten::nonzero", "aten::bincount", "aten::index.Tensor"
+        )  # fmt: skip
+        return function(*args, **(kwargs or {}))
+
+
+def test_answers_are_counted_by_class_without_waiting_for_the_device() -> None:
+    labels = torch.randint(0, 5, (1203,), generator=torch.Generator().manual_seed(0)).tolist()
+    data = data_with_labels(labels)
+
+    def predict(x: Tensor) -> Tensor:
+        # Sums of pixels differ from image to image.
+        return ((255 * x[:, 0, 0, 0]).round() % 5 == torch.arange(5)[:, None]).T.float()
+
+    counts = torch.zeros(5, 5, dtype=torch.int64)
+    with WithoutWaiting():
+        found = totals(predict, data, PLAIN, counts)
+    assert torch.equal(found, totals(predict, data, PLAIN)), "loss and error are what they were"
+    answers = [index % 251 % 5 for index in range(1203)]
+    assert counts.tolist() == confusion_matrix(labels, answers, labels=range(5)).tolist()
+    measured = measure(Answers(predict), data, PLAIN, n_classes=5)
+    assert measured.confusion == Confusion.of(counts)
+    assert measured.error_percent == measure(Answers(predict), data, PLAIN).error_percent
+    assert measure(Answers(predict), data, PLAIN).confusion is None
