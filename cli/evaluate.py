@@ -14,9 +14,11 @@ import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.config.inheritance import INHERITED
 from hba.errors import DivergedError, HbaError, SettingsError
-from hba.policy_evaluation import RESULTS_NAME, RIVALS
+from hba.policy_evaluation import RESULTS_NAME, RIVALS, TensorBoardLogger
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.progress import EvaluationProgress, training_text
+from hba.runtime.event_files import FOLDER_NAME
+from hba.runtime.progress import Together
 from hba.runtime.wording import counted
 
 from .completion import DATA, EVALUATION_PRESET, SCHEDULE
@@ -72,6 +74,11 @@ HELP_WIDTH = 118
     help="Begin with the settings of an earlier evaluation, its folder or results.json; what is given here replaces "
     "them.",
 )
+@click.option(
+    "--tensorboard",
+    is_flag=True,
+    help="Write TensorBoard events into the folder tensorboard/ in --out: loss and error of each training, by epoch.",
+)
 @json_option
 @operations_file_option
 @settings_options(
@@ -88,6 +95,7 @@ def evaluate(
     allow_seen: bool,
     explain: bool,
     config: Path | None,
+    tensorboard: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -118,6 +126,7 @@ def evaluate(
     others = [name.strip() for name in against.split(",") if name.strip()]
     spoken = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
     with spoken, run_folder(out, "evaluate") as folder, _Terminal() as observer:
+        told: Any = Together(observer, TensorBoardLogger(folder / FOLDER_NAME)) if tensorboard else observer
         try:
             result = hba.evaluate(
                 schedule,
@@ -128,7 +137,7 @@ def evaluate(
                 resume=resume,
                 jobs=jobs,
                 allow_seen=allow_seen,
-                observer=observer,
+                observer=told,
                 **given({**options, "config": config}),
             )
         except (KeyboardInterrupt, HbaError) as error:

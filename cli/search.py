@@ -20,8 +20,9 @@ from hba.policy_search.budget import Budget, with_many_epochs
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.earlier import config_like
 from hba.policy_search.progress import SearchProgress
-from hba.policy_search.tensorboard import FOLDER_NAME, TensorBoardLogger
+from hba.policy_search.tensorboard import TensorBoardLogger
 from hba.report.findings import change_lines, error_told, network_line, reach_line, spread_line
+from hba.runtime.event_files import FOLDER_NAME
 from hba.runtime.progress import Together
 from hba.runtime.wording import counted
 

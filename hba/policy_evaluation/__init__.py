@@ -7,6 +7,7 @@ from hba.policy_evaluation.resolution import Resolution
 from hba.policy_evaluation.result import EvaluationResult, EvaluationRow
 from hba.policy_evaluation.run import evaluate
 from hba.policy_evaluation.settings import explain
+from hba.policy_evaluation.tensorboard import TensorBoardLogger
 from hba.policy_evaluation.verdict import Verdict
 from hba.report.results import RESULTS_NAME
 
@@ -18,6 +19,7 @@ __all__ = [
     "EvaluationResult",
     "EvaluationRow",
     "Resolution",
+    "TensorBoardLogger",
     "Verdict",
     "evaluate",
     "explain",

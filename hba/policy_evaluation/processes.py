@@ -18,11 +18,10 @@ from hba.errors import RunError, SettingsError
 from hba.operations import function_path
 from hba.policy_evaluation.contenders import Contender
 from hba.policy_evaluation.strength import AsStrong
-from hba.policy_evaluation.trainings import Finished, Training
+from hba.policy_evaluation.trainings import Ended, Finished, Training
 from hba.policy_evaluation.worker import OwnModule, Work, begin, train_here
 from hba.runtime.pool import ProcessPool
 from hba.training.augmentation import ScheduleAugmentation
-from hba.training.measure import Measured
 
 SECONDS_BETWEEN_LOOKS = 0.2
 """At what the processes have done and want, while none of them ends a training."""
@@ -70,7 +69,7 @@ def side_by_side(
 
 
 def _finished(
-    futures: Mapping[Future[Measured], Training], work: Work, test: Images | HeldBack, on_step: Callable[[], None]
+    futures: Mapping[Future[Ended], Training], work: Work, test: Images | HeldBack, on_step: Callable[[], None]
 ) -> Finished:
     """Trainings as they end; meanwhile tells of steps, and opens the test images for those who ask."""
     n_told, waiting = 0, set(futures)

@@ -240,11 +240,12 @@ def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> E
         else side_by_side(trainings, data, device, min(n_jobs, len(trainings)), n_threads, step_done)
     )
     with contextlib.closing(finished):
-        for training, measured in finished:
-            record.add(training, measured)
+        for training, (test, epochs) in finished:
+            record.add(training, test)
             if task.folder is not None:
                 save_left_out(task.folder, data.left_out)
-            observer.training_done(training.contender.name, training.seed, measured.error_percent)
+            observer.training_measured(training.contender.name, training.seed, epochs, test)
+            observer.training_done(training.contender.name, training.seed, test.error_percent)
     return _reported(record.result(), task, data, is_new=bool(trainings))
 
 

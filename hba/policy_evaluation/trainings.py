@@ -21,11 +21,18 @@ class Training(NamedTuple):
     seed: int
 
 
-Finished = Generator[tuple[Training, Measured]]
-"""Trainings and what each does on the test split, in the order in which they end."""
+class Ended(NamedTuple):
+    """What a training came to: on the test split, and on the augmented images of each epoch."""
+
+    test: Measured
+    epochs: tuple[Measured, ...]
 
 
-def trained_and_measured(training: Training, data: EvaluationData, on_step: Callable[[], None]) -> Measured:
+Finished = Generator[tuple[Training, Ended]]
+"""Trainings and what each came to, in the order in which they end."""
+
+
+def trained_and_measured(training: Training, data: EvaluationData, on_step: Callable[[], None]) -> Ended:
     """Train and measure the test split. data is on its device. The caller's random numbers are left alone.
 
     Raises DivergedError, which names the training, for a loss that is not finite.
@@ -44,7 +51,7 @@ def trained_and_measured(training: Training, data: EvaluationData, on_step: Call
                 contender.own_network,
                 contender.start,
             )
-            return trained.test
+            return Ended(trained.test, trained.epochs)
         except DivergedError as error:
             raise DivergedError(f"{contender.name}, seed {seed}: {error}") from None
 

@@ -16,8 +16,7 @@ from hba.data.held_back import HeldBack
 from hba.data.images import LabelledImages
 from hba.data.load import EvaluationData
 from hba.errors import SettingsError
-from hba.policy_evaluation.trainings import Training, trained_and_measured
-from hba.training.measure import Measured
+from hba.policy_evaluation.trainings import Ended, Training, trained_and_measured
 
 
 class OwnModule(NamedTuple):
@@ -63,8 +62,8 @@ def begin(work: Work) -> None:
     _begun.append((work, EvaluationData(work.name, work.class_names, work.train.to(work.device), test)))
 
 
-def train_here(packed: bytes) -> Measured:
-    """What the network of a pickled Training does on the test split."""
+def train_here(packed: bytes) -> Ended:
+    """What a pickled Training comes to."""
     ((work, data),) = _begun
     try:
         training: Training = pickle.loads(packed)

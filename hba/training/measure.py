@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from hba.data.batches import as_floats
 from hba.data.images import Measurable
 from hba.data.labels import is_multi_label
-from hba.training.criterion import error_share, loss_sum_of
 from hba.training.confusion import Confusion
+from hba.training.criterion import error_share, loss_sum_of
 
 MEASURE_BATCH_SIZE = 500
 PIXELS_PER_BATCH = 500 * 64**2

@@ -17,7 +17,7 @@ from hba.models import Start, build_model
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.runtime.seeding import derived_seed, generator_for
 from hba.training.augmentation import Augmentation
-from hba.training.criterion import loss_of
+from hba.training.criterion import error_share, loss_of
 from hba.training.measure import Measured, measure
 from hba.training.optimizer import optimizer_for
 from hba.training.own_network import OwnNetwork
@@ -25,10 +25,14 @@ from hba.training.own_network import OwnNetwork
 
 @dataclass(frozen=True)
 class Trained:
-    """A network after its last epoch, and what it does on the test split."""
+    """A network after its last epoch, and what it does on the test split.
+
+    epochs: what it did on the augmented images of each epoch, while it was trained on them; means over its batches.
+    """
 
     network: nn.Module
     test: Measured
+    epochs: tuple[Measured, ...] = ()
 
 
 def train(
@@ -60,13 +64,13 @@ def train(
         else own_network.fresh(seed, weights_seed)
     ).to(device)
     with contextlib.closing(data.train):
-        _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step)
+        epochs = _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step)
     # One of several labels is not taken for another.
     n_classes = None if is_multi_label(data.train.labels) else len(data.class_names)
-    trained = Trained(network, measure(network, data.test, preprocessing.measure, n_classes))
-    if not math.isfinite(trained.test.loss):
+    test = measure(network, data.test, preprocessing.measure, n_classes)
+    if not math.isfinite(test.loss):
         raise DivergedError(f"the loss after the last step is not finite; {_remedy(config)}")
-    return trained
+    return Trained(network, test, epochs)
 
 
 def _train_all_epochs(
@@ -77,8 +81,8 @@ def _train_all_epochs(
     augmentation: Augmentation,
     seed: int,
     on_step: Callable[[], None],
-) -> None:
-    """Everything but the test split."""
+) -> tuple[Measured, ...]:
+    """Everything but the test split. Returns what each epoch came to."""
     device = data.train.device
     stream = BatchStream(data.train, config.batch_size, derived_seed(seed, "batches of an evaluation"))
     generator = generator_for(seed, "augmentation of an evaluation", device)
@@ -90,20 +94,25 @@ def _train_all_epochs(
             f"{type(augmentation).__name__}.by_epoch must return one function for each of {config.epochs} epochs, got "
             f"{len(augments)}"
         )
+    epochs = []
     for epoch, augment in enumerate(augments):
-        losses = torch.zeros((), device=device)
+        sums = torch.zeros(2, device=device)
         for _ in range(stream.batches_per_pass):
             images, labels = stream.next()
             augmented = preprocessing.train(augment(images, generator), generator)
-            loss = loss_of(network(augmented), labels)
+            logits = network(augmented)
+            loss = loss_of(logits, labels)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             lr_schedule.step()
-            losses += loss.detach()
+            sums += torch.stack([loss.detach(), error_share(logits.detach(), labels).to(loss)])
             on_step()
-        if not losses.isfinite():
+        mean_loss, wrong = (sums / stream.batches_per_pass).tolist()
+        if not math.isfinite(mean_loss):
             raise DivergedError(f"the loss of epoch {epoch + 1} is not finite; {_remedy(config)}")
+        epochs.append(Measured(mean_loss, 100 * wrong))
+    return tuple(epochs)
 
 
 def _remedy(config: EvaluationConfig) -> str:

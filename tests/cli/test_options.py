@@ -64,6 +64,7 @@ OWN_OPTIONS = {
         "--json",
         "--explain",
         "--config",
+        "--tensorboard",
         "--operations-file",
     },
 }

@@ -1,6 +1,7 @@
 """`hba report` and `hba compare`, and what a search and an evaluation say of their report."""
 
 import errno
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +81,32 @@ def test_tensorboard_events_stand_beside_the_run(place: Path) -> None:
     pytest.importorskip("tensorboard", reason="needs pip install '.[tensorboard]'")
     said(run("search", "images", "--out", "logged", "--tensorboard", *SHORT))
     assert [file.name.split(".")[0] for file in (place / "logged" / "tensorboard").iterdir()] == ["events"]
+
+
+def test_tensorboard_events_of_an_evaluation_stand_beside_its_results(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tensorboard", reason="needs pip install '.[tensorboard]'")
+    words = (
+        "evaluate",
+        "digits",
+        "--epochs",
+        "1",
+        "--train-size",
+        "100",
+        "--seeds",
+        "1",
+        "--jobs",
+        "1",
+        "--tensorboard",
+    )
+    said(run(*words, "--out", "measured"))
+    folders = (place / "measured" / "tensorboard").iterdir()
+    assert {folder.name for folder in folders} == {"digits, seed 0", "none, seed 0"}
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    refused = run(*words)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr == (
+        "hba: error: writing TensorBoard events needs tensorboard: pip install 'hba-augment[tensorboard]'\n"
+    )
+    assert not (place / "runs").exists()

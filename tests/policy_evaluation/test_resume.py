@@ -14,6 +14,7 @@ import hba
 from hba.data import EvaluationData
 from hba.errors import RunError, SettingsError
 from hba.policy_evaluation.plan import EvaluationPlan
+from hba.policy_evaluation.trainings import Ended
 from hba.schedule.schedule import Schedule
 from hba.training.measure import Measured
 
@@ -242,7 +243,7 @@ def test_what_is_left_is_trained_on_as_many_threads_as_before(out: Path, monkeyp
 
     def side_by_side(trainings: Any, data: Any, device: Any, n_jobs: int, n_threads: int, on_step: Any) -> Any:
         seen.append((n_jobs, n_threads))
-        yield from ((training, Measured(0.0, 50.0)) for training in trainings)
+        yield from ((training, Ended(Measured(0.0, 50.0), ())) for training in trainings)
 
     monkeypatch.setattr("hba.policy_evaluation.run.side_by_side", side_by_side)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 6)

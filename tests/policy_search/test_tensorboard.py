@@ -69,7 +69,7 @@ def test_what_cannot_be_written_is_told_once_and_ends_nothing(tmp_path: Path) ->
     def full(*arguments: Any, **further: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    logger._open = full
+    logger._events._open = full
     with pytest.warns(ReportWarning, match="No space left on device; the search goes on") as caught:
         result = hba.search(small_data(), observer=logger, **SETTINGS)
     assert result.finished
@@ -77,6 +77,6 @@ def test_what_cannot_be_written_is_told_once_and_ends_nothing(tmp_path: Path) ->
 
 
 def test_without_tensorboard_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(SettingsError, match=r"pip install 'hba-augment\[tensorboard\]'"):
         hba.TensorBoardLogger(tmp_path)

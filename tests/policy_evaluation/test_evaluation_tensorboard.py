@@ -1,0 +1,84 @@
+"""TensorBoard events of an evaluation, read again by TensorBoard's own reader, are what its trainings came to."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_trainings import one_operation, tiny_data
+
+import hba
+from hba.errors import ReportWarning, SettingsError
+from hba.policy_evaluation import TensorBoardLogger
+from hba.runtime.progress import Together
+from hba.training.augmentation import Unchanged
+from hba.training.measure import Measured
+from hba.training.train import train
+
+pytest.importorskip("tensorboard", reason="needs pip install '.[tensorboard]'")
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+DIM = one_operation("Brightness", [[1.0, 0.5]])
+SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 3, "batch_size": 20, "device": "cpu", "seeds": 2}
+
+
+class Told(hba.EvaluationObserver):
+    def __init__(self) -> None:
+        self.trainings: dict[str, tuple[Sequence[Measured], Measured]] = {}
+        self.order: list[str] = []
+
+    def training_measured(self, name: str, seed: int, epochs: Sequence[Measured], test: Measured) -> None:
+        self.trainings[f"{name}, seed {seed}"] = (epochs, test)
+        self.order.append("measured")
+
+    def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
+        assert self.trainings[f"{name}, seed {seed}"][1].error_percent == test_error_percent
+        self.order.append("done")
+
+
+def scalars(folder: Path, tag: str) -> dict[int, float]:
+    events = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
+    return {event.step: event.value for event in events.Scalars(f"evaluation/{tag}")}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_each_training_has_its_epochs_and_its_test(jobs: int, tmp_path: Path) -> None:
+    told = Told()
+    both: Any = Together(told, TensorBoardLogger(tmp_path))
+    result = hba.evaluate(DIM, tiny_data(), observer=both, jobs=jobs, **SETTINGS)
+    assert told.order == ["measured", "done"] * 4
+    assert {folder.name for folder in tmp_path.iterdir()} == set(told.trainings)
+    for name, (epochs, test) in told.trainings.items():
+        assert len(epochs) == 3
+        for column in ("loss", "error_percent"):
+            expected = {epoch: getattr(one, column) for epoch, one in enumerate(epochs, start=1)}
+            assert scalars(tmp_path / name, f"train_{column}") == pytest.approx(expected, rel=1e-6), name
+            assert scalars(tmp_path / name, f"test_{column}") == pytest.approx({3: getattr(test, column)}, rel=1e-6)
+    balanced = result.rows[1].balanced_accuracy_percent[0]
+    assert scalars(tmp_path / "none, seed 0", "test_balanced_accuracy_percent") == pytest.approx({3: balanced})
+    alone = train(result.config, tiny_data(), Unchanged(), seed=0)
+    assert told.trainings["none, seed 0"] == (alone.epochs, alone.test)
+
+
+def test_a_name_that_is_a_path_stays_one_folder(tmp_path: Path) -> None:
+    logger = TensorBoardLogger(tmp_path / "events")
+    for name in ("../up", "a/b", "a_b"):
+        logger.training_measured(name, 0, [Measured(1.0, 2.0)], Measured(1.0, 2.0))
+    assert [path.name for path in tmp_path.iterdir()] == ["events"]
+    assert len(list((tmp_path / "events").iterdir())) == 3
+
+
+def test_what_cannot_be_written_is_told_once_and_ends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "events").write_text("in the way", encoding="utf-8")
+    with pytest.warns(ReportWarning, match="; the evaluation goes on") as caught:
+        result = hba.evaluate(DIM, tiny_data(), observer=TensorBoardLogger(tmp_path / "events"), **SETTINGS)
+    assert [len(row.seeds) for row in result.rows] == [2, 2]
+    assert len(caught) == 1
+
+
+def test_without_tensorboard_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    with pytest.raises(SettingsError, match=r"^writing TensorBoard events needs tensorboard: pip install 'hba-augment"):
+        TensorBoardLogger(tmp_path)
