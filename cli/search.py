@@ -11,6 +11,7 @@ import click
 
 import hba
 from hba.algorithms import ALGORITHMS
+from hba.algorithms.overfitting import overfitting_note_in
 from hba.algorithms.pace import advice_in
 from hba.config.presets import SEARCH_PRESETS
 from hba.config.search import CommonSearchConfig
@@ -187,8 +188,8 @@ def _report(result: hba.SearchResult, out: Path) -> None:
     errors = ((metrics["epoch"], metrics["val_error_percent"]) for metrics in result.metrics)
     measured = [(int(epoch), error) for epoch, error in errors if epoch is not None and error is not None]
     printer.print(network_line(dict((measured[0], measured[-1])), error_told(schedule.provenance)))
-    if advice := advice_in(schedule.provenance):
-        printer.print(advice)
+    for note in filter(None, (advice_in(schedule.provenance), overfitting_note_in(schedule.provenance))):
+        printer.print(note)
     policy = out / "policy.json"
     printer.print(f"Schedule: {policy} ({result.metrics[-1]['seconds']:.0f} s)")
     if result.report is not None:

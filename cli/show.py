@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 import hba
+from hba.algorithms.overfitting import overfitting_note_in
 from hba.algorithms.pace import advice_in
 from hba.report.findings import (
     change_lines,
@@ -63,8 +64,8 @@ def show(schedule: str, out: Path | None, as_json: bool) -> None:
         console().print(line)
     if measured := network_measured(loaded.provenance):
         console().print(network_line(measured, error_told(loaded.provenance)))
-    if advice := advice_in(loaded.provenance):
-        console().print(advice)
+    for note in filter(None, (advice_in(loaded.provenance), overfitting_note_in(loaded.provenance))):
+        console().print(note)
     draw_schedule(loaded, out)
     console().print(f"Picture: {out}")
 
@@ -91,6 +92,7 @@ def described(schedule: Schedule) -> dict[str, Any]:
         "images_with_0_1_2_operations": [one.numbers for one in reached],
         "val_error_percent_by_epoch": network_measured(schedule.provenance),
         "advice": advice_in(schedule.provenance),
+        "overfitting_note": overfitting_note_in(schedule.provenance),
         "provenance": schedule.provenance,
     }
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from hba.policy_evaluation.paired import PairedDifference
@@ -13,6 +14,19 @@ MOST_SEEDS = 100
 LARGE_ERROR = 0.5
 """A standard error in points from which on the test images are too few for a difference of one point."""
 WITHOUT_A_SEARCH = ("randaugment", "trivialaugment", "autoaugment")
+INSTEAD: Mapping[str, str] = MappingProxyType(
+    {
+        **{name: f"use {name}, which needs no search" for name in (*WITHOUT_A_SEARCH, "cutout", "middle")},
+        "none": "train without a schedule, which costs nothing",
+        "random": "use random, where a search begins, which needs none",
+        "random-point": "use random-point, where a search begins, which needs none",
+        "static": "use static, which is simpler",
+        "final": "use final, which is simpler",
+    }
+)
+"""What to do where a row does as well as the schedule, by its name."""
+NOTHING_FOUND = ("none", "cutout", "random", "random-point", "middle", "shuffled")
+"""Rows that hold nothing that a search has found of what the schedule is."""
 
 
 @dataclass(frozen=True)
@@ -133,17 +147,20 @@ def _of_test_images(resolution: Resolution) -> list[str]:
 
 def _to_try(resolution: Resolution, best: str, rows: Sequence[str]) -> str:
     """The number of seeds must be chosen before the numbers are seen, so not more of them but a new evaluation."""
-    ways = []
+    sharper, ways = [], []
     seeds = resolution.seeds_for_one_point or 2 * FEW_SEEDS
     if resolution.n_pairs < seeds <= MOST_SEEDS:
-        ways.append(f"evaluate anew with --seeds {seeds}")
+        sharper.append(f"evaluate anew with --seeds {seeds}")
     if resolution.standard_error is not None and resolution.standard_error > LARGE_ERROR:
-        ways.append("get more test images")
-    if best in WITHOUT_A_SEARCH:
-        ways.append(f"use {best}, which needs no search")
-    elif not set(WITHOUT_A_SEARCH) & set(rows):
+        sharper.append("get more test images")
+    if best in NOTHING_FOUND:
+        ways.append("search anew with more --epochs, if hba show says that the search was too short or did not overfit")
+    if best in INSTEAD:
+        ways.append(INSTEAD[best])
+    if not set(WITHOUT_A_SEARCH) & set(rows):
         ways.append("compare with --against randaugment, which needs no search")
-    return f"To try: {'; or '.join(ways)}." if ways else "One point would probably have been shown."
+    told = [] if sharper else ["One point would probably have been shown."]
+    return " ".join([*told, *([f"To try: {'; or '.join([*sharper, *ways])}."] if sharper or ways else [])])
 
 
 def _sentence(difference: PairedDifference, other: str, n_others: int) -> str:

@@ -132,6 +132,8 @@ class Keeper:
             "policy_steps": self.pace.policy_steps(config.epochs, len(books.rows), books.lengthened),
             **({"lengthened": books.lengthened} if books.lengthened else {}),
             "probes": probes_of(books.metrics),
+            "train_loss": last["train_loss"],
+            "train_error_percent": last["train_error_percent"],
             "val_loss": finite_or_none(last["val_loss"]),
             "val_error_percent": last["val_error_percent"],
             "wall_seconds": round(books.seconds, 1),

@@ -10,6 +10,7 @@ from hba.algorithms import LambdaSteps, SearchState
 from hba.algorithms.lambda_steps import GradientState
 from hba.algorithms.learners import HyperLearner, Learner
 from hba.algorithms.moves import Moves
+from hba.algorithms.overfitting import overfitting_note_in
 from hba.algorithms.pace import Pace
 from hba.data.labels import error_note
 from hba.policy_search.books import Books, Metrics, is_finite, row_of
@@ -90,16 +91,17 @@ class Loop:
         return result
 
     def _result(self, plan: SearchPlan, *, finished: bool) -> SearchResult:
-        state = self.state
+        state, schedule = self.state, self.keeper.schedule()
+        overfitting = None if schedule is None else overfitting_note_in(schedule.provenance)
         return SearchResult(
-            schedule=self.keeper.schedule(),
+            schedule=schedule,
             metrics=tuple(self.books.metrics),
             finished=finished,
             network=state.plain(),
             hypernetwork=state.learner.hypernetwork if isinstance(state.learner, HyperLearner) else None,
             lam=state.lam.detach(),
             folder=plan.folder,
-            notes=plan.notes,
+            notes=plan.notes if overfitting is None else (*plan.notes, overfitting),
             report=self._report() if finished else None,
         )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hba.algorithms.overfitting import overfitting_note_in
 from hba.algorithms.pace import advice_in, policy_steps_in
 from hba.data.labels import error_in_words
 from hba.data.naming import shown_name
@@ -169,8 +170,7 @@ def _trust(schedule: Schedule) -> Iterator[str]:
         yield spread_line(schedule)
     if measured := network_measured(schedule.provenance):
         yield network_line(measured, error_told(schedule.provenance))
-    if advice := advice_in(schedule.provenance):
-        yield advice
+    yield from filter(None, (advice_in(schedule.provenance), overfitting_note_in(schedule.provenance)))
 
 
 def _facts_of_search(schedule: Schedule) -> Iterator[tuple[str, str]]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-UNBALANCED = 1.5
-"""Classes are unbalanced where the largest has so many times the images of the smallest."""
+UNBALANCED = 2
+"""Classes are unbalanced where the largest has at least so many times the images of the smallest."""
 
 Counts = Mapping[int, Mapping[int, int]]
 """Images by class and then by answer, both as labels; what no image has is left out."""

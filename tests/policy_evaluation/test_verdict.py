@@ -1,5 +1,7 @@
 """The sentence below the table, for planted test errors."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -138,14 +140,34 @@ def test_no_difference_says_what_the_numbers_can_resolve_and_what_to_try() -> No
         "One of 95 test images is 1.05 points, and the standard error of a test error of 1.04 % on so many is " in text
     )
     assert text.endswith(
-        "To try: evaluate anew with --seeds 40; or get more test images; or compare with --against randaugment, which "
-        "needs no search."
+        "To try: evaluate anew with --seeds 40; or get more test images; or search anew with more --epochs, if hba "
+        "show says that the search was too short or did not overfit; or train without a schedule, which costs nothing; "
+        "or compare with --against randaugment, which needs no search."
     )
 
 
 def test_where_randaugment_does_as_well_it_is_what_to_use() -> None:
     text = told(none=[9.0, 9.2, 9.1, 8.9, 9.0], randaugment=[1.0, 5.2, 1.1, 4.9, 1.0])
     assert text.endswith("get more test images; or use randaugment, which needs no search.")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_searched_anew", "instead"),
+    [
+        ("random", True, "; or use random, where a search begins, which needs none"),
+        ("shuffled", True, ""),
+        ("static", False, "; or use static, which is simpler"),
+        ("point", False, ""),
+        ("mine", False, ""),
+    ],
+)
+def test_what_to_try_depends_on_what_does_as_well(name: str, is_searched_anew: bool, instead: str) -> None:
+    others: dict[str, Any] = {name: [1.0, 5.2, 1.1, 4.9, 1.0]}
+    text = told(**others)
+    assert ("search anew with more --epochs" in text) == is_searched_anew
+    ways = text.partition("To try: evaluate anew with --seeds 40; or get more test images")[2]
+    assert ways.endswith(f"{instead}; or compare with --against randaugment, which needs no search.")
+    assert ("; or use " in ways) == bool(instead)
 
 
 def test_equal_errors_of_a_few_seeds_are_called_too_little() -> None:
@@ -155,6 +177,8 @@ def test_equal_errors_of_a_few_seeds_are_called_too_little() -> None:
 
 def test_numbers_that_would_have_shown_one_point_say_so() -> None:
     text = told(test_images=10_000, none=[1.2, 1.0, 1.2, 1.0, 1.1], trivialaugment=[2.0, 2.3, 2.1, 1.9, 2.0])
+    assert "One point would probably have been shown. To try: search anew with more --epochs, if hba show" in text
+    text = told(test_images=10_000, mine=[1.2, 1.0, 1.2, 1.0, 1.1], trivialaugment=[2.0, 2.3, 2.1, 1.9, 2.0])
     assert text.endswith("One point would probably have been shown.")
 
 

@@ -49,8 +49,8 @@ def test_a_file_gives_it_back() -> None:
         Confusion.from_counts(4, read)
 
 
-@pytest.mark.parametrize(("images", "is_unbalanced"), [((30, 30), False), ((30, 44), False), ((30, 45), True)])
+@pytest.mark.parametrize(("images", "is_unbalanced"), [((30, 30), False), ((30, 59), False), ((30, 60), True)])
 def test_classes_are_unbalanced_from_a_ratio_on(images: tuple[int, int], is_unbalanced: bool) -> None:
-    assert UNBALANCED == 1.5
+    assert UNBALANCED == 2
     counts = torch.tensor([[images[0], 0, 0], [0, 0, images[1]], [0, 0, 0]])
     assert Confusion.of(counts).is_unbalanced is is_unbalanced, "a class without images does not count"
