@@ -215,6 +215,9 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
             raise TypeError(f"a PIL image must be of mode L or RGB, got {inpt.mode}; use .convert('RGB')")
         return self._augmented(inpt, params["drawn"])
 
+    # What torchvision called them before 0.21.
+    _check_inputs, _get_params, _transform = check_inputs, make_params, transform
+
     def _augmented(self, image: Image.Image, drawn: list[Drawn]) -> Image.Image:
         result = image.copy()
         if 0 in image.size:

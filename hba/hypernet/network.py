@@ -78,4 +78,4 @@ def _replace(network: nn.Module, old: nn.Module, new: nn.Module) -> None:
     for name, module in list(network.named_modules(remove_duplicate=False)):
         if module is old:
             parent, _, child = name.rpartition(".")
-            network.get_submodule(parent).set_submodule(child, new)
+            network.get_submodule(parent).add_module(child, new)

@@ -19,7 +19,12 @@ from hba.operations import Operation
 from hba.operations.resample import Maps, identity_coefficients, warp
 from hba.policy.single_image import Drawn
 
-ANNOTATIONS = (tv_tensors.BoundingBoxes, tv_tensors.Mask, tv_tensors.KeyPoints)
+# Before 0.23, torchvision had neither keypoints nor rotated boxes.
+KEYPOINTS = tuple(kind for kind in (getattr(tv_tensors, "KeyPoints", None),) if kind is not None)
+ANNOTATIONS = (tv_tensors.BoundingBoxes, tv_tensors.Mask, *KEYPOINTS)
+
+PLAIN_FORMATS = ("XYXY", "XYWH", "CXCYWH")
+"""Of boxes whose sides are those of the image."""
 
 Size = tuple[int, int]
 """Height and width of an image."""
@@ -52,7 +57,7 @@ def moved(annotation: Any, drawn: Sequence[Drawn], size: Size) -> Any:
         return annotation
     if isinstance(annotation, tv_tensors.Mask):
         return tv_tensors.wrap(_moved_mask(annotation.as_subclass(Tensor), moves), like=annotation)
-    if isinstance(annotation, tv_tensors.KeyPoints):
+    if isinstance(annotation, KEYPOINTS):
         points = _moved_places(annotation.as_subclass(Tensor).double(), moves)
         return tv_tensors.wrap(_as_before(points, annotation), like=annotation)
     return _moved_boxes(annotation, moves)
@@ -74,7 +79,7 @@ def _moved_mask(mask: Tensor, moves: Sequence[Move]) -> Tensor:
 
 
 def _moved_boxes(boxes: Any, moves: Sequence[Move]) -> Any:
-    if tv_tensors.is_rotated_bounding_format(boxes.format):
+    if boxes.format.value not in PLAIN_FORMATS:
         raise TypeError(f"boxes must be of a format that is not rotated, got {boxes.format.value}")
     exact = tv_tensors.wrap(boxes.as_subclass(Tensor).double(), like=boxes)
     corners = TF.convert_bounding_box_format(exact, new_format=tv_tensors.BoundingBoxFormat.XYXY)

@@ -204,6 +204,9 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         color = color_for(len(_checked_mode(inpt)), self.schedule.fill)
         return apply_to_pil(params["one_draw"], inpt, color)
 
+    # What torchvision called them before 0.21.
+    _check_inputs, _get_params, _transform = check_inputs, make_params, transform
+
     def _on_array(self, pixels: np.ndarray, drawn: Sequence[Drawn]) -> np.ndarray:
         """A new array, by way of PIL."""
         if not pixels.size:

@@ -22,7 +22,7 @@ from hba.policy.module import Policy
 from hba.policy.single_image import Drawn
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
-from hba.schedule.annotations import moved
+from hba.schedule.annotations import KEYPOINTS, moved
 from hba.schedule.schedule import Schedule
 
 HEIGHT, WIDTH = 21, 34
@@ -125,6 +125,7 @@ def draws_of(policy: Any, schedule: Schedule) -> list[list[Drawn]]:
     ]
 
 
+@pytest.mark.skipif(not KEYPOINTS, reason="torchvision has keypoints since 0.23")
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
 def test_keypoints_move_as_those_of_hba_s_transform(interpolation: str) -> None:
     """kornia counts places from the centre of the first pixel, torchvision from its corner."""

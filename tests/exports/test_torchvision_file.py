@@ -135,7 +135,13 @@ def test_a_sample_keeps_its_labels() -> None:
         (np.zeros((8, 8, 3), np.uint8), "no PIL image and no tensor"),
         ((torch.tensor(3), "cat"), "no PIL image and no tensor"),
         ((Image.new("RGB", (8, 8)), Image.new("L", (8, 8))), "more than one image"),
-        ((Image.new("RGB", (8, 8)), tv_tensors.KeyPoints(torch.zeros(1, 2), canvas_size=(8, 8))), "got KeyPoints"),
+        (
+            (
+                Image.new("RGB", (8, 8)),
+                tv_tensors.BoundingBoxes(torch.zeros(1, 4), format="XYXY", canvas_size=(8, 8)),
+            ),
+            "got BoundingBoxes",
+        ),
         ((Image.new("RGB", (8, 8)), tv_tensors.Mask(torch.zeros(8, 8))), "for classification, got Mask"),
     ],
 )
