@@ -116,6 +116,7 @@ SEARCH_VALUES: dict[str, Any] = {
     "response": "centered", "response_weight_decay": 0.0, "initial_fraction": 0.75, "warm_up_epochs": 6,
     "lambda_betas": "0.5,0.75", "trust_radius": 0.375, "logit_bound": 5.5, "val_batch_size": 44, "val_batches": 7,
     "val_statistics": "batch", "sigma_end": 0.0, "reward_draws": 5, "reward_limit": 2.5, "probes": 6,
+    "reward_derivative": "difference",
     "path_column": "where", "label_column": "what", "label_separator": "|", "split_column": "none",
     "levels": "-5,1000.5", "baseline": "auto", "horizon_steps": 9,
     "init": "randaugment", "init_from": "digits", "count": "searched", "spread_over": "magnitudes",

@@ -31,7 +31,7 @@ def test_no_weights_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, object] = {}
     monkeypatch.setattr(timm, "create_model", lambda name, **settings: asked.update(settings, name=name))
     find_model("timm:resnet10t")(5)
-    assert asked == {"name": "resnet10t", "pretrained": False, "num_classes": 5}
+    assert asked == {"name": "resnet10t", "pretrained": False, "num_classes": 5, "in_chans": 3}
 
 
 @pytest.mark.parametrize("name", ["resnet10", "", "hf-hub:timm/resnet10t", "RESNET10T", "timm:resnet10t"])
