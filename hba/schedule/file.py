@@ -30,6 +30,8 @@ VERSIONS = (1, 2)
 
 MOST_BRACKETS = 2**20
 """In a file; one of 100,000 epochs has a fifth. Each takes 30 times its own size in memory."""
+MOST_QUOTES = 2**24
+"""In a file; two for each text, which takes 60 bytes and more in memory."""
 
 
 class _Strict(pydantic.BaseModel):
@@ -213,6 +215,8 @@ def _read_json(text: str) -> dict[str, Any]:
     """The content of a file that says it is a schedule of a version that is known here."""
     if text.count("[") + text.count("{") > MOST_BRACKETS:
         raise ScheduleError(f"it must have at most {MOST_BRACKETS:,} lists and mappings")
+    if text.count('"') > MOST_QUOTES:
+        raise ScheduleError(f"it must have at most {MOST_QUOTES // 2:,} texts")
     try:
         content = json.loads(text, object_pairs_hook=_each_once)
     except json.JSONDecodeError as error:
