@@ -21,7 +21,13 @@ def test_no_example_is_left_out() -> None:
     assert sorted(path.name for path in folder.glob("with_*.py")) == list(PIPELINES)
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+SLOW = ("with_datasets.py", "with_lightning.py")
+"""Their libraries alone take long to import."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in PIPELINES]
+)
 def test_it_trains(name: str, tmp_path: Path) -> None:
     if importlib.util.find_spec(PIPELINES[name]) is None:
         pytest.skip(f"{PIPELINES[name]} is not installed")

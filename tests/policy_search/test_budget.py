@@ -113,7 +113,7 @@ def setup_of(**settings: Any) -> Setup:
     return Setup.of(config, small_data(), None, None, None)
 
 
-@pytest.mark.parametrize("seconds", [200.0, 1000.0])
+@pytest.mark.parametrize("seconds", [200.0, pytest.param(1000.0, marks=pytest.mark.slow)])
 def test_a_search_ends_within_its_budget_by_the_clock(seconds: float, clock: Clock) -> None:
     """Steps of 2.5 s with their share of the policy steps, three of them an epoch."""
     chosen = within(Budget(seconds, began=0.0), setup_of(), None, clock)
