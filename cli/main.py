@@ -57,7 +57,9 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Print the operations of a search space, and those of your own: ranges, units and directions of "
             "magnitudes.",
         ),
-        "policies": Listed("policies", "policies", "List the schedules that ship with the package."),
+        "policies": Listed(
+            "policies", "policies", "List the schedules that ship with the package, or print the card of NAME."
+        ),
         "presets": Listed(
             "presets", "presets", "Print what --preset stands for in `hba search` and in `hba evaluate`."
         ),

@@ -19,7 +19,7 @@ def contests(results: Results) -> Contests:
         error_ticks=tuple(x_ticks(error_scale)),
         difference_ticks=tuple(x_ticks(difference_scale)) if ends else (),
         zero=difference_scale.share(0.0),
-        table=_table(results),
+        table=errors_table(results),
     )
 
 
@@ -54,7 +54,8 @@ def _style(interval: tuple[float, float] | None) -> str:
     return "better" if interval[1] < 0 else "worse"
 
 
-def _table(results: Results) -> Table:
+def errors_table(results: Results) -> Table:
+    """A row for each that was trained with: mean, standard deviation and each seed, and the schedule's minus its."""
     schedule = results.rows[0].name
     rows = tuple(
         (

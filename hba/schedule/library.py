@@ -1,13 +1,13 @@
 """Schedules by file or by the name under which one ships with the package."""
 
 from collections.abc import Iterable
-from importlib.resources import as_file, files
+from importlib.resources import as_file
 from pathlib import Path
 
 from hba.errors import ScheduleError
 from hba.runtime.unknown import did_you_mean, listed
 from hba.schedule.schedule import Schedule
-from hba.schedule.shipped import FOLDER, policy_names
+from hba.schedule.shipped import files_of, policy_names
 
 
 def policy_file(path_or_name: str | Path) -> Path | None:
@@ -28,7 +28,7 @@ def load_policy(path_or_name: str | Path, *, other_names: Iterable[str] = ()) ->
     """
     path = policy_file(path_or_name)
     if path is None:
-        with as_file(files(FOLDER) / f"{path_or_name}.json") as shipped:
+        with as_file(files_of(str(path_or_name))[0]) as shipped:
             return Schedule.load(shipped)
     if not (path.exists() or Path(path_or_name).is_dir()):
         meant = did_you_mean(str(path_or_name), (*policy_names(), *other_names))

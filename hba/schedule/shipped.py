@@ -3,18 +3,20 @@
 import json
 from collections.abc import Mapping
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-FOLDER = "hba.policies"
+FOLDER, CARDS = "hba.policies", "cards"
 
 
 class ShippedSchedule(NamedTuple):
-    """A shipped schedule as its file describes it; provenance holds JSON values."""
+    """A shipped schedule as its file and its card describe it; provenance and card hold JSON values."""
 
     name: str
     epochs: int
     provenance: Mapping[str, Any]
+    card: Mapping[str, Any]
 
 
 def policy_names() -> list[str]:
@@ -24,5 +26,14 @@ def policy_names() -> list[str]:
 
 def shipped_schedules() -> list[ShippedSchedule]:
     """What the files say, in the order of the names. Nothing is checked: hba.load_policy does that."""
-    contents = {name: json.loads((files(FOLDER) / f"{name}.json").read_text("utf-8")) for name in policy_names()}
-    return [ShippedSchedule(name, file["epochs"], file["provenance"]) for name, file in contents.items()]
+    found = []
+    for name in policy_names():
+        schedule, card = (json.loads(file.read_text("utf-8")) for file in files_of(name))
+        found.append(ShippedSchedule(name, schedule["epochs"], schedule["provenance"], card))
+    return found
+
+
+def files_of(name: str) -> tuple[Traversable, Traversable]:
+    """Of a shipped schedule and of its card."""
+    folder = files(FOLDER)
+    return folder.joinpath(f"{name}.json"), folder.joinpath(CARDS, f"{name}.json")

@@ -244,21 +244,3 @@ def test_show_as_json_draws_where_it_is_told_to() -> None:
     small_schedule().save("a.json")
     assert json.loads(run("show", "a.json", "--json", "--out", "b.png").stdout)["epochs"] == 2
     assert png_size(Path("b.png"))
-
-
-def test_policies_as_json_have_their_provenance() -> None:
-    (digits,) = json.loads(run("policies", "--json").stdout)
-    assert (digits["name"], digits["provenance"]["dataset"]) == ("digits", "digits")
-
-
-def test_policies_lists_the_shipped_schedules_with_their_origin() -> None:
-    lines = said(run("policies"))
-    rows = rows_of(lines)
-    expected = []
-    for path in sorted(POLICIES.glob("*.json")):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        origin = content["provenance"]
-        error, seconds = f"{origin['val_error_percent']:.2f} %", str(origin["wall_seconds"])
-        expected.append([path.stem, origin["dataset"], origin["model"], str(content["epochs"]), error, seconds])
-    assert rows == expected
-    assert rows

@@ -1,0 +1,76 @@
+"""hba policies: the list of what ships, and the cards, whose numbers are those of their evaluations."""
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import refusal_of, run
+
+import hba
+from hba.config.evaluation import EvaluationConfig
+from hba.policy_evaluation.contenders import Contender
+from hba.policy_evaluation.paired import PairedDifference
+from hba.training.augmentation import augmentation_of
+
+POLICIES = Path(__file__).parents[2] / "policies"
+NAMES = sorted(path.stem for path in POLICIES.glob("*.json"))
+
+
+def card_of(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((POLICIES / "cards" / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_every_shipped_schedule_has_a_card_and_every_card_a_schedule() -> None:
+    assert NAMES == sorted(path.stem for path in (POLICIES / "cards").glob("*.json")) == hba.policy_names()
+    assert NAMES
+
+
+def test_the_list_says_where_schedules_are_from_and_what_they_are_worth() -> None:
+    expected = []
+    for name in NAMES:
+        content, results = json.loads((POLICIES / f"{name}.json").read_text("utf-8")), card_of(name)["results"]
+        origin, details = content["provenance"], results["verdict_details"]
+        error = f"{results['rows'][0]['mean']:.2f} %"
+        verdict = f"{details['kind']}, against {details['against']}"
+        expected.append([name, origin["dataset"], origin["model"], str(content["epochs"]), error, verdict])
+    lines = [line for line in run("policies").stdout.splitlines() if line.startswith("│")]
+    assert [[cell.strip() for cell in line.strip("│").split("│")] for line in lines] == expected
+
+
+def test_as_json_they_have_their_provenance_and_their_card() -> None:
+    shipped = json.loads(run("policies", "--json").stdout)
+    assert [one["name"] for one in shipped] == NAMES
+    assert [one["card"] for one in shipped] == [card_of(name) for name in NAMES]
+    assert all(one["provenance"]["dataset"] for one in shipped)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_card_has_the_numbers_of_an_evaluation_of_this_schedule(name: str) -> None:
+    results = card_of(name)["results"]
+    schedule, *others = results["rows"]
+    errors = dict(zip(schedule["seeds"], schedule["test_error_percent"], strict=True))
+    for row in others:
+        found = PairedDifference.of(errors, minus=dict(zip(row["seeds"], row["test_error_percent"], strict=True)))
+        assert found is not None
+        assert row["schedule_minus_row"]["mean"] == pytest.approx(found.mean)
+        assert row["schedule_minus_row"]["interval"] == pytest.approx(found.interval)
+    assert schedule["mean"] == pytest.approx(statistics.mean(errors.values()))
+    # A row is known by what it does with images: this is of this file and no other.
+    config = EvaluationConfig.make({**results["settings"], "data": "digits"})
+    assert Contender(name, config, (augmentation_of(hba.load_policy(name)),)).definition == schedule["definition"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_card_is_printed_with_its_commands(name: str) -> None:
+    card = card_of(name)
+    text = " ".join(run("policies", name).stdout.split())
+    for part in (card["text"], card["search"], card["evaluate"], card["results"]["verdict"]):
+        assert " ".join(str(part).split()) in text
+    assert json.loads(run("policies", name, "--json").stdout)["results"]["rows"][0]["name"] == name
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    assert refusal_of("policies", "digit").startswith("no shipped schedule 'digit'")
