@@ -120,16 +120,17 @@ def verdict(seeds: int | None, plan: Path, bed_name: str, **options: Any) -> Non
     chosen = Chosen(
         bed_name=bed_name, seeds=n_seeds, first_seed=planned.first_seed, epochs=planned.epochs, **options
     )  # fmt: skip
-    _, default = next(chosen.searches([DEFAULT]))
-    names = rows_of(planned.rows, row_task(DEFAULT, default, tested=True).config)
-    found = list(chosen.searches(names))
+    of = planned.of
+    _, search = next(chosen.searches([of]))
+    names = rows_of(planned.rows, row_task(of, search, tested=True).config)
+    found = list(chosen.searches(names, rivals_of=of))
     noted = {} if chosen.estimate else planned.noted(plan)
     chosen.carry_out([search for row, search in found if row in CANDIDATES], "searches", noted)
     tasks = [row_task(row, search, tested=True) for row, search in found]
     kept = chosen.carry_out(tasks, "verdict", noted)
     if kept:
-        click.echo(markdown(verdict_table(kept)))
-        click.echo(verdict_sentence(kept))
+        click.echo(markdown(verdict_table(kept, of)))
+        click.echo(verdict_sentence(kept, of))
 
 
 @main.command()

@@ -90,6 +90,16 @@ def test_what_is_planned_runs_and_search_and_evaluation_have_its_seeds(tmp_path:
     assert "Not run." in page.split("\n## The search's own network")[1].split("\n## ")[0], "nothing is chosen by these"
 
 
+def test_rivals_are_made_of_what_the_verdict_is_on(tmp_path: Path) -> None:
+    plan = PLAN.replace('["none", "randaugment"]', '["paper", "random", "final"]').replace("seeds = 2", "seeds = 1")
+    found = verdict(tmp_path, "--bed", "digits-shifted", plan=plan)
+    assert found.exit_code == 0, found.output
+    assert "paper minus this" in found.output
+    settings = {line["name"]: line["settings"] for line in lines_of(tmp_path, "verdict")}
+    assert settings["random"]["spread_over"] == "none", "the default has a spread"
+    assert settings["final"]["algorithm"] == "hba"
+
+
 def test_no_option_changes_what_is_planned(tmp_path: Path) -> None:
     for option, value in (("--epochs", "2"), ("--rows", "none")):
         assert "No such option" in verdict(tmp_path, "--bed", "digits-shifted", option, value).output

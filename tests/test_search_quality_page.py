@@ -66,7 +66,7 @@ def test_a_verdict_on_an_earlier_default_is_compared_with_that_and_no_verdict_of
     lines += [kept("strength-first", "none", seed, 7.0 + seed % 2) for seed in (1000, 1001)]
     (tmp_path / "verdict.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     kept_records = module("common.records").store_of(tmp_path, "verdict").by_key().values()
-    found = page.grouped_by_earlier_default(kept_records)
+    found = page.grouped_by_other_default(kept_records)
     assert {key: len(records) for key, records in found.items()} == {("strength-first", "digits"): 4}
     (records,) = found.values()
     first, none = module("quality.error_tables").verdict_table(records, "strength-first").to_dict("records")

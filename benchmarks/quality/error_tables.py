@@ -90,11 +90,11 @@ def verdict_differences(records: Sequence[Record], of: str = DEFAULT) -> Differe
     return {name: difference(runs, of, name, TEST_ERROR) for name in runs["name"].unique() if name != of}
 
 
-def verdict_sentence(records: Sequence[Record]) -> str:
+def verdict_sentence(records: Sequence[Record], of: str = DEFAULT) -> str:
     """What the command and the page say; other candidates than the paper's are no rivals."""
-    standard = [record for record in records if record.run.name in STANDARD_ROWS]
-    found = verdict(verdict_differences(standard))
-    return str(found) if found else f"No verdict: `{DEFAULT}` has not been run."
+    compared = (of, *(row for row in STANDARD_ROWS if row != DEFAULT))
+    found = verdict(verdict_differences([record for record in records if record.run.name in compared], of))
+    return str(found) if found else f"No verdict: `{of}` has not been run."
 
 
 def confirming_table(records: Sequence[Record]) -> pd.DataFrame:

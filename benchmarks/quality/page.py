@@ -16,7 +16,7 @@ from hba.policy_evaluation.paired import PairedDifference
 from quality.agreement import agreement_table
 from quality.aims import aim_table, is_shown_to_be_better, is_shown_to_be_worse, recoveries
 from quality.bed_table import bed_table, of_range
-from quality.candidates import DEFAULT, FORMER, PAPER
+from quality.candidates import DEFAULT, FORMER, NEXT, PAPER
 from quality.commands import command_of_beds, command_of_cost, command_of_suite, command_of_verdict
 from quality.cost import cost_table
 from quality.credit_table import of_credit, policy_table, variant_table
@@ -31,7 +31,7 @@ from quality.error_tables import (
     verdict_sentence,
     verdict_table,
 )
-from quality.kept import grouped, images_of, records_of, searches_of_verdicts
+from quality.kept import grouped, images_of, planned_for, records_of, searches_of_verdicts
 from quality.plan import BLOCK, block_of
 from quality.planted_tables import RECOVERED_WITHIN, planted_in, rate_table
 from quality.problems import HELD_OUT
@@ -97,6 +97,10 @@ class Verdict(Section):
     def sentence(self) -> str:
         return verdict_sentence(self.records)
 
+    def sentence_on(self, of: str) -> str:
+        """The same of what is not the default."""
+        return verdict_sentence(self.records, of)
+
     @property
     def confirming(self) -> str:
         """Empty where there are no such seeds."""
@@ -115,6 +119,7 @@ def write_page(results: Path, docs: Path) -> Path:
         "search-quality",
         docs,
         default=DEFAULT,
+        next=NEXT,
         former=FORMER,
         paper=PAPER,
         floor=FLOOR,
@@ -124,7 +129,8 @@ def write_page(results: Path, docs: Path) -> Path:
         without=LEFT_OUT,
         aims=markdown(aim_table(planted, {one.data: verdict_differences(one.records) for one in verdicts}, costs)),
         verdicts=verdicts,
-        earlier=earlier_verdicts(results),
+        earlier=verdicts_on_others(results, coming=False),
+        coming=verdicts_on_others(results, coming=True),
         recovers=lambda name: _recovers(planted, name),
         beats=lambda dataset, *rows: _beats(verdicts, dataset, rows),
         no_difference=lambda dataset, *rows: _no_difference(verdicts, dataset, rows),
@@ -169,23 +175,31 @@ def verdicts_of(results: Path) -> list[Verdict]:
     return verdicts
 
 
-def earlier_verdicts(results: Path) -> list[Verdict]:
-    """Of what is the default no more."""
+def verdicts_on_others(results: Path, *, coming: bool) -> list[Verdict]:
+    """Of what is the default no more, or of what comes next."""
     kept = store_of(results, "verdict").by_key().values()
     return [
         Verdict(dataset, records, command_of_verdict(records), markdown(verdict_table(records, of)))
-        for (of, dataset), records in grouped_by_earlier_default(kept).items()
+        for (of, dataset), records in grouped_by_other_default(kept).items()
+        if (of == NEXT) == coming
     ]
 
 
-def grouped_by_earlier_default(verdicts: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
-    """By what the default was when they were planned, and dataset; without those on the default of now."""
+def grouped_by_other_default(verdicts: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
+    """By what they were planned on, and dataset; without those on the default of now."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in verdicts:
-        planned_for = record.made_by["plan"]["rows"][0] if "plan" in record.made_by else DEFAULT
-        if planned_for != DEFAULT:
-            groups.setdefault((planned_for, record.run.dataset), []).append(record)
+        of = planned_for(record)
+        if of != DEFAULT:
+            groups.setdefault((of, record.run.dataset), []).append(record)
+    for records in groups.values():
+        records.sort(key=_place_in_plan)
     return groups
+
+
+def _place_in_plan(record: Record) -> int:
+    rows = record.made_by["plan"]["rows"]
+    return rows.index(record.run.name) if record.run.name in rows else -1
 
 
 def _agreement(groups: Sequence[Sequence[Record]]) -> str:

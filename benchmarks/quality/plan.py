@@ -12,6 +12,7 @@ from hba.data.config import Seed, Size
 from hba.errors import SettingsError
 from hba.runtime.settings import Settings
 from quality.beds import BEDS
+from quality.candidates import CANDIDATES, DEFAULT
 
 PLAN, EARLIER = (Path(__file__).with_name(name) for name in ("verdict.toml", "earlier.toml"))
 """The verdict, and what was run with seeds for choosing, before there was a plan."""
@@ -32,6 +33,11 @@ class Planned(Settings):
     """How many there are from the first one on."""
     epochs: Size
     """Of searches and of trainings."""
+
+    @property
+    def of(self) -> str:
+        """What the verdict is on, and whose searches its rivals are made of: the first row that is a candidate."""
+        return next((row for row in self.rows if row in CANDIDATES), DEFAULT)
 
     def noted(self, path: Path) -> Mapping[str, Any]:
         """What records keep of it, with the commit of its file's last change, None for a file that git does not know.
