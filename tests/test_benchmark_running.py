@@ -73,3 +73,22 @@ def test_an_estimate_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert module("common.running").carry_out([OfWords("a"), OfWords("b")], store, "cpu", 1, True) == []
     assert "in all 1.0 minutes" in capsys.readouterr().out
     assert not store.path.exists()
+
+
+class OfSchedule(OfWords):
+    """A task that asks for the schedule of a search which nobody has done yet, as rows made of one search do."""
+
+    def __init__(self, name: str, work: Path) -> None:
+        super().__init__(name)
+        self.work = work
+
+    def do(self) -> dict[str, float]:
+        bed = module("quality.beds").find_bed("digits")
+        search = bed.search("strength", 0, self.work, epochs=2, image_size=8)
+        return {"sum": float(search.schedule().values.sum())}
+
+
+def test_tasks_that_need_the_same_search_wait_for_who_does_it(tmp_path: Path) -> None:
+    outcomes = [found for _, found in module("common.running").side_by_side([OfSchedule(n, tmp_path) for n in "ab"], 2)]
+    assert outcomes[0] == outcomes[1]
+    assert isinstance(outcomes[0], dict)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock
 
 import hba
 from common.images import IMAGES, Sizes, View
@@ -81,13 +82,20 @@ class SearchTask:
         return self.n_steps * search_seconds_per_step(self.config, self.data, STEPS_MEASURED)
 
     def schedule(self) -> Schedule:
-        """It is searched now where that is missing. Of a finished search only the schedule is read, because several
-        processes may ask for it at a time.
+        """It is searched now where that is missing. Several processes may ask for it at a time: the first searches, the
+        others wait.
         """
-        if self.folder is not None and self.folder.joinpath("policy.json").exists():
-            schedule = hba.load_policy(self.folder)
-            if schedule.epochs == self.config.epochs:
-                return schedule
+        if self.folder is None:
+            return self._new_schedule()
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{self.folder}.lock"):
+            if self.folder.joinpath("policy.json").exists():
+                schedule = hba.load_policy(self.folder)
+                if schedule.epochs == self.config.epochs:
+                    return schedule
+            return self._new_schedule()
+
+    def _new_schedule(self) -> Schedule:
         found = self._searched().schedule
         assert found is not None
         return found
