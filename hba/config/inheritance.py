@@ -167,7 +167,9 @@ def of_earlier_run(
     training = of_search(earlier, given, has_own_network=has_own_network).settings
     images = of_searched_images(earlier, data, given).settings
     others = ("device", *INHERITED, *(() if images else ("train_size", "val_size")))
-    return {**{name: value for name, value in earlier.items() if name not in others}, **training, **images}
+    taken = {**{name: value for name, value in earlier.items() if name not in others}, **training, **images}
+    of_model = ("model", *OF_WEIGHTS) if has_own_network else ()
+    return {name: value for name, value in taken.items() if name not in of_model}
 
 
 def of_preset(preset: str | None, data: str, given: Mapping[str, Any]) -> Layer:

@@ -207,11 +207,12 @@ def _classes_of(label: Any, where: str, column: str, separator: str | None) -> t
 
 
 def _check_separated(file: Path, column: str, separator: str, classes: Sequence[tuple[str, ...]]) -> None:
-    """DataError where each image has exactly one label: the separator is then another character, or there is none."""
-    if all(len(of_image) == 1 for of_image in classes):
+    """DataError where no image has two labels: the separator is then another character, or there is none."""
+    if all(len(of_image) < 2 for of_image in classes):
+        example = next((of_image[0] for of_image in classes if of_image), "")
         raise DataError(
             f"no label in column {column!r} of {file} holds the separator {separator!r}, such as in "
-            f"{classes[0][0]!r}: give the one that it has, or omit it where each image has one label"
+            f"{example!r}: give the one that it has, or omit it where each image has one label"
         )
 
 

@@ -26,7 +26,7 @@ class Policy(nn.Module):
     _means: Tensor | None
 
     def __init__(
-        self, space: SearchSpace, values: Tensor, fill: tuple[float, ...] = GRAY, spread: Tensor | None = None
+        self, space: SearchSpace, values: Tensor, fill: tuple[float, ...] = (0.5,), spread: Tensor | None = None
     ) -> None:
         super().__init__()
         if values.ndim not in (1, 2) or values.shape[-1] != space.n:

@@ -9,7 +9,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.config.inheritance import of_earlier_run
 from hba.data.config import DataConfig, resolved_data
 from hba.data.named import DATASET_NAMES
-from hba.errors import DataError, RunError
+from hba.errors import DataError, RunError, SettingsError
 from hba.report.results import RESULTS_NAME
 from hba.runtime.files import read_text, reason_of
 
@@ -23,11 +23,15 @@ def settings_of_earlier(
     """Settings of the evaluation whose results.json, or whose folder, is at path, as far as those given leave them.
 
     settings: those given, with the data if they are. in_memory: whether the data are no files. Its device is not among
-    them. Raises RunError for what is no such file, and DataError where its images are gone and no others are given.
+    them. Raises RunError for what is no such file, SettingsError where its network is in no file and no other is given,
+    and DataError where its images are gone and no others are given.
     """
     file = path / RESULTS_NAME if path.is_dir() else path
     given = resolved_data(settings)
-    taken = of_earlier_run(_read(file), given, has_own_network=has_own_network)
+    earlier = _read(file)
+    if "model" not in earlier and "model" not in given and not has_own_network:
+        raise SettingsError(f"the evaluation of {file} had a network of its own, which no file has; give model")
+    taken = of_earlier_run(earlier, given, has_own_network=has_own_network)
     if in_memory:
         taken = {name: value for name, value in taken.items() if name not in DataConfig.model_fields}
     data = taken.get("data")

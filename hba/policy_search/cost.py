@@ -31,10 +31,13 @@ def trained_share(network: nn.Module, image_shape: tuple[int, int, int]) -> floa
     parameters = list(network.parameters())
     if all(parameter.requires_grad for parameter in parameters):
         return 1.0
-    with FlopCounterMode(display=False) as forward:
-        found = network.eval()(torch.zeros(1, *image_shape, device=parameters[0].device))
-    with FlopCounterMode(display=False) as backward:
-        found.sum().backward()
+    device = parameters[0].device
+    # A layer may draw; the search's draws are not changed by what is counted here.
+    with torch.random.fork_rng([] if device.type == "cpu" else [device]):
+        with FlopCounterMode(display=False) as forward:
+            found = network.eval()(torch.zeros(1, *image_shape, device=device))
+        with FlopCounterMode(display=False) as backward:
+            found.sum().backward()
     products = 2 * forward.get_total_flops()
     return min(1.0, backward.get_total_flops() / products) if products else 1.0
 

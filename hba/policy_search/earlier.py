@@ -1,12 +1,12 @@
 """A new search with the settings of an earlier one."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
 from hba.algorithms import Algorithm
 from hba.config.inheritance import of_earlier_run
-from hba.data.config import resolved_data
+from hba.data.config import DataConfig, resolved_data
 from hba.data.named import DATASET_NAMES
 from hba.errors import DataError, RunError, SettingsError
 from hba.policy_search.config import ALGORITHM_SETTINGS, SearchConfig
@@ -16,9 +16,17 @@ from hba.runtime.files import reason_of
 from hba.schedule.schedule import Schedule
 
 
-def config_like(path: Path, settings: Mapping[str, Any], *, has_own_network: bool = False) -> SearchConfig:
+def config_like(
+    path: Path,
+    settings: Mapping[str, Any],
+    *,
+    has_own_network: bool = False,
+    has_own_space: bool = False,
+    in_memory: bool = False,
+) -> SearchConfig:
     """The settings of the search whose config.json, or whose folder, is at path, under those given.
 
+    in_memory: whether the data are no files, which are then not split and read by settings of the earlier search.
     Files of other versions are read as for a search that is resumed. Raises RunError for what is no such file,
     SettingsError for settings that do not go with those given and for a network or a search space of the earlier
     search's own, which no file has, and DataError where its images are gone and no others are given.
@@ -27,8 +35,11 @@ def config_like(path: Path, settings: Mapping[str, Any], *, has_own_network: boo
     given = by_name(resolved_data(settings))
     own = own_kind(settings)
     earlier = _read(file, own)
-    _check_known(file, given, has_own_network)
+    own_parts = [name for name, is_own in (("model", has_own_network), ("space", has_own_space)) if is_own]
+    _check_known(file, {*given, *own_parts})
     taken = of_earlier_run(earlier.flat(), given, has_own_network=has_own_network)
+    if in_memory:
+        taken = {name: value for name, value in taken.items() if name not in DataConfig.model_fields}
     name = given.get("algorithm", earlier.algorithm.name)
     if name != earlier.algorithm.name:
         taken = {name: value for name, value in taken.items() if name not in _settings_of(earlier.algorithm)}
@@ -58,13 +69,12 @@ def _read(file: Path, own: type[Algorithm] | None) -> SearchConfig:
         ) from None
 
 
-def _check_known(file: Path, given: Mapping[str, Any], has_own_network: bool) -> None:
+def _check_known(file: Path, told: Container[str]) -> None:
     """The schedule beside the settings tells what was not by them."""
     policy = file.with_name(POLICY_NAME)
     settings = Schedule.load(policy).provenance.get("settings") if policy.exists() else None
     if not isinstance(settings, Mapping):
         return
-    told = {*given, *(("model",) if has_own_network else ())}
     replaced = [name for name in ("model", "space") if name not in told and settings.get(name, "") is None]
     if replaced:
         raise SettingsError(

@@ -18,6 +18,7 @@ from hba.data.named import DATASET_NAMES
 from hba.errors import SettingsError
 from hba.models import Start
 from hba.operations import check_channels, fill_for
+from hba.operations.images import color_for
 from hba.policy.space import SearchSpace
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import Preprocessing
@@ -63,7 +64,10 @@ class Setup:
         """
         device, space = data.train.device, own_space or config.search_space()
         _check_goes_with(data, config, space)
-        fill = config.fill or data.train.mean_color()
+        fill, n_channels = config.fill or data.train.mean_color(), data.train.n_channels
+        if n_channels not in (1, 3):
+            # How many channels a schedule is for is told by its fill.
+            fill = color_for(n_channels, fill)
         preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
         colour = fill_for(torch.empty(1, data.train.n_channels, 1, 1, device=device), fill)
         if network is not None:

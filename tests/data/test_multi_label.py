@@ -208,3 +208,11 @@ def test_labels_in_memory_become_truth_values() -> None:
     data = EvaluationData("mine", ("a", "b"), images_with([[1, 1], [0, 0]]), images_with(np.eye(2)))
     assert in_memory(data.train).labels.dtype == torch.bool
     assert in_memory(data.train).labels.tolist() == [[True, True], [False, False]]
+
+
+def test_a_separator_that_no_cell_has_is_refused_where_some_are_empty_too(place: Path) -> None:
+    file = table(place, ["cat|odd", "dog", "", "cat", ""])
+    with pytest.raises(
+        DataError, match=r"no label in column 'label' of .* holds the separator ';', such as in 'cat|odd'"
+    ):
+        table_source(file, SEPARATED)

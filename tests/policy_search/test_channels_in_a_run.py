@@ -130,3 +130,16 @@ def test_images_in_memory_are_searched_on_too() -> None:
     data = SearchData("four", ("dark", "bright"), of_channels(32, 4), of_channels(16, 4, seed=1))
     settings = {name: value for name, value in SETTINGS.items() if name != "image_size"}
     assert hba.search(data, operations=FITTING, **settings).finished
+
+
+def test_a_fill_of_one_number_is_for_the_channels_of_the_search(place: Path) -> None:
+    found = hba.search(place / "4.npz", operations=FITTING, fill="0.5", **SETTINGS).schedule
+    assert found is not None
+    assert found.fill == (0.5,) * 4
+    assert found.transform()(of_channels(1, 4).images[0]).shape == (4, 8, 8)
+
+
+def test_without_a_fill_a_policy_takes_any_number_of_channels(place: Path) -> None:
+    schedule = hba.load_policy(place / "run-4")
+    values = torch.tensor(schedule.values[-1], dtype=torch.float32)
+    assert hba.Policy(schedule.space, values)(torch.rand(20, 5, 8, 8)).shape == (20, 5, 8, 8)

@@ -188,3 +188,17 @@ def test_the_plan_of_a_network_with_a_frozen_part_counts_it_so() -> None:
     (plan,) = told.plans
     share = 1024 / (2 * (27 * 8 * 64 + 1024))
     assert plan.round_cost == pytest.approx(1 + 4 * (1 + share) / (1 + 2 * share))
+
+
+class Noisy(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 0.1 * torch.randn_like(x)
+
+
+def test_counting_draws_nothing_that_the_search_would() -> None:
+    frozen = nn.Conv2d(1, 1, 3)
+    frozen.requires_grad_(False)
+    network = nn.Sequential(frozen, Noisy(), nn.Flatten(), nn.Linear(16, 2))
+    before = torch.get_rng_state()
+    assert trained_share(network, (1, 6, 6)) < 1
+    assert torch.equal(torch.get_rng_state(), before)

@@ -54,3 +54,18 @@ def test_a_search_that_began_at_a_schedule_begins_there_again(tmp_path: Path) ->
     assert stored(tmp_path / "again") == stored(tmp_path / "first")
     hba.search(small_data(), out=tmp_path / "other", config=tmp_path / "first", initial_fraction=0.25, device="cpu")
     assert stored(tmp_path / "other") == {**stored(tmp_path / "first"), "init_from": None, "initial_fraction": 0.25}
+
+
+def test_a_space_of_its_own_is_given_again(tmp_path: Path) -> None:
+    space = hba.SearchSpace()
+    hba.search(small_data(), out=tmp_path / "first", space=space, **SETTINGS)
+    with pytest.raises(SettingsError, match=r"had a space of its own, which no file has; give space$"):
+        hba.search(small_data(), config=tmp_path / "first")
+    assert hba.search(small_data(), config=tmp_path / "first", space=space, epochs=1).schedule is not None
+
+
+def test_images_in_memory_take_over_no_split(tmp_path: Path) -> None:
+    config = {**SETTINGS, "data": "digits", "train_size": 30, "val_size": 20, "image_size": 8, "epochs": 1}
+    hba.search(out=tmp_path / "first", **config)
+    hba.search(small_data(), out=tmp_path / "again", config=tmp_path / "first", device="cpu")
+    assert (stored(tmp_path / "first")["train_size"], stored(tmp_path / "again")["train_size"]) == (30, None)
