@@ -85,10 +85,10 @@ class SearchTask:
         """It is searched now where that is missing. Several processes may ask for it at a time: the first searches, the
         others wait.
         """
-        if self.folder is None:
+        if self.folder is None or self.work is None:
             return self._new_schedule()
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{self.folder}.lock"):
+        self.work.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.work / f"{self.label}-{self.folder.name}.lock"):
             if self.folder.joinpath("policy.json").exists():
                 schedule = hba.load_policy(self.folder)
                 if schedule.epochs == self.config.epochs:

@@ -81,13 +81,8 @@ def search(
             if config is None:
                 chosen = SearchConfig.from_preset(settings, preset, paper=paper).resolved()
             else:
-                chosen = config_like(
-                    Path(config),
-                    settings,
-                    has_own_network=network is not None,
-                    has_own_space=isinstance(space, SearchSpace),
-                    in_memory=isinstance(data, SearchData),
-                )
+                own = {"model": network is not None, "space": isinstance(space, SearchSpace)}
+                chosen = config_like(Path(config), settings, own=own, in_memory=isinstance(data, SearchData))
             if folder is not None:
                 folder.check_free()
         # Before the images are read, which may take long.
