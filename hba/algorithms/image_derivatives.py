@@ -17,8 +17,8 @@ Parts = Iterable[tuple[Tensor, Tensor]]
 """Images and labels, a part of a batch each."""
 
 DISTANCE = 0.001
-"""Of the weights to either side, in Euclidean length. DARTS takes 0.01 (Liu, Simonyan and Yang 2019, equation 8); in a
-search on digits, draws are told apart more exactly by a tenth of that, and rounding does not show yet.
+"""Of the weights to either side, in Euclidean length. DARTS takes 0.01 (Liu, Simonyan and Yang 2019, equation 8); a
+tenth of that is nearer to the derivatives, and rounding does not show yet, as the tests say.
 """
 
 

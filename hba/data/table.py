@@ -211,8 +211,8 @@ def _check_separated(file: Path, column: str, separator: str, classes: Sequence[
     if all(len(of_image) < 2 for of_image in classes):
         example = next((of_image[0] for of_image in classes if of_image), "")
         raise DataError(
-            f"no label in column {column!r} of {file} holds the separator {separator!r}, such as in "
-            f"{example!r}: give the one that it has, or omit it where each image has one label"
+            f"no cell of column {column!r} of {file} has two labels with the separator {separator!r} between them, "
+            f"such as {example!r}: give the one that it has, or omit it where each image has one label"
         )
 
 

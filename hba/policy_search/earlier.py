@@ -1,8 +1,7 @@
 """A new search with the settings of an earlier one."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from hba.algorithms import Algorithm
@@ -16,30 +15,28 @@ from hba.report.run import CONFIG_NAME, POLICY_NAME
 from hba.runtime.files import reason_of
 from hba.schedule.schedule import Schedule
 
-NOTHING_OWN = MappingProxyType({"model": False, "space": False})
-
 
 def config_like(
     path: Path,
     settings: Mapping[str, Any],
     *,
-    own: Mapping[str, bool] = NOTHING_OWN,
+    own: Collection[str] = (),
     in_memory: bool = False,
 ) -> SearchConfig:
     """The settings of the search whose config.json, or whose folder, is at path, under those given.
 
-    own: whether the new search has a model and a space of its own. in_memory: whether the data are no files, which are
+    own: what of `model` and `space` the new search has of its own. in_memory: whether the data are no files, which are
     then not split and read by settings of the earlier search. Files of other versions are read as for a search that is
-    resumed. Raises RunError for what is no such file,
-    SettingsError for settings that do not go with those given and for a network or a search space of the earlier
-    search's own, which no file has, and DataError where its images are gone and no others are given.
+    resumed. Raises RunError for what is no such file, SettingsError for settings that do not go with those given and
+    for a network or a search space of the earlier search's own, which no file has, and DataError where its images are
+    gone and no others are given.
     """
     file = path / CONFIG_NAME if path.is_dir() else path
     given = by_name(resolved_data(settings))
     own_algorithm = own_kind(settings)
     earlier = _read(file, own_algorithm)
-    _check_known(file, {*given, *(name for name, is_own in own.items() if is_own)})
-    taken = of_earlier_run(earlier.flat(), given, has_own_network=own["model"])
+    _check_known(file, {*given, *own})
+    taken = of_earlier_run(earlier.flat(), given, has_own_network="model" in own)
     if in_memory:
         taken = {name: value for name, value in taken.items() if name not in DataConfig.model_fields}
     name = given.get("algorithm", earlier.algorithm.name)

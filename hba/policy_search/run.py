@@ -81,8 +81,8 @@ def search(
             if config is None:
                 chosen = SearchConfig.from_preset(settings, preset, paper=paper).resolved()
             else:
-                own = {"model": network is not None, "space": isinstance(space, SearchSpace)}
-                chosen = config_like(Path(config), settings, own=own, in_memory=isinstance(data, SearchData))
+                own, in_memory = _own_parts(network, space), isinstance(data, SearchData)
+                chosen = config_like(Path(config), settings, own=own, in_memory=in_memory)
             if folder is not None:
                 folder.check_free()
         # Before the images are read, which may take long.
@@ -109,6 +109,12 @@ def search(
                 # Before the first save: a run that is killed in between is lengthened, or finds its images, later.
                 folder.write_config(setup.config, data.left_out)
             return loop.run(observer)
+
+
+def _own_parts(network: nn.Module | None, space: SearchSpace | str | None) -> list[str]:
+    """What of a model and a space by name has one of the user's own in its place."""
+    parts = (("model", network is not None), ("space", isinstance(space, SearchSpace)))
+    return [name for name, is_own in parts if is_own]
 
 
 def _read(data: Any, config: SearchConfig, observer: SearchObserver) -> SearchData:

@@ -12,6 +12,7 @@ from torch.func import functional_call
 
 import hba
 from hba.algorithms import Lookahead
+from hba.algorithms import image_derivatives as image_derivatives_file
 from hba.algorithms.image_derivatives import (
     DISTANCE,
     RewardDerivative,
@@ -65,6 +66,14 @@ def test_differences_tell_images_apart_as_the_derivatives_do(dtype: torch.dtype)
     exact, found = of_a_network(dtype)
     assert torch.corrcoef(torch.stack([exact, found]))[0, 1] > 0.9999
     assert not torch.equal(exact, found)
+
+
+def test_at_the_distance_of_darts_single_precision_is_farther_from_the_derivatives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    exact, found = of_a_network(torch.float32)
+    monkeypatch.setattr(image_derivatives_file, "DISTANCE", 0.01)
+    assert (found - exact).norm() < (of_a_network(torch.float32)[1] - exact).norm()
 
 
 @pytest.mark.parametrize("n_parts", [1, 3])

@@ -122,7 +122,10 @@ def test_a_list_of_classes_keeps_their_labels_and_all_images(place: Path) -> Non
 
 
 def test_a_separator_that_no_cell_has_is_refused(place: Path) -> None:
-    with pytest.raises(DataError, match=r"no label in column 'label' of .* holds the separator '\|', such as in 'a;b'"):
+    with pytest.raises(
+        DataError,
+        match=r"no cell of column 'label' of .* has two labels with the separator '\|' between them, such as 'a;b'",
+    ):
         table_source(table(place, ["a;b", "b"]), Columns(label_separator="|"))
 
 
@@ -213,6 +216,7 @@ def test_labels_in_memory_become_truth_values() -> None:
 def test_a_separator_that_no_cell_has_is_refused_where_some_are_empty_too(place: Path) -> None:
     file = table(place, ["cat|odd", "dog", "", "cat", ""])
     with pytest.raises(
-        DataError, match=r"no label in column 'label' of .* holds the separator ';', such as in 'cat|odd'"
+        DataError,
+        match=r"no cell of column 'label' of .* has two labels with the separator ';' between them, such as 'cat\|odd'",
     ):
         table_source(file, SEPARATED)
