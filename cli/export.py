@@ -89,6 +89,6 @@ def check_table(checked: Sequence[Checked]) -> Table:
     """A row for each operation, and one for draws by the whole policy."""
     made = table(("what", "compared", "largest difference", "mean difference", ""), "differences in grey levels of 255")
     for one in checked:
-        numbers = (f"{one.n:,}", f"{one.largest:g}", f"{one.mean:.3g}") if one.n else ("-", "-", "-")
+        numbers = (f"{one.n:,}", f"{one.largest:.3g}", f"{one.mean:.3g}")
         made.add_row(one.what, *numbers, f"{one.verdict}: {one.said}" if one.said and not one.is_exact else one.verdict)
     return made

@@ -1,15 +1,21 @@
 """The oldest supported versions, as .ci/oldest installs them."""
 
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hba
 
 CHECKOUT = Path(__file__).parents[1]
 
 
 def test_each_dependency_is_pinned_to_the_oldest_version_that_is_allowed() -> None:
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = _project()
     groups = project["optional-dependencies"]
     names = ("benchmarks", "datasets", "exports", "tables", "test")
     wanted = {*project["dependencies"], *(one for name in names for one in groups[name])}
@@ -18,3 +24,19 @@ def test_each_dependency_is_pinned_to_the_oldest_version_that_is_allowed() -> No
     program = [sys.executable, str(CHECKOUT / ".ci" / "lower_bounds.py"), "test"]
     done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines() == sorted(expected)
+
+
+@pytest.mark.parametrize("target", ["torchvision", "timm", "kornia"])
+def test_an_exported_file_names_the_oldest_versions_that_hba_is_tested_with(target: str) -> None:
+    bounds = dict(line.split(">=") for line in _project()["dependencies"])
+    stated = re.findall(r"\b(\w+),? (\d+\.\d+) or newer", hba.export("digits", target) + _transform_page())
+    assert {name for name, _ in stated} == {"torchvision", "kornia"}
+    assert [(name, bounds[name]) for name, _ in stated] == stated
+
+
+def _project() -> Any:
+    return tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def _transform_page() -> str:
+    return (CHECKOUT / "docs" / "transform.md").read_text(encoding="utf-8")

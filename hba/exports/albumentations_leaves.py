@@ -25,7 +25,7 @@ SMOOTH_WEIGHTS = 13
 class Leaf(NamedTuple):
     """transform: from the operation, a magnitude and the fill colour. said: why it differs; nothing where it does not.
 
-    is_compared: whether it can be done at the places where hba's operation is tried.
+    is_compared: whether it can be done at the places where hba's operation is tried; elsewhere means of many draws are.
     """
 
     transform: Callable[[Operation, float, Color], Transform]

@@ -1,7 +1,6 @@
 """Does an exported file do what the schedule does? Its operations and its whole policy, beside hba's own on images."""
 
 import json
-import math
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -16,7 +15,19 @@ from torchvision.transforms.v2 import functional as TF
 from hba.errors import ScheduleError, SettingsError
 from hba.exports.albumentations_file import FORMAT, N_VALUES, row_of, twice
 from hba.exports.albumentations_leaves import LEAVES
-from hba.exports.compared import N_DRAWS, PLACES, WHOLE, Checked, Levels, cases, compared
+from hba.exports.compared import (
+    N_DRAWS,
+    PLACES,
+    POSITIONS,
+    WHOLE,
+    Case,
+    Checked,
+    Draw,
+    Levels,
+    cases,
+    compared,
+    means_compared,
+)
 from hba.exports.targets import find_target
 from hba.operations import Operation
 from hba.operations.enhance import Blend
@@ -86,25 +97,20 @@ def of_albumentations_file(text: str, schedule: Schedule, images: Sequence[Image
     Raises SettingsError where albumentations is not installed, or no image has so many channels.
     """
     pipelines = find_albumentations()
-    # A pipeline that does not load is no result.
-    pipelines.from_dict(json.loads(text))
+    pipeline = pipelines.from_dict(json.loads(text))
     fitting = [image for image in images if len(image.getbands()) >= len(schedule.fill)]
     if not fitting:
         raise SettingsError("a check needs an image in colour, as the schedule's fill colour is")
     by_operation = [
-        compared(
-            operation.name,
-            _operation_of_pipeline(pipelines, operation, schedule, fitting),
-            LEAVES[operation.name].said,
-        )
-        if LEAVES[operation.name].is_compared
-        else Checked(operation.name, 0, math.nan, math.nan, LEAVES[operation.name].said)
+        compared(operation.name, _operation_of_pipeline(pipelines, operation, schedule, fitting), leaf.said)
+        if (leaf := LEAVES[operation.name]).is_compared
+        else means_compared(operation.name, _draws_of_operation(pipelines, operation, schedule, fitting), leaf.said)
         for operation in schedule.space.operations
     ]
     row = row_of(schedule)
     spread = f", spread magnitudes are one of {N_VALUES}" if row.is_spread else ""
     said = f"{100 * twice(row):.1f} % of images get a slot twice{spread}"
-    return (*by_operation, Checked(WHOLE, 0, math.nan, math.nan, said))
+    return (*by_operation, means_compared(WHOLE, _draws_of_policy(pipeline, schedule, fitting), said))
 
 
 def find_albumentations() -> Any:
@@ -120,9 +126,45 @@ def _operation_of_pipeline(
     pipelines: Any, operation: Operation, schedule: Schedule, images: Sequence[Image.Image]
 ) -> Pairs:
     for case in cases(operation, schedule, images):
-        leaf = LEAVES[operation.name].transform(operation, case.magnitude, case.color)
-        one = pipelines.from_dict({"__version__": FORMAT, "transform": {**leaf, "p": 1.0}})
+        one = _leaf(pipelines, operation, case)
         yield np.asarray(operation.apply_to_pil(*case)), one(image=np.asarray(case.image))["image"]
+
+
+def _leaf(pipelines: Any, operation: Operation, case: Case) -> Any:
+    leaf = LEAVES[operation.name].transform(operation, case.magnitude, case.color)
+    return pipelines.from_dict({"__version__": FORMAT, "transform": {**leaf, "p": 1.0}})
+
+
+def _draws_of_operation(
+    pipelines: Any, operation: Operation, schedule: Schedule, images: Sequence[Image.Image]
+) -> Iterator[tuple[Draw, Draw]]:
+    """At places that are drawn anew each time, evenly over the image."""
+    random = np.random.default_rng(0)
+    for case in cases(operation, schedule, images):
+        if case.position != POSITIONS[0]:
+            continue
+
+        def own(case: Case = case) -> Levels:
+            return np.asarray(operation.apply_to_pil(*case._replace(position=tuple(random.random(2)))))
+
+        yield own, _draw_of(_leaf(pipelines, operation, case), case.image)
+
+
+def _draws_of_policy(pipeline: Any, schedule: Schedule, images: Sequence[Image.Image]) -> Iterator[tuple[Draw, Draw]]:
+    transform, generator = schedule.transform(), torch.Generator().manual_seed(0)
+    for image in images:
+
+        def own(image: Image.Image = image) -> Levels:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+                return np.asarray(transform(image))
+
+        yield own, _draw_of(pipeline, image)
+
+
+def _draw_of(transform: Any, image: Image.Image) -> Draw:
+    transform.set_random_seed(0)
+    return lambda: transform(image=np.asarray(image))["image"]
 
 
 def _module(text: str) -> Any:

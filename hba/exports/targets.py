@@ -41,7 +41,7 @@ def _kornia_file(schedule: Schedule, module: str) -> str:
     # kornia's augmentations take long to import.
     from hba.exports.kornia_file import kornia_file
 
-    return kornia_file(schedule, _KORNIA.format(module=module), "torch and kornia 0.9 or newer")
+    return kornia_file(schedule, _KORNIA.format(module=module), "torch and kornia 0.8 or newer")
 
 
 def _schedule_file(schedule: Schedule, _: str) -> str:
@@ -77,14 +77,14 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "torchvision": Target(
             "a Python file with a torchvision v2 transform; it needs torch, torchvision and Pillow, but not hba",
             "_torchvision.py",
-            _PythonFile(_TORCHVISION, "torch, torchvision 0.21 or newer, and Pillow", (transforms.transform,)),
+            _PythonFile(_TORCHVISION, "torch, torchvision 0.19 or newer, and Pillow", (transforms.transform,)),
         ),
         "timm": Target(
             "the same for the loaders of timm",
             "_timm.py",
             _PythonFile(
                 _TIMM,
-                "torch, torchvision 0.21 or newer, Pillow and timm",
+                "torch, torchvision 0.19 or newer, Pillow and timm",
                 (transforms.transform, transforms.timm_transform),
             ),
         ),
@@ -103,6 +103,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "json": Target("a schedule file of hba; docs/schedule.schema.json is its schema", ".json", _schedule_file),
     }
 )
+"""By name."""
 
 
 def find_target(name: str) -> Target:

@@ -1,12 +1,16 @@
 """The check of exported files finds what differs, by how much, and where."""
 
+import numpy as np
 import pytest
 from exported import SPACES, pictures, schedule_of
+from PIL import Image
 
 import hba
 from hba.errors import ScheduleError, SettingsError
 from hba.exports import TARGETS, check
 from hba.exports.compared import WHOLE, Checked
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import search_space
 from hba.schedule.schedule import Schedule
 
 PIXEL_EXACT = [to for to in TARGETS if to not in ("kornia", "albumentations")]
@@ -44,7 +48,7 @@ def test_what_albumentations_does_otherwise_is_said_of_each_operation() -> None:
     exact = {name for name, one in found.items() if one.is_exact}
     assert exact == {"Invert", "Solarize", "Posterize", "Brightness"}
     assert all(one.said for one in found.values() if not one.is_exact)
-    assert all(name in ("Cutout", WHOLE) for name, one in found.items() if not one.n)
+    assert all(one.n for one in found.values())
     assert max(found[name].largest for name in ("AutoContrast", "Color", "Contrast")) <= 2
 
 
@@ -80,3 +84,37 @@ def test_a_check_without_images_is_refused() -> None:
 def test_a_target_that_is_not_known_is_refused_with_those_that_are() -> None:
     with pytest.raises(SettingsError, match="unknown target 'torchvison'; did you mean torchvision"):
         hba.export("digits", "torchvison")
+
+
+def inverted_with(probability: float) -> Schedule:
+    return Schedule(SearchSpace((hba.OPERATIONS["Invert"],), 1, (0.0, 1.0)), np.array([[probability]]))
+
+
+def test_means_over_draws_tell_one_probability_from_another() -> None:
+    """A level x is 255 - x with the probability p, so means differ by 0.6 |255 - 2x| where p does by 0.6."""
+    pytest.importorskip("albumentations")
+    schedule, image = inverted_with(0.2), pictures()[0]
+    texts = {p: hba.export(inverted_with(p), "albumentations") for p in (0.2, 0.8)}
+    same, other = (
+        next(one for one in check(texts[p], "albumentations", schedule, [image]) if one.what == WHOLE) for p in texts
+    )
+    levels = np.asarray(image).astype(float)
+    lengths = np.abs(255 - 2 * levels)
+    assert other.mean == pytest.approx(0.6 * lengths.mean(), rel=0.2)
+    # Of two means over 200 draws, five standard errors of a share of 0.2.
+    assert same.mean < 5 * np.sqrt(2 * 0.2 * 0.8 / 200) * lengths.mean()
+    assert "means over 200 draws" in same.said
+    assert not same.is_exact
+
+
+def test_cutout_that_stays_inside_covers_the_middle_more_often() -> None:
+    """Half of a span of s pixels about a place in n falls outside at a border: there hba covers less, albumentations
+    covers each border pixel at one place of n - s + 1.
+    """
+    pytest.importorskip("albumentations")
+    schedule = Schedule(search_space(operations=["Cutout"]), np.array([[0.5, 0.1, 0.5, 0.1]]))
+    white = Image.new("RGB", (40, 40), (255, 255, 255))
+    text = hba.export(schedule, "albumentations")
+    cutout = next(one for one in check(text, "albumentations", schedule, [white]) if one.what == "Cutout")
+    assert cutout.n > 1
+    assert 0 < cutout.mean < cutout.largest < 255
