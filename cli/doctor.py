@@ -1,18 +1,19 @@
 """hba doctor: what is installed, what computes, and whether a search works."""
 
 import platform
+from collections.abc import Sequence
 
 import click
 import torch
 
 from hba.policy_search.self_test import EPOCHS, self_test
 from hba.runtime.devices import find_device
+from hba.runtime.extras import install, optional_packages
 from hba.runtime.provenance import environment, version_of
 from hba.runtime.wording import counted
 
 from .terminal import say
 
-OPTIONAL = ("timm",)
 GIB = 2**30
 
 
@@ -28,7 +29,8 @@ def doctor(device: str) -> None:
     packages = {name: number for name, number in found["packages"].items() if name != "hba-augment"}
     say(f"hba {found['packages']['hba-augment']}, Python {found['python']}, {platform.platform()}")
     say(", ".join(f"{name} {number}" for name, number in packages.items()))
-    say(", ".join(f"{name} {version_of(name) or 'is not installed'} (optional)" for name in OPTIONAL))
+    for extra, names in optional_packages().items():
+        say(_extra(extra, names))
     say(f"cpu: {environment(torch.device('cpu'))['device_name']}, {counted(torch.get_num_threads(), 'thread')}")
     for number in range(torch.cuda.device_count()):
         say(f"cuda:{number}: {_gpu(number)}")
@@ -41,6 +43,14 @@ def doctor(device: str) -> None:
         f"self-test on {chosen}: ok, a search of {EPOCHS} epochs on the embedded digits, and one that was stopped and "
         f"resumed{same} ({tested.seconds:.0f} s; {tested.steps_per_second:.1f} steps/s)"
     )
+
+
+def _extra(extra: str, names: Sequence[str]) -> str:
+    """As `optional, [tables]: pandas 3.1.1, pyarrow is not installed (pip install 'hba-augment[tables]')`."""
+    versions = {name: version_of(name) for name in names}
+    listed = ", ".join(f"{name} {number or 'is not installed'}" for name, number in versions.items())
+    remedy = "" if all(versions.values()) else f" ({install(extra)})"
+    return f"optional, [{extra}]: {listed}{remedy}"
 
 
 def _gpu(number: int) -> str:
