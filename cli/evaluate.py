@@ -18,6 +18,7 @@ from hba.policy_evaluation import RESULTS_NAME, RIVALS, TensorBoardLogger
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.progress import EvaluationProgress, training_text
 from hba.runtime.event_files import FOLDER_NAME
+from hba.runtime.interrupts import terminated_as_interrupted
 from hba.runtime.progress import Together
 from hba.runtime.wording import counted
 
@@ -102,7 +103,8 @@ def evaluate(
     """Train with SCHEDULE and without, and compare the test errors after the last epoch.
 
     SCHEDULE is a file, a run folder, or the name of a shipped schedule. DATA is as for `hba search`; what is not given
-    is as in the search that made the schedule. Training uses all images but the test split; networks never see the
+    is as in the search that made the schedule, so give DATA for a schedule that somebody else made: otherwise the
+    folder that it names is read. Training uses all images but the test split; networks never see the
     test split before their last epoch is over.
 
     SCHEDULE can be compared with other schedules, and with what these names stand for, also where a file is called so:
@@ -114,8 +116,8 @@ def evaluate(
 
     With --json, standard output gets what results.json holds, and all else goes to standard error.
 
-    Ctrl-C keeps the trainings that have ended; the same command with --out and --resume does the others. It may then
-    have more --seeds, and more names at the end of --against.
+    Ctrl-C, or SIGTERM, keeps the trainings that have ended; the same command with --out and --resume does the others.
+    It may then have more --seeds, and more names at the end of --against.
     """
     if explain:
         explained = hba.policy_evaluation.explain(schedule, data, preset=preset, config=config, **given(options))
@@ -125,7 +127,7 @@ def evaluate(
         raise SettingsError("--resume needs --out, the folder of the evaluation to resume")
     others = [name.strip() for name in against.split(",") if name.strip()]
     spoken = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
-    with spoken, run_folder(out, "evaluate") as folder, _Terminal() as observer:
+    with spoken, run_folder(out, "evaluate") as folder, _Terminal() as observer, terminated_as_interrupted():
         told: Any = Together(observer, TensorBoardLogger(folder / FOLDER_NAME)) if tensorboard else observer
         try:
             result = hba.evaluate(

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,13 +35,13 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["evaluate", "digits", "--epochs", "1", "--out", "run", *arguments])
 
 
-def planted(monkeypatch: pytest.MonkeyPatch, n_trainings: int = 100) -> None:
-    """Trainings end at once, with 1, 2 and 4 % plus a little by seed; Ctrl-C comes in the one behind the last."""
+def planted(monkeypatch: pytest.MonkeyPatch, n_trainings: int = 100, by: signal.Signals = signal.SIGINT) -> None:
+    """Trainings end at once, with 1, 2 and 4 % plus a little by seed; the signal comes in the one behind the last."""
     left = iter(range(n_trainings))
 
     def trained(config: EvaluationConfig, data: object, augmentation: Augmentation, seed: int, *_: object) -> Trained:
         if next(left, None) is None:
-            raise KeyboardInterrupt
+            signal.raise_signal(by)
         error = 1.0 if isinstance(augmentation, ScheduleAugmentation) else 4.0
         error = 2.0 if isinstance(augmentation, TorchvisionPolicy) else error
         return Trained(torch.nn.Identity(), Measured(0.0, error + (0.1 * seed if error < 2 else 0.05 * seed)))
@@ -118,9 +119,14 @@ def test_balanced_accuracy_is_shown_where_classes_are_unbalanced(
         ]
 
 
-def test_an_interrupted_evaluation_goes_on_with_the_words_that_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    planted(monkeypatch, n_trainings=3)
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_evaluation_goes_on_with_the_words_that_it_said(
+    by: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.getsignal(by)
+    planted(monkeypatch, n_trainings=3, by=by)
     result = run("--seeds", "2")
+    assert signal.getsignal(by) == before
     assert result.exit_code == 130
     command = re.findall(r"the same command with (.*) does the others", result.stderr)
     assert command == ["--out run --resume"]
