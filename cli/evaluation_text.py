@@ -14,7 +14,7 @@ from hba.policy_evaluation import RESULTS_NAME
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.result import mean_of, std_of
-from hba.runtime.wording import counted, percent, points
+from hba.runtime.wording import counted, of_seeds, percent, points
 
 from .options import as_typed
 from .wording import class_words, left_out_words
@@ -104,7 +104,8 @@ def print_balanced(result: hba.EvaluationResult, printer: Console) -> None:
     )
     for row in result.rows:
         values = tuple(row.balanced_accuracy_percent.values())
-        cells = [row.name, percent(mean_of(values)), percent(std_of(values))]
+        mean = percent(mean_of(values)) + of_seeds(len(values), len(row.seeds))
+        cells = [row.name, mean, percent(std_of(values))]
         table.add_row(*map(Text, [*cells, *([_points(differences.get(row.name))] if differences else [])]))
     printer.print(table)
 

@@ -7,7 +7,7 @@ import numpy as np
 from hba.report.figures import ClassLabel, Confusions, Matrix, Shade, Table
 from hba.report.findings import share
 from hba.report.results import Results, Row
-from hba.runtime.wording import percent, points
+from hba.runtime.wording import of_seeds, percent, points
 
 MOST_CLASSES = 100
 """Of more, a matrix shows nothing, and the most confused pairs are told alone."""
@@ -112,4 +112,5 @@ def _balanced(row: Row) -> tuple[str, ...]:
         return row.name, "-", "-", ""
     minus = found.schedule_minus_row
     difference = "" if minus is None else points(minus.mean, minus.interval)
-    return row.name, percent(found.mean), percent(found.std), difference
+    n_kept = sum(one is not None for one in found.percent)
+    return row.name, percent(found.mean) + of_seeds(n_kept, len(row.seeds)), percent(found.std), difference

@@ -32,7 +32,7 @@ from hba.report.run import POLICY_NAME, EvaluationFiles, Run, SearchFiles
 from hba.report.stacks import numbers_stack, operations_stack
 from hba.runtime.provenance import count_of, number_of
 from hba.runtime.version import VERSION
-from hba.runtime.wording import counted, first_of
+from hba.runtime.wording import counted, duration, first_of
 from hba.schedule.schedule import Schedule
 
 SHOWN_CLASSES = 10
@@ -242,13 +242,6 @@ def setting_text(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def duration(seconds: float) -> str:
-    """`95 s`, `12 min`, `3.4 h`."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _dataset(origin: Mapping[str, Any]) -> str:

@@ -19,7 +19,19 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f} %"
 
 
+def of_seeds(n_kept: int, n_seeds: int) -> str:
+    """` (2 of 3 seeds)`, where a mean is over fewer seeds than there are."""
+    return "" if n_kept in (0, n_seeds) else f" ({n_kept} of {counted(n_seeds, 'seed')})"
+
+
 def points(difference: float, interval: tuple[float, float] | None) -> str:
     """`-0.52 (-0.93 to -0.11)`, in percentage points."""
     shown = "" if interval is None else " ({:+.2f} to {:+.2f})".format(*interval)
     return f"{difference:+.2f}{shown}"
+
+
+def duration(seconds: float) -> str:
+    """`95 s`, `12 min`, `3.4 h`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -34,10 +34,12 @@ class Confusion:
 
     @staticmethod
     def from_counts(n_classes: int, counts: Counts) -> "Confusion":
-        """The reverse of `counts`; ValueError for a label that is no class."""
+        """The reverse of `counts`; ValueError for a label that is no class, and for what counts no images."""
         cells = sorted((label, answer, images) for label, row in counts.items() for answer, images in row.items())
         if any(not 0 <= label < n_classes for cell in cells for label in cell[:2]):
             raise ValueError(f"a confusion matrix must have labels of 0 to {n_classes - 1}")
+        if not cells or any(images < 1 for _, _, images in cells):
+            raise ValueError("a confusion matrix must count images, one or more in each of its cells")
         return Confusion(n_classes, tuple(cells))
 
     def counts(self) -> Counts:

@@ -58,6 +58,16 @@ def test_pairs_recalls_and_shades_are_the_means_over_seeds(tmp_path: Path) -> No
     assert found.balanced.rows[2] == ("none", "91.00 %", "1.41 %", "-9.00 (-12.50 to -5.50)")
 
 
+def test_a_balanced_accuracy_over_fewer_seeds_than_were_run_says_so(tmp_path: Path) -> None:
+    """The first seed's was trained by a version that kept none."""
+    content = json.loads(results_of(tmp_path, 3, PLANTED).read_text("utf-8"))
+    content["rows"][0]["balanced_accuracy"] = {"percent": [None, 92.0], "mean": 92.0, "std": None}
+    (tmp_path / "results.json").write_text(json.dumps(content), encoding="utf-8")
+    found = confusions(read_results(tmp_path / "results.json"))
+    assert found is not None
+    assert [row[1] for row in found.balanced.rows] == ["92.00 % (1 of 2 seeds)", "91.00 %", "91.00 %"]
+
+
 def test_the_page_has_them_as_pictures_with_words_and_as_tables(tmp_path: Path) -> None:
     results_of(tmp_path, 3, PLANTED)
     hba.write_report(tmp_path)
