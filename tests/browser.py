@@ -1,0 +1,98 @@
+"""A page in a real Chromium, that of Qt WebEngine, in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+OPENED = """
+import json, sys
+from PySide6.QtCore import QTimer, QUrl
+from PySide6.QtWebEngineCore import QWebEnginePage, QWebEngineSettings, QWebEngineUrlRequestInterceptor
+from PySide6.QtWebEngineWidgets import QWebEngineView
+from PySide6.QtWidgets import QApplication
+
+RIGHT = "const rightOf = one => one.getBoundingClientRect().right; "
+MEASURED = RIGHT + '''JSON.stringify({
+    width: document.documentElement.scrollWidth,
+    height: document.documentElement.scrollHeight,
+    window: innerWidth,
+    dark: matchMedia("(prefers-color-scheme: dark)").matches,
+    background: getComputedStyle(document.body).backgroundColor,
+    color: getComputedStyle(document.body).color,
+    broken: [...document.images].filter(image => !image.complete || !image.naturalWidth).length,
+    images: document.images.length,
+    tables: [...document.querySelectorAll("details table")].length,
+    drawn: [...document.querySelectorAll("svg path.line")].filter(path => path.getBBox().width > 0).length,
+    flat: [...document.querySelectorAll("svg")].filter(svg => svg.getBoundingClientRect().height < 20).length,
+    outside: [...document.querySelectorAll("h1, h2, h3, p, figcaption, .label, .y-tick, .ends")]
+        .filter(one => { const box = one.getBoundingClientRect(); return box.right > innerWidth + 1 || box.left < -1; })
+        .map(one => one.textContent),
+    beyond: [...document.querySelectorAll("main .changed table, main .contest b")]
+        .filter(one => rightOf(one) > rightOf(document.querySelector("main")) + 1)
+        .map(one => one.textContent),
+})'''
+file, width, picture = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+asked, said = [], []
+
+class Watch(QWebEngineUrlRequestInterceptor):
+    def interceptRequest(self, info):
+        asked.append(info.requestUrl().toString()[:80])
+
+class Page(QWebEnginePage):
+    def javaScriptConsoleMessage(self, level, message, line, source):
+        said.append(message)
+
+application = QApplication([sys.argv[0]])
+view = QWebEngineView()
+page, watch = Page(view), Watch()
+page.profile().setUrlRequestInterceptor(watch)
+# As on a phone, where they take no room.
+page.settings().setAttribute(QWebEngineSettings.WebAttribute.ShowScrollBars, False)
+view.setPage(page)
+view.resize(width, 900)
+view.show()
+
+def answer(found):
+    found = json.loads(found)
+    print(json.dumps({**found, "asked": asked, "said": said}))
+    if not picture:
+        application.quit()
+        return
+    # As high as the page, so that nothing of it is outside.
+    view.resize(width, found["height"])
+    QTimer.singleShot(1500, take)
+
+def take():
+    view.grab().save(picture)
+    application.quit()
+
+view.loadFinished.connect(lambda ok: QTimer.singleShot(200, lambda: page.runJavaScript(MEASURED, answer)))
+view.load(QUrl.fromLocalFile(file))
+QTimer.singleShot(60_000, application.quit)
+application.exec()
+"""
+SCHEMES = {"light": "1", "dark": "0"}
+
+
+def opened(file: Path, width: int, scheme: str, picture: Path | None = None) -> dict[str, Any]:
+    """What a browser of that width says of a page. picture: a file for a PNG of all of it."""
+    flags = f"--no-sandbox --disable-gpu --blink-settings=preferredColorScheme={SCHEMES[scheme]}"
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "QTWEBENGINE_CHROMIUM_FLAGS": flags}
+    done = subprocess.run(
+        [sys.executable, "-c", OPENED, str(file), str(width), "" if picture is None else str(picture)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if done.returncode < 0 or "cannot open shared object" in done.stderr:
+        pytest.skip(f"Qt WebEngine does not start here: {done.stderr.strip().splitlines()[-1:]}")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
