@@ -3,9 +3,10 @@
 import contextlib
 import itertools
 import json
+import math
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,17 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 
 
 def print_json(content: Any) -> None:
-    """As a program reads it: names and numbers, two spaces deep."""
-    click.echo(json.dumps(content, indent=2, allow_nan=False, default=dict))
+    """As a program reads it: names and numbers, two spaces deep; null for a number that is not finite."""
+    click.echo(json.dumps(_finite(content), indent=2, allow_nan=False))
+
+
+def _finite(content: Any) -> Any:
+    """A provenance may hold what JSON has no word for."""
+    if isinstance(content, Mapping):
+        return {name: _finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def say(text: str, *, err: bool = False) -> None:

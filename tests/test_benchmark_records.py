@@ -12,7 +12,18 @@ from hba.policy_search.config import SearchConfig
 
 pytestmark = pytest.mark.usefixtures("benchmarks_can_be_imported")
 
-QUESTIONS = ("planted", "searches", "trainings", "verdict", "credit", "cost", "closed-forms", "reproduction", "faults")
+QUESTIONS = (
+    "planted",
+    "searches",
+    "trainings",
+    "verdict",
+    "credit",
+    "cost",
+    "closed-forms",
+    "reproduction",
+    "faults",
+    "fuzz",
+)
 
 
 def a_run(**changes: Any) -> Any:

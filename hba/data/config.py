@@ -14,7 +14,7 @@ from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.errors import SettingsError
 from hba.runtime.default_text import DefaultText
 from hba.runtime.settings import Settings
-from hba.runtime.validation import words
+from hba.runtime.validation import TEXT_RULE, is_text, words
 
 Size = Annotated[int, Field(ge=1)]
 ImageSize = Annotated[int, Field(ge=8, le=1024)]
@@ -115,9 +115,12 @@ def check_clash(data: object, data_root: object = None) -> None:
 def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with a folder or file of data and a file of classes by absolute path, which are found from anywhere.
 
-    A name stays, without `dataset:` before it.
+    A name stays, without `dataset:` before it. SettingsError for text that no path can be.
     """
     resolved = dict(settings)
+    for name in ("data", "classes"):
+        if isinstance(given := settings.get(name), str | Path) and not is_text(str(given)):
+            raise SettingsError(f"{name} {TEXT_RULE}, got {str(given)!r}")
     data, classes = settings.get("data"), settings.get("classes")
     if isinstance(data, str) and data.startswith(DATASET):
         data = resolved["data"] = data.removeprefix(DATASET)

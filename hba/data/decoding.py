@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import logging
 import threading
 from collections.abc import Callable, Iterator
 
@@ -32,6 +33,8 @@ LONGEST = 16
 def formats() -> tuple[str, ...]:
     """Of the files that are read, as Pillow calls them, in its order."""
     Image.init()
+    # It logs what it then raises. Without any handler, Python would print that.
+    logging.getLogger("PIL").addHandler(logging.NullHandler())
     # Blocks so large go back to the system; smaller ones stay with the thread that had them.
     Image.core.set_block_size(BLOCK_BYTES)  # type: ignore[attr-defined]
     return tuple(name for name in Image.ID if name not in NOT_READ)

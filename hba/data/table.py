@@ -202,7 +202,10 @@ def _classes_of(label: Any, where: str, column: str, separator: str | None) -> t
     if separator is not None:
         return tuple(sorted({part.strip() for part in (name or "").split(separator)} - {""}))
     if name is None:
-        raise DataError(f"{where} has no {column}: fill it, or remove the row")
+        raise DataError(
+            f"{where} has no {column}: fill it, or remove the row; in a table of several labels for an image an empty "
+            "cell is none of them, with --label-separator"
+        )
     return (name,)
 
 

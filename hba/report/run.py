@@ -87,9 +87,11 @@ def _evaluation(folder: Path) -> EvaluationFiles:
 def _metrics(path: Path) -> tuple[Metrics, ...]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            return tuple(
-                {name: float(cell) if cell else None for name, cell in row.items()} for row in csv.DictReader(file)
-            )
+            rows = [{name: float(cell) if cell else None for name, cell in row.items()} for row in csv.DictReader(file)]
+        epochs = [epoch for row in rows if (epoch := row.get("epoch")) is not None]
+        if wrong := [epoch for epoch in epochs if not (epoch >= 1 and epoch.is_integer())]:
+            raise ValueError(f"an epoch must be a whole number from 1 on, got {wrong[0]:g}")
+        return tuple(rows)
     except (OSError, ValueError, TypeError, csv.Error) as error:
         raise RunError(f"{path} cannot be read as numbers: {error}") from None
 

@@ -6,7 +6,7 @@ from typing import Any, Self
 import pydantic
 
 from hba.errors import SettingsError
-from hba.runtime.validation import first_problem
+from hba.runtime.validation import TEXT_RULE, first_problem, is_text
 
 
 class Settings(pydantic.BaseModel):
@@ -20,6 +20,14 @@ class Settings(pydantic.BaseModel):
             super().__init__(**settings)
         except pydantic.ValidationError as error:
             raise SettingsError(first_problem(error, type(self).model_fields)) from None
+
+    @pydantic.field_validator("*", mode="before")
+    @classmethod
+    def _text(cls, given: Any) -> Any:
+        """Before a setting is looked for on the disk, where other text is refused in words of the system."""
+        if isinstance(given, str) and not is_text(given):
+            raise SettingsError(f"{TEXT_RULE}, got {given!r}")
+        return given
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Self:

@@ -82,6 +82,17 @@ def check_batch_size(given: Mapping[str, Any], n_images: int) -> None:
         raise SettingsError(f"batch_size must be at most {n_images}, the number of training images, got {size}")
 
 
+TEXT_RULE = "must be text that UTF-8 can hold, without null characters"
+
+
+def is_text(given: str) -> bool:
+    """Whether TEXT_RULE holds. Lone surrogates that stand for bytes of a file's name are text."""
+    try:
+        return b"\0" not in given.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+
+
 def words(given: Any) -> Any:
     """Words separated by commas, as on the command line, as a list; anything else stays."""
     return [word.strip() for word in given.split(",") if word.strip()] if isinstance(given, str) else given

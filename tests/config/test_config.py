@@ -257,3 +257,18 @@ def test_a_list_of_classes_stays_with_the_folder_that_it_was_for() -> None:
     assert EvaluationConfig.like_search(searched, {}).classes == "keep.txt"
     assert EvaluationConfig.like_search(searched, {"data": "other"}).classes is None
     assert EvaluationConfig.like_search(searched, {"data": "other", "classes": "imagenet-120"}).classes
+
+
+@pytest.mark.parametrize("given", ["\ud800", "a\udfff", "a\0b"])
+@pytest.mark.parametrize("name", ["data", "classes", "data_root", "path_column", "model", "pretrained", "init_from"])
+def test_text_that_no_file_can_be_called_is_refused_in_the_same_words(name: str, given: str) -> None:
+    for make in (SearchConfig.make, SearchConfig.from_preset):
+        with pytest.raises(SettingsError) as refused:
+            make({name: given})
+        expected = f"{name} must be text that UTF-8 can hold, without null characters, got {given!r}"
+        assert str(refused.value) == str(SettingsError(expected))
+
+
+def test_a_name_with_bytes_that_are_no_text_is_kept() -> None:
+    """As Python reads such a file's name from a folder."""
+    assert DataConfig.make({"data": "\udcff", "classes": "\udc80"}).classes == "\udc80"

@@ -1,22 +1,16 @@
 """Whatever a table or a file of arrays holds, its images are read or it is refused in one line."""
 
-import io
 import os
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import pandas
 import pytest
-from fuzz.inputs import csv_files, npz_files, other_bytes
+from fuzzed.checks import READ, REFUSED, check_data
+from fuzzed.inputs import csv_files, npz_files, parquet_files
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
-
-from hba.data import load_search_data
-from hba.data.config import DataConfig
-from hba.errors import HbaError
 
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -33,39 +27,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def parquet() -> bytes:
-    file = io.BytesIO()
-    names = ["cat"] * 3 + ["dog"] * 3
-    paths = [f"{name}/{number % 3}.png" for number, name in enumerate(names)]
-    pandas.DataFrame({"path": paths, "label": names}).to_parquet(file)
-    return file.getvalue()
-
-
-PARQUET = parquet()
-
-
 def check(content: bytes, path: Path) -> str:
-    """Whether it is read or refused."""
     path.write_bytes(content)
-    config = DataConfig.make({"data": str(path), "image_size": 8, "val_size": 2})
-    message = ""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            data = load_search_data(config)
-            assert len(data.train)
-            assert len(data.val)
-            assert len(data.class_names) > 1
-        except HbaError as error:
-            message = str(error)
-    assert message.isprintable()
-    assert len(message) < 7000
-    return "refused" if message else "read"
+    return check_data(path)
 
 
 KINDS: dict[str, st.SearchStrategy[bytes]] = {
     "a.csv": csv_files(),
-    "a.parquet": other_bytes(PARQUET),
+    "a.parquet": parquet_files(),
     "a.npz": npz_files(),
 }
 
@@ -85,7 +54,7 @@ def tried(name: str, place: Path, how: settings) -> Counter[str]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_any_file_is_read_or_refused_in_one_line(name: str, place: Path) -> None:
-    assert tried(name, place, FEW).keys() == {"read", "refused"}
+    assert tried(name, place, FEW).keys() == {READ, REFUSED}
 
 
 @pytest.mark.slow

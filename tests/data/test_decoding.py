@@ -19,6 +19,8 @@ from hba.data.listing import files_in, image_endings
 from hba.errors import DataError
 
 SIZE = 8
+SAMPLES_PER_PIXEL = bytes.fromhex("15010300")
+"""The tag of a TIFF file, and the type of its number."""
 MODES = ("RGB", "RGBA", "L", "LA", "P", "1", "CMYK", "I;16")
 
 
@@ -201,3 +203,16 @@ def test_a_folder_of_decompression_bombs_takes_no_gigabytes(folder: Path) -> Non
     command = [sys.executable, "-W", "ignore", "-c", CODE, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert int(done.stdout) < 1.5e9
+
+
+def test_what_pillow_logs_of_an_image_is_not_printed(tmp_path: Path) -> None:
+    """In a process of its own: pytest gives the log a handler, which keeps Python from printing it."""
+    noise(6, 6).save(tmp_path / "a.tif")
+    content = bytearray((tmp_path / "a.tif").read_bytes())
+    at = content.index(SAMPLES_PER_PIXEL)
+    content[at + 8 : at + 10] = (2048).to_bytes(2, "little")
+    (tmp_path / "a.tif").write_bytes(content)
+    code = "import sys, pathlib; from hba.data.folder import read_image; read_image(pathlib.Path(sys.argv[1]), 8)"
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "a.tif")], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "More samples per pixel" not in done.stderr.partition("Traceback")[0]

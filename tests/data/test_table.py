@@ -18,6 +18,10 @@ from hba.data.table import table_source
 from hba.errors import DataError, HbaError, SettingsError
 
 IMAGES = [f"{name}/{number}.png" for name in ("cat", "dog") for number in range(3)]
+NO_LABEL = (
+    "has no label: fill it, or remove the row; in a table of several labels for an image an empty cell is none of "
+    "them, with --label-separator"
+)
 ROWS = [f"{path},{path[:3]}" for path in IMAGES]
 
 
@@ -127,7 +131,7 @@ def test_a_class_may_be_called_na_but_not_nothing(place: Path) -> None:
     )
     for nothing in ("", " ", "nan", "NaN"):
         message = refusal(written(place, csv_of([*ROWS[:5], f"dog/2.png,{nothing}"])))
-        assert message == "row 7 of images.csv ('dog/2.png') has no label: fill it, or remove the row"
+        assert message == f"row 7 of images.csv ('dog/2.png') {NO_LABEL}"
 
 
 @pytest.mark.parametrize(
@@ -192,7 +196,7 @@ HEADER3 = "path,label,split"
         ("\n".join(ROWS), "images.csv has no column called path, file, filename, file_name, image or image_path: "),
         (csv_of(with_ends("a"), "path,label,label"), "images.csv has two columns 'label'; rename one of them"),
         (csv_of(with_ends("a"), "path,label,class"), "the columns 'label' and 'class' of images.csv could each be the"),
-        (csv_of([*ROWS, "x.png"]), "row 8 of images.csv ('x.png') has no label: fill it, or remove the row"),
+        (csv_of([*ROWS, "x.png"]), f"row 8 of images.csv ('x.png') {NO_LABEL}"),
         (csv_of([*ROWS, ",cat"]), "row 8 of images.csv has no path: fill it, or remove the row"),
         (csv_of([*ROWS, "x.png,cat,3"]), "cannot read the table images.csv (Error tokenizing data. C error: Expected "),
         (csv_of(with_ends("3")), "cannot read the table images.csv (Error tokenizing data. C error: Expected 2"),
@@ -232,7 +236,7 @@ def test_a_column_that_is_not_there_is_refused_with_what_may_be_meant(place: Pat
             {"label": [[0, 1]] * 6},
             "row 1 of images.parquet ('cat/0.png') has as label 2 values: of several labels ",
         ),
-        ({"label": [None, *"bcdef"]}, "row 1 of images.parquet ('cat/0.png') has no label: fill it, or remove the row"),
+        ({"label": [None, *"bcdef"]}, f"row 1 of images.parquet ('cat/0.png') {NO_LABEL}"),
         ({"label": [np.nan, 1, 1, 0, 0, 0]}, "row 1 of images.parquet ('cat/0.png') has no label: fill it, or remove"),
         (
             {"label": [b"a"] * 6},

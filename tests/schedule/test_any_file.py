@@ -1,16 +1,15 @@
 """Whatever a schedule's file or a log of PBA holds, it is read or refused in one line."""
 
-import contextlib
 import json
 import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fuzz.inputs import GOOD, logs, schedule_texts, short_schedule
+from fuzzed.checks import READ, check_log, check_schedule
+from fuzzed.inputs import GOOD, logs, schedule_texts, short_schedule
 from hypothesis import HealthCheck, given, settings
 
 import hba
@@ -20,48 +19,6 @@ from hba.imports.pba import pba_segments
 FEW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 MOST_BYTES = 2 * 10**9
 """In memory, for a file of 100 MB."""
-
-
-@contextlib.contextmanager
-def one_line_at_most() -> Iterator[None]:
-    """Nothing but a ScheduleError may be raised, and that is one line."""
-    message = "nothing"
-    with contextlib.suppress(ScheduleError):
-        try:
-            yield
-        except ScheduleError as error:
-            message = str(error)
-            raise
-    assert message.isprintable()
-    assert 0 < len(message) < 7000
-
-
-def read(path: Path) -> bool:
-    """Whether it is; then it can be used and written."""
-    schedule = None
-    with one_line_at_most():
-        schedule = hba.load_policy(path)
-    if schedule is None:
-        return False
-    assert repr(schedule).isprintable()
-    schedule.policy(0)
-    json.loads(schedule.text())
-    return True
-
-
-def check_schedule(text: str, folder: Path) -> str:
-    """Whether it is read or refused."""
-    path = folder / "policy.json"
-    path.write_text(text, encoding="utf-8", errors="surrogatepass")
-    return "read" if read(path) else "refused"
-
-
-def check_log(text: str) -> str:
-    with one_line_at_most():
-        segments = pba_segments(text, 10)
-        assert sum(segment.n_epochs for segment in segments) == 10
-        return "read"
-    return "refused"
 
 
 @FEW
@@ -115,8 +72,7 @@ def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
 
 def test_provenance_may_be_anything_deep(tmp_path: Path) -> None:
     content = json.dumps({**short_schedule(), "provenance": {"x": 0}})
-    (tmp_path / "policy.json").write_text(content.replace('{"x": 0}', '{"x":' * 900 + "0" + "}" * 900))
-    assert read(tmp_path / "policy.json")
+    assert check_schedule(content.replace('{"x": 0}', '{"x":' * 900 + "0" + "}" * 900), tmp_path) == READ
 
 
 CODE = """

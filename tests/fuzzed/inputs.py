@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 import numpy as np
+import pandas
 from hypothesis import strategies as st
 
 GOOD = files("hba.policies").joinpath("digits.json").read_text("utf-8")
@@ -35,23 +36,23 @@ def schedule_texts(draw: st.DrawFn) -> str:
     """A schedule file of which some values, keys or characters are others."""
     content: Any = short_schedule()
     for _ in range(draw(st.integers(0, 3))):
-        content = _changed(draw, content)
+        content = changed(draw, content)
     text = json.dumps(content)
     for _ in range(draw(st.integers(0, 2))):
-        text = _edited(draw, text)
+        text = edited(draw, text)
     return text
 
 
-def _changed(draw: st.DrawFn, content: Any) -> Any:
-    """One place of it, at any depth."""
+def changed(draw: st.DrawFn, content: Any, values: st.SearchStrategy[Any] = VALUES) -> Any:
+    """JSON with one of the values in one place of it, at any depth; or with something less, or twice."""
     if isinstance(content, dict) and content and draw(st.integers(0, 9)) > 0:
         key = draw(st.sampled_from(sorted(content)))
         what = draw(st.integers(0, 9))
         if what == 0:
             return {name: value for name, value in content.items() if name != key}
         if what == 1:
-            return {**content, draw(st.text(max_size=9)): draw(VALUES)}
-        return {**content, key: _changed(draw, content[key])}
+            return {**content, draw(st.text(max_size=9)): draw(values)}
+        return {**content, key: changed(draw, content[key], values)}
     if isinstance(content, list) and content and draw(st.integers(0, 9)) > 0:
         place = draw(st.integers(0, len(content) - 1))
         what = draw(st.integers(0, 9))
@@ -59,11 +60,12 @@ def _changed(draw: st.DrawFn, content: Any) -> Any:
             return content[:place] + content[place + 1 :]
         if what == 1:
             return content[:place] + content[place:] * 2
-        return [*content[:place], _changed(draw, content[place]), *content[place + 1 :]]
-    return draw(VALUES)
+        return [*content[:place], changed(draw, content[place], values), *content[place + 1 :]]
+    return draw(values)
 
 
-def _edited(draw: st.DrawFn, text: str) -> str:
+def edited(draw: st.DrawFn, text: str) -> str:
+    """Text with a few characters that are others."""
     place = draw(st.integers(0, len(text)))
     length = draw(st.integers(0, 3))
     other = draw(st.sampled_from(["", '"', "[", "]", "{", "}", ",", ":", "NaN", "1e999", "\\u0000", "\n", "9" * 5000]))
@@ -80,11 +82,11 @@ def logs(draw: st.DrawFn) -> str:
     for number in range(draw(st.integers(0, 4))):
         line: Any = [number + 1, number, 5, number, [1] * 60, {"hp_policy": [2] * 60}]
         for _ in range(draw(st.integers(0, 2))):
-            line = _changed(draw, line)
+            line = changed(draw, line)
         lines.append(json.dumps(line) if draw(st.booleans()) else repr(line))
     text = "\n".join(lines)
     for _ in range(draw(st.integers(0, 2))):
-        text = _edited(draw, text)
+        text = edited(draw, text)
     return text
 
 
@@ -191,6 +193,19 @@ def other_bytes(draw: st.DrawFn, good: bytes, most: int = 3) -> bytes:
         new = draw(st.sampled_from([b"", content[place : place + 2 * length], b"\xff" * length, b"\x00"]))
         content = content[:place] + new + content[place + length :]
     return content[: draw(st.integers(0, len(content)))] if most and draw(st.integers(0, 9)) == 0 else content
+
+
+def parquet() -> bytes:
+    """The same table, whole."""
+    names = ["cat"] * 3 + ["dog"] * 3
+    paths = [f"{name}/{number % 3}.png" for number, name in enumerate(names)]
+    file = io.BytesIO()
+    pandas.DataFrame({"path": paths, "label": names}).to_parquet(file)
+    return file.getvalue()
+
+
+def parquet_files() -> st.SearchStrategy[bytes]:
+    return other_bytes(parquet())
 
 
 ARRAYS = ("images", "labels", "train_images", "train_labels", "val_images", "test_x", "test_y", "x", "y", "λ", "a b")
