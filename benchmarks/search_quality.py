@@ -32,7 +32,7 @@ from common.records import DOCS, store_of
 from common.tables import markdown
 from quality.bed_table import bed_table, of_range
 from quality.beds import BEDS, find_bed, needs_folder
-from quality.candidates import CANDIDATES, DEFAULT, FORMER, PAPER
+from quality.candidates import CANDIDATES, DEFAULT, DRAWS, PAPER
 from quality.cost import cost_table, measured_cost
 from quality.credit import credit_tasks
 from quality.credit_table import of_credit, policy_table, variant_table
@@ -97,7 +97,7 @@ def retrain(names: str, training_epochs: int | None, alone: bool, **options: Any
     others = () if alone else WITHOUT_SEARCH
     tasks = [
         row_task(row, search, tested=False, epochs=training_epochs)
-        for row, search in chosen.searches([*words(names), *others], rivals_of=FORMER)
+        for row, search in chosen.searches([*words(names), *others], rivals_of=DRAWS)
     ]
     kept = chosen.carry_out(tasks, "trainings")
     if kept:

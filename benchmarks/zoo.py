@@ -65,8 +65,8 @@ ZOO: Mapping[str, Entry] = MappingProxyType(
         "cifar10-copy": Entry(
             "Found on 2,000 training and 1,000 validation images of a JPEG copy of CIFAR-10 at 32x32, with a small "
             "network: a start for small sets of small photographs, no match for a search on all images.",
-            {"model": "wrn-16-1", "image_size": 32, "train_size": 2000, "val_size": 1000, "epochs": 60},
-            {"seeds": 3},
+            {"model": "wrn-10-1", "image_size": 32, "train_size": 2000, "val_size": 1000, "epochs": 60},
+            {"train_size": 2000, "seeds": 3},
             in_folder=True,
         ),
     }

@@ -48,7 +48,7 @@ def _print_list() -> None:
 
 def _print_card(name: str, as_json: bool) -> None:
     # What reads and draws tables of an evaluation is imported for this alone.
-    from hba.report.card import read_card
+    from hba.report.card import costs, read_card
     from hba.report.contests import errors_table
 
     card = read_card(name)
@@ -65,6 +65,8 @@ def _print_card(name: str, as_json: bool) -> None:
     if results.verdict is not None:
         printer.print(results.verdict)
     packages = ", ".join(f"{name} {results.packages.get(name)}" for name in ("hba-augment", "torch"))
-    printer.print(f"{results.test_images} test images; {results.device_name}, {packages}. To make it again:")
+    for line in costs(name):
+        printer.print(line)
+    printer.print(f"{results.test_images} test images; {packages}. To make it again:")
     for command in (card.search, card.evaluate):
         printer.print(f"  {command}", soft_wrap=True)

@@ -44,13 +44,14 @@ def test_one_search_agrees_with_nobody() -> None:
 
 
 def test_searches_of_the_newest_planned_verdict_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = module("quality.kept")
+    kept, candidates = module("quality.kept"), module("quality.candidates")
+    default, former = candidates.DEFAULT, candidates.FORMER
     monkeypatch.setattr(kept, "is_of", lambda *_: True)
-    records = [searched(seed, [1.0, 2.0], name) for seed in (3, 1000, 2000, 2001) for name in ("strength", "paper")]
-    records += [searched(seed, [1.0, 2.0], "lookahead-draws") for seed in (1001, 2001)]
+    records = [searched(seed, [1.0, 2.0], name) for seed in (3, 1000, 2000, 2001) for name in (default, "paper")]
+    records += [searched(seed, [1.0, 2.0], former) for seed in (1001, 2001)]
     module("common.records").store_of(tmp_path, "searches").add(*records)
     found = kept.searches_of_verdicts(tmp_path)
     assert [[(one.run.name, one.run.seed) for one in group] for group in found] == [
-        [("strength", 2000), ("strength", 2001)],
-        [("lookahead-draws", 2001)],
+        [(default, 2000), (default, 2001)],
+        [(former, 2001)],
     ]

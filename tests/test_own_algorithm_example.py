@@ -29,7 +29,8 @@ def test_the_program_leaves_a_run_with_its_settings(tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLE), "--epochs", "4", "--hardness", "0.5", "--out", "run"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("mean probability of an operation: 0.50"), "near the middle, where it began"
+    # It began with 13 of 15 operations at 0.5, and at 0.2 what RandAugment has not.
+    assert done.stdout.startswith("mean probability of an operation: 0.46"), "near where it began"
     settings = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
     assert (settings["algorithm"], settings["hardness"], settings["reward_draws"]) == ("adversarial", 0.5, 4)
     schedule = hba.load_policy(tmp_path / "run")

@@ -13,12 +13,12 @@ from hba.errors import SettingsError
 
 PAPER = "paper"
 """What all others are compared with."""
-DEFAULT = "strength"
+DEFAULT = "from-randaugment"
 """What `hba search` does without settings."""
-NEXT = "from-randaugment"
-"""What it will do once its verdict is run, whatever that says."""
-FORMER = "lookahead-draws"
+FORMER = "strength"
 """What it did before."""
+DRAWS = "lookahead-draws"
+"""What it did before that, in version 0.1.0: look-ahead without a strength that is searched first."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ _STRENGTH = {
     "divergence_weight": 0.1,
 }
 _FROM_RANDAUGMENT = {**_STRENGTH, "init": "randaugment"}
+_DEFAULT = {**_FROM_RANDAUGMENT, "divergence_weight": 0.03, "reward_derivative": "auto"}
 _LATE = {"warm_up_epochs": None}
 
 CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
@@ -88,7 +89,7 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         "lookahead-every": Candidate(
             "look-ahead, calibrated, within 1, after every step", {**_LIMIT, "train_steps": 1}
         ),
-        FORMER: Candidate("look-ahead, 4 draws for each image, after every 4th step", _DRAWS),
+        DRAWS: Candidate("look-ahead, 4 draws for each image, after every 4th step", _DRAWS),
         "lookahead-draws-calibrate": Candidate("4 draws, calibrated", {**_DRAWS, "calibrate": True}),
         "lookahead-draws-val": Candidate("4 draws, and 4 validation batches", {**_DRAWS, "val_batches": 4}),
         "lookahead-draws-often": Candidate("4 draws, after every 2nd step", {**_DRAWS, "train_steps": 2}),
@@ -96,7 +97,7 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
             "4 draws, first lambda step after 20 epochs", {**_DRAWS, "warm_up_epochs": 20}
         ),
         "hba-lookahead": Candidate("4 draws, and the hypergradient of HBA", {**_DRAWS, "algorithm": "hba-lookahead"}),
-        DEFAULT: Candidate("4 draws, strength first, pulled to the middle, with a spread", _STRENGTH),
+        FORMER: Candidate("4 draws, strength first, pulled to the middle, with a spread", _STRENGTH),
         "strength-fixed-count": Candidate("the same without a search of K", {**_STRENGTH, "count": "fixed"}),
         "strength-unshared": Candidate(
             "the same without shared coordinates", {**_STRENGTH, "strength_learning_rate": 0.0}
@@ -119,9 +120,20 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         "strength-randaugment-two": Candidate(
             "the same from RandAugment, 2 draws for each image", {**_FROM_RANDAUGMENT, "reward_draws": 2}
         ),
-        NEXT: Candidate(
+        DEFAULT: Candidate(
             "the same from RandAugment, a third of the pull, rewards by differences",
-            {**_FROM_RANDAUGMENT, "divergence_weight": 0.03, "reward_derivative": "auto"},
+            _DEFAULT,
+        ),
+        f"{DEFAULT}-fixed-count": Candidate("that without a search of K", {**_DEFAULT, "count": "fixed"}),
+        f"{DEFAULT}-unshared": Candidate(
+            "that without shared coordinates", {**_DEFAULT, "strength_learning_rate": 0.0}
+        ),
+        f"{DEFAULT}-spread-all": Candidate(
+            "that, used with half the spread of probabilities too", {**_DEFAULT, "spread_over": "all"}
+        ),
+        f"{DEFAULT}-search-spread": Candidate("that, with a search of the spread", {**_DEFAULT, "search_spread": True}),
+        f"{DEFAULT}-short-average": Candidate(
+            "that, with gradients averaged over 10 lambda steps", {**_DEFAULT, "lambda_betas": (0.9, 0.999)}
         ),
         "strength-first": Candidate("the same from RandAugment, in the second half", {**_FROM_RANDAUGMENT, **_LATE}),
     }

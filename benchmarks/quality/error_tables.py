@@ -11,18 +11,16 @@ from common.tables import NOTHING, difference, difference_text, frame_of, spread
 from hba.policy.magnitude_table import as_markdown
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.verdict import verdict
-from quality.candidates import CANDIDATES, DEFAULT, FORMER, PAPER
-from quality.plan import BLOCK
+from quality.candidates import CANDIDATES, DEFAULT, DRAWS, FORMER, PAPER
 from quality.planted_tables import PROBABILITY
 from quality.tasks import LEFT_OUT, RANDOM, STANDARD_ROWS
 
 ERROR, TEST_ERROR = "val_error_percent", "test_error_percent"
-CONFIRMING_FROM = 10
-"""The first seed of those that were run when their number, and what they should show, had been fixed."""
 
 README_ROWS = {
     DEFAULT: "`hba search`",
     FORMER: "the default search of before",
+    DRAWS: "the default search of version 0.1.0",
     "none": "baseline augmentation alone",
     "random": "where the search begins, with its spread",
     "shuffled": "its own curves, handed to other operations, as strong",
@@ -51,11 +49,12 @@ def candidate_table() -> pd.DataFrame:
 
 def error_table(records: Sequence[Record]) -> pd.DataFrame:
     """A row for each candidate: validation error, mean ± standard deviation over seeds, and the mean difference to the
-    paper's settings with the same seed, with its 95 % t-interval; to the default's where the paper's were not run.
+    paper's settings with the same seed, with its 95 % t-interval; where those were not run, to the default's, or else
+    to the former default's.
     """
     runs = frame_of(records)
     names = set(runs["name"])
-    reference = DEFAULT if DEFAULT in names and PAPER not in names else PAPER
+    reference = next((name for name in (PAPER, DEFAULT, FORMER) if name in names), PAPER)
     return pd.DataFrame(
         {
             "candidate": name,
@@ -97,19 +96,6 @@ def verdict_sentence(records: Sequence[Record], of: str = DEFAULT) -> str:
     return str(found) if found else f"No verdict: `{of}` has not been run."
 
 
-def confirming_table(records: Sequence[Record]) -> pd.DataFrame:
-    """The differences over the seeds from CONFIRMING_FROM on; empty without such seeds, and for a verdict that was
-    planned, where all are such.
-    """
-    confirming = [record for record in records if CONFIRMING_FROM <= record.run.seed < BLOCK]
-    differences = verdict_differences(confirming) if confirming else {}
-    return pd.DataFrame(
-        {"trained with": name, "runs": str(found.n_pairs), f"{DEFAULT} minus this": difference_text(found)}
-        for name, found in differences.items()
-        if found is not None
-    )
-
-
 def readme_table(verdicts: Mapping[str, Sequence[Record]]) -> str:
     """The results of the README in Markdown: errors, and below each the default's difference to it.
 
@@ -117,12 +103,14 @@ def readme_table(verdicts: Mapping[str, Sequence[Record]]) -> str:
     """
     if not verdicts:
         return "Not measured yet."
-    headings, columns = ["trained with"], [list(README_ROWS.values())]
+    run = {record.run.name for records in verdicts.values() for record in records}
+    rows = [row for row in README_ROWS if row in run]
+    headings, columns = ["trained with"], [[README_ROWS[row] for row in rows]]
     for images, records in verdicts.items():
         runs, differences = frame_of(records), verdict_differences(records)
         errors = {name: own[TEST_ERROR] for name, own in runs.groupby("name")}
         headings.append(f"{images}; {len(errors[DEFAULT])} seeds")
-        columns.append([_readme_cell(row, errors, differences) for row in README_ROWS])
+        columns.append([_readme_cell(row, errors, differences) for row in rows])
     return as_markdown(headings, [list(row) for row in zip(*columns, strict=True)])
 
 
@@ -141,7 +129,7 @@ def left_out_table(trainings: Sequence[Record], searches: Sequence[Record]) -> p
     zero, the operations help.
     """
     runs = frame_of(trainings)
-    ends = [record.results["end"] for record in searches if record.run.name == FORMER]
+    ends = [record.results["end"] for record in searches if record.run.name == DRAWS]
     rows = []
     for name, operations in LEFT_OUT.items():
         if name in set(runs["name"]):
@@ -149,7 +137,7 @@ def left_out_table(trainings: Sequence[Record], searches: Sequence[Record]) -> p
             rows.append(
                 {
                     "operations": ", ".join(operations),
-                    f"probability at the end of {FORMER}": spread_text(found) if found else NOTHING,
+                    f"probability at the end of {DRAWS}": spread_text(found) if found else NOTHING,
                     "error without them minus that with them": difference_text(difference(runs, name, RANDOM, ERROR)),
                 }
             )

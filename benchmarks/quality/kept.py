@@ -8,9 +8,9 @@ from common.records import Record, Run, newest, store_of
 from common.settings import decisive
 
 from hba.config.evaluation import EvaluationConfig
-from quality.candidates import CANDIDATES, DEFAULT, FORMER, NEXT, is_of
+from quality.candidates import CANDIDATES, DEFAULT, FORMER, is_of
 from quality.credit import REWARDS
-from quality.plan import block_of
+from quality.plan import block_of, judged_by
 from quality.policies import POLICIES
 from quality.tasks import OF_DEFAULT, RANGE, ROWS, WITHOUT_SEARCH
 
@@ -40,7 +40,6 @@ def records_of(results: Path, question: str) -> list[Record]:
         if record.run.name == name
         and is_of(DEFAULT if name in OF_DEFAULT else name, record.run)
         and (question == "verdict" or block_of(record.run.seed) == 0)
-        and planned_for(record) != NEXT
     ]
     return newest(own, lambda run: (run.name, *images_of(run), block_of(run.seed), run.further.get("problem")))
 
@@ -52,7 +51,7 @@ def searches_of_verdicts(results: Path) -> list[list[Record]]:
         one
         for name in (DEFAULT, FORMER)
         for one in kept
-        if one.run.name == name and is_of(name, one.run) and block_of(one.run.seed) and planned_for(one) != NEXT
+        if one.run.name == name and is_of(name, one.run) and block_of(one.run.seed)
     ]
     newest_blocks = {one.run.dataset: block_of(one.run.seed) for one in own if one.run.name == DEFAULT}
     counted = [one for one in own if newest_blocks.get(one.run.dataset) == block_of(one.run.seed)]
@@ -61,7 +60,7 @@ def searches_of_verdicts(results: Path) -> list[list[Record]]:
 
 def planned_for(record: Record) -> str:
     """What the verdict was planned on that the record is part of."""
-    return record.made_by["plan"]["rows"][0] if "plan" in record.made_by else DEFAULT
+    return judged_by(record.made_by["plan"]["rows"]) if "plan" in record.made_by else DEFAULT
 
 
 def images_of(run: Run) -> Images:

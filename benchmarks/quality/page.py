@@ -16,14 +16,12 @@ from hba.policy_evaluation.paired import PairedDifference
 from quality.agreement import agreement_table
 from quality.aims import aim_table, is_shown_to_be_better, is_shown_to_be_worse, recoveries
 from quality.bed_table import bed_table, of_range
-from quality.candidates import DEFAULT, FORMER, NEXT, PAPER
+from quality.candidates import DEFAULT, DRAWS, FORMER, PAPER
 from quality.commands import command_of_beds, command_of_cost, command_of_suite, command_of_verdict
 from quality.cost import cost_table
 from quality.credit_table import of_credit, policy_table, variant_table
 from quality.error_tables import (
-    CONFIRMING_FROM,
     candidate_table,
-    confirming_table,
     error_table,
     left_out_table,
     readme_table,
@@ -73,7 +71,9 @@ class Credit(Section):
 
 @dataclass(frozen=True)
 class Verdict(Section):
-    """records: of all rows, in the order of the table."""
+    """records: of all rows, in the order of the table. of: what the verdict is on."""
+
+    of: str = DEFAULT
 
     @property
     def planned(self) -> str:
@@ -95,17 +95,7 @@ class Verdict(Section):
 
     @property
     def sentence(self) -> str:
-        return verdict_sentence(self.records)
-
-    def sentence_on(self, of: str) -> str:
-        """The same of what is not the default."""
-        return verdict_sentence(self.records, of)
-
-    @property
-    def confirming(self) -> str:
-        """Empty where there are no such seeds."""
-        table = confirming_table(self.records)
-        return "" if table.empty else markdown(table)
+        return verdict_sentence(self.records, self.of)
 
 
 def write_page(results: Path, docs: Path) -> Path:
@@ -119,18 +109,16 @@ def write_page(results: Path, docs: Path) -> Path:
         "search-quality",
         docs,
         default=DEFAULT,
-        next=NEXT,
         former=FORMER,
+        draws=DRAWS,
         paper=PAPER,
         floor=FLOOR,
         within=RECOVERED_WITHIN,
         operations=len(OPERATIONS),
-        confirming_from=CONFIRMING_FROM,
         without=LEFT_OUT,
         aims=markdown(aim_table(planted, {one.data: verdict_differences(one.records) for one in verdicts}, costs)),
         verdicts=verdicts,
-        earlier=verdicts_on_others(results, coming=False),
-        coming=verdicts_on_others(results, coming=True),
+        earlier=verdicts_on_others(results),
         recovers=lambda name: _recovers(planted, name),
         beats=lambda dataset, *rows: _beats(verdicts, dataset, rows),
         no_difference=lambda dataset, *rows: _no_difference(verdicts, dataset, rows),
@@ -161,11 +149,11 @@ def readme_results(results: Path) -> str:
 
 
 def verdicts_of(results: Path) -> list[Verdict]:
-    """By dataset, epochs and number of training images. What was said of the former default alone is not among them."""
+    """By dataset, epochs and number of training images. What was said of earlier defaults alone is not among them."""
     verdicts = []
     for records in grouped(records_of(results, "verdict")):
         rows = {record.run.name for record in records}
-        if FORMER in rows and DEFAULT not in rows:
+        if DEFAULT not in rows and not rows.isdisjoint((FORMER, DRAWS)):
             continue
         dataset, epochs, _, n_images = images_of(records[0].run)
         block = block_of(records[0].run.seed)
@@ -175,13 +163,12 @@ def verdicts_of(results: Path) -> list[Verdict]:
     return verdicts
 
 
-def verdicts_on_others(results: Path, *, coming: bool) -> list[Verdict]:
-    """Of what is the default no more, or of what comes next."""
+def verdicts_on_others(results: Path) -> list[Verdict]:
+    """Of what is the default no more."""
     kept = store_of(results, "verdict").by_key().values()
     return [
-        Verdict(dataset, records, command_of_verdict(records), markdown(verdict_table(records, of)))
+        Verdict(dataset, records, command_of_verdict(records), markdown(verdict_table(records, of)), of)
         for (of, dataset), records in grouped_by_other_default(kept).items()
-        if (of == NEXT) == coming
     ]
 
 
@@ -234,9 +221,9 @@ def _of_candidates(trainings: Iterable[Record]) -> list[Record]:
 def _left_out(trainings: Iterable[Record], searches: Sequence[Record]) -> list[Section]:
     """One for each choice of images, and epochs of search and training."""
     sections = []
-    for trained in grouped(one for one in trainings if one.run.name in (FORMER, RANDOM, *LEFT_OUT)):
+    for trained in grouped(one for one in trainings if one.run.name in (DRAWS, RANDOM, *LEFT_OUT)):
         dataset, epochs, training_epochs, _ = images_of(trained[0].run)
-        place = (FORMER, dataset, epochs)
+        place = (DRAWS, dataset, epochs)
         found = [one for one in searches if (one.run.name, *images_of(one.run)[:2]) == place]
         table, both = left_out_table(trained, found), [*trained, *found]
         if not table.empty:

@@ -1,7 +1,7 @@
 """What a verdict is, stated and committed before it is run: its rows, seeds and epochs on each bed."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -37,7 +37,7 @@ class Planned(Settings):
     @property
     def of(self) -> str:
         """What the verdict is on, and whose searches its rivals are made of: the first row that is a candidate."""
-        return next((row for row in self.rows if row in CANDIDATES), DEFAULT)
+        return judged_by(self.rows)
 
     def noted(self, path: Path) -> Mapping[str, Any]:
         """What records keep of it, with the commit of its file's last change, None for a file that git does not know.
@@ -48,6 +48,11 @@ class Planned(Settings):
         if commit is not None and commit.endswith(DIRTY):
             raise SettingsError(f"{path} has changes that are not committed; commit them before the verdict is run")
         return {"plan": {**self.model_dump(mode="json"), "commit": commit}}
+
+
+def judged_by(rows: Sequence[str]) -> str:
+    """What a verdict of these rows is on: the first that is a candidate."""
+    return next((row for row in rows if row in CANDIDATES), DEFAULT)
 
 
 def read_plan(path: Path) -> Mapping[str, Planned]:

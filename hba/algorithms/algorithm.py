@@ -26,13 +26,14 @@ class Rhythm:
 
     A policy step is a step of Adam on the hyperparameters, or the selection of a member from a population. in_a_row of
     them follow every train_steps training steps after the warm-up. warm_up_epochs: None for half of all. stride: about
-    the most by which one moves a logit; 0 where nobody knows.
+    the most by which one moves a logit; 0 where nobody knows. selects: whether they select members, rather than step.
     """
 
     train_steps: int
     in_a_row: int = 1
     warm_up_epochs: int | None = 0
     stride: float = 0.0
+    selects: bool = False
 
     def warm_up_of(self, epochs: int) -> int:
         """Epochs before the first policy step in a search of so many."""
@@ -59,7 +60,8 @@ class Algorithm(Settings):
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Where in its range every hyperparameter starts, if init is fraction."""
     init: Init = "fraction"
-    """Where a search begins: with every hyperparameter at initial_fraction, or at RandAugment's policy."""
+    """Where a search begins: with every hyperparameter at initial_fraction, or at RandAugment's policy. Who gives an
+    initial_fraction alone means fraction."""
     init_from: Annotated[Start | None, BeforeValidator(read_start), DefaultText("none: as init says")] = None
     """Schedule at whose first row a search begins, in the place of init: a file, a run folder or a shipped name."""
     count: Count = "fixed"
@@ -101,6 +103,13 @@ class Algorithm(Settings):
 
     def check(self, config: CommonSearchConfig) -> None:
         """Raise SettingsError where the settings of the search do not go with the algorithm's."""
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _mean_fraction(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "initial_fraction" in given and given.keys().isdisjoint(("init", "init_from")):
+            return {**given, "init": "fraction"}
+        return given
 
     @pydantic.model_validator(mode="after")
     def _check_start(self) -> Self:

@@ -26,7 +26,7 @@ class Exploring(Noisy):
 
     @property
     def rhythm(self) -> Rhythm:
-        return Rhythm(self.train_steps, stride=self.sigma)
+        return Rhythm(self.train_steps, stride=self.sigma, selects=True)
 
     def check(self, config: CommonSearchConfig) -> None:
         if self.population_size is not None and config.batch_size % self.population_size:

@@ -23,13 +23,17 @@ tenth of that is nearer to the derivatives, and rounding does not show yet, as t
 
 
 def image_derivatives(
-    losses: Losses, weights: Weights, direction: Weights, parts: Parts, derivative: RewardDerivative
+    losses: Losses, weights: Weights, direction: Weights, parts: Parts, derivative: RewardDerivative, is_frozen: bool
 ) -> Tensor:
-    """Of all images (B,), along a direction that has all the weights."""
+    """Of all images (B,), along a direction that has all the weights.
+
+    is_frozen: whether the network has others, which stay as they are.
+    """
     if derivative == "auto":
-        # Convolutions on a GPU may round weights to ten bits, which a small difference is lost in.
+        # Convolutions on a GPU may round weights to ten bits, which a small difference is lost in. Forward mode goes
+        # through what is frozen as one plain pass, and a difference as two.
         on_cpu = all(one.device.type == "cpu" for one in weights.values())
-        derivative = "difference" if on_cpu else "exact"
+        derivative = "difference" if on_cpu and not is_frozen else "exact"
     along = exact_derivatives if derivative == "exact" else central_differences
     return along(losses, weights, direction, parts)
 

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from hba.algorithms.algorithm import Count, SpreadOver
+from hba.algorithms.algorithm import Count, Init, SpreadOver
 from hba.algorithms.image_derivatives import RewardDerivative, image_derivatives
 from hba.algorithms.lambda_steps import Betas, GradientState, LambdaSteps, validation_statistics
 from hba.algorithms.learners import NetworkLearner
@@ -66,7 +66,8 @@ class Rewards(LambdaSteps):
     """Largest absolute reward, in standard deviations of those of its lambda step."""
     reward_derivative: RewardDerivative = "exact"
     """How rewards are taken: exact, by forward mode, which some layers have not; difference, by the losses with the
-    weights a little to either side, in half the time on a CPU; or auto, the difference on a CPU, exact on a GPU."""
+    weights a little to either side, in half the time on a CPU; or auto, the difference on a CPU where no weights are
+    frozen, and exact elsewhere."""
     divergence_weight: NotNegative = 0.0
     """Weight of how far the policy is from where the search began, against rewards. In the end, the probability of what
     is better than its absence by this share of a standard deviation of rewards is one logit away; 0 for none."""
@@ -83,8 +84,9 @@ class Rewards(LambdaSteps):
             )
 
     def policy_step_cost(self, batch_size: int, val_batch_size: int, trained_share: float = 1.0) -> float:
-        # In passes forward: a derivative goes along with what is trained; a difference takes two.
-        of_a_reward = 1 + trained_share if self.reward_derivative == "exact" else 2
+        # In passes forward: a derivative goes along with what is trained; a difference takes two. By auto it is one or
+        # the other where all is trained, which is two, and a derivative where something is frozen.
+        of_a_reward = 2 if self.reward_derivative == "difference" else 1 + trained_share
         of_validation = super().policy_step_cost(batch_size, val_batch_size, trained_share)
         return of_validation + self.reward_draws * of_a_reward / (1 + 2 * trained_share)
 
@@ -130,18 +132,20 @@ class Rewards(LambdaSteps):
 
 
 class Lookahead(Rewards):
-    """Look-ahead, the default: strength first."""
+    """Look-ahead, the default: from RandAugment's policy, strength first."""
 
     name: ClassVar[str] = "lookahead"
     multi_label: ClassVar[bool] = True
 
     train_steps: Size = 5
+    init: Init = "randaugment"
     count: Count = "searched"
     spread_over: SpreadOver = "magnitudes"
     spread_share: Share = 0.5
     lambda_betas: Betas = (0.98, 0.999)
     strength_learning_rate: NotNegative = 0.1
-    divergence_weight: NotNegative = 0.1
+    divergence_weight: NotNegative = 0.03
+    reward_derivative: RewardDerivative = "auto"
 
     def begin(self, problem: Problem, networks: Networks) -> Any:
         """A network, and lambda at the space's initial values."""
@@ -223,7 +227,8 @@ def rewards_of(
     # One draw of the batch after the other stays in a processor's cache; a GPU is faster with all at once.
     n_parts = trial.draws if trial.images.device.type == "cpu" else 1
     parts = zip(trial.images.chunk(n_parts), trial.labels.chunk(n_parts), strict=True)
-    return image_derivatives(losses, parameters, direction, parts, derivative)
+    is_frozen = any(not parameter.requires_grad for parameter in network.parameters())
+    return image_derivatives(losses, parameters, direction, parts, derivative, is_frozen)
 
 
 def advantages_of(rewards: Tensor, draws: int) -> Tensor:

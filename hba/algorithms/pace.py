@@ -8,12 +8,16 @@ from typing import Any
 from hba.algorithms.algorithm import Rhythm
 from hba.algorithms.strength import largest_stride
 from hba.runtime.provenance import LARGEST_COUNT, count_of, number_of
+from hba.runtime.wording import counted
 
 LEAST_LOGITS = 1.0
 """A search whose steps cannot carry a hyperparameter this far is too short: one logit makes a probability of 0.73 out
 of 0.50."""
 WANTED_LOGITS = 3.0
 """What a longer one should be able to: 0.95 out of 0.50, so a hyperparameter can come near an end of its range."""
+TRIED_STEPS = 48
+"""The fewest policy steps with which the default search is known to find planted operations: in 30 of 30 searches of
+120 epochs of digits, which have so many (docs/search-quality.md, "Planted answers")."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,16 @@ class Pace:
         every, warm_up_steps = self.rhythm.train_steps, self.rhythm.warm_up_of(epochs) * self.steps_per_epoch
         return (max(step, warm_up_steps) // every + 1) * every
 
+    @property
+    def _tried_steps(self) -> int:
+        """Nothing is known of how often a population has to select."""
+        return 0 if self.rhythm.selects else TRIED_STEPS
+
     def advised_epochs(self) -> int:
-        """Epochs whose policy steps can carry a logit as far as is wanted; needs steps that move it."""
-        wanted = math.ceil(WANTED_LOGITS / self.rhythm.stride / self.rhythm.in_a_row)
+        """Epochs whose policy steps can carry a logit as far as is wanted, and are as many as were tried; needs steps
+        that move it.
+        """
+        wanted = math.ceil(max(WANTED_LOGITS / self.rhythm.stride, self._tried_steps) / self.rhythm.in_a_row)
         if self.rhythm.warm_up_epochs is None:
             return 2 * self._epochs_of(wanted)
         return self._epochs_of(self._rounds(self.rhythm.warm_up_epochs) + wanted)
@@ -63,14 +74,27 @@ class Pace:
         policy_steps: where there are others in them than from the beginning, as in a lengthened search.
         """
         steps, stride = self.policy_steps(epochs) if policy_steps is None else policy_steps, self.rhythm.stride
-        if self.rhythm.in_a_row * stride == 0 or steps * stride >= LEAST_LOGITS:
+        if self.rhythm.in_a_row * stride == 0:
             return None
-        remedy = f"use about {self.advised_epochs()} epochs, or a smaller batch size"
+        if steps * stride >= LEAST_LOGITS:
+            return self._few(steps)
+        remedy = self._remedy
         if steps == 0:
             return f"No policy step comes in so few training steps: {remedy}."
         farthest = 1 / (1 + math.exp(-steps * stride))
         count = "1 policy step is" if steps == 1 else f"{steps} policy steps are"
-        return f"{count} too few: they can move a probability from 0.50 to about {farthest:.2f} at most; {remedy}."
+        what = "it" if steps == 1 else "they"
+        return f"{count} too few: {what} can move a probability from 0.50 to about {farthest:.2f} at most; {remedy}."
+
+    @property
+    def _remedy(self) -> str:
+        return f"use about {self.advised_epochs()} epochs, or a smaller batch size"
+
+    def _few(self, steps: int) -> str | None:
+        if steps >= self._tried_steps:
+            return None
+        known = f"the default search found planted answers with {TRIED_STEPS}, and fewer were not tried"
+        return f"{counted(steps, 'policy step')} {'is' if steps == 1 else 'are'} few: {known}; {self._remedy}."
 
 
 def pace_in(provenance: Mapping[str, Any]) -> Pace | None:
@@ -91,7 +115,8 @@ def pace_in(provenance: Mapping[str, Any]) -> Pace | None:
     if own is None or shared is None or None in (steps_per_epoch, train_steps, val_steps, warm_up_epochs):
         return None
     warm_up = None if is_half else warm_up_epochs
-    return Pace(steps_per_epoch, Rhythm(train_steps, val_steps, warm_up, largest_stride(own, shared)))  # type: ignore[arg-type]
+    stride = largest_stride(own, shared)
+    return Pace(steps_per_epoch, Rhythm(train_steps, val_steps, warm_up, stride, by_population))  # type: ignore[arg-type]
 
 
 def advice_in(provenance: Mapping[str, Any]) -> str | None:

@@ -123,8 +123,8 @@ RIVALS: Mapping[str, Reserved] = MappingProxyType(
         ),
         "random": Reserved(
             partial(_of_schedule, start),
-            "where the search of SCHEDULE began, throughout: by default, and where that is not known, the middle of "
-            "all ranges",
+            "where the search of SCHEDULE began, throughout: by default RandAugment's policy in the search space, and "
+            "where that is not known, the middle of all ranges",
         ),
         "random-point": Reserved(
             partial(_of_schedule, start_point), "`random` without its spread: every image gets the bare row"

@@ -1,11 +1,10 @@
 """What the arguments of `search` say: which of them contradict each other, and which settings they stand for."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from hba.algorithms import Algorithm
-from hba.config.inheritance import OF_WEIGHTS
 from hba.data.adapt import check_settings_of_dataset, is_dataset, name_of
 from hba.data.config import DataConfig
 from hba.data.load import SearchData
@@ -37,8 +36,14 @@ def budget_of(given: Budget | float | None, resume: bool) -> Budget | None:
     return None if given is None else Budget.of(given)
 
 
-def settings_of_data(data: object, settings: Mapping[str, Any], preset: str | None, paper: bool) -> dict[str, Any]:
-    """What the data decide; images in memory leave nothing to choose about files and splits."""
+Choose = Callable[[Mapping[str, Any]], SearchConfig]
+
+
+def settings_of_data(data: object, settings: Mapping[str, Any], choose: Choose) -> dict[str, Any]:
+    """What the data decide; images in memory leave nothing to choose about files and splits.
+
+    choose: all settings of the search, from those that are given.
+    """
     if data is None:
         return {}
     if is_dataset(data):
@@ -49,9 +54,7 @@ def settings_of_data(data: object, settings: Mapping[str, Any], preset: str | No
     idle = [name for name in settings if name in DataConfig.model_fields]
     if idle:
         raise SettingsError(f"{idle[0]} has no effect on images in memory; remove it")
-    # The network has no part in it; a run that is resumed knows it, where these settings do not.
-    known = {name: value for name, value in settings.items() if name not in ("model", *OF_WEIGHTS)}
-    baseline = SearchConfig.from_preset({**known, "data": data.name}, preset, paper=paper).baseline_augmentation()
+    baseline = choose({**settings, "data": data.name}).baseline_augmentation()
     return {"data": data.name, "image_size": network_input_size(data.train, baseline)}
 
 

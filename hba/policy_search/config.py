@@ -123,6 +123,8 @@ class SearchConfig(CommonSearchConfig):
         algorithm: the class of the run's, where it is one of your own.
         """
         name = stored.get("algorithm", Lookahead.name)
+        if not isinstance(name, str):
+            raise SettingsError(f"algorithm must be a name, got {name!r}")
         if algorithm is not None and algorithm.name == name:
             kind = algorithm
         elif name in ALGORITHMS:
@@ -134,6 +136,9 @@ class SearchConfig(CommonSearchConfig):
                 "hba.search(algorithm=..., resume=True), or config=... for a new run"
             )
         stored = {**BEFORE, **stored}
+        if stored["init_from"] is not None:
+            # What it began at otherwise has no effect, and may since be another by default.
+            stored = {name: value for name, value in stored.items() if name != "init"}
         others = ALGORITHM_SETTINGS - kind.model_fields.keys()
         return cls.make({**{name: one for name, one in stored.items() if name not in others}, "algorithm": kind})
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from hba.algorithms import Algorithm
+from hba.data.config import resolved_data
 from hba.data.left_out import LeftOut, save_left_out
 from hba.data.named import DATASET_NAMES
 from hba.errors import DataError, RunError, SettingsError
@@ -82,7 +83,7 @@ class RunFolder:
         """
         if not self.config.exists():
             raise RunError(f"{self.path} holds no run to resume: there is no {self.config.name} in it")
-        given = by_name(settings)
+        given = by_name(resolved_data(settings))
         try:
             config = read_config(self.config, own_kind(settings))
         except (ValueError, OSError, RecursionError) as error:

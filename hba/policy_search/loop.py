@@ -102,7 +102,7 @@ class Loop:
             lam=state.lam.detach(),
             folder=plan.folder,
             notes=plan.notes if overfitting is None else (*plan.notes, overfitting),
-            report=self._report() if finished else None,
+            report=None if schedule is None else self._report(),
         )
 
     def _report(self) -> Path | None:

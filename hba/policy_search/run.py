@@ -1,6 +1,7 @@
 """A whole policy search: the public function."""
 
 import contextlib
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,9 @@ import torch
 from torch import nn
 
 from hba.data.adapt import AnyDataset, as_search_data, is_dataset
-from hba.data.config import resolved_data
 from hba.data.load import SearchData, check_data, load_search_data
 from hba.policy.space import SearchSpace
-from hba.policy_search.arguments import budget_of, check_resume, settings_of_data, settings_of_space
+from hba.policy_search.arguments import Choose, budget_of, check_resume, settings_of_data, settings_of_space
 from hba.policy_search.budget import Budget, with_many_epochs, within
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.earlier import config_like
@@ -73,18 +73,18 @@ def search(
     if budget is not None:
         settings = with_many_epochs(settings)
     settings |= settings_of_space(space, settings)
-    settings |= settings_of_data(data, settings, preset, paper)
+    if config is not None:
+        own, in_memory = _own_parts(network, space), isinstance(data, SearchData)
+        choose: Choose = partial(config_like, Path(config), own=own, in_memory=in_memory)
+    elif folder is not None and resume:
+        choose = folder.stored_config
+    else:
+        choose = partial(_of_preset, preset=preset, paper=paper)
     with claimed(None if folder is None else folder.path):
-        if folder is not None and resume:
-            chosen = folder.stored_config(resolved_data(settings))
-        else:
-            if config is None:
-                chosen = SearchConfig.from_preset(settings, preset, paper=paper).resolved()
-            else:
-                own, in_memory = _own_parts(network, space), isinstance(data, SearchData)
-                chosen = config_like(Path(config), settings, own=own, in_memory=in_memory)
-            if folder is not None:
-                folder.check_free()
+        settings |= settings_of_data(data, settings, choose)
+        chosen = choose(settings)
+        if folder is not None and not resume:
+            folder.check_free()
         # Before the images are read, which may take long.
         start = chosen.network_start()
         if not isinstance(data, SearchData):
@@ -109,6 +109,10 @@ def search(
                 # Before the first save: a run that is killed in between is lengthened, or finds its images, later.
                 folder.write_config(setup.config, data.left_out)
             return loop.run(observer)
+
+
+def _of_preset(settings: Mapping[str, Any], preset: str | None, paper: bool) -> SearchConfig:
+    return SearchConfig.from_preset(settings, preset, paper=paper).resolved()
 
 
 def _own_parts(network: nn.Module | None, space: SearchSpace | str | None) -> list[str]:

@@ -1,10 +1,16 @@
 """The card of a shipped schedule: what it was found on, by which commands, and what an evaluation said of it."""
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 import pydantic
 
 from hba.errors import ScheduleError
 from hba.report.results import Results
+from hba.runtime.provenance import LARGEST_COUNT, count_of, number_of
 from hba.runtime.unknown import did_you_mean, listed
+from hba.runtime.wording import counted, duration
 from hba.schedule.shipped import files_of, policy_names
 
 
@@ -25,3 +31,30 @@ def read_card(name: str) -> Card:
         meant = did_you_mean(name, policy_names())
         raise ScheduleError(f"no shipped schedule {name!r}{listed(meant, 'shipped ones', policy_names())}")
     return Card.model_validate_json(files_of(name)[1].read_text("utf-8"))
+
+
+def costs(name: str) -> tuple[str, str]:
+    """What the search of a shipped schedule took, as its provenance has it, and the trainings of the evaluation on its
+    card: time and hardware, a line each.
+    """
+    provenance = json.loads(files_of(name)[0].read_text("utf-8"))["provenance"]
+    results = read_card(name).results
+    trained = results.model_dump()
+    trainings, each = counted(results.n_trainings, "training"), ""
+    if results.jobs is not None and results.jobs > 1:
+        trainings, each = f"{trainings}, {results.jobs} at a time", " each"
+    return (
+        f"Search: {_time(provenance)}; {_machine(provenance)}.",
+        f"Evaluation: {trainings}, {_time(trained)}; {_machine(trained)}{each}.",
+    )
+
+
+def _time(found: Mapping[str, Any]) -> str:
+    seconds = number_of(found.get("wall_seconds"), 0, LARGEST_COUNT)
+    return "time not kept" if seconds is None else duration(seconds)
+
+
+def _machine(found: Mapping[str, Any]) -> str:
+    n_threads = count_of(found.get("n_threads"))
+    threads = "" if n_threads is None else f", {counted(n_threads, 'thread')}"
+    return f"{found.get('device')}, {found.get('device_name')}{threads}"

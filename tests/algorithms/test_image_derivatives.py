@@ -93,15 +93,20 @@ def test_no_graph_is_kept_and_no_weight_moved() -> None:
     assert torch.equal(weight, torch.ones(4))
 
 
-@pytest.mark.parametrize(("asked", "is_exact"), [("auto", False), ("difference", False), ("exact", True)])
-def test_on_a_processor_auto_is_the_difference(asked: RewardDerivative, is_exact: bool) -> None:
+@pytest.mark.parametrize(
+    ("asked", "is_frozen", "is_exact"),
+    [("auto", False, False), ("auto", True, True), ("difference", True, False), ("exact", False, True)],
+)
+def test_on_a_processor_auto_is_the_difference_where_nothing_is_frozen(
+    asked: RewardDerivative, is_frozen: bool, is_exact: bool
+) -> None:
     def cubes(weights: Mapping[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
         """A central difference of a cube is its derivative, and the square of the distance."""
         return weights["weight"].double().sum() ** 3 * labels
 
     parts = parts_of(torch.ones(2, 1, 1, 1), torch.ones(2, dtype=torch.float64), 1)
     weights = {"weight": torch.ones(1, dtype=torch.float64)}
-    found = image_derivatives(cubes, weights, weights, parts, asked)
+    found = image_derivatives(cubes, weights, weights, parts, asked, is_frozen)
     expected = torch.full((2,), 3.0 + (0.0 if is_exact else DISTANCE**2), dtype=torch.float64)
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=0)
 

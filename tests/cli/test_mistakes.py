@@ -191,7 +191,7 @@ def test_a_download_into_a_folder_of_images_is_refused(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["search", "cifr10"], "no such folder or dataset: cifr10; did you mean cifar10? Datasets: digits, "),
-        (["show", "digts"], "no schedule file digts; did you mean digits? Shipped ones: digits"),
+        (["show", "digts"], "no schedule file digts; did you mean digits? Shipped ones: cifar10-copy, digits"),
         (["evaluate", "digits", "--against", "radnom"], "no schedule file radnom; did you mean random? Shipped ones: "),
         (["evaluate", "digits", "--jobs", "0", *SMALL], "--jobs must be at least 1, got 0"),
     ],
@@ -281,3 +281,19 @@ def test_in_a_process_of_its_own_a_mistake_is_one_line_too() -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("hba: error: no such folder or dataset: nowhere; ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("given", [["hba"], {"name": "hba"}, 3, None])
+def test_an_algorithm_that_is_no_name_is_refused(given: Any) -> None:
+    Path("config.json").write_text(json.dumps({"algorithm": given}), encoding="utf-8")
+    message = refusal_of("search", "--config", "config.json")
+    assert message.endswith(f"config.json cannot be read: --algorithm must be a name, got {given!r}")
+
+
+def test_a_provenance_with_numbers_that_json_has_not_is_printed() -> None:
+    small_schedule(val_loss=1.5).save("a.json")
+    text = Path("a.json").read_text().replace('"val_loss": 1.5', '"val_loss": [NaN, -Infinity, 0.5]')
+    Path("a.json").write_text(text)
+    result = run("show", "a.json", "--json")
+    assert result.exit_code == 0, repr(result.exception)
+    assert json.loads(result.stdout)["provenance"]["val_loss"] == [None, None, 0.5]

@@ -19,7 +19,7 @@ def by_default(name: str, others: str, of: str = OTHERS) -> str:
 
 
 OPTIONS = {
-    "init": ("randaugment", "fraction", None),
+    "init": ("fraction", by_default("init", "fraction"), None),
     "count": ("searched", by_default("count", "fixed"), None),
     "spread_over": ("all", by_default("spread_over", "none"), None),
     "spread_share": (0.75, by_default("spread_share", "1.0"), None),
@@ -31,7 +31,7 @@ OPTIONS = {
 }
 """By setting: what is given here, the default that help shows, and the algorithms that it names, unless all have it."""
 GIVEN = [
-    *("--init", "randaugment", "--count", "searched", "--spread-over", "all", "--spread-share", "0.75"),
+    *("--init", "fraction", "--count", "searched", "--spread-over", "all", "--spread-share", "0.75"),
     *("--strength-learning-rate", "0.25", "--search-spread"),
 ]
 

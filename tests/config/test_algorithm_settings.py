@@ -101,12 +101,12 @@ def test_paper_is_another_name_of_the_algorithm_hba(preset: str | None) -> None:
 
 
 @pytest.mark.parametrize("preset", [None, *SEARCH_PRESETS])
-def test_unless_another_is_asked_for_a_search_looks_ahead_from_the_middle(preset: str | None) -> None:
+def test_unless_another_is_asked_for_a_search_looks_ahead_from_randaugment(preset: str | None) -> None:
     algorithm = SearchConfig.from_preset({}, preset).algorithm
     assert isinstance(algorithm, Lookahead)
-    assert (algorithm.init, algorithm.initial_fraction) == ("fraction", 0.5)
+    assert algorithm.init == "randaugment"
     assert (algorithm.count, algorithm.spread_over, algorithm.spread_share) == ("searched", "magnitudes", 0.5)
-    assert (algorithm.train_steps, algorithm.reward_draws) == (5, 4)
+    assert (algorithm.train_steps, algorithm.reward_draws, algorithm.reward_derivative) == (5, 4, "auto")
     assert algorithm.strength_learning_rate > 0
     assert algorithm.divergence_weight > 0
     # Nothing else is another than the paper's.
@@ -124,6 +124,20 @@ def test_a_fraction_to_begin_at_is_refused_where_a_search_begins_at_randaugment(
     )
     algorithm = SearchConfig.from_preset({"algorithm": name, "init": "fraction", "initial_fraction": 0.25}).algorithm
     assert algorithm.initial_fraction == 0.25
+
+
+@pytest.mark.parametrize("made", [Lookahead, None])
+def test_a_fraction_alone_is_where_a_search_begins(made: type[Lookahead] | None) -> None:
+    given = {"initial_fraction": 0.5} if made is None else {"algorithm": made(initial_fraction=0.5)}
+    algorithm = SearchConfig.from_preset(given).algorithm
+    assert (algorithm.init, algorithm.initial_fraction) == ("fraction", 0.5)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_stored_search_that_began_at_a_schedule_may_have_had_another_init_by_default(name: str) -> None:
+    config = SearchConfig.from_preset({"algorithm": name, "init_from": "digits"})
+    for init in ("fraction", "randaugment"):
+        assert SearchConfig.from_file({**config.flat(), "init": init}) == config
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

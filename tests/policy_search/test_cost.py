@@ -107,10 +107,13 @@ def test_a_probe_costs_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert probe_cost(8, len(data.val)) == pytest.approx((images["backward"] + images["forward"] / 3) / 8)
 
 
-def test_a_policy_step_of_look_ahead_costs_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A validation batch forward and backward, and every draw once in forward mode."""
+@pytest.mark.parametrize(("derivative", "n_passes"), [("exact", 1), ("auto", 2)])
+def test_a_policy_step_of_look_ahead_costs_what_is_counted(
+    derivative: str, n_passes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A validation batch forward and backward, and every draw once in forward mode, or twice forward alone."""
     settings: dict[str, Any] = {"val_batch_size": 12, "val_batches": 2, "reward_draws": 3, "train_steps": 1}
-    settings |= {"warm_up_epochs": 0}
+    settings |= {"warm_up_epochs": 0, "reward_derivative": derivative}
     problem, state = begun(network=Counting(), algorithm="lookahead", calibrate=False, **settings)
     seen: list[int] = []
     cross_entropy = F.cross_entropy
@@ -121,7 +124,7 @@ def test_a_policy_step_of_look_ahead_costs_what_is_counted(monkeypatch: pytest.M
 
     monkeypatch.setattr(F, "cross_entropy", count)
     step(problem, state)
-    assert seen == [8, 12, 12, 8, 8, 8]
+    assert seen == [8, 12, 12, *[8, 8, 8] * n_passes]
     config = problem.config.model_copy(update={"epochs": 1})
     one_step = search_cost(config, algorithm_of(problem), Pace(1, Rhythm(1, 1, 0, 0.03)), 8, 16)
     assert one_step == pytest.approx((8 + 12 + 12 + 24 * 2 / 3) / 8)

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from search_problems import SMALL_SETTINGS, WithDropout, small_data
 
 import hba
 from hba.algorithms import Lookahead
+from hba.data import LabelledImages, SearchData
 from hba.errors import SettingsError
 
 SETTINGS: dict[str, Any] = {**SMALL_SETTINGS, "seed": 4, "reward_draws": 2}
@@ -53,7 +55,33 @@ def test_a_search_that_began_at_a_schedule_begins_there_again(tmp_path: Path) ->
     hba.search(small_data(), out=tmp_path / "again", config=tmp_path / "first", device="cpu")
     assert stored(tmp_path / "again") == stored(tmp_path / "first")
     hba.search(small_data(), out=tmp_path / "other", config=tmp_path / "first", initial_fraction=0.25, device="cpu")
-    assert stored(tmp_path / "other") == {**stored(tmp_path / "first"), "init_from": None, "initial_fraction": 0.25}
+    other = {"init": "fraction", "init_from": None, "initial_fraction": 0.25}
+    assert stored(tmp_path / "other") == {**stored(tmp_path / "first"), **other}
+
+
+CROPPED: dict[str, Any] = {"random_resized_crop": True, "epochs": 1, "device": "cpu"}
+
+
+def test_images_in_memory_keep_the_network_size_that_a_baseline_gives(tmp_path: Path) -> None:
+    """Of the earlier search's baseline, and where it is resumed of its own, not of the default's."""
+    pixels = torch.randint(0, 256, (24, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    images = LabelledImages(pixels, torch.arange(24) % 2)
+    data = SearchData("noise", ("left", "right"), images, images)
+    hba.search(data, out=tmp_path / "first", **{**SETTINGS, **CROPPED})
+    assert stored(tmp_path / "first")["image_size"] < 16
+    again = hba.search(data, out=tmp_path / "again", config=tmp_path / "first", device="cpu")
+    assert again.finished
+    assert stored(tmp_path / "again") == stored(tmp_path / "first")
+    longer = hba.search(data, out=tmp_path / "first", resume=True, epochs=2, device="cpu")
+    assert longer.finished
+    assert stored(tmp_path / "first")["image_size"] == stored(tmp_path / "again")["image_size"]
+
+
+def test_images_in_memory_take_settings_of_an_earlier_algorithm(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 1, "algorithm": "hba"}
+    hba.search(small_data(), out=tmp_path / "first", **settings)
+    hba.search(small_data(), out=tmp_path / "again", config=tmp_path / "first", response="centered", device="cpu")
+    assert stored(tmp_path / "again") == {**stored(tmp_path / "first"), "response": "centered"}
 
 
 def test_a_space_of_its_own_is_given_again(tmp_path: Path) -> None:

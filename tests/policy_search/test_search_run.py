@@ -17,6 +17,7 @@ from hba.algorithms import Lookahead
 from hba.data import SearchData
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.policy.spaces import search_space
+from hba.policy.starts import randaugment
 from hba.policy_search.folder import METRICS
 
 
@@ -63,12 +64,12 @@ def test_without_lambda_steps_the_policy_stays_as_it_began(paper: bool, fraction
     assert torch.allclose(torch.tensor(result.schedule.values).float(), start, atol=1e-5)
 
 
-def test_by_default_a_search_begins_in_the_middle_and_searches_k() -> None:
+def test_by_default_a_search_begins_at_randaugment_and_searches_k() -> None:
     result = run(epochs=4, warm_up_epochs=3)
     assert result.schedule is not None
     space = search_space(searches_count=True)
     assert result.schedule.space == space
-    start = space.decode(space.initial(0.5).double())
+    start = space.decode(randaugment(space).double())
     values = torch.tensor(result.schedule.values)
     assert torch.allclose(values[:3], start.expand(3, -1), atol=1e-5)
     assert not torch.allclose(values[3], start, atol=1e-3)

@@ -167,11 +167,10 @@ def test_a_run_of_version_0_1_0_has_a_report_without_what_it_did_not_keep(tmp_pa
     assert page.attributes_of("img") == []
 
 
-def test_a_stopped_search_has_none_until_it_is_asked_for(tmp_path: Path) -> None:
+def test_a_stopped_search_has_one_too(tmp_path: Path) -> None:
     settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 4}
     result = hba.search(small_data(), out=tmp_path, observer=StopAfter(7), **settings)
-    assert (result.report, (tmp_path / "report.html").exists()) == (None, False)
-    hba.write_report(tmp_path)
+    assert result.report == tmp_path / "report.html"
     assert "It stopped after 2 of 4 epochs." in page_in(tmp_path).text
 
 
@@ -187,6 +186,8 @@ def test_one_epoch_and_no_validation_are_drawn_too(tmp_path: Path) -> None:
     ("name", "content", "said"),
     [
         ("metrics.csv", "epoch,train_loss\n1,many\n", "metrics.csv cannot be read as numbers"),
+        ("metrics.csv", "epoch,train_loss\nnan,1\n", "an epoch must be a whole number from 1 on, got nan"),
+        ("metrics.csv", "epoch,train_loss\ninf,1\n", "an epoch must be a whole number from 1 on, got inf"),
         ("config.json", "{", "config.json cannot be read"),
         ("config.json", "[]", "config.json must hold settings by name"),
         ("results.json", "{}", "results.json is not what an evaluation writes"),
