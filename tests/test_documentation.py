@@ -1,17 +1,15 @@
-"""What the documentation shows is what the program has: its tables, its examples, its commands and its links."""
+"""What the documentation shows is what the program has: its tables, its examples and its links."""
 
 import json
 import re
 import runpy
-import shlex
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import pytest
 import torch
-from hba.cli import main
+from documents import DOCUMENTS, ROOT, text_of
 from PIL import Image
 
 import hba
@@ -20,15 +18,11 @@ from hba.operations.from_file import load_operations_file
 from hba.policy.magnitude_table import HEADINGS, as_markdown, magnitude_table
 from hba.policy.spaces import SPACES
 
-ROOT = Path(__file__).parents[1]
-DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
 BEGIN, END = "<!-- operations: begin -->", "<!-- operations: end -->"
+WITH_TESTS_OF_ITS_OWN = "pipelines.md"
+"""In test_pipelines_page.py."""
 COMPILED_ONLY = "<!-- compiled only -->"
 TINY = {"epochs": 2, "batch_size": 8, "device": "cpu"}
-
-
-def text_of(document: str | Path) -> str:
-    return (ROOT / document).read_text(encoding="utf-8")
 
 
 def blocks_of(text: str) -> list[str]:
@@ -49,6 +43,7 @@ def code_in(language: str) -> list[Any]:
     return [
         pytest.param(found["code"], found["mark"] is not None, id=f"{document.name}-{number}")
         for document in DOCUMENTS
+        if document.name != WITH_TESTS_OF_ITS_OWN
         for number, found in enumerate(fence.finditer(text_of(document)))
     ]
 
@@ -116,29 +111,6 @@ def test_schedules_in_the_documentation_load(code: str, is_compiled_only: bool, 
     assert json.loads(schedule.text()) == json.loads(code)
 
 
-def commands_of_hba() -> list[Any]:
-    """Each call of hba, in blocks of code and in the text, as words."""
-    found = []
-    for document in DOCUMENTS:
-        text = text_of(document)
-        blocks = "\n".join(re.findall(r"^```(?:bash|console)\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
-        spans = [" ".join(span.split()) for span in re.findall(r"`(hba [^`]+)`", text)]
-        calls = [call.strip() for line in blocks.splitlines() for call in re.split(r"&&|^\$ ", line)]
-        for call in dict.fromkeys([*spans, *calls]):
-            if call.startswith("hba "):
-                found.append(pytest.param(shlex.split(call, comments=True)[1:], id=f"{document.name}: {call}"))
-    return found
-
-
-@pytest.mark.parametrize("words", commands_of_hba())
-def test_commands_in_the_documentation_have_their_options(words: list[str]) -> None:
-    context = click.Context(main, **main.context_settings)
-    command = main if words[0].startswith("-") else main.get_command(context, words[0])
-    assert command is not None, words[0]
-    known = {name for option in command.get_params(context) for name in (*option.opts, *option.secondary_opts)}
-    assert {word for word in words if word.startswith("-")} <= known
-
-
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
 def test_links_and_paths_lead_to_something(document: Path) -> None:
     text = text_of(document)
@@ -149,3 +121,18 @@ def test_links_and_paths_lead_to_something(document: Path) -> None:
     named = re.findall(rf"(?<![\w./-]){folders}/[\w./-]*\.(?:py|md|png)\b", text)
     missing += [name for name in named if not (ROOT / name).exists()]
     assert missing == []
+
+
+def test_each_page_is_once_in_the_site_and_named_by_its_first_page() -> None:
+    pages = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+    listed = re.findall(r"^ +- (\S+\.md)$", text_of("mkdocs.yml"), re.MULTILINE)
+    assert sorted(listed) == pages
+    linked = re.findall(r"\]\((\S+\.md)\)", text_of("docs/index.md"))
+    assert sorted(linked) == [page for page in pages if page != "index.md"]
+
+
+def test_the_site_links_to_examples_and_to_no_other_file_beside_it() -> None:
+    pytest.importorskip("mkdocs")
+    hook = runpy.run_path(str(ROOT / ".ci" / "site_links.py"))["on_page_markdown"]
+    page = "[one](../examples/loggers.py), [all](../examples/pipelines), [code](../hba/errors.py), [page](method.md)"
+    assert hook(page) == "[one](examples/loggers.py), all, code, [page](method.md)"

@@ -1,6 +1,7 @@
 """The notebook's cells run in their order; only its epochs are fewer here, and nothing is displayed."""
 
 import json
+import re
 import sys
 import types
 from pathlib import Path
@@ -33,6 +34,11 @@ def test_it_runs_from_top_to_bottom(
     assert shown[0].startswith(b"\x89PNG")
     assert (tmp_path / "runs" / "notebook" / "policy.json").is_file()
     assert "Verdict: " in capsys.readouterr().out
+
+
+def test_it_names_the_seeds_that_it_trains() -> None:
+    (seeds,) = re.findall(r"seeds=(\d+)", "\n".join(code_cells()))
+    assert f"{['No', 'One', 'Two', 'Three'][int(seeds)]} seeds show" in NOTEBOOK.read_text(encoding="utf-8")
 
 
 def test_it_is_kept_without_outputs() -> None:

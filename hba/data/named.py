@@ -128,6 +128,7 @@ NATIVE_IMAGE_SIZES: Mapping[str, int] = MappingProxyType(
 """Side in pixels of each dataset's images, to which digits are enlarged."""
 
 DATASET_NAMES = tuple(NATIVE_IMAGE_SIZES)
+"""Of datasets that `hba.search` and `hba.evaluate` take by name."""
 
 
 def named_source(name: str, root: Path, download: bool, skip_broken: bool = False) -> Source:

@@ -105,6 +105,7 @@ _ROWS = (
 )
 
 OPERATIONS: Mapping[str, Operation] = MappingProxyType({row.name: row for row in _ROWS})
+"""The 15 of the paper, by name; those that were registered are not among them."""
 
 _registered: dict[str, Operation] = {}
 

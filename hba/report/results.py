@@ -12,6 +12,7 @@ from hba.runtime.validation import first_problem
 from hba.training.confusion import Confusion, Counts
 
 RESULTS_NAME = "results.json"
+"""The file of an evaluation's results in its folder."""
 
 Percent = Annotated[float, pydantic.Field(ge=0, le=100, allow_inf_nan=False)]
 

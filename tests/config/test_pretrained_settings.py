@@ -147,3 +147,17 @@ def test_the_papers_table_is_for_trainings_like_its_own() -> None:
     plain = {"pretrained": None, "freeze": "none", "standardize_by": None, "optimizer": "sgd"}
     config = evaluated({**on_cifar, **plain})
     assert (config.epochs, config.learning_rate) == (200, 0.1)
+
+
+def test_what_a_schedule_names_is_read_unless_both_images_and_weights_are_given() -> None:
+    named = {"data": "/theirs/images", "pretrained": "/theirs/w.pth"}
+    read = {
+        "nothing": evaluated(named),
+        "images": evaluated(named, data="/mine"),
+        "both": evaluated(named, data="/mine", pretrained="none"),
+    }
+    assert {what: (config.data, config.pretrained) for what, config in read.items()} == {
+        "nothing": ("/theirs/images", "/theirs/w.pth"),
+        "images": ("/mine", "/theirs/w.pth"),
+        "both": ("/mine", None),
+    }
