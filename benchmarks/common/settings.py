@@ -86,4 +86,6 @@ def decisive(settings: Settings) -> dict[str, Any]:
 
 def without_data(config: SearchConfig) -> dict[str, Any]:
     """The settings of a search on images that are in memory already, as far as its algorithm reads them."""
-    return {name: value for name, value in config.flat().items() if name not in DataConfig.model_fields}
+    found = {name: value for name, value in config.flat().items() if name not in DataConfig.model_fields}
+    # Not its name, which tells nothing of an algorithm that is none of hba's.
+    return {**found, "algorithm": type(config.algorithm)}

@@ -39,8 +39,10 @@ class Bed:
 
     def config(self, name: str, seed: int, **further: Any) -> SearchConfig:
         """Settings of a candidate's search: the preset's, the bed's, further ones and its own, in this order."""
-        own = find_candidate(name).settings
-        settings = {**self.settings, **further, **own, "seed": seed, "data": self.data}
+        candidate = find_candidate(name)
+        own = candidate.settings
+        algorithm = candidate.trial or own["algorithm"]
+        settings = {**self.settings, **further, **own, "algorithm": algorithm, "seed": seed, "data": self.data}
         return SearchConfig.from_preset(settings, self.preset).resolved()
 
     def search(self, name: str, seed: int, work: Path | None = None, **further: Any) -> SearchTask:

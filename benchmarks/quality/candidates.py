@@ -9,7 +9,9 @@ from common.records import Run
 from common.settings import NEUTRAL
 from common.settings import PAPER as AS_IN_PAPER
 
+from hba.algorithms import Algorithm
 from hba.errors import SettingsError
+from quality.trials import AugmentedValidation, EarlySteps
 
 PAPER = "paper"
 """What all others are compared with."""
@@ -23,14 +25,19 @@ DRAWS = "lookahead-draws"
 
 @dataclass(frozen=True)
 class Candidate:
-    """What it does in one line, and its settings of SearchConfig over the paper's."""
+    """What it does in one line, and its settings of SearchConfig over the paper's. trial: its algorithm, where that is
+    not one of hba's.
+    """
 
     text: str
     changes: Mapping[str, Any] = field(default_factory=dict)
+    trial: type[Algorithm] | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {**AS_IN_PAPER, **self.changes}
+        """As records keep them."""
+        own = {} if self.trial is None else {"algorithm": self.trial.name}
+        return {**AS_IN_PAPER, **self.changes, **own}
 
 
 _MIDDLE = {"initial_fraction": 0.5}
@@ -134,6 +141,12 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         f"{DEFAULT}-search-spread": Candidate("that, with a search of the spread", {**_DEFAULT, "search_spread": True}),
         f"{DEFAULT}-short-average": Candidate(
             "that, with gradients averaged over 10 lambda steps", {**_DEFAULT, "lambda_betas": (0.9, 0.999)}
+        ),
+        f"{DEFAULT}-early-steps": Candidate(
+            "that, with lambda steps twice as large at first, which fall linearly to nothing", _DEFAULT, EarlySteps
+        ),
+        f"{DEFAULT}-augmented-validation": Candidate(
+            "that, with validation images that went through the baseline augmentation", _DEFAULT, AugmentedValidation
         ),
         "strength-first": Candidate("the same from RandAugment, in the second half", {**_FROM_RANDAUGMENT, **_LATE}),
     }

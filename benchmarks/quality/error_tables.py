@@ -39,7 +39,9 @@ def candidate_table() -> pd.DataFrame:
             "name": name,
             "what it does": candidate.text,
             "settings": ", ".join(
-                f"`{setting}={value}`" for setting, value in candidate.changes.items() if not is_neutral(setting, value)
+                f"`{setting}={candidate.settings[setting]}`"
+                for setting, value in candidate.changes.items()
+                if not is_neutral(setting, value)
             )
             or NOTHING,
         }
