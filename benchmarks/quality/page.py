@@ -14,7 +14,7 @@ from common.tasks import FLOOR
 from hba.operations import OPERATIONS
 from hba.policy_evaluation.paired import PairedDifference
 from quality.agreement import agreement_table
-from quality.aims import aim_table, is_shown_to_be_better, is_shown_to_be_worse, recoveries
+from quality.aims import aim_table, is_shown_to_be_better, is_shown_to_be_worse, lengths, recoveries
 from quality.bed_table import bed_table, of_range
 from quality.candidates import DEFAULT, DRAWS, FORMER, PAPER
 from quality.commands import command_of_beds, command_of_cost, command_of_suite, command_of_verdict
@@ -250,9 +250,11 @@ def _is_held_out(record: Record) -> bool:
 
 
 def _recovers(planted: Sequence[Record], candidate: str) -> bool | None:
-    """Whether a candidate recovers a single planted operation in more than half of its searches; None without any."""
-    found = recoveries(planted, candidate, 1)
-    return sum(found) > len(found) / 2 if found else None
+    """Whether a candidate recovers a single planted operation in more than half of its shortest searches; None without
+    any.
+    """
+    found = [recoveries(planted, candidate, 1, epochs) for epochs in lengths(planted, candidate, 1)]
+    return sum(found[0]) > len(found[0]) / 2 if found else None
 
 
 def _beats(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> bool | None:
