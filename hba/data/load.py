@@ -1,6 +1,6 @@
 """From a dataset's name or folder to the splits that a search or an evaluation may see."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -187,34 +187,25 @@ def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> Searc
     train = read(source.train, splits.train)
     val = read(source.val or source.train, splits.val)
     not_images = without_doubles(source.left_out, source.train.left_out, source.val.left_out if source.val else ())
-    facts = (*source.facts, *_classes_without_training(source, train), *_classes_without_validation(source, val))
     test_images = 0 if splits.test is None else len(splits.test)
     listing = None if config.data in DATASET_NAMES else Listing.for_search(source, splits)
     return SearchData(
-        source.name, source.class_names, train, val, not_images, facts, levels, test_images, listing=listing
+        source.name, source.class_names, train, val, not_images, source.facts, levels, test_images, listing=listing
     )
 
 
-def _classes_without_validation(source: Source, val: Images) -> tuple[str, ...]:
-    """A sentence that names them; none where every class has a validation image."""
-    missing = _missing(source, val)
-    return (
-        (f"no validation images of {missing}: the policy is not searched for what it does to such images",)
-        if missing
-        else ()
-    )
+def notes_on_classes(data: "SearchData | EvaluationData") -> Iterator[str]:
+    """Sentences that name the classes without a training image, and for a search those without a validation image."""
+    if missing := _missing(data, data.train):
+        yield f"no training images of {missing}: they cannot be learned"
+    if isinstance(data, SearchData) and (missing := _missing(data, data.val)):
+        yield f"no validation images of {missing}: the policy is not searched for what it does to such images"
 
 
-def _classes_without_training(source: Source, train: Images) -> tuple[str, ...]:
-    """A sentence that names them; splits of single labels have an image of each class, those of several may not."""
-    missing = _missing(source, train)
-    return (f"no training images of {missing}: they cannot be learned",) if missing else ()
-
-
-def _missing(source: Source, part: Images) -> str:
+def _missing(data: "SearchData | EvaluationData", part: Images) -> str:
     """The classes that no image of the part has; empty for none."""
-    missing = sorted(set(range(len(source.class_names))) - set(present_classes(part.labels)))
-    return first_of([source.class_names[label] for label in missing]) if missing else ""
+    missing = sorted(set(range(len(data.class_names))) - set(present_classes(part.labels)))
+    return first_of([data.class_names[label] for label in missing]) if missing else ""
 
 
 def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> EvaluationData:
@@ -229,9 +220,10 @@ def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> E
     test = _held_back(config, source, splits.test)
     train = _Reader(config, on_read, total=len(train_indices))(source.train, train_indices)
     not_images = without_doubles(source.left_out, source.train.left_out)
-    facts = (*source.facts, *_classes_without_training(source, train))
     listing = None if config.data in DATASET_NAMES else Listing.for_test(source, splits)
-    return EvaluationData(source.name, source.class_names, train, test, not_images, facts, levels, listing=listing)
+    return EvaluationData(
+        source.name, source.class_names, train, test, not_images, source.facts, levels, listing=listing
+    )
 
 
 def _with_levels(source: Source, splits: Splits, given: Levels | None) -> tuple[Source, Levels | None]:

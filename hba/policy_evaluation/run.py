@@ -14,7 +14,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.data.adapt import AnyDataset, as_evaluation_data, is_dataset
 from hba.data.labels import error_note
 from hba.data.left_out import save_left_out
-from hba.data.load import EvaluationData, check_data, load_evaluation_data
+from hba.data.load import EvaluationData, check_data, load_evaluation_data, notes_on_classes
 from hba.errors import RunError, SettingsError
 from hba.models import Start, build_model
 from hba.policy_evaluation.contenders import NONE, Contender, Rival, check_rows_take, contenders, named_rows
@@ -124,8 +124,8 @@ def evaluate(
             for row in searched:
                 row.check()
         its_data = str(settings_of(main).get("data"))
-        of_error = filter(None, [error_note(data.train.labels)])
-        notes = (*data.facts, *of_error, *_of_start(data, used, start), *notes_on(main, used, searched))
+        of_data = (*data.facts, *notes_on_classes(data), *filter(None, [error_note(data.train.labels)]))
+        notes = (*of_data, *_of_start(data, used, start), *notes_on(main, used, searched))
         task = _Task(main, used, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
         return _train_all(task, jobs, observer)
 

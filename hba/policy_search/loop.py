@@ -13,6 +13,7 @@ from hba.algorithms.moves import Moves
 from hba.algorithms.overfitting import overfitting_note_in
 from hba.algorithms.pace import Pace
 from hba.data.labels import error_note
+from hba.data.load import notes_on_classes
 from hba.policy_search.books import Books, Metrics, is_finite, row_of
 from hba.policy_search.cost import probes_within, round_cost, trained_share
 from hba.policy_search.folder import RunFolder
@@ -192,8 +193,10 @@ class Loop:
 
     def _notes(self) -> Iterator[str | None]:
         config = self.setup.config
-        yield from self.setup.problem.data.facts
-        yield error_note(self.setup.problem.data.train.labels)
+        data = self.setup.problem.data
+        yield from data.facts
+        yield from notes_on_classes(data)
+        yield error_note(data.train.labels)
         yield from self.setup.notes
         yield config.baseline_note()
         yield self.keeper.note

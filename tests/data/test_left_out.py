@@ -12,7 +12,7 @@ import hba
 from hba.data.config import DataConfig
 from hba.data.folder import folder_source
 from hba.data.left_out import LeftOut, save_left_out, without_doubles
-from hba.data.load import load_search_data
+from hba.data.load import load_search_data, notes_on_classes
 from hba.errors import RunError
 from hba.policy_evaluation import EvaluationPlan
 
@@ -114,7 +114,7 @@ def test_a_class_without_validation_images_is_told(tmp_path: Path) -> None:
     for path in (tmp_path / "val" / "dog").iterdir():
         path.unlink()
     data = load_search_data(DataConfig.make({"data": str(tmp_path), "image_size": 8}))
-    assert data.facts[-1].startswith("no validation images of dog: ")
+    assert [note.partition(": ")[0] for note in notes_on_classes(data)] == ["no validation images of dog"]
 
 
 def test_a_class_without_images_in_a_split_is_among_what_is_left_out(tmp_path: Path) -> None:

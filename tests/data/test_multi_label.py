@@ -15,6 +15,7 @@ from hba.data.classes import keep_classes
 from hba.data.columns import Columns
 from hba.data.config import DataConfig
 from hba.data.folder import FilePool
+from hba.data.load import notes_on_classes
 from hba.data.npz import npz_source
 from hba.data.table import table_source
 from hba.errors import DataError, HbaError, SettingsError
@@ -98,7 +99,7 @@ def test_splits_are_drawn_at_random_as_numpy_permutes(place: Path) -> None:
 def test_a_class_without_training_images_is_told(place: Path) -> None:
     cells = ["a;b"] * 59 + ["a;c"]
     seeds = (load_search_data(config_of(table(place, cells), label_separator=";", split_seed=s)) for s in range(20))
-    told = [fact for data in seeds for fact in data.facts if "no training images of c" in fact]
+    told = [note for data in seeds for note in notes_on_classes(data) if "no training images of c" in note]
     assert told
     assert len(told) < 20
 

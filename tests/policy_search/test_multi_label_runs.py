@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from pairs_of_digits import pairs_file
 from search_problems import StopAfter
 
 import hba
+from hba.data import LabelledImages, SearchData
 from hba.data.labels import MULTI_LABEL_ERROR
 from hba.errors import SettingsError
 
@@ -46,6 +48,22 @@ def test_a_run_says_what_its_error_is(place: Path) -> None:
 def test_the_sentence_on_several_labels_comes_before_the_search(place: Path) -> None:
     result = hba.search(place / "pairs.npz", **{**SETTINGS, "epochs": 1})
     assert any(note.startswith("images have several labels: loss is binary cross") for note in result.notes)
+
+
+@pytest.fixture
+def noise_of_two() -> SearchData:
+    """Noise with a matrix of labels, whose second column is empty."""
+    pixels = torch.randint(0, 256, (64, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    images = LabelledImages(pixels, torch.stack([torch.arange(64) % 2, torch.zeros(64)], dim=1).bool())
+    return SearchData("noise", ("odd", "neither"), images, images)
+
+
+def test_a_class_without_positives_in_memory_is_told(noise_of_two: SearchData) -> None:
+    result = hba.search(noise_of_two, model="wrn-10-1", epochs=1, batch_size=32, device="cpu")
+    assert result.notes[:2] == (
+        "no training images of neither: they cannot be learned",
+        "no validation images of neither: the policy is not searched for what it does to such images",
+    )
 
 
 def test_a_resumed_search_finds_what_an_uninterrupted_one_finds(place: Path, tmp_path: Path) -> None:
