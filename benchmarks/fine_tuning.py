@@ -6,7 +6,7 @@ Prints the tables of docs/pretrained.md in Markdown. DIR is a folder with one fo
 folder train of the CIFAR-10 copy; the first 100 images of each class are taken, 224 pixels wide. Steps are timed on
 batches of 16, by one thread, and runs are `hba search` and `hba evaluate` in processes of their own. The weights are a
 new network's, in a file that is written for it: what a step costs does not depend on them, and nothing is said of what
-is found. The defaults take about five minutes of a CPU.
+is found. The defaults take about three minutes of a CPU.
 """
 
 import os

@@ -204,6 +204,36 @@ def test_aims_are_reached_only_where_the_interval_says_so() -> None:
     assert said.startswith("not than shuffled -0.47 points (")
 
 
+def test_just_the_exchanges_whose_interval_lies_above_zero_are_worse() -> None:
+    parts = module("quality.parts")
+    runs = partial(runs_of, "val_error_percent")
+    worse, better = (f"{parts.DEFAULT}-{part}" for part in ("unshared", "spread-all"))
+    kept = [
+        *runs(parts.DEFAULT, [1.0, 2.0]),
+        *runs(worse, [3.0, 4.1]),
+        *runs(better, [0.5, 2.5]),
+        *runs("none", [9, 9]),
+    ]
+    assert parts.are_the_worse_parts(kept, "digits", [worse]) is True
+    assert parts.are_the_worse_parts(kept, "digits", []) is False
+    assert parts.are_the_worse_parts(kept, "digits", [worse, better]) is False
+    assert parts.are_the_worse_parts(kept, "cifar", []) is None
+
+
+@pytest.mark.parametrize("n_of_ten", [8, 9])
+def test_what_is_planted_is_found_in_nine_searches_of_ten(n_of_ten: int) -> None:
+    aims = module("quality.aims")
+    ends = [{"It": {"probability": 0.4}}] * n_of_ten
+    ends += [{**{f"Other{number}": {"probability": 0.5} for number in range(3)}, "It": {"probability": 0.4}}] * (
+        10 - n_of_ten
+    )
+    further = {"planted": [{"operation": "It"}]}
+    kept = [record_of(aims.DEFAULT, further=further, results={"end": end}) for end in ends]
+    assert aims.finds_planted(kept, 1, 7) is (n_of_ten == 9)
+    assert aims.finds_planted(kept, 1, 300) is None
+    assert aims.finds_planted(kept, 2, 7) is None
+
+
 @pytest.mark.parametrize(
     ("of_default", "said"), [([2.4, 2.6], "reached"), ([2.6, 2.8], "not reached"), (None, "not measured")]
 )

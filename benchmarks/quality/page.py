@@ -14,7 +14,7 @@ from common.tasks import FLOOR
 from hba.operations import OPERATIONS
 from hba.policy_evaluation.paired import PairedDifference
 from quality.agreement import agreement_table
-from quality.aims import aim_table, is_shown_to_be_better, is_shown_to_be_worse, lengths, recoveries
+from quality.aims import aim_table, finds_planted, is_shown_to_be_better, is_shown_to_be_worse, lengths, recoveries
 from quality.bed_table import bed_table, of_range
 from quality.candidates import DEFAULT, DRAWS, FORMER, PAPER
 from quality.commands import command_of_beds, command_of_cost, command_of_suite, command_of_verdict
@@ -30,6 +30,7 @@ from quality.error_tables import (
     verdict_table,
 )
 from quality.kept import grouped, images_of, planned_for, records_of, searches_of_verdicts
+from quality.parts import are_the_worse_parts
 from quality.plan import BLOCK, block_of
 from quality.planted_tables import RECOVERED_WITHIN, planted_in, rate_table
 from quality.problems import HELD_OUT
@@ -123,6 +124,8 @@ def write_page(results: Path, docs: Path) -> Path:
         beats=lambda dataset, *rows: _beats(verdicts, dataset, rows),
         no_difference=lambda dataset, *rows: _no_difference(verdicts, dataset, rows),
         trails=lambda dataset, *rows: _trails(verdicts, dataset, rows),
+        worse_parts=lambda dataset, *names: are_the_worse_parts(trainings, dataset, names),
+        finds_planted=lambda n_operations, epochs: finds_planted(planted, n_operations, epochs),
         agreement=_agreement(searches_of_verdicts(results)),
         candidates=markdown(candidate_table()),
         planted=_sections([one for one in single if not _is_held_out(one)], "planted.py", rate_table),
