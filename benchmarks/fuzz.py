@@ -31,14 +31,14 @@ from fuzzing.tally import MEBIBYTES, SECONDS, WRONG, Tally, died, tried
 
 from hba.policy.magnitude_table import as_markdown
 
-QUICK, WHOLE = 300, 20_000
+QUICK, WHOLE = 150, 20_000
 """Inputs."""
 FROM_MEMORY = Path("/dev/shm")
 """Where there is such a folder, files are kept there: on a disk, most of the time goes into waiting for it."""
 
 
 @click.command(help=__doc__)
-@click.option("--quick", is_flag=True, help=f"{QUICK} inputs, in half a minute.")
+@click.option("--quick", is_flag=True, help=f"{QUICK} inputs, in some twenty seconds.")
 @click.option("--inputs", type=click.IntRange(1), default=WHOLE, show_default=True, help="How many, of all kinds.")
 @click.option("--only", default="", help="Kinds with this in their name.")
 @click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Kinds at a time.")

@@ -71,7 +71,7 @@ def test_the_state_of_the_default_generator_outside_decides_nothing_and_is_left_
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("n_steps", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("n_steps", [3, 5, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 8))])
 def test_a_stopped_search_goes_on_to_the_same_end(algorithm: str, n_steps: int, tmp_path: Path) -> None:
     whole = run(algorithm)
     stopped = run(algorithm, tmp_path, observer=StopAfter(n_steps))
@@ -92,7 +92,7 @@ ALL_ON: Mapping[str, Any] = MappingProxyType(
 """Settings of strength, which are off unless they are asked for."""
 
 
-@pytest.mark.parametrize("n_steps", [1, 4, 8])
+@pytest.mark.parametrize("n_steps", [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 8))])
 def test_a_stopped_search_of_strength_goes_on_to_the_same_end(algorithm: str, n_steps: int, tmp_path: Path) -> None:
     settings = {name: value for name, value in ALL_ON.items() if name in ALGORITHMS[algorithm].model_fields}
     assert {"init", "count", "spread_over"} <= settings.keys()

@@ -102,7 +102,7 @@ def test_its_settings_stand_flat_beside_the_others(own: type[Algorithm], tmp_pat
         assert "sharing" not in settings
 
 
-@pytest.mark.parametrize("n_steps", [1, 4, 9])
+@pytest.mark.parametrize("n_steps", [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 9))])
 @pytest.mark.parametrize("again", ["the same", "the class", "the class with words"])
 def test_a_run_is_resumed_to_the_same_end(own: type[Algorithm], again: str, n_steps: int, tmp_path: Path) -> None:
     whole = run(own(**OF_THE_ALGORITHM))

@@ -55,7 +55,7 @@ def test_a_budget_too_small_for_an_epoch_is_refused_and_leaves_nothing(tmp_path:
 def test_the_chosen_epochs_are_the_runs_own_and_repeat_it(tmp_path: Path) -> None:
     make_images(tmp_path / "pets")
     began = time.monotonic()
-    lines = said(run("search", "pets", "--budget", "12s", "--out", "run", *WITHOUT_EPOCHS))
+    lines = said(run("search", "pets", "--budget", "8s", "--out", "run", *WITHOUT_EPOCHS))
     found = hba.load_policy("run")
     note = next(line for line in lines if "fit into" in line)
     assert note.startswith(f"{found.epochs} epoch")

@@ -306,7 +306,7 @@ def test_algorithms_without_lambda_steps_are_not_probed(algorithm: str) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("n_steps", [5, 9, 10])
+@pytest.mark.parametrize("n_steps", [9, *(pytest.param(n, marks=pytest.mark.slow) for n in (5, 10))])
 def test_a_search_stopped_between_probes_goes_on_to_the_same_probes(
     algorithm: str, n_steps: int, tmp_path: Path
 ) -> None:
