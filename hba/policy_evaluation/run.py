@@ -44,6 +44,7 @@ from hba.report.samples import Samples
 from hba.report.write import REPORT_NAME, is_reported, report_at_the_end
 from hba.runtime.claim import claimed
 from hba.runtime.devices import find_device
+from hba.runtime.memory_errors import explained_memory_errors
 from hba.runtime.progress import shows_progress
 from hba.runtime.provenance import environment
 from hba.runtime.validation import check_batch_size
@@ -52,6 +53,7 @@ from hba.training.own_network import OwnNetwork
 
 
 @shows_progress(EvaluationProgress)
+@explained_memory_errors()
 def evaluate(
     schedule: Schedule | str | Path,
     data: str | Path | EvaluationData | tuple[AnyDataset, AnyDataset] | None = None,

@@ -31,6 +31,7 @@ from hba.runtime.validation import check_batch_size
 
 
 @shows_progress(SearchProgress)
+@explained_memory_errors()
 def search(
     data: str | Path | SearchData | AnyDataset | None = None,
     *,
@@ -96,7 +97,6 @@ def search(
         device = find_device(chosen.device)
         with (
             torch.random.fork_rng([] if device.type == "cpu" else [device]),
-            explained_memory_errors(),
             contextlib.closing(data.to(device)) as placed,
         ):
             torch.manual_seed(derived_seed(chosen.seed, "default generators"))

@@ -1,5 +1,6 @@
 """Images read from their files in every pass: the same as in memory, in order, with processes that end."""
 
+import contextlib
 import gc
 import multiprocessing
 from collections.abc import Iterator
@@ -264,3 +265,23 @@ def test_a_reader_that_is_killed_while_it_hands_over_is_told_in_one_line(
     monkeypatch.setattr("hba.data.streaming.DataLoader", killed)
     with pytest.raises(RunError, match=r"^a process that reads images has died \(.+\); try fewer workers"):
         list(data.once(4))
+
+
+def test_a_reader_whose_death_is_told_while_the_run_winds_up_is_one_line_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # PyTorch tells of each process by itself, wherever the main thread is by then.
+    @contextlib.contextmanager
+    def told_at_the_end(_: object) -> Iterator[None]:
+        yield
+        raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed.")
+
+    policy = hba.search(write_folder(tmp_path, 24), **SMALL).schedule
+    assert policy is not None
+    for module in ("hba.policy_search.run", "hba.policy_evaluation.run"):
+        monkeypatch.setattr(f"{module}.claimed", told_at_the_end)
+    told = r"^a process that reads images has died \(.+\); try fewer workers"
+    with pytest.raises(RunError, match=told):
+        hba.search(tmp_path, **SMALL)
+    with pytest.raises(RunError, match=told):
+        hba.evaluate(policy, **SMALL, seeds=1)
