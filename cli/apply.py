@@ -7,7 +7,9 @@ import click
 import hba
 from hba.errors import SettingsError
 from hba.report.findings import reach_line, shares_line
-from hba.schedule.pictures import draw_augmented
+from hba.runtime.wording import first_of
+from hba.schedule.pictures import draw_augmented, is_seen
+from hba.schedule.regularizers import not_on_pixels
 
 from .completion import SCHEDULE
 from .operations_files import operations_file_option
@@ -35,14 +37,23 @@ def apply(
 ) -> None:
     """Write a grid of augmented copies of IMAGES.
 
-    Beside each copy stand the operations that made it. Of a folder, some of its images are taken.
+    Beside each copy stand the operations that made it, and the regularizers that act on pixels. Of a folder, some of
+    its images are taken.
     """
     loaded = hba.load_policy(schedule)
     epoch = loaded.epochs if epoch is None else epoch
     if not 1 <= epoch <= loaded.epochs:
         raise SettingsError(f"--epoch must lie in [1, {loaded.epochs}], got {epoch}")
+    hidden = not_on_pixels(loaded.space)
+    if not is_seen(loaded.space):
+        raise SettingsError(
+            f"the schedule has nothing that changes pixels, only {first_of(hidden)}; hba show has their values"
+        )
     pixels = read_some(images, loaded, image_size)
     draw_augmented(loaded, pixels, out, epoch=epoch - 1, n_copies=copies, seed=seed)
-    say(reach_line(loaded, epoch - 1))
-    say(shares_line(loaded, epoch - 1))
+    if loaded.space.operations:
+        say(reach_line(loaded, epoch - 1))
+        say(shares_line(loaded, epoch - 1))
+    if hidden:
+        say(f"Not shown, because they act elsewhere: {', '.join(hidden)}")
     say(f"Picture: {out}")

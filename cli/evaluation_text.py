@@ -14,7 +14,7 @@ from hba.policy_evaluation import RESULTS_NAME
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.result import mean_of, std_of
-from hba.runtime.wording import counted, of_seeds, percent, points
+from hba.runtime.wording import counted, nats, of_seeds, percent, points
 
 from .options import as_typed
 from .wording import class_words, left_out_words
@@ -52,7 +52,10 @@ def print_settings(settings: Mapping[str, Sourced], printer: Console) -> None:
 
 
 def print_table(result: hba.EvaluationResult, printer: Console) -> None:
-    """One row for each augmentation. Where it would be too wide, the errors of each seed stand below it."""
+    """One row for each augmentation, with its mean test loss in nats.
+
+    Where it would be too wide, the errors of each seed stand below it.
+    """
     table = _table(result, with_each_seed=True)
     is_too_wide = printer.measure(table, options=printer.options.update(width=10_000)).maximum > printer.width
     printer.print(_table(result, with_each_seed=False) if is_too_wide else table)
@@ -75,6 +78,7 @@ def _table(result: hba.EvaluationResult, *, with_each_seed: bool) -> Table:
     columns = {
         "mean": [percent(row.mean) for row in result.rows],
         "std": [percent(row.std) for row in result.rows],
+        "loss": [nats(mean_of(tuple(row.test_loss_by_seed.values()))) for row in result.rows],
         "seeds": [str(len(row.seeds)) for row in result.rows],
         **({"each seed": each} if with_each_seed else {}),
     }

@@ -12,11 +12,15 @@ import hba
 from hba.errors import SettingsError
 from hba.exports import TARGETS, Checked, check, find_target
 from hba.schedule.library import policy_file
+from hba.schedule.regularizers import left_out
 
 from .completion import SCHEDULE
 from .operations_files import operations_file_option
 from .some_images import read_some
 from .terminal import console, say, table
+
+SHOWN = 8
+"""Regularizers that are named in one line."""
 
 
 @click.command()
@@ -51,7 +55,8 @@ def export(
                     a pipeline that albumentations.load reads, of one policy: --epoch N or --average
       json          a schedule file of hba; docs/schedule.schema.json is its JSON schema
 
-    Without --epoch and --average, it is the whole schedule.
+    Without --epoch and --average, it is the whole schedule. Of what was tuned beside operations (dropout, weight decay,
+    ...), only json has the values.
     """
     chosen = _chosen(hba.load_policy(schedule), epoch, average)
     # For a shipped schedule its name, which is no file here.
@@ -62,6 +67,8 @@ def export(
     images = [TF.to_pil_image(pixels) for pixels in read_some(check_on, chosen, None)] if check_on else []
     text = hba.export(chosen, to, out)
     say(f"Written: {out} ({len(text.encode()) / 1000:.0f} kB)")
+    if chosen.space.regularizers and not find_target(to).has_regularizers:
+        say(f"Left out: {left_out(chosen.space, SHOWN)}")
     if differs := find_target(to).differs:
         say(f"Not exact: {differs} (--check IMAGES measures it)")
     if images:

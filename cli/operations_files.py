@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from hba.operations import registered_operations
 from hba.operations.from_file import load_operations_file
 
 OPERATIONS_FILES = "hba.operations_files"
@@ -18,7 +19,7 @@ def operations_file_option(command: Callable[..., Any]) -> Callable[..., Any]:
     def load(context: click.Context, parameter: click.Parameter, paths: tuple[Path, ...]) -> None:
         if not context.resilient_parsing:
             for path in paths:
-                load_operations_file(path)
+                load_operations_file(path, _registered)
             context.meta[OPERATIONS_FILES] = paths
 
     return click.option(
@@ -27,8 +28,15 @@ def operations_file_option(command: Callable[..., Any]) -> Callable[..., Any]:
         multiple=True,
         expose_value=False,
         callback=load,
-        help="Python file that registers your own operations. It is run.",
+        help="Python file that registers your own operations, or regularizers. It is run.",
     )(command)
+
+
+def _registered() -> tuple[Any, ...]:
+    """Operations and regularizers, which are only imported where there is a file: that takes long."""
+    from hba.regularization.groups import registered_regularizers
+
+    return (*registered_operations(), *registered_regularizers())
 
 
 def operations_file_arguments() -> str:

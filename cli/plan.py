@@ -4,10 +4,11 @@ import time
 from collections.abc import Callable
 
 from hba.policy_search.plan import SearchPlan
-from hba.runtime.wording import counted
+from hba.runtime.wording import counted, first_of
 
 from .wording import class_words, left_out_words, minutes_words
 
+SHOWN_REGULARIZERS = 8
 LEAST_SECONDS = 5.0
 """Of steps that are timed before the whole is estimated."""
 
@@ -25,8 +26,18 @@ def plan_lines(plan: SearchPlan) -> list[str]:
         f"{plan.device}{threads}{where}",
         f"{counted(plan.epochs, 'epoch')}{done}, each of {counted(plan.steps_per_epoch, 'step')} on {plan.batch_size} "
         f"images; {counted(plan.policy_steps, 'policy step')}{probes}",
+        *_tuned(plan),
         *plan.notes,
     ]
+
+
+def _tuned(plan: SearchPlan) -> list[str]:
+    """What is tuned, where that is more than operations."""
+    if not plan.regularizers:
+        return []
+    regularizers = first_of([f"{name} {value:.3g}" for name, value in plan.regularizers.items()], SHOWN_REGULARIZERS)
+    operations = [counted(len(plan.operations), "operation")] if plan.operations else []
+    return [f"tuned: {'; '.join([*operations, regularizers])}"]
 
 
 def _kept_for_test(plan: SearchPlan) -> str:

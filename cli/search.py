@@ -141,6 +141,7 @@ class _Terminal(SearchProgress):
     def planned(self, plan: hba.SearchPlan) -> None:
         for line in plan_lines(plan):
             say(line)
+        self.begin(plan)
         self.estimate.begin(plan)
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
@@ -181,8 +182,10 @@ def _report(result: hba.SearchResult, out: Path) -> None:
         printer.print(f"Stopped before the end of the first epoch. Resume with:\n  {go_on}")
         return
     schedule = result.schedule
-    for line in (*change_lines(schedule), reach_line(schedule, schedule.epochs - 1)):
+    for line in change_lines(schedule):
         printer.print(line)
+    if schedule.space.operations:
+        printer.print(reach_line(schedule, schedule.epochs - 1))
     if schedule.spread.any():
         printer.print(spread_line(schedule))
     errors = ((metrics["epoch"], metrics["val_error_percent"]) for metrics in result.metrics)

@@ -26,6 +26,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "optimizer",
             "learning_rate",
             "learning_rate_schedule",
+            "plateau_epochs",
             "learning_rate_warm_up_epochs",
             "weight_decay",
         ),

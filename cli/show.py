@@ -1,5 +1,6 @@
 """hba show: what a schedule does, as a table and a picture."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,15 @@ from hba.report.findings import (
     network_measured,
     numbers_line,
     reach_line,
+    regularizer_table,
     share,
     spread_line,
+    whole_line,
 )
+from hba.runtime.wording import counted
 from hba.schedule.pictures import draw_schedule
 from hba.schedule.reach import reach
+from hba.schedule.regularizers import summarize_regularizers
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import OperationSummary, key_epochs, summarize
 
@@ -42,7 +47,8 @@ from .terminal import console, json_option, print_json
 def show(schedule: str, out: Path | None, as_json: bool) -> None:
     """Print probability and magnitude of each operation of SCHEDULE, and draw them over epochs to a PNG file.
 
-    With --json, a picture is drawn only where --out says so.
+    So too the value of each regularizer that was tuned. With --json, a picture is drawn only where --out says
+    so.
     """
     loaded = hba.load_policy(schedule)
     path = Path(schedule)
@@ -59,8 +65,13 @@ def show(schedule: str, out: Path | None, as_json: bool) -> None:
             if path.exists()
             else Path(f"{schedule}.png")
         )
-    console().print(schedule_table(schedule, loaded))
-    for line in (*legend(loaded), *change_lines(loaded)):
+    if loaded.space.operations:
+        console().print(schedule_table(schedule, loaded))
+        for line in legend(loaded):
+            console().print(line)
+    if loaded.space.regularizers:
+        console().print(regularizers_table(schedule, loaded))
+    for line in (*filter(None, [whole_line(loaded)]), *change_lines(loaded)):
         console().print(line)
     if measured := network_measured(loaded.provenance):
         console().print(network_line(measured, error_told(loaded.provenance)))
@@ -89,6 +100,10 @@ def described(schedule: Schedule) -> dict[str, Any]:
         "epochs": schedule.epochs,
         "at_epochs": [epoch + 1 for epoch in epochs],
         "operations": operations,
+        "regularizers": [
+            {**dataclasses.asdict(one.hyperparameter), "began": one.began, "value": [one.values[n] for n in epochs]}
+            for one in summarize_regularizers(schedule)
+        ],
         "images_with_0_1_2_operations": [one.numbers for one in reached],
         "val_error_percent_by_epoch": network_measured(schedule.provenance),
         "advice": advice_in(schedule.provenance),
@@ -110,6 +125,22 @@ def schedule_table(name: str, schedule: Schedule) -> Table:
     shares = reach(schedule, epochs[-1]).shares
     for summary in summarize(schedule, epochs):
         table.add_row(*_cells(summary, len(epochs), shares[summary.operation.name]))
+    return table
+
+
+def regularizers_table(name: str, schedule: Schedule) -> Table:
+    """Each regularizer where the search began, and at the first, middle and last epoch."""
+    headings, rows = regularizer_table(schedule)
+    title = (
+        "Regularizers" if schedule.space.operations else f"{name}: {counted(schedule.epochs, 'epoch')}, regularizers"
+    )
+    table = Table(title=Text(title))
+    for heading in headings:
+        is_text = heading in (headings[0], "unit")
+        # Names of a network's modules may be long, and numbers must not be broken.
+        table.add_column(heading, justify="left" if is_text else "right", overflow="fold", no_wrap=not is_text)
+    for row in rows:
+        table.add_row(*map(Text, row))
     return table
 
 

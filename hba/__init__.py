@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hba import policy_evaluation as policy_evaluation
     from hba import policy_search as policy_search
     from hba import preprocessing as preprocessing
+    from hba import regularization as regularization
     from hba import report as report
     from hba import runtime as runtime
     from hba import schedule as schedule
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
     from hba.policy_search.result import SearchResult
     from hba.policy_search.run import search
     from hba.policy_search.tensorboard import TensorBoardLogger
+    from hba.regularization.groups import register_regularizer
+    from hba.regularization.hyperparameter import Hyperparameter
+    from hba.regularization.regularizer import Regularizer
     from hba.report.compare import Comparison, compare
     from hba.report.write import write_report
     from hba.schedule.library import load_policy
@@ -78,7 +82,10 @@ _MODULES = {
     "import_policy": "hba.imports",
     "load_policy": "hba.schedule.library",
     "policy_names": "hba.schedule.shipped",
+    "Hyperparameter": "hba.regularization.hyperparameter",
+    "Regularizer": "hba.regularization.regularizer",
     "register_operation": "hba.operations",
+    "register_regularizer": "hba.regularization.groups",
     "search": "hba.policy_search.run",
     "search_space": "hba.policy.spaces",
     "write_report": "hba.report.write",
@@ -97,6 +104,7 @@ _FOLDERS = (
     "policy_evaluation",
     "policy_search",
     "preprocessing",
+    "regularization",
     "report",
     "runtime",
     "schedule",
@@ -118,9 +126,11 @@ __all__ = [
     "EvaluationResult",
     "HbaError",
     "HyperNetwork",
+    "Hyperparameter",
     "Operation",
     "Policy",
     "PolicyTransform",
+    "Regularizer",
     "Schedule",
     "SearchObserver",
     "SearchPlan",
@@ -136,6 +146,7 @@ __all__ = [
     "load_policy",
     "policy_names",
     "register_operation",
+    "register_regularizer",
     "search",
     "search_space",
     "write_report",

@@ -48,5 +48,9 @@ class ScheduleLengthWarning(UserWarning):
     """A schedule is read row by row, which suits a training of its own length only."""
 
 
+class LeftOutWarning(UserWarning):
+    """Of a schedule, the operations alone are used, and its regularizers are not."""
+
+
 class ReportWarning(UserWarning):
     """A run has ended well, but its report could not be written."""

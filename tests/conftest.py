@@ -36,6 +36,7 @@ def registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict
     """
     own: dict[str, Operation] = {}
     monkeypatch.setattr("hba.operations.table._registered", own)
+    monkeypatch.setattr("hba.regularization.groups._registered", {})
     yield own
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):

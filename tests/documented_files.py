@@ -89,6 +89,7 @@ def make_weights(path: Path) -> None:
 def _make_runs() -> None:
     for data, out, seed in (("animals", "animals-1", 0), ("animals", "animals-2", 1), ("DIR", "DIR-1", 0)):
         hba.search(data, out=Path("runs", out), seed=seed, **TINY)
+    hba.search("animals", out=Path("runs", "tuned"), tune="augmentation,dropout,weight-decay", **TINY)
     shutil.copy("runs/animals-1/policy.json", "SCHEDULE")
 
 

@@ -59,6 +59,9 @@ def shortened(words: list[str]) -> list[str]:
     if any(word.startswith("timm:") for word in words):
         further = {**further, "--image-size": "32"}
         del further["--model"]
+    if {"stn", "delta-stn"} & {*words}:
+        # Theirs is longer than so short a search.
+        further = {**further, "--warm-up-epochs": "0"}
     if "--budget" in words:
         del further["--epochs"]
     return [*words, *(part for pair in further.items() for part in pair)]

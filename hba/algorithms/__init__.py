@@ -8,10 +8,12 @@ from hba.algorithms.fixed_noise import FixedNoise
 from hba.algorithms.hba_lookahead import HbaLookahead
 from hba.algorithms.hyper_population import HyperPopulation
 from hba.algorithms.hypergradient import Hypergradient
+from hba.algorithms.joint import Joint
 from hba.algorithms.lambda_steps import LambdaSteps
 from hba.algorithms.lookahead import Lookahead
 from hba.algorithms.population import Population
 from hba.algorithms.problem import Problem
+from hba.algorithms.self_tuning import DeltaSelfTuning, SelfTuning
 from hba.algorithms.state import SearchState
 
 
@@ -19,7 +21,17 @@ def _by_name(*algorithms: type[Algorithm]) -> Mapping[str, type[Algorithm]]:
     return MappingProxyType({algorithm.name: algorithm for algorithm in algorithms})
 
 
-ALGORITHMS = _by_name(Lookahead, Hypergradient, HbaLookahead, FixedNoise, HyperPopulation, Population)
+ALGORITHMS = _by_name(
+    Lookahead,
+    Hypergradient,
+    HbaLookahead,
+    Joint,
+    FixedNoise,
+    HyperPopulation,
+    Population,
+    SelfTuning,
+    DeltaSelfTuning,
+)
 """By name, the default first."""
 
 PAPER_ALGORITHMS = _by_name(Hypergradient, FixedNoise, HyperPopulation, Population)
@@ -29,14 +41,17 @@ __all__ = [
     "ALGORITHMS",
     "PAPER_ALGORITHMS",
     "Algorithm",
+    "DeltaSelfTuning",
     "FixedNoise",
     "HbaLookahead",
     "HyperPopulation",
     "Hypergradient",
+    "Joint",
     "LambdaSteps",
     "Lookahead",
     "Population",
     "Problem",
     "Rhythm",
     "SearchState",
+    "SelfTuning",
 ]

@@ -1,5 +1,6 @@
 """What an algorithm is: its settings, how a search by it begins, and what it does in one training step."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -24,9 +25,9 @@ from hba.runtime.settings import Settings
 class Rhythm:
     """When policy steps come, and how far one goes.
 
-    A policy step is a step of Adam on the hyperparameters, or the selection of a member from a population. in_a_row of
-    them follow every train_steps training steps after the warm-up. warm_up_epochs: None for half of all. stride: about
-    the most by which one moves a logit; 0 where nobody knows. selects: whether they select members, rather than step.
+    A policy step is a step on the hyperparameters, or the selection of a member from a population. in_a_row of them
+    follow every train_steps training steps after the warm-up. warm_up_epochs: None for half of all. stride: about the
+    most by which one moves a logit; 0 where nobody knows. selects: whether they select members, rather than step.
     """
 
     train_steps: int
@@ -56,6 +57,10 @@ class Algorithm(Settings):
     """In files, in Python and on the command line."""
     multi_label: ClassVar[bool] = False
     """Whether images may have several labels: loss and error are then hba.training.criterion's."""
+
+    tunes_training: ClassVar[bool] = False
+    """Whether it moves regularizers that act inside the network or in the loss, so that their effect comes through the
+    weights."""
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Where in its range every hyperparameter starts, if init is fraction."""
@@ -93,13 +98,20 @@ class Algorithm(Settings):
     def rhythm(self) -> Rhythm:
         return Rhythm(self.train_steps)
 
-    def spread_now(self, problem: Problem, state: Any) -> float:
-        """Standard deviation in logits of what the search tries around state.lam; 0 where it tries nothing."""
+    def spread_now(self, problem: Problem, state: Any) -> float | list[float]:
+        """Standard deviation in logits of what the search tries around state.lam; 0 where it tries nothing. One number,
+        or one for each hyperparameter (n).
+        """
         return 0.0
 
     def spread_columns(self, space: SearchSpace) -> Tensor:
         """By hyperparameter (n,), the share of that deviation that images differ by when the schedule is used."""
         return torch.zeros(space.n)
+
+    @classmethod
+    def of_preset(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Of a preset's values, which are HBA's, those that stand in the place of this algorithm's defaults."""
+        return {name: value for name, value in values.items() if name in cls.model_fields}
 
     def check(self, config: CommonSearchConfig) -> None:
         """Raise SettingsError where the settings of the search do not go with the algorithm's."""
@@ -142,16 +154,17 @@ class Noisy(Algorithm):
     sigma: NotNegative = 1.0
     """Standard deviation of the noise on lambda, in logits."""
     spread_over: SpreadOver = "none"
-    """Which hyperparameters keep that noise when the schedule is used: none, so that all images get the bare row, as in
-    the paper; magnitudes; or all."""
+    """Which hyperparameters of operations keep that noise when the schedule is used: none, so that all images get the
+    bare row, as in the paper; magnitudes; or all."""
     spread_share: Share = 1.0
     """Share of the noise's standard deviation that they keep; 1 for what the search has judged."""
 
-    def spread_now(self, problem: Problem, state: Any) -> float:
+    def spread_now(self, problem: Problem, state: Any) -> float | list[float]:
         return self.sigma
 
     def spread_columns(self, space: SearchSpace) -> Tensor:
         columns = torch.full((space.n,), self.spread_share if self.spread_over != "none" else 0.0)
         if self.spread_over == "magnitudes":
             columns[space.probability_columns(columns.device)] = 0
+        columns[space.n_of_policy :] = 0
         return columns

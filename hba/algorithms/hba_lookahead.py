@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from hba.algorithms.hypergradient import Hypergradient, HyperGradientState
 from hba.algorithms.lambda_steps import validation_statistics
@@ -19,29 +19,24 @@ from hba.algorithms.moves import reach, short_training_rate
 from hba.algorithms.problem import Problem
 from hba.algorithms.scores import Trial, expected_score
 from hba.config.search import CommonSearchConfig
-from hba.config.training import SGD
+from hba.config.training import SGD, SGDS
 from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.hypernet import HyperNetwork
+from hba.training.optimizer import preconditioned
 
 
-class HbaLookahead(Rewards, Hypergradient):
-    """Both at once, from the middle of every range."""
+class BothGradients(Rewards, Hypergradient):
+    """A hypergradient and the rewards of steps, taken from the same validation images."""
 
-    name: ClassVar[str] = "hba-lookahead"
-    multi_label: ClassVar[bool] = True
-
-    initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
     train_steps: Size = 4
-    horizon_steps: Size = 10
-    """Steps of SGD that the rewards of one step stand for, when both gradients are added up in nats."""
 
     def check(self, config: CommonSearchConfig) -> None:
         super().check(config)
-        if config.optimizer != SGD:
+        if self.sigma_entropy is not None:
             raise SettingsError(
-                f"the algorithm {self.name} adds up gradients by how far steps of SGD go; set optimizer to {SGD}, or "
-                "choose the algorithm lookahead or hba"
+                f"sigma_entropy has no effect on the algorithm {self.name}, which learns the noise by search_spread; "
+                "omit it"
             )
 
     def step(self, problem: Problem, state: HyperGradientState) -> None:
@@ -55,25 +50,71 @@ class HbaLookahead(Rewards, Hypergradient):
                 self.update_lambda_by(problem, state, trial)
 
     def update_lambda_by(self, problem: Problem, state: HyperGradientState, trial: Trial) -> None:
-        """One Adam step on lambda, by the sum of both gradients in nats: of what was learned, and of steps to come;
-        and the pull to the start."""
+        """One step on lambda, by both gradients: of what was learned, and of steps to come; and the pull to the
+        start.
+        """
         network, lam = state.learner.hypernetwork.eval(), state.lam
         with validation_statistics(network, self.val_statistics):
             loss = self.validation_loss(problem, state, lambda images: network(images, lam))
         weights = current_weights(network)
         wanted = [lam, *weights.values()]
-        through_response, *direction = torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)
+        through_response, *gradient = torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)
+        direction = preconditioned(state.learner.optimizer, weights.values(), gradient)
         along = dict(zip(weights, direction, strict=True))
         rewards = rewards_of(network, trial, along, lam.detach(), derivative=self.reward_derivative)
-        standardized, scale = self.standardized(trial, rewards)
-        nats = reach(self.horizon_steps) * short_training_rate(problem, state.learner) * scale
-        gradient = through_response + nats * -expected_score(problem.space, trial, standardized)
+        self.move_by(problem, state, trial, through_response, *self.standardized(trial, rewards))
+        self.move_center(state)
+        state.totals.add_lambda(loss.detach())
+
+    def move_by(
+        self,
+        problem: Problem,
+        state: HyperGradientState,
+        trial: Trial,
+        through_response: Tensor,
+        rewards: Tensor,
+        scale: Tensor,
+    ) -> None:
+        """Move lambda. through_response (n,): the hypergradient in nats. rewards (B,): in standard deviations, of which
+        one is scale ().
+        """
+        raise NotImplementedError
+
+
+class HbaLookahead(BothGradients):
+    """The sum of both, from the middle of every range."""
+
+    name: ClassVar[str] = "hba-lookahead"
+    multi_label: ClassVar[bool] = True
+
+    initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    horizon_steps: Size = 10
+    """Steps of SGD that the rewards of one step stand for, when both gradients are added up in nats."""
+
+    def check(self, config: CommonSearchConfig) -> None:
+        super().check(config)
+        if config.optimizer not in SGDS:
+            raise SettingsError(
+                f"the algorithm {self.name} adds up gradients by how far steps of SGD go; set optimizer to {SGD}, or "
+                "choose the algorithm lookahead or hba"
+            )
+
+    def move_by(
+        self,
+        problem: Problem,
+        state: HyperGradientState,
+        trial: Trial,
+        through_response: Tensor,
+        rewards: Tensor,
+        scale: Tensor,
+    ) -> None:
+        """By the sum of both gradients in nats."""
+        nats = reach(self.horizon_steps, problem.config.optimizer) * short_training_rate(problem, state.learner) * scale
+        gradient = through_response + nats * -expected_score(problem.space, trial, rewards)
         state.mover.moves.add(gradient)
         curvature = self.of_divergence(problem, state, trial)
         in_nats = None if curvature is None else nats * curvature
-        self.move_lambda(problem, state, gradient, self.of_spread(problem, state, trial, standardized), in_nats)
-        self.move_center(state)
-        state.totals.add_lambda(loss.detach())
+        self.move_lambda(problem, state, gradient, self.of_spread(problem, state, trial, rewards), in_nats)
 
 
 def current_weights(hypernetwork: HyperNetwork) -> dict[str, nn.Parameter]:

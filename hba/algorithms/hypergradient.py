@@ -9,7 +9,7 @@ A                   problem.augment                          the augmentation po
 F(x; theta(lambda)) hypernetwork(x, lam)                     the network with the weights that belong to lambda
 alpha, alpha'       learning rates in the optimizers of learner and mover
 T_train, T_val      train_steps, val_steps
-sigma               sigma_now(): sigma from first to last unless sigma_end is set
+sigma               sigma_now(): sigma from first to last unless sigma_end is set, or sigma_entropy, which learns it
 """
 
 from functools import partial
@@ -20,19 +20,24 @@ from pydantic import Field
 from torch import Tensor
 
 from hba.algorithms.algorithm import Algorithm
-from hba.algorithms.lambda_steps import GradientState, LambdaSteps, validation_statistics
+from hba.algorithms.lambda_steps import GradientState, LambdaMover, LambdaSteps, validation_statistics
 from hba.algorithms.learners import HyperLearner
+from hba.algorithms.learnt_scale import LearntScale, ScaledMover, spread_of
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
-from hba.algorithms.responses import RESPONSES
-from hba.algorithms.state import EpochTotals
+from hba.algorithms.responses import RESPONSES, Augment, Penalty, nothing
+from hba.algorithms.state import EpochTotals, L
 from hba.config.fields import NotNegative, Sharing
+from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
 from hba.data.images import Batch
+from hba.errors import SettingsError
 from hba.runtime.default_text import DefaultText
 from hba.training.criterion import error_share, loss_of
 
 HyperGradientState = GradientState[HyperLearner]
+Response = Literal["affine", "centered", "separate", "linearized"]
+Entropy = Annotated[float, Field(ge=0, le=1)]
 
 
 class HyperLayers(Algorithm):
@@ -52,13 +57,34 @@ class Hypergradient(LambdaSteps, HyperLayers):
 
     name: ClassVar[str] = "hba"
     multi_label: ClassVar[bool] = True
+    tunes_training: ClassVar[bool] = True
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.05
     train_steps: Size = 2
-    response: Literal["affine", "centered", "separate", "linearized"] = "affine"
+    response: Response = "affine"
     """How the weights answer a change of lambda. `affine` (the paper's): affine in lambda. `centered`: affine in the
     distance from where the search stands. `separate`: as centered, with the current weights learned apart from the
     response, at twice the cost. `linearized`: as separate, with the response learned in the linearized network."""
+    sigma_entropy: Annotated[Entropy | None, DefaultText("none: sigma stays")] = None
+    """Learn the standard deviation of the noise too, for each hyperparameter, from sigma on: the weight of the noise's
+    entropy against the validation loss (STN's tau)."""
+
+    def check(self, config: CommonSearchConfig) -> None:
+        super().check(config)
+        if self.sigma_entropy is None:
+            return
+        if self.sigma_end is not None:
+            raise SettingsError("sigma_end has no effect where sigma_entropy is given, which learns sigma; omit one")
+        if self.sigma == 0:
+            raise SettingsError("sigma must be above 0 where sigma_entropy is given, which learns it from there, got 0")
+
+    def mover(self, problem: Problem, lam: Tensor) -> LambdaMover:
+        """With the scale of the noise where that is learnt."""
+        mover = super().mover(problem, lam)
+        if self.sigma_entropy is None:
+            return mover
+        spread = torch.full_like(lam.detach(), spread_of(self.sigma)).requires_grad_()
+        return ScaledMover(**vars(mover), scale=LearntScale(spread, self.optimizer_of(spread)))
 
     def begin(self, problem: Problem, networks: Networks) -> Any:
         """Line 2: phi from a network, lambda at the space's initial values."""
@@ -92,10 +118,12 @@ class Hypergradient(LambdaSteps, HyperLayers):
         return images, labels
 
     def update_lambda(self, problem: Problem, state: HyperGradientState) -> None:
-        """Equation 3: one Adam step on lambda for validation images, not augmented.
+        """Equation 3: one step on lambda for validation images, not augmented.
 
         Validation images never change BatchNorm's running statistics.
         """
+        if self.sigma_entropy is not None:
+            return self.update_lambda_and_scale(problem, state, self.sigma_entropy)
         hypernetwork = state.learner.hypernetwork.eval()
         with validation_statistics(hypernetwork, self.val_statistics):
             loss = self.validation_loss(problem, state, lambda images: hypernetwork(images, state.lam))
@@ -105,23 +133,82 @@ class Hypergradient(LambdaSteps, HyperLayers):
         self.move_center(state)
         state.totals.add_lambda(loss.detach())
 
+    def update_lambda_and_scale(self, problem: Problem, state: HyperGradientState, weight: float) -> None:
+        """STN's eq. 15: one step on lambda and on sigma, each validation image at lambda + sigma epsilon; weight: tau.
+
+        What is noted as the loss of the step is that at the noise, without the entropy.
+        """
+        hypernetwork, scale = state.learner.hypernetwork.eval(), scale_of(state)
+
+        def predict(images: Tensor) -> Tensor:
+            noise = torch.randn(len(images), len(state.lam), generator=state.generator, device=state.device)
+            return hypernetwork(images, state.lam + scale.sigma * noise)
+
+        with validation_statistics(hypernetwork, self.val_statistics):
+            loss = self.validation_loss(problem, state, predict)
+        objective = loss - weight * scale.entropy()
+        gradient, of_spread = torch.autograd.grad(objective, [state.lam, scale.spread])
+        state.mover.moves.add(gradient)
+        self.move_lambda(problem, state, gradient)
+        scale.move(of_spread)
+        self.move_center(state)
+        state.totals.add_lambda(loss.detach())
+
+    def sigma_now(self, problem: Problem, state: GradientState[L]) -> float | Tensor:
+        if self.sigma_entropy is None:
+            return super().sigma_now(problem, state)
+        return scale_of(state).sigma.detach()
+
     def move_center(self, state: HyperGradientState) -> None:
         """A centered response goes with lambda."""
         if RESPONSES[self.response].centered:
             state.learner.hypernetwork.center.copy_(state.lam.detach())
 
 
+def scale_of(state: GradientState[L]) -> LearntScale:
+    """Of a search that learns it."""
+    assert isinstance(state.mover, ScaledMover)
+    return state.mover.scale
+
+
 def update_phi(
-    problem: Problem, state: Any, images: Tensor, labels: Tensor, lam_rows: Tensor, response: str = "affine"
+    problem: Problem,
+    state: Any,
+    images: Tensor,
+    labels: Tensor,
+    lam_rows: Tensor,
+    response: str = "affine",
+    augment: Augment | None = None,
 ) -> None:
     """Equations 2 and 4: one SGD step on a batch (B, C, H, W) in which every image has its own lambda (B, n).
 
-    state: of any search whose learner is a hypernetwork.
+    state: of any search whose learner is a hypernetwork. augment: None for the policy, at the lambda of the weights.
     """
     learner: HyperLearner = state.learner
     learner.hypernetwork.train()
     learner.optimizer.zero_grad()
-    augment = partial(problem.augment, generator=state.generator)
-    loss, logits = RESPONSES[response].gradients(learner.hypernetwork, augment, loss_of, images, labels, lam_rows)
+    augment = augment or partial(problem.augment, generator=state.generator)
+    penalty = penalty_of(problem, learner)
+    loss, logits = RESPONSES[response].gradients(
+        learner.hypernetwork, augment, loss_of, images, labels, lam_rows, penalty
+    )
     learner.update()
     state.totals.add_training(loss, error_share(logits, labels))
+
+
+def penalty_of(problem: Problem, learner: HyperLearner) -> Penalty:
+    """What the space's regularizers add to the loss of a batch: 1/2 weight decay times the squared norm of the weights,
+    each image's own, as in SGD; and those that act on outputs and labels.
+    """
+    regularization, column = problem.regularization, problem.regularization.weight_decay_column
+    if column is None and not regularization.has_penalty:
+        return nothing
+
+    def penalty(outputs: Tensor, labels: Tensor, lam_rows: Tensor) -> Tensor:
+        values = problem.space.decode(lam_rows)
+        found = regularization.penalty(outputs, labels, values)
+        if column is None:
+            return found
+        return found + (values[:, column] * learner.hypernetwork.squared_norm(lam_rows)).mean() / 2
+
+    return penalty

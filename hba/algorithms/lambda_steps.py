@@ -9,18 +9,19 @@ import torch
 from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.optim import Adam
+from torch.optim import Optimizer
 
 from hba.algorithms.algorithm import Noisy, Rhythm
+from hba.algorithms.lambda_optimizers import ADAM, LAMBDA_OPTIMIZERS, Kind
 from hba.algorithms.moves import Moves
 from hba.algorithms.problem import Problem
-from hba.algorithms.proximal import adam_rates, proximal_step
+from hba.algorithms.proximal import own_rates, proximal_step
 from hba.algorithms.state import L, SearchState
 from hba.algorithms.strength import Strength, largest_stride
 from hba.algorithms.temperature import best_temperature
 from hba.config.fields import Decay, NotNegative, Positive
 from hba.config.search import CommonSearchConfig
-from hba.config.training import SGD
+from hba.config.training import SGD, SGDS
 from hba.data.batches import BatchStream
 from hba.data.config import Size
 from hba.errors import SettingsError
@@ -39,7 +40,7 @@ class LambdaMover:
     """
 
     start: Tensor
-    optimizer: Adam
+    optimizer: Optimizer
     val_stream: BatchStream
     moves: Moves
     strength: Strength
@@ -53,12 +54,14 @@ class GradientState(SearchState[L]):
 
 
 class LambdaSteps(Noisy):
-    """An algorithm that moves lambda by steps of Adam along a gradient of the validation loss (equation 3)."""
+    """An algorithm that moves lambda by steps of its optimizer along a gradient of the validation loss (equation 3)."""
 
     warm_up_epochs: WarmUp = 0
     """Epochs before the first lambda step."""
     lambda_learning_rate: Positive = 0.03
     """Learning rate of the hyperparameters (alpha')."""
+    lambda_optimizer: Kind = ADAM
+    """Optimizer of the hyperparameters: adam, or rmsprop with a decay rate of 0.99."""
     lambda_betas: Betas = (0.9, 0.999)
     """Adam's two decay rates on the hyperparameters, separated by commas."""
     strength_learning_rate: NotNegative = 0.0
@@ -94,29 +97,43 @@ class LambdaSteps(Noisy):
         if self.warm_up_epochs and self.warm_up_epochs >= config.epochs:
             raise SettingsError(
                 "warm_up_epochs must leave epochs for lambda steps, "
-                f"got {self.warm_up_epochs} of {config.epochs} epochs"
+                f"got {self.warm_up_epochs} of {config.epochs} epochs; lower warm_up_epochs, or raise epochs"
             )
-        if self.probes and config.optimizer != SGD:
+        if self.probes and config.optimizer not in SGDS:
             raise SettingsError(f"probes train by SGD; set probes to 0, or optimizer to {SGD}")
+        if self.lambda_optimizer != ADAM and self.lambda_betas != type(self).model_fields["lambda_betas"].default:
+            raise SettingsError(
+                f"lambda_betas has no effect where lambda_optimizer is {self.lambda_optimizer}; omit one of them"
+            )
 
     def mover(self, problem: Problem, lam: Tensor) -> LambdaMover:
         """For a lambda that is on its device."""
         start = lam.detach().clone()
-        optimizer = Adam([lam.requires_grad_()], lr=self.lambda_learning_rate, betas=self.lambda_betas)
+        optimizer = self.optimizer_of(lam.requires_grad_())
         val_stream = problem.val_stream(self.val_batch_size or problem.config.batch_size)
-        strength = Strength.of(problem.space, self.strength_learning_rate, self.lambda_betas, lam.device)
+        strength = Strength.of(
+            problem.space, self.strength_learning_rate, self.lambda_betas, lam.device, self.lambda_optimizer
+        )
         return LambdaMover(start, optimizer, val_stream, Moves.since(lam), strength)
+
+    def optimizer_of(self, leaf: Tensor) -> Optimizer:
+        """Of lambda, and of what is learnt beside it at the same rate."""
+        return LAMBDA_OPTIMIZERS[self.lambda_optimizer]([leaf], self.lambda_learning_rate, self.lambda_betas)
 
     def is_lambda_time(self, problem: Problem, state: GradientState[L]) -> bool:
         """After each T_train training steps, once the warm-up is over."""
         warm_up_steps = self.rhythm.warm_up_of(problem.config.epochs) * state.steps_per_epoch
         return state.step % self.train_steps == 0 and state.step > warm_up_steps
 
-    def spread_now(self, problem: Problem, state: GradientState[L]) -> float:
-        return float(self.sigma_now(problem, state))
+    def spread_now(self, problem: Problem, state: GradientState[L]) -> float | list[float]:
+        sigma = self.sigma_now(problem, state)
+        found: float | list[float] = sigma.tolist() if isinstance(sigma, Tensor) else sigma
+        return found
 
     def sigma_now(self, problem: Problem, state: GradientState[L]) -> float | Tensor:
-        """Standard deviation of the noise on lambda at this step; linear from sigma to sigma_end."""
+        """Standard deviation of the noise on lambda at this step, a number or one for each (n,); linear from sigma to
+        sigma_end.
+        """
         if self.sigma_end is None:
             return self.sigma
         progress = state.step / (problem.config.epochs * state.steps_per_epoch)
@@ -147,7 +164,7 @@ class LambdaSteps(Noisy):
         of_spread: Tensor | None = None,
         curvature: Tensor | None = None,
     ) -> None:
-        """One Adam step on lambda (n,) and on what is shared, and the pull to the start that follows it; together not
+        """One step on lambda (n,) and on what is shared, and the pull to the start that follows it; together not
         longer than the trust radius, into the bounds.
 
         of_spread (): the gradient of the logarithm of the noise's standard deviation. curvature (n,): of the pull, per
@@ -170,7 +187,7 @@ class LambdaSteps(Noisy):
     def pulled(self, problem: Problem, state: GradientState[L], curvature: Tensor) -> Tensor:
         """lambda (n,) after a pull by its own rates and by those of what is shared."""
         mover = state.mover
-        rates = adam_rates(mover.optimizer, state.lam).diag()
+        rates = own_rates(mover.optimizer, state.lam).diag()
         if self.strength_learning_rate:
             rates += mover.strength.rates(problem.space)
         return proximal_step(state.lam.detach(), mover.start, curvature, rates)

@@ -10,16 +10,18 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from hba.algorithms.problem import Problem
-from hba.hypernet import HyperNetwork
+from hba.hypernet import HyperNetwork, TunedRates
 from hba.runtime.seeding import derived_seed
 from hba.training.criterion import error_share, loss_of
 from hba.training.optimizer import Parameters, optimizer_for
+from hba.training.plateau import Plateau
 
 
 def optimizer_of(problem: Problem, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
     """As the settings of the problem have it, and the schedule of its learning rate."""
-    batch_size = min(problem.config.batch_size, len(problem.data.train))
-    return optimizer_for(problem.config, parameters, len(problem.data.train) // batch_size)
+    config, n_images = problem.config, len(problem.data.train)
+    steps_per_epoch = n_images // min(config.batch_size, n_images)
+    return optimizer_for(config, parameters, steps_per_epoch, config.plateau_epochs)
 
 
 @dataclass(kw_only=True)
@@ -38,6 +40,11 @@ class Learner:
         """One step along the gradients that the weights have."""
         self.optimizer.step()
         self.schedule.step()
+
+    def observe(self, loss: float) -> None:
+        """The validation loss of an epoch that ended, for the schedule that goes by it."""
+        if isinstance(self.schedule, Plateau):
+            self.schedule.observe(loss)
 
     def plain(self, lam: Tensor) -> nn.Module:
         """An ordinary network with the weights that belong to lam (n,), in a copy."""
@@ -82,12 +89,17 @@ class HyperLearner(Learner):
     ) -> Self:
         """phi is made of the network's weights. The response has a weight decay of its own; None is the weights'."""
         directions = torch.Generator().manual_seed(derived_seed(problem.config.seed, "hyper-layers"))
-        hypernetwork = HyperNetwork(network, len(lam), sharing, directions).to(problem.device)
+        columns = problem.regularization.dropout_columns
+        rates = TunedRates(columns, problem.space.decode) if columns else None
+        hypernetwork = HyperNetwork(network, len(lam), sharing, directions, rates).to(problem.device)
         response = hypernetwork.response_parameters()
         of_response = {id(parameter) for parameter in response}
         weights = [parameter for parameter in hypernetwork.parameters() if id(parameter) not in of_response]
         decay = problem.config.weight_decay if response_weight_decay is None else response_weight_decay
         groups: list[dict[str, Any]] = [{"params": weights}, {"params": response, "weight_decay": decay}]
+        if problem.regularization.weight_decay_column is not None:
+            # It is in the loss, for each image.
+            groups = [{**group, "weight_decay": 0.0} for group in groups]
         optimizer, schedule = optimizer_of(problem, groups)
         return cls(hypernetwork=hypernetwork, optimizer=optimizer, schedule=schedule)
 

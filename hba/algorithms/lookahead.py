@@ -119,7 +119,7 @@ class Rewards(LambdaSteps):
         noise = torch.randn(len(images), space.n, generator=state.generator, device=state.device)
         values = space.decode(state.lam.detach() + sigma * noise)
         inputs, walk = problem.augment_with(values, images, state.generator)
-        return Trial(inputs, labels, walk, values, noise, sigma, draws)
+        return Trial(inputs, labels, walk, values, noise, sigma, draws, problem.image_columns)
 
     def standardized(self, trial: Trial, rewards: Tensor) -> tuple[Tensor, Tensor]:
         """Advantages (B,) of rewards (B,), in standard deviations and limited; and one standard deviation ()."""
@@ -176,14 +176,14 @@ class Lookahead(Rewards):
                 self.update_lambda(problem, state, judged)
 
     def update_lambda(self, problem: Problem, state: LookaheadState, trial: Trial) -> None:
-        """One Adam step on lambda, by the standardised rewards of the trial, and the pull to the start."""
+        """One step on lambda, by the standardised rewards of the trial, and the pull to the start."""
         network = state.learner.network.eval()
         with validation_statistics(network, self.val_statistics):
             loss = self.validation_loss(problem, state, network)
         rewards, scale = self.standardized(trial, self.rewards(state.learner, trial, loss))
         gradient = -expected_score(problem.space, trial, rewards)
         # In nats that the short trainings of a probe win, which the moves are compared with.
-        nats = reach(PROBE_STEPS) * short_training_rate(problem, state.learner) * scale
+        nats = reach(PROBE_STEPS, problem.config.optimizer) * short_training_rate(problem, state.learner) * scale
         state.mover.moves.add(nats * gradient)
         of_spread, curvature = self.of_spread(problem, state, trial, rewards), self.of_divergence(problem, state, trial)
         self.move_lambda(problem, state, gradient, of_spread, curvature)

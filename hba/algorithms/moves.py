@@ -8,6 +8,7 @@ from torch import Tensor
 
 from hba.algorithms.learners import Learner
 from hba.algorithms.problem import Problem
+from hba.config.training import SGD, SGD_CLASSICAL
 from hba.training.optimizer import MOMENTUM
 
 PROBE_STEPS = 10
@@ -59,10 +60,10 @@ def short_training_rate(problem: Problem, learner: Learner) -> float:
 
 
 @functools.cache
-def reach(steps: int) -> float:
+def reach(steps: int, optimizer: str = SGD) -> float:
     """How far steps of SGD go along a gradient that stays the same, in units of the learning rate."""
     velocity = distance = 0.0
     for _ in range(steps):
         velocity = MOMENTUM * velocity + 1
-        distance += 1 + MOMENTUM * velocity
+        distance += velocity if optimizer == SGD_CLASSICAL else 1 + MOMENTUM * velocity
     return distance

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from hba.policy.draw import Walk, apply_operations, draw_walk
 from hba.policy.space import SearchSpace
 from hba.policy.starts import at_fraction, of_row, randaugment
 from hba.preprocessing.preprocessing import Preprocessing
+from hba.regularization.regularization import Regularization
 from hba.runtime.seeding import derived_seed, generator_for
 
 
@@ -36,15 +38,42 @@ class Problem:
         """D_V, whole."""
         return self.data.val
 
+    @cached_property
+    def regularization(self) -> Regularization:
+        """What the space's regularizers do."""
+        return Regularization(self.space.regularizers, self.space.n_of_policy)
+
+    @cached_property
+    def image_columns(self) -> Tensor | None:
+        """Of regularizers that act on images, on the device; None where there are none."""
+        columns = self.regularization.image_columns
+        return torch.tensor(columns, device=self.device) if columns else None
+
+    @property
+    def acts_on_images(self) -> bool:
+        """Whether anything is tuned that a step on an image could judge."""
+        return bool(self.space.operations or self.regularization.image_columns)
+
+    @cached_property
+    def through_weights(self) -> Tensor:
+        """Whether what a hyperparameter does comes through the weights, bool (n,) on the device."""
+        on_images = {*range(self.space.n_of_policy), *self.regularization.image_columns}
+        return torch.tensor([column not in on_images for column in range(self.space.n)], device=self.device)
+
     def augment(self, images: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
-        """Policy, standardisation, baseline, Cutout (paper, 4.2): images (B, C, H, W), a lambda for each (B, n)."""
+        """Policy, standardisation, baseline, Cutout (paper, 4.2): images (B, C, H, W), a lambda for each (B, n).
+
+        Regularizers of images in [0, 1] act behind the policy, those of the network's input at the end.
+        """
         return self.augment_with(self.space.decode(lam), images, generator)[0]
 
     def augment_with(self, values: Tensor, images: Tensor, generator: torch.Generator) -> tuple[Tensor, Walk]:
         """The same with values in natural units for each image (B, n), and the walk that led there."""
         draw, walk = draw_walk(self.space, values, len(images), generator)
-        augmented = apply_operations(self.space, draw, images, self.fill)
-        return self.preprocessing.train(augmented, generator), walk
+        augmented = apply_operations(self.space, draw, images, self.fill) if self.space.operations else images
+        augmented = self.regularization.on_pixels(augmented, values, generator, self.fill)
+        inputs = self.preprocessing.train(augmented, generator)
+        return self.regularization.on_inputs(inputs, values, generator), walk
 
     def initial_lambda(self, fraction: float, init: str = "fraction", row: Mapping[str, float] | None = None) -> Tensor:
         """Logits (n,) on the device: of a schedule's row, if there is one; else at a fraction of every range, or

@@ -7,14 +7,16 @@ lambda is then: it is decoupled from the momentum, as weight decay is in AdamW (
 
 import torch
 from torch import Tensor
-from torch.optim import Adam
+from torch.optim import Optimizer
 
-from hba.training.optimizer import adam_root
+from hba.training.optimizer import gradient_root
 
 
-def adam_rates(optimizer: Adam, parameter: Tensor) -> Tensor:
-    """How far Adam moves each number of a parameter (n,) now for a mean gradient of 1; it must have made a step."""
-    rates: Tensor = optimizer.param_groups[0]["lr"] / adam_root(optimizer, parameter)
+def own_rates(optimizer: Optimizer, parameter: Tensor) -> Tensor:
+    """How far Adam or RMSprop moves each number of a parameter (n,) now for a mean gradient of 1; it must have made a
+    step.
+    """
+    rates: Tensor = optimizer.param_groups[0]["lr"] / gradient_root(optimizer, parameter)
     return rates
 
 

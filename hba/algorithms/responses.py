@@ -6,7 +6,11 @@
     Theta           hypernetwork.response_parameters()    phi_U and phi_V: the response to a change of lambda
     lambda + eps    lam_rows (B, n)                       a lambda for each image of a batch
 
-All set the gradients of phi, and return loss and logits of the batch that the current weights learn from.
+All set the gradients of phi, and return loss and logits of the batch that the current weights learn from. A penalty is
+in what is learned from, not in the loss that is returned.
+
+Dropout inside the network draws by the rates of lambda + eps, also where the weights stand at lambda_0 (Delta-STN, eq.
+3.13). A penalty is never linearized: of a weight decay, only the square has a minimum in Theta.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +28,10 @@ Augment = Callable[[Tensor, Tensor], Tensor]
 """Images (B, C, H, W) and a lambda for each (B, n) to the network's input."""
 Loss = Callable[[Tensor, Tensor], Tensor]
 """The network's output and labels to their mean loss."""
-Gradients = Callable[[HyperNetwork, Augment, Loss, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+Penalty = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""The network's output, labels, and a lambda for each image (B, n), to what the loss grows by."""
+Gradients = Callable[..., tuple[Tensor, Tensor]]
+"""Of phi, from (hypernetwork, augment, loss_of, images, labels, lam_rows) and the penalty, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -35,49 +42,79 @@ class Response:
     centered: bool
 
 
+def nothing(outputs: Tensor, labels: Tensor, lam_rows: Tensor) -> Tensor:
+    """The penalty of a search without any."""
+    return outputs.new_zeros(())
+
+
 def joint(
-    hypernetwork: HyperNetwork, augment: Augment, loss_of: Loss, images: Tensor, labels: Tensor, lam_rows: Tensor
+    hypernetwork: HyperNetwork,
+    augment: Augment,
+    loss_of: Loss,
+    images: Tensor,
+    labels: Tensor,
+    lam_rows: Tensor,
+    penalty: Penalty = nothing,
 ) -> tuple[Tensor, Tensor]:
     """The paper's eq. 2 and 4 (and Delta-STN's 2.5): all of phi from one loss, every image at its own lambda."""
     logits = hypernetwork(augment(images, lam_rows), lam_rows)
     loss = loss_of(logits, labels)
-    loss.backward()
+    (loss + penalty(logits, labels, lam_rows)).backward()
     return loss.detach(), logits.detach()
 
 
 def separate(
-    hypernetwork: HyperNetwork, augment: Augment, loss_of: Loss, images: Tensor, labels: Tensor, lam_rows: Tensor
+    hypernetwork: HyperNetwork,
+    augment: Augment,
+    loss_of: Loss,
+    images: Tensor,
+    labels: Tensor,
+    lam_rows: Tensor,
+    penalty: Penalty = nothing,
 ) -> tuple[Tensor, Tensor]:
     """Delta-STN's eq. 3.9 and 3.10: w_0 from the loss at lambda_0, Theta from the loss at lambda_0 + eps."""
-    current = _learn_current(hypernetwork, augment, loss_of, images, labels, lam_rows)
+    current = _learn_current(hypernetwork, augment, loss_of, images, labels, lam_rows, penalty)
     perturbed = hypernetwork(augment(images, lam_rows), lam_rows)
-    _learn_response(hypernetwork, loss_of(perturbed, labels))
+    _learn_response(hypernetwork, loss_of(perturbed, labels) + penalty(perturbed, labels, lam_rows))
     return current
 
 
 def linearized(
-    hypernetwork: HyperNetwork, augment: Augment, loss_of: Loss, images: Tensor, labels: Tensor, lam_rows: Tensor
+    hypernetwork: HyperNetwork,
+    augment: Augment,
+    loss_of: Loss,
+    images: Tensor,
+    labels: Tensor,
+    lam_rows: Tensor,
+    penalty: Penalty = nothing,
 ) -> tuple[Tensor, Tensor]:
     """As `separate`, but Theta is learned in the network linearized at w_0 (Delta-STN, eq. 3.11 to 3.13).
 
     The weights are affine in lambda, so J Theta eps is the derivative of the output along eps.
     """
-    current = _learn_current(hypernetwork, augment, loss_of, images, labels, lam_rows)
+    current = _learn_current(hypernetwork, augment, loss_of, images, labels, lam_rows, penalty)
     center = hypernetwork.center.expand_as(lam_rows).clone()
     with forward_mode("the linearized response", "the response separate"), forward_ad.dual_level():
         lam = forward_ad.make_dual(center, lam_rows - center)
-        logits, change = forward_ad.unpack_dual(hypernetwork(augment(images, lam_rows), lam))
+        logits, change = forward_ad.unpack_dual(hypernetwork(augment(images, lam_rows), lam, lam_rows))
     assert change is not None
-    _learn_response(hypernetwork, loss_of(logits.detach() + change, labels))
+    moved = logits.detach() + change
+    _learn_response(hypernetwork, loss_of(moved, labels) + penalty(moved, labels, lam_rows))
     return current
 
 
 def _learn_current(
-    hypernetwork: HyperNetwork, augment: Augment, loss_of: Loss, images: Tensor, labels: Tensor, lam_rows: Tensor
+    hypernetwork: HyperNetwork,
+    augment: Augment,
+    loss_of: Loss,
+    images: Tensor,
+    labels: Tensor,
+    lam_rows: Tensor,
+    penalty: Penalty,
 ) -> tuple[Tensor, Tensor]:
     """Gradients of w_0; those of Theta are zero, because its argument is."""
     center = hypernetwork.center
-    return joint(hypernetwork, augment, loss_of, images, labels, center.expand_as(lam_rows))
+    return joint(hypernetwork, augment, loss_of, images, labels, center.expand_as(lam_rows), penalty)
 
 
 def _learn_response(hypernetwork: HyperNetwork, loss: Tensor) -> None:

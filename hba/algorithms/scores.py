@@ -19,7 +19,8 @@ class Trial:
     """A batch as the network sees it, (B, C, H, W) and its labels, and how lambda decided what was done to it.
 
     values (B, n): of lambda + sigma epsilon, in natural units. noise (B, n): epsilon. sigma: its scale. draws: how many
-    there are for each image; first one for every image, then the next for every image.
+    there are for each image; first one for every image, then the next for every image. regularizers: columns of those
+    that act on images, as they do on all; None for none.
     """
 
     images: Tensor
@@ -29,13 +30,14 @@ class Trial:
     noise: Tensor
     sigma: float | Tensor
     draws: int = 1
+    regularizers: Tensor | None = None
 
 
 def expected_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
     """Gradient (n,) of the expected reward with respect to lambda, estimated from rewards (B,).
 
     A probability p = sigmoid(logit) of a slot that was visited has the score fired - p; a magnitude that was used the
-    score of its normal distribution, epsilon / sigma.
+    score of its normal distribution, epsilon / sigma. So has a regularizer of images; others have none.
     """
     columns = space.slot_columns(rewards.device)
     score = rewards.new_zeros(len(rewards), space.n + 1)
@@ -47,6 +49,8 @@ def expected_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
     ) * trial.walk.visited
     # The column after the last is of slots without a magnitude.
     score[:, columns.magnitude] = _of_magnitudes(space, trial) / trial.sigma * trial.walk.fired
+    if trial.regularizers is not None:
+        score[:, trial.regularizers] = trial.noise[:, trial.regularizers] / trial.sigma
     return (rewards[:, None] * score).mean(dim=0)[: space.n]
 
 
@@ -70,6 +74,8 @@ def divergence_curvature(space: SearchSpace, trial: Trial, sigma: float | Tensor
     curvature[columns.probability] = (walk.visited * p * (1 - p)).mean(dim=0)
     # The column after the last is of slots without a magnitude.
     curvature[columns.magnitude] = walk.fired.float().mean(dim=0) / sigma**2
+    if trial.regularizers is not None:
+        curvature[trial.regularizers] = 1 / sigma**2
     return curvature[: space.n]
 
 

@@ -47,6 +47,6 @@ def first_row(schedule: Schedule) -> dict[str, float]:
     most = schedule.space.max_count
     if most and not schedule.space.searches_count:
         counted = dataclasses.replace(schedule.space, searches_count=True)
-        of_count = counted.initial()[-most:].sigmoid().tolist()
-        row |= dict(zip(counted.names[-most:], of_count, strict=True))
+        columns = counted.count_columns
+        row |= dict(zip(counted.names[columns], counted.initial()[columns].sigmoid().tolist(), strict=True))
     return row

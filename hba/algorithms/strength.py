@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.optim import Adam
+from torch.optim import Optimizer
 
-from hba.algorithms.proximal import adam_rates
+from hba.algorithms.lambda_optimizers import ADAM, LAMBDA_OPTIMIZERS
+from hba.algorithms.proximal import own_rates
 from hba.operations import Operation
 from hba.policy.space import SearchSpace
 from hba.policy.starts import strong_end
@@ -39,17 +40,20 @@ class Strength:
 
     offsets: Tensor
     log_spread: Tensor
-    optimizer: Adam
+    optimizer: Optimizer
 
     @staticmethod
-    def of(space: SearchSpace, learning_rate: float, betas: tuple[float, float], device: torch.device) -> "Strength":
+    def of(
+        space: SearchSpace, learning_rate: float, betas: tuple[float, float], device: torch.device, kind: str = ADAM
+    ) -> "Strength":
+        """At the beginning of a search. kind: a key of LAMBDA_OPTIMIZERS."""
         offsets = torch.zeros(len(directions(space)), device=device, requires_grad=True)
         log_spread = torch.zeros((), device=device, requires_grad=True)
-        return Strength(offsets, log_spread, Adam([offsets, log_spread], lr=learning_rate, betas=betas))
+        return Strength(offsets, log_spread, LAMBDA_OPTIMIZERS[kind]([offsets, log_spread], learning_rate, betas))
 
     @torch.no_grad()
     def moved(self, space: SearchSpace, gradient: Tensor, of_spread: Tensor | None = None) -> Tensor:
-        """One Adam step on the shared coordinates by the gradient (n,) of lambda; what it adds to lambda (n,).
+        """One step on the shared coordinates by the gradient (n,) of lambda; what it adds to lambda (n,).
 
         of_spread (): gradient of log_spread, which stays where it is without.
         """
@@ -63,7 +67,7 @@ class Strength:
     def rates(self, space: SearchSpace) -> Tensor:
         """(n, n): -rates g is how far the shared coordinates carry lambda for a mean gradient g (n,)."""
         towards = _directions(space, self.offsets.device)
-        return towards.T * adam_rates(self.optimizer, self.offsets) @ towards
+        return towards.T * own_rates(self.optimizer, self.offsets) @ towards
 
 
 def directions(space: SearchSpace) -> Tensor:
@@ -87,7 +91,7 @@ def _directions(space: SearchSpace, device: torch.device) -> Tensor:
         if slot.magnitude is not None:
             rows[2 + is_colour, slot.magnitude] = _away(slot.operation, number % space.copies)
     if n_counts:
-        rows[-n_counts:, -n_counts:] = torch.eye(n_counts)
+        rows[-n_counts:, space.count_columns] = torch.eye(n_counts)
     return rows.to(device)
 
 

@@ -1,12 +1,15 @@
 """Settings of a policy evaluation."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
+
+import pydantic
 
 from hba.config.fields import NotNegative
 from hba.config.inheritance import OF_SEARCH, OF_SEARCHED_IMAGES, Sourced, layers_of, merged
-from hba.config.training import TrainingConfig
+from hba.config.training import PLATEAU, TrainingConfig
 from hba.data.config import Size
+from hba.errors import SettingsError
 from hba.runtime.default_text import DefaultText
 
 
@@ -18,6 +21,15 @@ class EvaluationConfig(TrainingConfig):
     spread: Annotated[NotNegative | None, DefaultText("each schedule's own")] = None
     """Standard deviation in logits by which images differ from a schedule's rows; 0 for the bare rows. Of magnitudes
     and probabilities, or of magnitudes alone where a schedule spreads only these."""
+
+    @pydantic.model_validator(mode="after")
+    def _check_schedule(self) -> Self:
+        if self.learning_rate_schedule == PLATEAU:
+            raise SettingsError(
+                f"learning_rate_schedule {PLATEAU} goes by validation images, which an evaluation has not; give "
+                "another, such as cosine, step or constant"
+            )
+        return self
 
     @classmethod
     def like_search(

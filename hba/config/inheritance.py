@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from hba.config.fields import source_of_weights
 from hba.config.presets import EVALUATION_PRESETS, EVALUATION_SETTINGS, find_preset
-from hba.config.training import OF_OPTIMIZER, SGD, defaults_with
+from hba.config.training import OF_OPTIMIZER, SGD, SGDS, defaults_with
 from hba.data.config import resolved_data
 from hba.data.formats import format_of, has_columns
 from hba.data.named import DATASET_NAMES
@@ -106,12 +106,12 @@ def of_search(
 ) -> Layer:
     """How the search trained, whatever its images were.
 
-    Learning rate and weight decay go with the optimizer: another one that is given has its own. Pretrained weights, and
-    what goes with them, are for the network of the search: another one, and none that are given, start afresh. A preset
-    trains by SGD, from fresh weights.
+    Learning rate and weight decay go with the optimizer: another kind that is given has its own. Pretrained weights,
+    and what goes with them, are for the network of the search: another one, and none that are given, start afresh. A
+    preset trains by SGD, from fresh weights.
     """
     optimizer = searched.get("optimizer", SGD)
-    goes_on = given.get("optimizer", SGD if preset else optimizer) == optimizer
+    goes_on = are_alike(given.get("optimizer", SGD if preset else optimizer), optimizer)
     has_its_network = not (has_own_network or preset) and given.get("model", searched.get("model")) == searched.get(
         "model"
     )
@@ -124,6 +124,11 @@ def of_search(
     known = {name: searched[name] for name in names if name in searched}
     # A search with a network of the user's own has no model to hand on.
     return Layer(OF_SEARCH, {name: value for name, value in known.items() if name != "model" or value is not None})
+
+
+def are_alike(first: object, second: object) -> bool:
+    """Whether what suits one optimizer suits the other."""
+    return first == second or (first in SGDS and second in SGDS)
 
 
 def of_searched_images(
@@ -186,7 +191,7 @@ def values_of(
     classes it cannot have, unless another is given. What suits SGD alone is left out where another optimizer is given.
     """
     values = dict(find_preset(preset, presets))
-    if given.get("optimizer", SGD) != SGD:
+    if given.get("optimizer", SGD) not in SGDS:
         values = {name: value for name, value in values.items() if name not in OF_OPTIMIZER}
     if data != values["data"]:
         values.pop("classes", None)

@@ -34,6 +34,11 @@ OFF, ZERO = DefaultText("by dataset, off for a folder"), DefaultText("by dataset
 
 
 SGD: Literal["sgd"] = "sgd"
+SGD_CLASSICAL: Literal["sgd-classical"] = "sgd-classical"
+SGDS = (SGD, SGD_CLASSICAL)
+"""What steps along plain gradients: learning rate and weight decay of one suit the other."""
+PLATEAU: Literal["plateau"] = "plateau"
+"""The learning rate schedule that needs the validation loss of every epoch."""
 _WITH_ADAMW: Mapping[str, float] = MappingProxyType({"learning_rate": 0.001, "weight_decay": 0.05})
 OF_OPTIMIZER = tuple(_WITH_ADAMW)
 """Settings whose values suit one optimizer and spoil a training by the other."""
@@ -64,12 +69,14 @@ class TrainingConfig(DataConfig):
     """Passes over the training images."""
     batch_size: Annotated[int, Field(ge=2)] = 128
     """Images per step. BatchNorm needs 2."""
-    optimizer: Literal["sgd", "adamw"] = SGD
-    """SGD with Nesterov momentum 0.9, or AdamW."""
+    optimizer: Literal["sgd", "sgd-classical", "adamw"] = SGD
+    """sgd with Nesterov momentum 0.9, sgd-classical with momentum 0.9 as in STN, or adamw."""
     learning_rate: Positive = 0.05
     """Initial learning rate of the weights, behind the warm-up; with adamw, 0.001 unless it is given."""
-    learning_rate_schedule: Literal["cosine", "step"] = "cosine"
-    """cosine decays to 0 by a cosine. step takes a tenth after 1/3, 2/3 and 8/9 of the training."""
+    learning_rate_schedule: Literal["cosine", "step", "step-fifth", "constant", "plateau"] = "cosine"
+    """cosine decays to 0 by a cosine. step takes a tenth after 1/3, 2/3 and 8/9 of the training, step-fifth a fifth
+    after 3/10, 6/10 and 9/10. constant stays. plateau, for searches alone, takes a tenth when the validation loss no
+    longer falls."""
     learning_rate_warm_up_epochs: Annotated[int, Field(ge=0)] = 0
     """Epochs in which the learning rate first rises, step by step; its schedule takes the others."""
     weight_decay: NotNegative = 0.005

@@ -50,7 +50,8 @@ def albumentations_file(schedule: Schedule) -> str:
 
 
 def row_of(schedule: Schedule) -> PlainRow:
-    """The only one; SettingsError where rows differ."""
+    """The only one, of the operations; SettingsError where rows differ."""
+    schedule = schedule.without_regularizers()
     if (schedule.values != schedule.values[0]).any() or (schedule.spread != schedule.spread[0]).any():
         raise SettingsError(
             f"a pipeline of albumentations does not change over epochs, and the schedule has {schedule.epochs}: choose "

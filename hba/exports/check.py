@@ -51,10 +51,11 @@ def check(text: str, to: str, schedule: Schedule, images: Sequence[Image.Image])
 
     images: PIL images of mode L or RGB, at least one. Raises ScheduleError for a schedule file that does not load.
     """
-    find_target(to)
+    target = find_target(to)
     if not images:
         raise SettingsError("a check needs at least one image")
-    return CHECKS[to](text, schedule, images)
+    taken = schedule if target.has_regularizers else schedule.without_regularizers()
+    return CHECKS[to](text, taken, images)
 
 
 def of_schedule_file(text: str, schedule: Schedule, images: Sequence[Image.Image]) -> tuple[Checked, ...]:

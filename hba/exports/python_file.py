@@ -14,6 +14,7 @@ from hba.errors import SettingsError
 from hba.operations import Operation
 from hba.policy.space import SearchSpace
 from hba.runtime.version import VERSION
+from hba.schedule.regularizers import left_out
 from hba.schedule.schedule import Schedule
 
 Imports = Sequence[Mapping[str, tuple[str, ...]]]
@@ -32,8 +33,11 @@ def _docstring(schedule: Schedule, usage: str, needs: str) -> str:
     # What a schedule says of itself must not end the docstring.
     searched = re.sub(r"[^\w .,:/()-]", "?", " on ".join(origin))
     found = f" It was found by {searched}." if searched else ""
+    # Names of a network's modules, which come from a file too.
+    without = re.sub(r"[^\w .,:/();-]", "?", left_out(schedule.space))
+    left = f"\nLeft out: {without}.\n" if schedule.space.regularizers else ""
     return f'''"""Data augmentation: {epochs}, {len(schedule.space.operations)} operations.{found}
-
+{left}
 {usage}
 It needs {needs}, and nothing else.
 hba {VERSION} wrote it (hba export); export the schedule again rather than edit it.
@@ -123,8 +127,7 @@ def _of_magnitudes(slots: Sequence[Any], rows: Tensor) -> Tensor:
 def _counts(space: SearchSpace, values: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
     """Probabilities (epochs, most operations) of one more operation, and their spread."""
     if space.searches_count:
-        first = space.n - space.max_count
-        return values[:, first:], spread[:, first:]
+        return values[:, space.count_columns], spread[:, space.count_columns]
     at_least = torch.tensor(space.count_probabilities, dtype=torch.float64).flip(0).cumsum(0).flip(0)
     counts = (at_least[1:] / at_least[:-1].clamp(min=torch.finfo(torch.float64).tiny))[None]
     return counts, torch.zeros_like(counts)

@@ -16,13 +16,15 @@ from hba.schedule.schedule import Schedule
 @dataclass(frozen=True)
 class Target:
     """text: what is written. ending: of the file's name. write: its text, from a schedule and its name as a module.
-    differs: what is not exact, where something is not.
+    differs: what is not exact, where something is not. has_regularizers: whether it holds what was tuned beside
+    operations too.
     """
 
     text: str
     ending: str
     write: Callable[[Schedule, str], str]
     differs: str = ""
+    has_regularizers: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,12 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             lambda schedule, _: albumentations_file(schedule),
             "only Invert, Solarize, Posterize and Brightness are exact, and a slot can fire twice for an image",
         ),
-        "json": Target("a schedule file of hba; docs/schedule.schema.json is its schema", ".json", _schedule_file),
+        "json": Target(
+            "a schedule file of hba; docs/schedule.schema.json is its schema",
+            ".json",
+            _schedule_file,
+            has_regularizers=True,
+        ),
     }
 )
 """By name."""

@@ -1,7 +1,8 @@
 """The hypernetwork: hyper-layers, and putting them into an ordinary network."""
 
+from hba.hypernet.dropout import TunedRates
 from hba.hypernet.layers import HyperBatchNorm2d, HyperConv2d, HyperLayer, HyperLinear
 from hba.hypernet.network import HyperNetwork
 from hba.hypernet.sharing import SHARING
 
-__all__ = ["SHARING", "HyperBatchNorm2d", "HyperConv2d", "HyperLayer", "HyperLinear", "HyperNetwork"]
+__all__ = ["SHARING", "HyperBatchNorm2d", "HyperConv2d", "HyperLayer", "HyperLinear", "HyperNetwork", "TunedRates"]

@@ -32,14 +32,23 @@ from hba.hypernet.support import is_batch_norm_act
 
 
 class Door:
-    """The place where a HyperNetwork puts lambda for its hyper-layers, open during one forward pass only."""
+    """The place where a HyperNetwork puts lambda for its hyper-layers, and values in natural units for its dropouts,
+    open during one forward pass only.
+    """
 
     lam: Tensor | None = None
+    values: Tensor | None = None
 
     def read(self) -> Tensor:
-        if self.lam is None:
+        return self._read(self.lam)
+
+    def read_values(self) -> Tensor:
+        return self._read(self.values)
+
+    def _read(self, found: Tensor | None) -> Tensor:
+        if found is None:
             raise SettingsError("a hyper-layer ran outside of HyperNetwork.forward, which alone hands it lambda")
-        return self.lam
+        return found
 
 
 class HyperLayer(nn.Module):
@@ -53,6 +62,10 @@ class HyperLayer(nn.Module):
         """An ordinary layer with the weights at lam (n,)."""
         raise NotImplementedError
 
+    def squared_norm(self, lam: Tensor) -> Tensor:
+        """Of the trained weights at lam (B, n), a number for each image (B,), with a graph. No weights are made."""
+        raise NotImplementedError
+
     def response_parameters(self) -> list[nn.Parameter]:
         """phi_U and phi_V, as far as they are trained."""
         named = self.named_parameters(recurse=False)
@@ -63,6 +76,15 @@ def modulated(phi_0: Tensor, phi_U: Tensor, phi_V: Tensor, lam: Tensor) -> Tenso
     """phi_0 + diag(phi_V lam) phi_U for one lam (n,), any number of weight dimensions after the rows (eq. 10)."""
     scale = phi_V @ lam
     return phi_0 + scale.reshape(-1, *[1] * (phi_0.ndim - 1)) * phi_U
+
+
+def modulated_squares(phi_0: Tensor, phi_U: Tensor, phi_V: Tensor, lam: Tensor) -> Tensor:
+    """Sum of squares (B,) of `modulated` at each row of lam (B, n).
+
+    With s = phi_V lam, row j has |phi_0[j]|^2 + 2 s_j phi_0[j] . phi_U[j] + s_j^2 |phi_U[j]|^2.
+    """
+    rows_0, rows_U, scale = phi_0.flatten(1), phi_U.flatten(1), lam @ phi_V.T
+    return rows_0.square().sum() + 2 * scale @ (rows_0 * rows_U).sum(1) + scale.square() @ rows_U.square().sum(1)
 
 
 class _HyperLinearMap(HyperLayer):
@@ -107,6 +129,16 @@ class _HyperLinearMap(HyperLayer):
         if self.bias_0 is None or self.bias_U is None or self.bias_V is None:
             return weight, None
         return weight, modulated(self.bias_0, self.bias_U, self.bias_V, lam)
+
+    def squared_norm(self, lam: Tensor) -> Tensor:
+        found = lam.new_zeros(len(lam))
+        if self.weight_0.requires_grad:
+            found = found + modulated_squares(self.weight_0, self.weight_U, self.weight_V, lam)
+        if self.bias_0 is not None and self.bias_0.requires_grad:
+            assert self.bias_U is not None
+            assert self.bias_V is not None
+            found = found + modulated_squares(self.bias_0[:, None], self.bias_U[:, None], self.bias_V, lam)
+        return found
 
     def plain(self, lam: Tensor) -> nn.Module:
         layer = copy.deepcopy(self.template)
@@ -175,6 +207,11 @@ class HyperBatchNorm2d(HyperLayer):
         scale, offset = self._scale_and_offset(affine)
         y = y * _per_channel(scale) + _per_channel(offset)
         return self.normalize.act(self.normalize.drop(y)) if self.acts else y
+
+    def squared_norm(self, lam: Tensor) -> Tensor:
+        if not self.affine_0.requires_grad:
+            return lam.new_zeros(len(lam))
+        return modulated_squares(self.affine_0[:, None], self.affine_U[:, None], self.affine_V, lam)
 
     def plain(self, lam: Tensor) -> nn.Module:
         layer = copy.deepcopy(self.normalize)

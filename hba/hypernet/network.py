@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
+from hba.hypernet.dropout import TunedDropout, TunedRates
 from hba.hypernet.layers import Door, HyperBatchNorm2d, HyperConv2d, HyperLayer, HyperLinear
 from hba.hypernet.sharing import layers_to_replace
 
@@ -20,13 +21,19 @@ class HyperNetwork(nn.Module):
     hypernetwork; the lambda that a search stands at is the centered one (Delta-STN, eq. 3.1 and 3.14), whose phi_0 are
     the current weights and whose phi_U and phi_V are only their response to a change of lambda.
 
-    n: number of hyperparameters. sharing: a key of SHARING. generator: for the directions phi_U; None is seed 0.
+    n: number of hyperparameters. sharing: a key of SHARING. generator: for the directions phi_U; None is seed 0. rates:
+    of dropout modules whose rates are hyperparameters.
     """
 
     center: Tensor
 
     def __init__(
-        self, model: nn.Module, n: int, sharing: str = "first-bn", generator: torch.Generator | None = None
+        self,
+        model: nn.Module,
+        n: int,
+        sharing: str = "first-bn",
+        generator: torch.Generator | None = None,
+        rates: TunedRates | None = None,
     ) -> None:
         super().__init__()
         names = layers_to_replace(model, sharing)
@@ -38,16 +45,25 @@ class HyperNetwork(nn.Module):
         for name in names:
             layer = self.model.get_submodule(name)
             _replace(self.model, layer, self._hyper_layer(layer, generator))
+        self.rates = rates
+        for name, column in (rates.columns if rates else {}).items():
+            layer = self.model.get_submodule(name)
+            _replace(self.model, layer, TunedDropout(layer, name, column, self.door))
 
-    def forward(self, x: Tensor, lam: Tensor) -> Tensor:
-        """The network's output for images x (B, ...) at lam: (n,) for all images, or (B, n) with one row per image."""
+    def forward(self, x: Tensor, lam: Tensor, acting: Tensor | None = None) -> Tensor:
+        """The network's output for images x (B, ...) at lam: (n,) for all images, or (B, n) with one row per image.
+
+        acting: the lambda by whose rates dropout draws, of the same shapes; None is lam. A gradient never passes them.
+        """
         if lam.shape not in ((self.n,), (len(x), self.n)):
             raise SettingsError(f"lam must be of shape ({self.n},) or ({len(x)}, {self.n}), got {tuple(lam.shape)}")
         self.door.lam = lam - self.center
+        if self.rates is not None and self.training:
+            self.door.values = self.rates.decode((lam if acting is None else acting).detach())
         try:
             return self.model(x)
         finally:
-            self.door.lam = None
+            self.door.lam = self.door.values = None
 
     def plain(self, lam: Tensor) -> nn.Module:
         """An ordinary network, without hyper-layers, with the weights at lam (n,)."""
@@ -56,7 +72,19 @@ class HyperNetwork(nn.Module):
         network = copy.deepcopy(self.model)
         for layer in [module for module in network.modules() if isinstance(module, HyperLayer)]:
             _replace(network, layer, layer.plain((lam - self.center).detach()))
+        values = None if self.rates is None else self.rates.decode(lam.detach())
+        for dropout in [module for module in network.modules() if isinstance(module, TunedDropout)]:
+            assert values is not None
+            _replace(network, dropout, dropout.plain(values))
         return network
+
+    def squared_norm(self, lam: Tensor) -> Tensor:
+        """Of all trained weights at lam (B, n), a number for each image (B,), with a graph."""
+        layers = [module for module in self.modules() if isinstance(module, HyperLayer)]
+        own = {id(parameter) for layer in layers for parameter in layer.parameters(recurse=False)}
+        shared = [one for one in self.parameters() if one.requires_grad and id(one) not in own]
+        of_shared = sum((one.square().sum() for one in shared), lam.new_zeros(()))
+        return sum((layer.squared_norm(lam - self.center) for layer in layers), of_shared.expand(len(lam)))
 
     def response_parameters(self) -> list[nn.Parameter]:
         """phi_U and phi_V of all hyper-layers: what says how the weights answer a change of lambda."""

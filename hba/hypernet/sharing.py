@@ -1,8 +1,8 @@
 """Weight sharing strategies: which layers get a hyper-layer; all others share their weights (paper, 3.5, Table 2).
 
-Layers count in the order in which the network defines them. Two kinds never get a hyper-layer; every strategy
-shares their weights: the last linear layer (a network that ends in a convolution has none, so `conv` takes the last
-convolution too), and the output projection of nn.MultiheadAttention, which reads its weights directly.
+Layers count in the order in which the network defines them. The output projection of nn.MultiheadAttention, which
+reads its weights directly, never gets a hyper-layer. The last linear layer gets one by `every` alone (a network that
+ends in a convolution has none, so `conv` takes the last convolution too).
 
 A frozen layer, all of whose parameters have requires_grad False, does not count: it stays the layer that it is.
 """
@@ -22,14 +22,27 @@ Named = list[tuple[str, nn.Module]]
 
 @dataclass(frozen=True)
 class Strategy:
-    """All layers of some kinds, or the first of them only."""
+    """All layers of some kinds, or the first of them only. last_linear: the last linear layer counts too."""
 
     kinds: tuple[type[nn.Module], ...]
     first_only: bool = False
+    last_linear: bool = False
 
     def select(self, layers: Named) -> Named:
-        chosen = [(name, layer) for name, layer in layers if isinstance(layer, self.kinds)]
-        return chosen[:1] if self.first_only else chosen
+        """Of layers in the order of the network, without frozen ones."""
+        trained = _trained(self.of_its_kinds(layers))
+        return trained[:1] if self.first_only else trained
+
+    def of_its_kinds(self, layers: Named) -> Named:
+        """With frozen ones. The last linear layer is the last of all of them."""
+        linear = [name for name, layer in layers if isinstance(layer, nn.Linear)]
+        left_out = () if self.last_linear else linear[-1:]
+        return [(name, layer) for name, layer in layers if isinstance(layer, self.kinds) and name not in left_out]
+
+    def needs(self) -> str:
+        """The kinds, for people."""
+        hidden = "" if self.last_linear else "hidden "
+        return _either([f"{hidden}Linear" if kind is nn.Linear else kind.__name__ for kind in self.kinds])
 
 
 SHARING: Mapping[str, Strategy] = MappingProxyType(
@@ -40,13 +53,16 @@ SHARING: Mapping[str, Strategy] = MappingProxyType(
         "conv": Strategy((nn.Conv2d,)),
         "conv+bn": Strategy((nn.Conv2d, nn.BatchNorm2d)),
         "all": Strategy((nn.Conv2d, nn.BatchNorm2d, nn.Linear)),
+        "every": Strategy((nn.Conv2d, nn.BatchNorm2d, nn.Linear), last_linear=True),
     }
 )
-"""Name of the strategy to its layers. The paper's five, and `all`, which adds the hidden linear layers."""
+"""Name of the strategy to its layers. The paper's five; `all`, which adds the hidden linear layers; and `every`, which
+adds the last one too, as STN (MacKay et al. 2019) and Delta-STN (Bae and Grosse 2020) do.
+"""
 
 
 def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:
-    """Names of the modules that get a hyper-layer; never the last linear layer (paper, 4.1).
+    """Names of the modules that get a hyper-layer; but by `every`, never the last linear layer (paper, 4.1).
 
     Raises SettingsError for an unknown strategy, for one that finds no layer in this network, or frozen ones only, and
     for one that finds a layer for which there is no hyper-layer.
@@ -54,10 +70,11 @@ def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:
     if sharing not in SHARING:
         raise SettingsError(f"unknown sharing {sharing!r}; known: {', '.join(SHARING)}")
     layers = _candidates(model)
-    chosen = SHARING[sharing].select(_trained(layers))
+    strategy = SHARING[sharing]
+    chosen = strategy.select(layers)
     if not chosen:
-        kinds = _either(["hidden Linear" if kind is nn.Linear else kind.__name__ for kind in SHARING[sharing].kinds])
-        if frozen := SHARING[sharing].select(layers):
+        kinds = strategy.needs()
+        if frozen := strategy.of_its_kinds(layers):
             raise SettingsError(
                 f"sharing {sharing!r} needs a {kinds} layer that is not frozen, in {_name(model)} all are frozen "
                 f"({frozen[0][0]!r} first); {_advice(model)}; the algorithms lookahead and population need none"
@@ -71,7 +88,7 @@ def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:
 
 def working_strategies(model: nn.Module) -> tuple[str, ...]:
     """The strategies that find layers in this network, all of which can get a hyper-layer."""
-    layers = _trained(_candidates(model))
+    layers = _candidates(model)
     selected = {sharing: strategy.select(layers) for sharing, strategy in SHARING.items()}
     return tuple(
         sharing
@@ -81,13 +98,11 @@ def working_strategies(model: nn.Module) -> tuple[str, ...]:
 
 
 def _candidates(model: nn.Module) -> Named:
-    layers = [
+    return [
         (name, layer)
         for name, layer in model.named_modules()
         if layer is not model and not isinstance(layer, NonDynamicallyQuantizableLinear)
     ]
-    linear = [name for name, layer in layers if isinstance(layer, nn.Linear)]
-    return [(name, layer) for name, layer in layers if name not in linear[-1:]]
 
 
 def _trained(layers: Named) -> Named:

@@ -23,10 +23,15 @@ def reason_against(layer: nn.Module) -> str | None:
     if is_batch_norm_act(layer):
         return None
     if any(getattr(type(layer), method) is not getattr(kind, method) for method in PLAIN[kind]):
-        return f"a {type(layer).__name__} computes something else than a {kind.__name__}"
+        return f"a {_called(type(layer), kind)} computes something else than a {kind.__name__}"
     if any(name not in ("weight", "bias") for name, _ in layer.named_parameters()):
         return f"this {kind.__name__} computes its weights from other parameters"
     return None
+
+
+def _called(own: type[nn.Module], kind: type[nn.Module]) -> str:
+    package = own.__module__.partition(".")[0]
+    return f"{own.__name__} of {package}" if own.__name__ == kind.__name__ else own.__name__
 
 
 def is_batch_norm_act(layer: nn.Module) -> bool:

@@ -19,6 +19,7 @@ PUBLISHED: Mapping[str, Published] = MappingProxyType(
         "shake-shake-26-2x32d": Published(2.9, "Gastaldi 2017"),
         "shake-shake-26-2x96d": Published(26.2, "Gastaldi 2017"),
         "pyramidnet-272-200": Published(26.0, "Han et al. 2017"),
+        "alexnet-stn": Published(23.3, "Bae and Grosse's code"),
     }
 )
 """Name to millions of parameters, to one decimal: 1000 classes for torchvision's, 10 for the others."""

@@ -1,4 +1,8 @@
-"""Wide residual networks (Zagoruyko and Komodakis, BMVC 2016): pre-activation, basic blocks, no dropout."""
+"""Wide residual networks (Zagoruyko and Komodakis, BMVC 2016): pre-activation and basic blocks.
+
+Dropout stands where the paper has it, between the convolutions of a block (section 2.4), at a rate of 0, which changes
+nothing and draws nothing, until it is given another.
+"""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -50,6 +54,7 @@ class _Block(nn.Module):
         self.bn1 = nn.BatchNorm2d(in_channels)
         self.conv1 = conv(in_channels, out_channels, kernel_size=3, stride=stride)
         self.bn2 = nn.BatchNorm2d(out_channels)
+        self.between_convs = nn.Dropout(0.0)
         self.conv2 = conv(out_channels, out_channels, kernel_size=3)
         self.shortcut = None
         if in_channels != out_channels or stride != 1:
@@ -57,6 +62,6 @@ class _Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         activated = F.relu(self.bn1(x))
-        residual = self.conv2(F.relu(self.bn2(self.conv1(activated))))
+        residual = self.conv2(self.between_convs(F.relu(self.bn2(self.conv1(activated)))))
         # Where the shape changes, the shortcut too starts from the activated input.
         return residual + (x if self.shortcut is None else self.shortcut(activated))

@@ -21,14 +21,17 @@ def cutout(images: Tensor, size: Tensor, fill: Tensor, position: Tensor) -> Tens
     height, width = images.shape[2:]
     # In float64, as in plain Python: halves are rounded to the same side.
     side = (size.double() * min(height, width)).round()
-    covered_x = _covered(width, position[:, 0].double(), side)
-    covered_y = _covered(height, position[:, 1].double(), side)
-    covered = (covered_y[:, :, None] * covered_x[:, None, :])[:, None].to(images.dtype)
-    return (images * (1 - covered)).add_(covered * fill[:, None, None])
+    across = covered(width, position[:, 0].double(), side)
+    down = covered(height, position[:, 1].double(), side)
+    square = (down[:, :, None] * across[:, None, :])[:, None].to(images.dtype)
+    return (images * (1 - square)).add_(square * fill[:, None, None])
 
 
-def _covered(length: int, centre: Tensor, side: Tensor) -> Tensor:
-    """1 where one of `length` pixels lies in a span of `side` pixels about the centre pixel, else 0; (B, length)."""
+def covered(length: int, centre: Tensor, side: Tensor) -> Tensor:
+    """1 where one of `length` pixels lies in a span of `side` pixels about the centre pixel, else 0; (..., length).
+
+    centre (...) in [0, 1) is a fraction of the length, side (...) a whole number; float64.
+    """
     first = (centre * length).floor() - (side / 2).floor()
-    beyond = whole_numbers(length, centre.dtype, centre.device) - first[:, None]
-    return ((beyond >= 0) & (beyond < side[:, None])).to(side.dtype)
+    beyond = whole_numbers(length, centre.dtype, centre.device) - first[..., None]
+    return ((beyond >= 0) & (beyond < side[..., None])).to(side.dtype)

@@ -3,18 +3,23 @@
 import importlib.util
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from hba.errors import SettingsError
-from hba.operations import Operation, registered_operations
+from hba.operations import registered_operations
 
 
-def load_operations_file(path: Path) -> tuple[Operation, ...]:
+def load_operations_file(
+    path: Path, registered: Callable[[], tuple[Any, ...]] = registered_operations
+) -> tuple[Any, ...]:
     """Run a file that calls hba.register_operation; return the operations that it registered.
 
-    Raises SettingsError for a file that is missing, that fails, or that registers nothing.
+    registered: lists all that counts as registered. Raises SettingsError for a file that is missing, that fails, or
+    that registers nothing.
     """
-    before = set(registered_operations())
+    before = set(registered())
     if not path.is_file():
         raise SettingsError(f"no operations file {path}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -30,10 +35,10 @@ def load_operations_file(path: Path) -> tuple[Operation, ...]:
             del sys.modules[path.stem]
         reason = " ".join(str(error).split())
         raise SettingsError(f"{path} failed: {type(error).__name__}: {reason}{_line(error, path)}") from None
-    registered = tuple(operation for operation in registered_operations() if operation not in before)
-    if not registered:
+    new = tuple(one for one in registered() if one not in before)
+    if not new:
         raise SettingsError(f"{path} registers no operation; it must call hba.register_operation")
-    return registered
+    return new
 
 
 def _line(error: BaseException, path: Path) -> str:

@@ -38,8 +38,8 @@ class Maps(NamedTuple):
     def of(coefficients: Mapping[str, Tensor]) -> "Maps":
         """From coefficients by name, of any shape (...)."""
         a, b, c, d, e, f = (coefficients[name] for name in "abcdef")
-        # PIL moves an image that is neither turned nor sheared by whole pixels, before the fraction is cut to 16 bits.
-        moved = (b == 0) & (d == 0)
+        # PIL moves an image that keeps its form by whole pixels, before the fraction is cut to 16 bits.
+        moved = (a == 1) & (b == 0) & (d == 0) & (e == 1)
         x0 = torch.where(moved, (c + a / 2).floor(), c + a / 2 + b / 2)
         y0 = torch.where(moved, (f + e / 2).floor(), f + d / 2 + e / 2)
         fixed_point = torch.stack([a, b, x0, d, e, y0], dim=-1).mul(ONE).add(0.5).floor().long()

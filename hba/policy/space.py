@@ -5,7 +5,7 @@
     values        probabilities in [0, 1] and magnitudes in natural units      (..., n)
     slot          one copy of one operation                                    n_slots
 
-value = low + (high - low) sigmoid(lambda) (paper, Appendix A).
+value = low + (high - low) sigmoid(lambda) (paper, Appendix A); a range on a log scale has it of the logarithms.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import functools
 import itertools
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
+from hba.regularization.hyperparameter import Hyperparameter
 from hba.runtime.device_constants import device_constant
 from hba.runtime.wording import first_of
 
@@ -63,17 +64,23 @@ class SearchSpace:
     (PBA, Algorithm 1: 0, 1 or 2 with 0.2, 0.3 and 0.5). searches_count: K has hyperparameters too, and
     count_probabilities say only where they begin: `count.k.probability` is how likely an image whose limit is at least
     k - 1 has one of at least k. So K is any distribution over 0, ..., max_count.
+
+    regularizers: what is tuned beside the operations, of which there may be none then. Their columns come last.
     """
 
     operations: tuple[Operation, ...] = field(default_factory=lambda: tuple(OPERATIONS.values()))
     copies: int = 2
     count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.5)
     searches_count: bool = False
+    regularizers: tuple[Hyperparameter, ...] = ()
 
     def __post_init__(self) -> None:
         names = [operation.name for operation in self.operations]
-        if not names or len(set(names)) != len(names):
+        if not (names or self.regularizers) or len(set(names)) != len(names):
             raise SettingsError(f"operations must be at least one and each named once, got {names}")
+        tuned = [one.name for one in self.regularizers]
+        if len(set(tuned)) != len(tuned):
+            raise SettingsError(f"regularizers must each be named once, got {tuned}")
         if self.copies < 1:
             raise SettingsError(f"copies must be at least 1, got {self.copies}")
         probabilities = self.count_probabilities
@@ -89,12 +96,12 @@ class SearchSpace:
                 f"count_probabilities allow {self.max_count} operations, but there are {self.n_slots} slots"
             )
         # Computed now, because a compiler of PyTorch programs cannot enter the lock of a cached_property.
-        _ = self.names, self.ranges, self.slots, self.count_limits
+        _ = self.names, self.ranges, self.slots, self.count_limits, self.n_of_policy
 
     def __repr__(self) -> str:
         """One line: the first operations, and the numbers that count."""
-        names = first_of([operation.name for operation in self.operations])
-        return f"SearchSpace({names}; copies={self.copies}, max_count={self.max_count}, n={self.n})"
+        names = [first_of([one.name for one in each]) for each in (self.operations, self.regularizers) if each]
+        return f"SearchSpace({' and '.join(names)}; copies={self.copies}, max_count={self.max_count}, n={self.n})"
 
     @property
     def n_slots(self) -> int:
@@ -111,8 +118,20 @@ class SearchSpace:
         return len(self.names)
 
     @functools.cached_property
+    def n_of_policy(self) -> int:
+        """How many of them are of the policy: of operations, and of K. Their columns come first."""
+        return self.n - len(self.regularizers)
+
+    @property
+    def count_columns(self) -> slice:
+        """Of the probabilities of one more operation; empty where they are not searched."""
+        return slice(self.n_of_policy - (self.max_count if self.searches_count else 0), self.n_of_policy)
+
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
-        """`<Operation>.<copy>.<probability|magnitude>` in column order, copies counted from 1."""
+        """In column order: `<Operation>.<copy>.<probability|magnitude>`, copies counted from 1, those of K, and those
+        of regularizers.
+        """
         return tuple(name for name, _ in self._columns)
 
     @functools.cached_property
@@ -130,30 +149,50 @@ class SearchSpace:
                     columns.append((f"{operation.name}.{copy}.magnitude", operation.magnitude_range))
         if self.searches_count:
             columns += [(f"count.{k}.probability", (0.0, 1.0)) for k in range(1, self.max_count + 1)]
+        columns += [(one.name, (one.low, one.high)) for one in self.regularizers]
         return tuple(columns)
 
     def decode(self, logits: Tensor) -> Tensor:
         """Logits (..., n) to values (..., n) in the same dtype; infinite logits give the exact end points."""
-        low, high = self.bounds(logits)
-        return low.lerp(high, logits.sigmoid())
+        low, high = _scaled_bounds(self, logits.dtype, logits.device)
+        return self._from_scale(low.lerp(high, logits.sigmoid()))
+
+    def _from_scale(self, places: Tensor) -> Tensor:
+        """Places (..., n) in ranges, of which some are of logarithms, to natural units."""
+        import torch
+
+        is_log = _log_columns(self, places.device)
+        if is_log is None:
+            return places
+        low, high = self.bounds(places)
+        log_low, log_high = _scaled_bounds(self, places.dtype, places.device)
+        # The end points exactly, which the exponential of a rounded logarithm is not.
+        values = torch.where(places <= log_low, low, torch.where(places >= log_high, high, places.exp()))
+        return torch.where(is_log, values, places)
 
     def encode(self, values: Tensor) -> Tensor:
         """Values (..., n) to logits (..., n); an end point gives an infinite logit. The inverse of decode.
 
         A range of one value has no place in it, and gives 0. Raises SettingsError for values outside their range.
         """
+        import torch
+
         low, high = self.bounds(values)
         inside = (values >= low.minimum(high)) & (values <= low.maximum(high))
         if not inside.all():
             column = int((~inside).reshape(-1, self.n).any(0).nonzero()[0])
             raise SettingsError(f"{self.names[column]} must lie in {sorted(self.ranges[column])}")
+        is_log = _log_columns(self, values.device)
+        if is_log is not None:
+            low, high = _scaled_bounds(self, values.dtype, values.device)
+            values = torch.where(is_log, values.log(), values)
         return (values - low).div(high - low).masked_fill(high == low, 0.5).logit()
 
     def initial(self, fraction: float = INITIAL_FRACTION) -> Tensor:
         """A starting point as logits (n,), float32: every value at (1 - fraction) low + fraction high.
 
         The paper's is 0.05 (its section 4). K begins at count_probabilities, if it is searched: a number that it never
-        reaches has the logit minus infinity.
+        reaches has the logit minus infinity. Regularizers begin where they say.
         """
         import torch
 
@@ -162,8 +201,10 @@ class SearchSpace:
             # By tails, because what is left of 1 after sums of rounded numbers need not be 0.
             at_least = [math.fsum(self.count_probabilities[k:]) for k in range(self.max_count + 1)]
             ratios = [after / before if before else 0.0 for before, after in itertools.pairwise(at_least)]
-            values[-self.max_count :] = torch.tensor(ratios)
-        return values.logit()
+            values[self.count_columns] = torch.tensor(ratios)
+        logits = values.logit()
+        logits[self.n_of_policy :] = torch.tensor([one.initial_logit for one in self.regularizers])
+        return logits
 
     def named(self, values: Tensor) -> Mapping[str, float]:
         """One row of values (n,) as a mapping from name to number."""
@@ -211,20 +252,39 @@ def _bounds(space: SearchSpace, dtype: torch.dtype, device: torch.device) -> tup
 
 
 @device_constant
+def _scaled_bounds(space: SearchSpace, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Of logarithms, where the scale is one."""
+    low, high = _bounds(space, dtype, device)
+    is_log = _log_columns(space, device)
+    return (low, high) if is_log is None else (low.log().where(is_log, low), high.log().where(is_log, high))
+
+
+@device_constant
+def _log_columns(space: SearchSpace, device: torch.device) -> Tensor | None:
+    """Whether the scale of each column is that of logarithms, bool (n,); None where none is."""
+    import torch
+
+    of_regularizers = [one.scale == "log" for one in space.regularizers]
+    if not any(of_regularizers):
+        return None
+    return torch.tensor([False] * space.n_of_policy + of_regularizers, device=device)
+
+
+@device_constant
 def _slot_columns(space: SearchSpace, device: torch.device) -> SlotColumns:
     import torch
 
-    def tensor(numbers: list[int] | list[bool] | list[float]) -> Tensor:
-        return torch.tensor(numbers, device=device)
+    def columns(numbers: Iterable[int]) -> Tensor:
+        return torch.tensor(list(numbers), dtype=torch.long, device=device)
 
     slots = space.slots
     return SlotColumns(
-        operation=tensor([number // space.copies for number in range(space.n_slots)]),
-        probability=tensor([slot.probability for slot in slots]),
-        magnitude=tensor([space.n if slot.magnitude is None else slot.magnitude for slot in slots]),
-        signed=tensor([slot.operation.signed for slot in slots]),
-        count_limits=tensor(list(space.count_limits)),
-        counts=torch.arange(space.n - space.max_count if space.searches_count else space.n, space.n, device=device),
+        operation=columns(number // space.copies for number in range(space.n_slots)),
+        probability=columns(slot.probability for slot in slots),
+        magnitude=columns(space.n if slot.magnitude is None else slot.magnitude for slot in slots),
+        signed=torch.tensor([slot.operation.signed for slot in slots], dtype=torch.bool, device=device),
+        count_limits=torch.tensor(list(space.count_limits), device=device),
+        counts=torch.arange(space.n, device=device)[space.count_columns],
     )
 
 
@@ -232,4 +292,6 @@ def _slot_columns(space: SearchSpace, device: torch.device) -> SlotColumns:
 def _probability_columns(space: SearchSpace, device: torch.device) -> Tensor:
     import torch
 
-    return torch.tensor([i for i, name in enumerate(space.names) if name.endswith(".probability")], device=device)
+    of_policy = space.names[: space.n_of_policy]
+    columns = [column for column, name in enumerate(of_policy) if name.endswith(".probability")]
+    return torch.tensor(columns, dtype=torch.long, device=device)

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from hba.errors import SettingsError
 from hba.operations import ALL, OPERATIONS, Operation, find_operation
 from hba.policy.space import SearchSpace
+from hba.regularization.hyperparameter import Hyperparameter
 from hba.runtime.unknown import unknown
 
 PBA_SIDE_PIXELS = 32
@@ -59,12 +60,13 @@ def search_space(
     operations: Iterable[str] | None = None,
     interpolation: str = "nearest",
     searches_count: bool = False,
+    regularizers: tuple[Hyperparameter, ...] = (),
 ) -> SearchSpace:
     """A named space, or one over some of its operations, and over registered ones, in the order given.
 
     operations: names; `all` stands for those of the named space; None is all of them. interpolation: nearest or
     bilinear, of the operations that move pixels. searches_count: how many operations an image gets is any distribution
-    over 0 to 3, or to as many as there are slots.
+    over 0 to 3, or to as many as there are slots. regularizers: what is tuned beside the operations.
     """
     space = find_space(name)
     chosen: list[Operation] = []
@@ -76,7 +78,13 @@ def search_space(
         space.copies,
         _searched_count(len(chosen) * space.copies) if searches_count else space.count_probabilities,
         searches_count,
+        regularizers,
     )
+
+
+def without_operations(regularizers: tuple[Hyperparameter, ...]) -> SearchSpace:
+    """A space of regularizers alone."""
+    return SearchSpace((), count_probabilities=(1.0,), regularizers=regularizers)
 
 
 def _searched_count(n_slots: int) -> tuple[float, ...]:

@@ -48,7 +48,7 @@ def at_fraction(space: SearchSpace, fraction: float) -> Tensor:
     """
     logits = space.initial(fraction)
     if space.searches_count:
-        of_count = logits[-space.max_count :]
+        of_count = logits[space.count_columns]
         of_count.nan_to_num_(neginf=-LARGEST_LOGIT, posinf=LARGEST_LOGIT)
     return logits
 
@@ -63,6 +63,7 @@ def randaugment(space: SearchSpace) -> Tensor:
     import torch
 
     values = torch.full((space.n,), 0.5, dtype=torch.float64)
+    values[space.n_of_policy :] = _of_regularizers(space, {})
     for number, slot in enumerate(space.slots):
         operation = slot.operation
         is_its_own = operation.name in RANDAUGMENT_MAGNITUDES or operation.name in ("AutoContrast", "Equalize")
@@ -71,7 +72,7 @@ def randaugment(space: SearchSpace) -> Tensor:
             values[slot.magnitude] = _magnitude(operation, number % space.copies)
     if space.searches_count:
         of_count = [*RANDAUGMENT_COUNT, *[LEAST_PROBABILITY] * space.max_count][: space.max_count]
-        values[-space.max_count :] = torch.tensor(of_count)
+        values[space.count_columns] = torch.tensor(of_count, dtype=values.dtype)
     return space.encode(values).clamp(-LARGEST_LOGIT, LARGEST_LOGIT).float()
 
 
@@ -80,12 +81,14 @@ def of_row(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
 
     row: natural units; what lies outside a range of this space begins at its end. Copies that the row has not take
     those that it has in turn. An operation that it has not begins as one that RandAugment has not, and so does a higher
-    K. Raises SettingsError for a row without any operation of the space.
+    K; a regularizer where it says. Raises SettingsError for a row without any operation of the space, or of one without
+    operations without any regularizer.
     """
     import torch
 
     values = torch.full((space.n,), LEAST_PROBABILITY, dtype=torch.float64)
-    is_known = False
+    values[space.n_of_policy :] = _of_regularizers(space, row)
+    is_known = not space.operations and any(one.name in row for one in space.regularizers)
     for number, slot in enumerate(space.slots):
         name, copy = slot.operation.name, number % space.copies
         n_copies = sum(f"{name}.{one}.probability" in row for one in range(1, space.copies + 1))
@@ -95,14 +98,22 @@ def of_row(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
         if slot.magnitude is not None:
             values[slot.magnitude] = row.get(f"{source}.magnitude", _magnitude(slot.operation, copy))
     if not is_known:
-        names = ", ".join(operation.name for operation in space.operations)
-        raise SettingsError(f"the schedule to begin at must have one of the operations {names}, but has none of them")
+        names = ", ".join(one.name for one in space.operations or space.regularizers)
+        what = "operations" if space.operations else "regularizers"
+        raise SettingsError(f"the schedule to begin at must have one of the {what} {names}, but has none of them")
     if space.searches_count:
-        for column in range(space.n - space.max_count, space.n):
+        for column in range(space.n)[space.count_columns]:
             values[column] = row.get(space.names[column], LEAST_PROBABILITY)
     low, high = space.bounds(values)
     inside = values.clamp(low.minimum(high), low.maximum(high))
     return space.encode(inside).clamp(-LARGEST_LOGIT, LARGEST_LOGIT).float()
+
+
+def _of_regularizers(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
+    """Values in natural units: the row's, as far as it has some, else where they begin."""
+    import torch
+
+    return torch.tensor([row.get(one.name, one.initial) for one in space.regularizers], dtype=torch.float64)
 
 
 def _magnitude(operation: Operation, copy: int) -> float:

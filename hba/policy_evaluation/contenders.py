@@ -11,17 +11,32 @@ from types import MappingProxyType
 from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment
 
 from hba.config.evaluation import EvaluationConfig
+from hba.config.training import SGD, SGDS
+from hba.data.load import EvaluationData
 from hba.errors import SettingsError
 from hba.models import Start
 from hba.operations import COMMON_CHANNELS, check_channels, color_for
 from hba.policy_evaluation.own_rivals import check_augmentation, own_name
-from hba.policy_evaluation.rivals import final, middle, point, respread, shuffled, start, start_point, static
+from hba.policy_evaluation.rivals import (
+    final,
+    middle,
+    only_augmentation,
+    only_regularization,
+    point,
+    respread,
+    shuffled,
+    start,
+    start_point,
+    static,
+)
 from hba.policy_evaluation.strength import AsStrong
 from hba.policy_evaluation.torchvision_policies import ScaledTrivialAugment, TorchvisionPolicy
+from hba.regularization.in_network import DROPOUT, WEIGHT_DECAY, check_dropouts
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
 from hba.training.own_network import OwnNetwork
+from hba.training.train import network_of
 
 NONE = "none"
 SEEDS = "seeds of an evaluation"
@@ -123,7 +138,8 @@ RIVALS: Mapping[str, Reserved] = MappingProxyType(
         ),
         "random": Reserved(
             partial(_of_schedule, start),
-            "where the search of SCHEDULE began, throughout: by default RandAugment's policy in the search space, and "
+            "where the search of SCHEDULE began, throughout, its regularizers too: by default "
+            "RandAugment's policy in the search space, and "
             "where that is not known, the middle of all ranges",
         ),
         "random-point": Reserved(
@@ -141,6 +157,13 @@ RIVALS: Mapping[str, Reserved] = MappingProxyType(
         ),
         "static": Reserved(partial(_of_schedule, static), "the mean of SCHEDULE over its epochs, throughout"),
         "final": Reserved(partial(_of_schedule, final), "the last epoch of SCHEDULE, throughout"),
+        "only-augmentation": Reserved(
+            partial(_of_schedule, only_augmentation),
+            "SCHEDULE without its regularizers: dropout and weight decay are the network's and the settings' own",
+        ),
+        "only-regularization": Reserved(
+            partial(_of_schedule, only_regularization), "the regularizers of SCHEDULE, without its operations"
+        ),
         "point": Reserved(
             partial(_of_schedule, point), "SCHEDULE without its spread: every image gets the bare row of its epoch"
         ),
@@ -170,6 +193,26 @@ def check_rows_take(everyone: Sequence[Contender], schedules: Mapping[str, Sched
             raise SettingsError(
                 f"{contender.name} is defined for images of 1 or 3 channels, not {n_channels}: omit it from --against"
             )
+
+
+def check_networks_take(everyone: Sequence[Contender], data: EvaluationData) -> None:
+    """SettingsError, before anything is trained, for a schedule with rates of other dropouts than the network has, or
+    with a weight decay that is not the optimizer's.
+    """
+    for contender in everyone:
+        # All schedules of a row have the same space.
+        schedule = getattr(contender.augmentations[0], "schedule", None)
+        if not isinstance(schedule, Schedule):
+            continue
+        names = schedule.space.names
+        if WEIGHT_DECAY in names and contender.config.optimizer not in SGDS:
+            raise SettingsError(
+                f"the weight decay of {contender.name} is that of {SGD}, got the optimizer "
+                f"{contender.config.optimizer}; train by {SGD}, or take schedule.without_regularizers() in Python"
+            )
+        rates = [name.removeprefix(f"{DROPOUT}.") for name in names if name.startswith(f"{DROPOUT}.")]
+        if rates:
+            check_dropouts(network_of(contender.config, data, 0, contender.own_network, contender.start), rates)
 
 
 Rival = str | Path | Schedule | Augmentation

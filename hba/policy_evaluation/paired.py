@@ -12,7 +12,8 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """One test error, or balanced accuracy, minus another, in percentage points, over `n_pairs` seeds that both have.
+    """One test error, or balanced accuracy, minus another, in percentage points, or one test loss, in nats, over
+    `n_pairs` seeds that both have.
 
     interval: of the mean, at 95 % confidence by Student's t. None for a single pair, and where all pairs differ by the
     same (`equal_pairs`): with a spread of zero, nothing says how far it is to be trusted.
@@ -25,7 +26,7 @@ class PairedDifference:
 
     @staticmethod
     def of(values: Mapping[int, float], minus: Mapping[int, float]) -> "PairedDifference | None":
-        """The difference of two mappings from seed to per cent; None where they share no seed."""
+        """The difference of two mappings from seed to number; None where they share no seed."""
         differences = [value - minus[seed] for seed, value in values.items() if seed in minus]
         if not differences:
             return None

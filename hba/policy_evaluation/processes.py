@@ -20,7 +20,10 @@ from hba.policy_evaluation.contenders import Contender
 from hba.policy_evaluation.strength import AsStrong
 from hba.policy_evaluation.trainings import Ended, Finished, Training
 from hba.policy_evaluation.worker import OwnModule, Work, begin, train_here
+from hba.regularization.groups import registered_regularizers
+from hba.regularization.regularizer import Regularizer
 from hba.runtime.pool import ProcessPool
+from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation
 
 SECONDS_BETWEEN_LOOKS = 0.2
@@ -110,12 +113,13 @@ def _death(code: int, *, has_begun: bool) -> RunError:
 
 
 def _packed(training: Training) -> bytes:
-    """Pickled, also with functions and classes of one's own that only this process knows.
+    """Pickled with the regularizers of one's own, also with functions and classes that only this process knows.
 
     Raises SettingsError where that cannot be.
     """
     try:
-        return pickle.dumps(wrap_non_picklable_objects(training, keep_wrapper=False))
+        parts = (training, _own_regularizers(training.contender))
+        return pickle.dumps(wrap_non_picklable_objects(parts, keep_wrapper=False))
     except Exception as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise SettingsError(
@@ -153,6 +157,13 @@ def _shared(split: Images | HeldBack) -> LabelledImages:
     return images
 
 
+def _own_regularizers(contender: Contender) -> tuple[Regularizer, ...]:
+    """Those of the user's own that the row's schedule has."""
+    schedules = [getattr(one, "schedule", None) for one in contender.augmentations]
+    groups = {one.group for each in schedules if isinstance(each, Schedule) for one in each.space.regularizers}
+    return tuple(one for one in registered_regularizers() if one.name in groups)
+
+
 def own_modules(contenders: Sequence[Contender]) -> tuple[OwnModule, ...]:
     """Modules of own operations that a new process would not find: those of operations files."""
     schedules = [
@@ -163,6 +174,12 @@ def own_modules(contenders: Sequence[Contender]) -> tuple[OwnModule, ...]:
     ]
     paths = {function_path(operation) for schedule in schedules for operation in schedule.space.operations}
     names = {path.partition(":")[0] for path in paths if path is not None}
+    names |= {
+        getattr(function, "__module__", "")
+        for contender in contenders
+        for one in _own_regularizers(contender)
+        for function in (one.function, one.fixed)
+    }
     files = {name: getattr(sys.modules.get(name), "__file__", None) for name in names}
     return tuple(
         OwnModule(name, Path(file).resolve())

@@ -1,9 +1,10 @@
 """The numbers of an evaluation as they come in, and what is left to do."""
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data.held_back import HeldBack
@@ -18,8 +19,15 @@ from hba.report.results import RESULTS_NAME, Results
 from hba.training.confusion import Confusion
 from hba.training.measure import Measured
 
-_Found = tuple[float, Confusion | None]
-"""Test error in per cent, and the confusion matrix, None where an older version did not keep it."""
+
+class _Found(NamedTuple):
+    """What a training came to. loss, confusion: None where an older version did not keep it; a loss that is not finite
+    is not kept either.
+    """
+
+    error_percent: float
+    loss: float | None
+    confusion: Confusion | None
 
 
 class Record:
@@ -50,8 +58,8 @@ class Record:
         if stored is not None and folder is not None:
             check_images(stored, "training", self._fingerprints["training"], folder)
             for row in stored.rows:
-                found = zip(row.test_error_percent, row.confusions(len(data.class_names)), strict=True)
-                self._found[row.name] = dict(zip(row.seeds, found, strict=True))
+                found = zip(row.test_error_percent, row.losses(), row.confusions(len(data.class_names)), strict=True)
+                self._found[row.name] = {seed: _Found(*one) for seed, one in zip(row.seeds, found, strict=True)}
 
     def to_do(self) -> list[Training]:
         """Seed by seed over all rows, so that an interrupted evaluation has pairs."""
@@ -70,7 +78,9 @@ class Record:
             if self._stored is not None and self._folder is not None:
                 check_images(self._stored, "test", fingerprint, self._folder)
             self._fingerprints["test"] = fingerprint
-        self._found[training.contender.name][training.seed] = measured.error_percent, measured.confusion
+        loss = measured.loss if math.isfinite(measured.loss) else None
+        found = _Found(measured.error_percent, loss, measured.confusion)
+        self._found[training.contender.name][training.seed] = found
         if self._folder is not None:
             self.result().save(self._folder / RESULTS_NAME)
 
@@ -103,8 +113,9 @@ class Record:
         found = sorted(self._found[contender.name].items(), key=lambda item: item[0])
         return EvaluationRow(
             contender.name,
-            test_error_percent=tuple(error for _, (error, _) in found),
+            test_error_percent=tuple(one.error_percent for _, one in found),
             seeds=tuple(seed for seed, _ in found),
             definition=contender.definition,
-            confusion=tuple(confusion for _, (_, confusion) in found),
+            confusion=tuple(one.confusion for _, one in found),
+            test_loss=tuple(one.loss for _, one in found),
         )

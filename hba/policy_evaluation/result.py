@@ -22,8 +22,8 @@ class EvaluationRow:
     """One augmentation: test error in per cent of the last epoch, one value for each of `seeds`, which ascend.
 
     definition: equal for rows that train with the same. mean: None before the first. std: the sample standard deviation
-    over seeds, None for fewer than two. confusion: of the test split, one for each seed; None where an older version
-    did not keep it.
+    over seeds, None for fewer than two. confusion: of the test split, one for each seed; test_loss: mean loss on it in
+    nats; both None where an older version did not keep it, and a loss that is not finite.
     """
 
     name: str
@@ -31,6 +31,7 @@ class EvaluationRow:
     seeds: tuple[int, ...]
     definition: str
     confusion: tuple[Confusion | None, ...] = ()
+    test_loss: tuple[float | None, ...] = ()
 
     def __repr__(self) -> str:
         return f"EvaluationRow({self.name!r}, test_error_percent={_rounded(self)}, seeds={len(self.seeds)})"
@@ -45,6 +46,11 @@ class EvaluationRow:
 
     def by_seed(self) -> Mapping[int, float]:
         return dict(zip(self.seeds, self.test_error_percent, strict=True))
+
+    @property
+    def test_loss_by_seed(self) -> Mapping[int, float]:
+        """In nats, as far as it was kept."""
+        return {seed: loss for seed, loss in zip(self.seeds, self.test_loss, strict=False) if loss is not None}
 
     @property
     def balanced_accuracy_percent(self) -> Mapping[int, float]:
@@ -105,6 +111,13 @@ class EvaluationResult:
         schedule, *others = self.rows
         mine = schedule.balanced_accuracy_percent
         return {row.name: PairedDifference.of(mine, minus=row.balanced_accuracy_percent) for row in others}
+
+    @property
+    def test_loss_differences(self) -> Mapping[str, PairedDifference | None]:
+        """As `differences`, of the test loss in nats. The verdict is on the error."""
+        schedule, *others = self.rows
+        mine = schedule.test_loss_by_seed
+        return {row.name: PairedDifference.of(mine, minus=row.test_loss_by_seed) for row in others}
 
     @property
     def is_unbalanced(self) -> bool:
@@ -170,7 +183,7 @@ class EvaluationResult:
         write_text(path, json.dumps(content, indent=2) + "\n")
 
     def _rows_as_json(self) -> list[dict[str, Any]]:
-        differences, balanced = self.differences, self.balanced_accuracy_differences
+        differences, losses, balanced = self.differences, self.test_loss_differences, self.balanced_accuracy_differences
         return [
             {
                 "name": row.name,
@@ -180,6 +193,7 @@ class EvaluationResult:
                 "mean": row.mean,
                 "std": row.std,
                 "schedule_minus_row": _as_json(differences.get(row.name)),
+                "test_loss": _losses_as_json(row, losses.get(row.name)),
                 "balanced_accuracy": _balanced_as_json(row, balanced.get(row.name)),
                 "confusion": [None if one is None else one.counts() for one in row.confusion],
             }
@@ -202,6 +216,17 @@ def _balanced_as_json(row: EvaluationRow, difference: PairedDifference | None) -
     values = tuple(found.values())
     return {
         "percent": [found.get(seed) for seed in row.seeds],
+        "mean": mean_of(values),
+        "std": std_of(values),
+        "schedule_minus_row": _as_json(difference),
+    }
+
+
+def _losses_as_json(row: EvaluationRow, difference: PairedDifference | None) -> dict[str, Any]:
+    found = row.test_loss_by_seed
+    values = tuple(found.values())
+    return {
+        "nats": [found.get(seed) for seed in row.seeds],
         "mean": mean_of(values),
         "std": std_of(values),
         "schedule_minus_row": _as_json(difference),

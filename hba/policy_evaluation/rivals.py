@@ -63,6 +63,25 @@ def final(schedule: Schedule) -> Schedule:
     return _made_of(schedule.only(schedule.epochs - 1))
 
 
+def only_augmentation(schedule: Schedule) -> Schedule:
+    """Its policy, without regularizers. Raises SettingsError where it has but one of both."""
+    _check_has_both(schedule)
+    return _made_of(schedule.without_regularizers())
+
+
+def only_regularization(schedule: Schedule) -> Schedule:
+    """Its regularizers, without operations. Raises SettingsError where it has but one of both."""
+    _check_has_both(schedule)
+    return _made_of(schedule.without_operations())
+
+
+def _check_has_both(schedule: Schedule) -> None:
+    if not (schedule.space.operations and schedule.space.regularizers):
+        raise SettingsError(
+            "only-augmentation and only-regularization need a schedule of both operations and regularizers; omit them"
+        )
+
+
 def _made_of(schedule: Schedule) -> Schedule:
     """Nothing that the provenance says is true of it."""
     return dataclasses.replace(schedule, provenance={})
@@ -85,11 +104,14 @@ def shuffled(schedule: Schedule) -> tuple[Schedule, ...]:
     In each, operation i takes the curves of operation pi(i): probabilities as they are, magnitudes as fractions of the
     range, each with its spread. What is searched of K stays. An operation with magnitude whose pi(i) has none takes one
     that nobody takes, in their order. The permutations are always the same for a number of operations; none of them is
-    the identity. Raises SettingsError for a space of a single operation.
+    the identity. Raises SettingsError for a space of one operation or none.
     """
     n_operations = len(schedule.space.operations)
     if n_operations < 2:
-        raise SettingsError("shuffled needs a schedule of at least two operations, got one; omit shuffled")
+        raise SettingsError(
+            f"shuffled needs a schedule of at least two operations, got {'one' if n_operations else 'none'}; omit "
+            "shuffled"
+        )
     return tuple(_permuted(schedule, permutation) for permutation in _permutations(n_operations))
 
 

@@ -17,7 +17,15 @@ from hba.data.left_out import save_left_out
 from hba.data.load import EvaluationData, check_data, load_evaluation_data, notes_on_classes
 from hba.errors import RunError, SettingsError
 from hba.models import Start, build_model
-from hba.policy_evaluation.contenders import NONE, Contender, Rival, check_rows_take, contenders, named_rows
+from hba.policy_evaluation.contenders import (
+    NONE,
+    Contender,
+    Rival,
+    check_networks_take,
+    check_rows_take,
+    contenders,
+    named_rows,
+)
 from hba.policy_evaluation.estimate import TimeEstimate
 from hba.policy_evaluation.observer import EvaluationObserver
 from hba.policy_evaluation.own_rivals import try_out
@@ -121,6 +129,7 @@ def evaluate(
         _try_out(data, used, against, own_network)
         schedules = {name: row for name, row in rows.items() if isinstance(row, Schedule)}
         check_rows_take(everyone, schedules, data.train.n_channels)
+        check_networks_take(everyone, data)
         searched = searched_rows(schedules, used, data, is_in_memory)
         if not allow_seen:
             for row in searched:

@@ -14,6 +14,7 @@ from hba.data.images import Images
 from hba.runtime.seeding import generator_for
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augment, ScheduleAugmentation
+from hba.training.regularizing import EpochRegularization, regularization_of
 
 N_IMAGES = 256
 """Of the training images, at equal distances, that strength is measured on."""
@@ -45,6 +46,10 @@ class AsStrong:
 
     def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
         return ScheduleAugmentation(self.matched(train)).by_epoch(epochs, train)
+
+    def regularization_by_epoch(self, epochs: int, device: torch.device) -> Sequence[EpochRegularization]:
+        """That of the schedule."""
+        return regularization_of(self.schedule, epochs, device)
 
     def matched(self, train: Images) -> Schedule:
         """By halving the interval of factors; the same draws are compared, so strength grows with the factor."""

@@ -22,6 +22,8 @@ INSTEAD: Mapping[str, str] = MappingProxyType(
         "random-point": "use random-point, where a search begins, which needs none",
         "static": "use static, which is simpler",
         "final": "use final, which is simpler",
+        "only-augmentation": "use only-augmentation, which is simpler",
+        "only-regularization": "use only-regularization, which is simpler",
     }
 )
 """What to do where a row does as well as the schedule, by its name."""

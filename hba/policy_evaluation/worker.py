@@ -17,6 +17,7 @@ from hba.data.images import LabelledImages
 from hba.data.load import EvaluationData
 from hba.errors import SettingsError
 from hba.policy_evaluation.trainings import Ended, Training, trained_and_measured
+from hba.regularization.groups import register_regularizer
 
 
 class OwnModule(NamedTuple):
@@ -66,7 +67,10 @@ def train_here(packed: bytes) -> Ended:
     """What a pickled Training comes to."""
     ((work, data),) = _begun
     try:
-        training: Training = pickle.loads(packed)
+        training: Training
+        training, regularizers = pickle.loads(packed)
+        for regularizer in regularizers:
+            register_regularizer(regularizer)
     except Exception as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise SettingsError(f"what trains cannot be made anew in another process ({reason}); use jobs=1") from error

@@ -14,6 +14,7 @@ from hba.policy.space import SearchSpace
 from hba.policy_search.budget import Budget
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import network_input_size
+from hba.regularization.groups import AUGMENTATION, find_regularizer
 
 
 def check_resume(
@@ -62,7 +63,7 @@ def settings_of_space(space: SearchSpace | str | None, settings: Mapping[str, An
     """A space by name is a setting; one of your own leaves nothing to choose about its operations and their number."""
     if not isinstance(space, SearchSpace):
         return {} if space is None else {"space": space}
-    idle = [name for name in ("operations", "interpolation", "count") if name in settings]
+    idle = [name for name in ("operations", "interpolation", "count", "tune") if name in settings]
     algorithm = settings.get("algorithm")
     if isinstance(algorithm, Algorithm) and "count" in algorithm.model_fields_set:
         idle.append("count")
@@ -70,4 +71,10 @@ def settings_of_space(space: SearchSpace | str | None, settings: Mapping[str, An
         raise SettingsError(f"{idle[0]} has no effect on a search space of your own; remove it")
     for operation in space.operations:
         check_known(operation)
-    return {}
+    return {"tune": _tuned_in(space)} if space.regularizers else {}
+
+
+def _tuned_in(space: SearchSpace) -> tuple[str, ...]:
+    """What the setting `tune` calls the parts of a space of one's own."""
+    groups = dict.fromkeys(find_regularizer(one.group).tuned_as for one in space.regularizers)
+    return (*((AUGMENTATION,) if space.operations else ()), *groups)

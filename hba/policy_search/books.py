@@ -17,23 +17,34 @@ Metrics = dict[str, float | None]
 class Books:
     """epochs: how many there are to be. lengthened: how that came to be more than it was, as lengthen.py says.
 
-    rows: one row of values (n,) in natural units for each finished epoch. spreads: one number each, in logits. metrics:
-    one mapping for each. seconds: computing time so far, over all runs.
+    rows: one row of values (n,) in natural units for each finished epoch. spreads: a number each, in logits, or one for
+    each hyperparameter where the noise is learnt. metrics: one mapping for each. seconds: computing time so far, over
+    all runs.
     """
 
     epochs: int
     rows: list[list[float]] = field(default_factory=list)
-    spreads: list[float] = field(default_factory=list)
+    spreads: list[float | list[float]] = field(default_factory=list)
     metrics: list[Metrics] = field(default_factory=list)
     seconds: float = 0.0
     lengthened: list[dict[str, int]] = field(default_factory=list)
 
-    def note(self, row: list[float], spread: float, metrics: Metrics, space: SearchSpace) -> None:
+    def note(self, row: list[float], spread: float | list[float], metrics: Metrics, space: SearchSpace) -> None:
         """An epoch that ended, with its row and spread as they were computed."""
-        self.spreads.append(round(spread, VALUE_DIGITS))
+        self.spreads.append(_rounded(spread))
         self.metrics.append({**metrics, "seconds": self.seconds})
+        rounded = np.round(row, VALUE_DIGITS)
+        for column in range(space.n_of_policy, space.n):
+            # Six decimals of a weight decay of 1e-6 would be a single digit.
+            rounded[column] = float(f"{row[column]:.{VALUE_DIGITS}g}")
         # Rounding must not carry a value past the end of its range.
-        self.rows.append(np.clip(np.round(row, VALUE_DIGITS), *np.sort(space.ranges).T).tolist())
+        self.rows.append(np.clip(rounded, *np.sort(space.ranges).T).tolist())
+
+
+def _rounded(spread: float | list[float]) -> float | list[float]:
+    if isinstance(spread, list):
+        return [round(one, VALUE_DIGITS) for one in spread]
+    return round(spread, VALUE_DIGITS)
 
 
 def row_of(space: SearchSpace, lam: Tensor) -> list[float]:

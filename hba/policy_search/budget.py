@@ -108,7 +108,7 @@ def within(budget: Budget, setup: Setup, folder: RunFolder | None, clock: Clock 
 
     Raises SettingsError where not one epoch fits, and where the settings do not go with so few.
     """
-    algorithm, every = setup.config.algorithm, setup.config.validate_every
+    algorithm, every = setup.config.algorithm, setup.config.measured_every
     pace = Pace(setup.problem.train_stream().batches_per_pass, algorithm.rhythm)
     pieces = measured(setup, folder, budget, clock)
     left = PLANNED_SHARE * (budget.end - clock())

@@ -6,15 +6,19 @@ from typing import Any, Self
 
 from pydantic import Field, SerializeAsAny
 
-from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Algorithm, Hypergradient, Lookahead
+from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Algorithm, Hypergradient, Joint, Lookahead
 from hba.config.inheritance import values_of
 from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS, find_preset
 from hba.config.search import CommonSearchConfig
+from hba.config.training import SGD, SGDS
 from hba.data.config import resolved_data
 from hba.errors import RunError, SettingsError
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import search_space
+from hba.policy.spaces import search_space, without_operations
+from hba.regularization.groups import AUGMENTATION, acts_on_images, find_regularizer
+from hba.regularization.hyperparameter import Hyperparameter
 from hba.runtime.unknown import did_you_mean
+from hba.runtime.validation import words
 
 ALGORITHM_SETTINGS = frozenset(name for algorithm in ALGORITHMS.values() for name in algorithm.model_fields)
 """Settings that some algorithm has."""
@@ -29,6 +33,9 @@ BEFORE: Mapping[str, Any] = MappingProxyType(
         "reward_derivative": "exact",
         "spread_over": "none",
         "spread_share": 1.0,
+        "tune": [AUGMENTATION],
+        "lambda_optimizer": "adam",
+        "sigma_entropy": None,
     }
 )
 """What a search did before there was such a setting, as in files that do not name it."""
@@ -54,12 +61,16 @@ class SearchConfig(CommonSearchConfig):
 
     algorithm: SerializeAsAny[Algorithm] = Field(default_factory=Lookahead)
     """How the search moves its policy: lookahead, which needs no hypernetwork; hba, the paper's method (its Algorithm
-    6); hba-lookahead, both at once; or what hba is derived from, fixed-noise (5), hyper-population (4) and population
-    (3)."""
+    6); hba-lookahead, both at once; joint, lookahead for what acts on images and hba for the other regularizers, the
+    default where such are tuned; what hba is derived from, fixed-noise (5), hyper-population (4) and population (3); or
+    what it builds on, stn and delta-stn."""
 
-    def search_space(self) -> SearchSpace:
-        """The space that these settings name."""
-        return search_space(self.space, self.operations, self.interpolation, self.algorithm.count == "searched")
+    def search_space(self, regularizers: tuple[Hyperparameter, ...] = ()) -> SearchSpace:
+        """The space that these settings name. regularizers: what is tuned beside the operations, if these are."""
+        if regularizers and not self.tunes_operations:
+            return without_operations(regularizers)
+        searches_count = self.algorithm.count == "searched"
+        return search_space(self.space, self.operations, self.interpolation, searches_count, regularizers)
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Self:
@@ -67,7 +78,7 @@ class SearchConfig(CommonSearchConfig):
 
         algorithm: a name, an Algorithm of your own or of hba.algorithms, or the class of one.
         """
-        kind, made = _found(settings.get("algorithm", Lookahead.name))
+        kind, made = _found(settings.get("algorithm", default_algorithm(settings)))
         own = {name: value for name, value in settings.items() if name in kind.model_fields}
         common = {name: value for name, value in settings.items() if name not in own}
         for name in [name for name in common if name not in cls.model_fields]:
@@ -79,6 +90,7 @@ class SearchConfig(CommonSearchConfig):
             raise SettingsError(f"{next(iter(own))} must be set in the algorithm itself, where that is not a name")
         algorithm = kind.make(own) if made is None else made
         config = super().make({**common, "algorithm": algorithm})
+        _check_tuned(config, settings)
         algorithm.check(config)
         return config
 
@@ -91,7 +103,7 @@ class SearchConfig(CommonSearchConfig):
         settings = resolved_data(settings)
         if paper:
             settings = {"algorithm": Hypergradient.name, **settings}
-        kind, made = _found(settings.get("algorithm", Lookahead.name))
+        kind, made = _found(settings.get("algorithm", default_algorithm(settings)))
         if paper and kind not in PAPER_ALGORITHMS.values():
             raise SettingsError(
                 f"algorithm must be the paper's (one of {', '.join(PAPER_ALGORITHMS)}) for a search as in the paper, "
@@ -100,7 +112,7 @@ class SearchConfig(CommonSearchConfig):
         data = settings.get("data") or (find_preset(preset)["data"] if preset else "digits")
         preset = preset or (DEFAULT_PRESETS.get(data) if isinstance(data, str) else None)
         values = values_of(preset, SEARCH_PRESETS, data, settings) if preset else {}
-        of_algorithm = {name: value for name, value in values.items() if name in kind.model_fields}
+        of_algorithm = kind.of_preset(values)
         values = {name: value for name, value in values.items() if name not in ALGORITHM_SETTINGS}
         if made is None:
             values |= of_algorithm
@@ -108,6 +120,10 @@ class SearchConfig(CommonSearchConfig):
             left_open = {name: value for name, value in of_algorithm.items() if name not in made.model_fields_set}
             settings = {**settings, "algorithm": kind.make({**dict(made), **left_open})}
         config = cls.make({**values, "data": data, **settings})
+        if idle := [name for name in _idle_settings(config) if name in settings]:
+            raise SettingsError(
+                f"{idle[0]} has no effect where augmentation is not tuned; remove it, or add augmentation to tune"
+            )
         given = settings.keys() if made is None else made.model_fields_set
         # Who gives all settings of another search gives both.
         if "initial_fraction" in given and "init" not in given:
@@ -150,6 +166,44 @@ class SearchConfig(CommonSearchConfig):
     def changed(self, settings: Mapping[str, Any]) -> Self:
         """The same settings, but those given, flat."""
         return type(self).make({**self.flat(), "algorithm": type(self.algorithm), **settings})
+
+
+def default_algorithm(settings: Mapping[str, Any]) -> str:
+    """Of a search that is told of none: what can move all that it tunes."""
+    tune = words(settings.get("tune", AUGMENTATION))
+    # What is no list of names is refused by the setting itself.
+    is_more = isinstance(tune, list | tuple) and [*tune] != [AUGMENTATION]
+    return Joint.name if is_more else Lookahead.name
+
+
+OF_OPERATIONS = ("space", "operations", "interpolation", "count", "init", "initial_fraction")
+"""Settings without effect where operations are not tuned."""
+
+
+def _idle_settings(config: SearchConfig) -> tuple[str, ...]:
+    if config.tunes_operations:
+        return ()
+    uses_fill = any(find_regularizer(name.replace("-", "_")).uses_fill for name in config.tune)
+    return OF_OPERATIONS if uses_fill else (*OF_OPERATIONS, "fill")
+
+
+def _check_tuned(config: SearchConfig, settings: Mapping[str, Any]) -> None:
+    """SettingsError where what is tuned does not go with the other settings."""
+    regularizers = [name for name in config.tune if name != AUGMENTATION]
+    if "weight-decay" in regularizers and getattr(config.algorithm, "response_weight_decay", None) is not None:
+        raise SettingsError("response_weight_decay has no effect where weight-decay is tuned; omit one of them")
+    if config.optimizer not in SGDS and "weight-decay" in regularizers:
+        raise SettingsError(
+            f"tune weight-decay needs the optimizer {SGD}, in whose loss it is, got {config.optimizer}; omit it from "
+            "tune, or set optimizer"
+        )
+    through_weights = [name for name in regularizers if not acts_on_images(name.replace("-", "_"))]
+    if through_weights and not config.algorithm.tunes_training:
+        able = ", ".join(name for name, kind in ALGORITHMS.items() if kind.tunes_training)
+        raise SettingsError(
+            f"the algorithm {config.algorithm.name} cannot tune {through_weights[0]}, which acts through the weights; "
+            f"choose one of {able}"
+        )
 
 
 def _found(given: Any) -> tuple[type[Algorithm], Algorithm | None]:

@@ -106,7 +106,7 @@ class Keeper:
             return None
         space, books = self.setup.problem.space, self.books
         columns = self.setup.config.algorithm.spread_columns(space).numpy()
-        spread = np.array(books.spreads)[:, None] * columns
+        spread = np.array(books.spreads).reshape(len(books.spreads), -1) * columns
         return Schedule(space, np.array(books.rows), self.setup.fill, self.provenance(), spread=spread)
 
     def provenance(self) -> dict[str, Any]:

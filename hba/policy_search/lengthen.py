@@ -1,6 +1,7 @@
 """More epochs for a search that was begun with fewer.
 
-Three things depend on the number of epochs: the learning rate of the weights; where sigma_end is set, the noise on
+Three things depend on the number of epochs: the learning rate of the weights, unless it is constant or waits for a
+plateau; where sigma_end is set, the noise on
 lambda; and, where warm_up_epochs is not set, the first lambda step. From the step at which a search is lengthened, all
 are what they are at that step in a search of the new length; all before stays as it is. So the learning rate jumps up,
 lambda may rest once more, and a lengthened search finds another schedule than one that was to be so long from the
@@ -14,7 +15,7 @@ from hba.algorithms.learners import Learner
 from hba.config.search import CommonSearchConfig
 from hba.errors import SettingsError
 from hba.policy_search.books import Books
-from hba.training.optimizer import optimizer_for
+from hba.training.optimizer import WITHOUT_EPOCHS, optimizer_for
 
 
 def lengthen(config: CommonSearchConfig, state: SearchState[Learner], books: Books) -> str | None:
@@ -28,17 +29,21 @@ def lengthen(config: CommonSearchConfig, state: SearchState[Learner], books: Boo
         return None
     learner, from_epochs, after_epochs = state.learner, books.epochs, len(books.rows)
     before = learner.learning_rate
-    _take_the_longer_schedule(config, state)
+    follows_epochs = config.learning_rate_schedule not in WITHOUT_EPOCHS
+    if follows_epochs:
+        _take_the_longer_schedule(config, state)
     books.epochs = config.epochs
     if state.step == 0:
         return None
     books.lengthened.append(
         {"from_epochs": from_epochs, "to_epochs": config.epochs, "at_epoch": after_epochs, "at_step": state.step}
     )
+    what = f"Lengthened from {from_epochs} to {config.epochs} epochs after {after_epochs}"
+    if not follows_epochs:
+        return f"{what}: the learning rate does not depend on their number."
     return (
-        f"Lengthened from {from_epochs} to {config.epochs} epochs after {after_epochs}: from here on the learning rate "
-        f"is that of {config.epochs} epochs ({before:.3g} -> {learner.learning_rate:.3g}), so the schedule is not the "
-        "one that so many epochs find from the beginning."
+        f"{what}: from here on the learning rate is that of {config.epochs} epochs ({before:.3g} -> "
+        f"{learner.learning_rate:.3g}), so the schedule is not the one that so many epochs find from the beginning."
     )
 
 

@@ -121,12 +121,15 @@ class Loop:
         if not is_finite(row, train_loss):
             raise self.keeper.diverged(epoch)
         state.totals.reset()
+        validated = self._validated(epoch)
+        if (val_loss := validated["val_loss"]) is not None:
+            state.learner.observe(val_loss)
         metrics: Metrics = {
             "epoch": epoch,
             "train_loss": train_loss,
             "train_error_percent": train_error_percent,
             "lambda_loss": lambda_loss,
-            **self._validated(epoch),
+            **validated,
             **self._probed(epoch),
             "learning_rate": state.learner.learning_rate,
         }
@@ -137,7 +140,7 @@ class Loop:
     def _validated(self, epoch: int) -> Metrics:
         """On the whole validation set, now and then."""
         config, problem = self.setup.config, self.setup.problem
-        if epoch not in (1, config.epochs) and epoch % config.validate_every:
+        if epoch not in (1, config.epochs) and epoch % config.measured_every:
             return {"val_loss": None, "val_error_percent": None}
         network = self.state.plain()
         measured = measure(network, problem.val, problem.preprocessing.measure)
@@ -189,7 +192,15 @@ class Loop:
             probes=self.probes,
             folder=None if self.keeper.folder is None else self.keeper.folder.path,
             notes=tuple(filter(None, self._notes())),
+            operations=tuple(operation.name for operation in setup.problem.space.operations),
+            regularizers=self._regularizers(),
         )
+
+    def _regularizers(self) -> dict[str, float]:
+        """As they stand, by name."""
+        space = self.setup.problem.space
+        values = dict(zip(space.names, row_of(space, self.state.lam), strict=True))
+        return {one.name: values[one.name] for one in space.regularizers}
 
     def _notes(self) -> Iterator[str | None]:
         config = self.setup.config

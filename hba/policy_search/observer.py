@@ -22,7 +22,9 @@ class SearchObserver:
         """Training step `step`, counted from 1, and the lambda steps that belong to it are done."""
 
     def policy_noted(self, epoch: int, values: Mapping[str, float]) -> None:
-        """The schedule's row of an epoch that ends, counted from 1: by name, as `Rotate.1.magnitude`, in its unit."""
+        """The schedule's row of an epoch that ends, counted from 1: values in natural units by name, as
+        `Rotate.1.magnitude` or `dropout.fc1`.
+        """
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
         """An epoch ended; keys as in metrics.csv, None for what this epoch did not measure."""

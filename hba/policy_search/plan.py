@@ -1,6 +1,7 @@
 """What a search is about to do, for those who watch it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -14,7 +15,8 @@ class SearchPlan:
     on a CPU. epochs_done: of a resumed search. policy_steps, probes: over all epochs. first_policy_step: the training
     step, counted from 1, that the next policy step follows; another follows train_steps later. round_cost: of the
     policy steps that follow one training step, in training steps; None where nobody knows. notes: sentences that a
-    person should read before the search goes on.
+    person should read before the search goes on. operations: names of those that are tuned. regularizers: what is
+    tuned beside them, by name, in natural units, as it stands now.
     """
 
     data: str
@@ -39,3 +41,5 @@ class SearchPlan:
     probes: int
     folder: Path | None
     notes: tuple[str, ...]
+    operations: tuple[str, ...] = ()
+    regularizers: Mapping[str, float] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from hba.algorithms.lambda_steps import GradientState, LambdaSteps
 from hba.algorithms.learners import Learner
 from hba.algorithms.moves import PROBE_STEPS, short_training_rate
 from hba.algorithms.problem import Problem
+from hba.config.training import SGD
 from hba.data.batches import as_floats
 from hba.data.images import Batch, Images
 from hba.runtime.seeding import derived_seed, generator_for
@@ -79,17 +80,23 @@ def loss_after_training(
     """
     config = problem.config
     network = state.plain().train()
+    regularization = problem.regularization
     rate = short_training_rate(problem, state.learner)
+    # As the search trains, which probes need to be by SGD.
+    is_nesterov = config.optimizer == SGD
     optimizer = torch.optim.SGD(
-        network.parameters(), rate, momentum=MOMENTUM, nesterov=True, weight_decay=config.weight_decay
+        network.parameters(), rate, momentum=MOMENTUM, nesterov=is_nesterov, weight_decay=config.weight_decay
     )
     generator = generator_for(config.seed, f"probe after epoch {epoch}", state.device)
+    values = problem.space.decode(lam)
+    regularization.give(network, optimizer, problem.space.named(values))
     with torch.random.fork_rng([] if state.device.type == "cpu" else [state.device]):
         torch.manual_seed(derived_seed(config.seed, f"probe after epoch {epoch}"))
         for images, labels in _batches(problem.data.train, state.train_stream.batch_size, generator):
             inputs = problem.augment(images, lam.expand(len(images), -1), generator)
+            logits = network(inputs)
             optimizer.zero_grad()
-            loss_of(network(inputs), labels).backward()
+            (loss_of(logits, labels) + regularization.penalty(logits, labels, values)).backward()
             optimizer.step()
     return _validation_loss(algorithm, problem, network.eval())
 

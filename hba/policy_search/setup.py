@@ -22,6 +22,8 @@ from hba.operations.images import color_for
 from hba.policy.space import SearchSpace
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import Preprocessing
+from hba.regularization.groups import acts_on_images, hyperparameters_of
+from hba.regularization.in_network import DROPOUT, dropouts
 from hba.schedule.file import space_entry
 from hba.training.own_network import OwnNetwork
 
@@ -62,35 +64,20 @@ class Setup:
         """data is on its device. network, own_space: in the place of settings. start: what the settings' network begins
         with, which config.network_start() has read.
         """
-        device, space = data.train.device, own_space or config.search_space()
+        device, n_channels = data.train.device, data.train.n_channels
+        preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
+        networks = _networks(config, data, preprocessing.image_size, network, start)
+        space = own_space or config.search_space(
+            hyperparameters_of(config.tune, lambda: networks(0), config.weight_decay)
+        )
         _check_goes_with(data, config, space)
-        fill, n_channels = config.fill or data.train.mean_color(), data.train.n_channels
+        if own_space is not None:
+            _check_has_dropouts(networks, own_space)
+        fill = config.fill or data.train.mean_color()
         if n_channels not in (1, 3):
             # How many channels a schedule is for is told by its fill.
             fill = color_for(n_channels, fill)
-        preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
         colour = fill_for(torch.empty(1, data.train.n_channels, 1, 1, device=device), fill)
-        if network is not None:
-            if not isinstance(network, nn.Module):
-                raise SettingsError(f"network must be an nn.Module, got {type(network).__name__}")
-            if config.pretrained is not None:
-                raise SettingsError(
-                    "pretrained has no effect on a network of your own; give the network its weights, and omit it"
-                )
-            own_network = OwnNetwork.of(network)
-            own_network.check_takes(data.train, preprocessing.image_size, len(data.class_names))
-        networks = (
-            named_networks(
-                config.model,
-                len(data.class_names),
-                config.seed,
-                preprocessing.image_size,
-                start,
-                data.train.n_channels,
-            )
-            if network is None
-            else equal_networks(network)
-        )
         identity = {
             "images or their split": data.train.fingerprint() + data.val.fingerprint(),
             "network": config.model if network is None else type(network).__name__,
@@ -115,6 +102,34 @@ class Setup:
         )
 
 
+def _networks(
+    config: SearchConfig, data: SearchData, image_size: int, network: nn.Module | None, start: Start | None
+) -> Networks:
+    """As the settings name them, or copies of the user's own, which is tried first. image_size: side in pixels."""
+    n_classes, n_channels = len(data.class_names), data.train.n_channels
+    if network is None:
+        return named_networks(config.model, n_classes, config.seed, image_size, start, n_channels)
+    if not isinstance(network, nn.Module):
+        raise SettingsError(f"network must be an nn.Module, got {type(network).__name__}")
+    if config.pretrained is not None:
+        raise SettingsError(
+            "pretrained has no effect on a network of your own; give the network its weights, and omit it"
+        )
+    OwnNetwork.of(network).check_takes(data.train, image_size, n_classes)
+    return equal_networks(network)
+
+
+def _check_has_dropouts(networks: Networks, space: SearchSpace) -> None:
+    """SettingsError for a space of one's own that tunes a dropout which the network has not."""
+    wanted = [one.own_name for one in space.regularizers if one.group == DROPOUT]
+    known = dropouts(networks(0)) if wanted else {}
+    if unknown := [name for name in wanted if name not in known]:
+        raise SettingsError(
+            f"the space tunes the dropout {unknown[0]!r}, the network has {', '.join(known) or 'none'}: name a module "
+            f"of these, as in {DROPOUT}.NAME"
+        )
+
+
 def _check_goes_with(data: SearchData, config: SearchConfig, space: SearchSpace) -> None:
     """SettingsError for labels that the algorithm cannot learn, and for channels that an operation cannot change."""
     if is_multi_label(data.train.labels) and not config.algorithm.multi_label:
@@ -123,3 +138,6 @@ def _check_goes_with(data: SearchData, config: SearchConfig, space: SearchSpace)
             "hba.training.criterion and set multi_label = True in its class, or choose the algorithm lookahead"
         )
     check_channels(space.operations, data.train.n_channels)
+    # A space of one's own may hold what the settings do not name.
+    if any(not acts_on_images(one.name) for one in space.regularizers) and not config.algorithm.tunes_training:
+        raise SettingsError(f"the algorithm {config.algorithm.name} cannot tune what acts through the weights")

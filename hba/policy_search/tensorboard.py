@@ -1,6 +1,6 @@
 """TensorBoard events of a search: losses, errors, the policy, and a grid of augmented images."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 
 from hba.policy_search.observer import SearchObserver
@@ -9,6 +9,7 @@ from hba.policy_search.result import SearchResult
 from hba.report.pictures import grid
 from hba.report.samples import SAMPLES_NAME, Samples
 from hba.runtime.event_files import EventFiles
+from hba.schedule.pictures import is_seen
 
 
 class TensorBoardLogger(SearchObserver):
@@ -20,13 +21,20 @@ class TensorBoardLogger(SearchObserver):
 
     def __init__(self, folder: str | Path) -> None:
         self._events = EventFiles(folder, "search")
+        self._regularizers: Container[str] = ()
 
     def planned(self, plan: SearchPlan) -> None:
+        self._regularizers = plan.regularizers
         self._events.begin(purge_step=plan.epochs_done + 1)
 
     def policy_noted(self, epoch: int, values: Mapping[str, float]) -> None:
-        # `Rotate.1.magnitude` as `magnitude/Rotate.1`: TensorBoard puts side by side what begins alike.
-        self._events.scalars({"/".join(name.rsplit(".", 1)[::-1]): value for name, value in values.items()}, epoch)
+        self._events.scalars({self._tag(name): value for name, value in values.items()}, epoch)
+
+    def _tag(self, name: str) -> str:
+        """`Rotate.1.magnitude` as `magnitude/Rotate.1`, `dropout.fc1` as `regularizer/dropout.fc1`: TensorBoard puts
+        side by side what begins alike.
+        """
+        return f"regularizer/{name}" if name in self._regularizers else "/".join(name.rsplit(".", 1)[::-1])
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
         measured = {f"search/{name}": value for name, value in metrics.items() if value is not None and name != "epoch"}
@@ -35,6 +43,7 @@ class TensorBoardLogger(SearchObserver):
     def search_ended(self, result: SearchResult) -> None:
         """With the images that the run has kept for its report, where it has a folder."""
         samples = None if result.folder is None else result.folder / SAMPLES_NAME
-        if result.schedule is not None and samples is not None and samples.exists():
-            self._events.image("augmented", grid(result.schedule, Samples.load(samples)), result.schedule.epochs)
+        schedule = result.schedule
+        if schedule is not None and is_seen(schedule.space) and samples is not None and samples.exists():
+            self._events.image("augmented", grid(schedule, Samples.load(samples)), schedule.epochs)
         self._events.end()

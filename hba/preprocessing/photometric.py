@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from hba.operations import COMMON_CHANNELS
 from hba.operations.enhance import blend, gray, mean_gray
 from hba.runtime.device_constants import device_constant
 
@@ -25,10 +26,14 @@ def color_jitter(images: Tensor, strength: float, generator: torch.Generator) ->
 
 
 def jittered(images: Tensor, factors: Tensor, order: Tensor) -> Tensor:
-    """Enhance by the factors (B, 3), in the order (B, 3) that names 0, 1 or 2 for each step."""
+    """Enhance by the factors (B, 3), in the order (B, 3) that names 0, 1 or 2 for each step.
+
+    Images of other than 1 or 3 channels have no saturation to change.
+    """
     for step in order.T:
         kind = step[:, None, None, None]
-        poorer = torch.where(kind == 1, mean_gray(images), gray(images)).where(kind != 0, 0)
+        less_saturated = gray(images) if images.shape[1] in COMMON_CHANNELS else images
+        poorer = torch.where(kind == 1, mean_gray(images), less_saturated).where(kind != 0, 0)
         images = blend(poorer, images, factors.gather(1, step[:, None])[:, 0])
     return images
 

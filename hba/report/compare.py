@@ -1,25 +1,27 @@
 """Runs side by side: which settings differ, and what was found."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hba.errors import SettingsError
 from hba.report.figures import Chart, Table
-from hba.report.findings import error_told, share
+from hba.report.findings import error_told, natural, share
 from hba.report.losses import Points, chart, points_of
 from hba.report.page import setting_text
 from hba.report.rendering import rendered
 from hba.report.run import Run
 from hba.runtime.files import write_text
 from hba.runtime.version import VERSION
-from hba.runtime.wording import percent, points
+from hba.runtime.wording import nats, percent, points
 from hba.schedule.reach import reach
+from hba.schedule.regularizers import summarize_regularizers
 from hba.schedule.summary import summarize
 
 TEMPLATE = "compare.html.j2"
 SETTINGS, VALIDATION, TEST = "Settings that differ", "Validation of the search network", "Test error"
-SCHEDULES = "Schedules in their last epoch"
+TEST_LOSS = "Test loss, in nats"
+SCHEDULES, REGULARIZERS = "Schedules in their last epoch", "Regularizers in their last epoch"
 WHERE = ("data_root", "workers", "device", "download")
 """Settings that say where things are and what computes, which is not told as a difference."""
 N_STYLES = 6
@@ -37,7 +39,9 @@ class Comparison:
             SETTINGS: self._settings(),
             VALIDATION: self._validation(),
             TEST: self._test(),
+            TEST_LOSS: self._by_name(_test_losses, ""),
             SCHEDULES: self._schedules(),
+            REGULARIZERS: self._by_name(_regularizers, "-"),
         }
         return {title: table for title, table in found.items() if table.rows}
 
@@ -102,6 +106,13 @@ class Comparison:
             differences = ("" if one is None else points(one.mean, one.interval) for one in minus)
             others.append((f"the schedule minus {other}", *differences))
         return Table(("", *self.runs), (*own, *others))
+
+    def _by_name(self, of_run: Callable[[Run], Mapping[str, str]], missing: str) -> Table:
+        """A row for each name that a run has something of."""
+        cells = {name: of_run(run) for name, run in self.runs.items()}
+        names = dict.fromkeys(name for found in cells.values() for name in found)
+        rows = tuple((name, *(found.get(name, missing) for found in cells.values())) for name in names)
+        return Table(("", *self.runs), rows)
 
     def _schedules(self) -> Table:
         """Share of images, probability and magnitude of each operation, as means over its copies."""
@@ -174,3 +185,20 @@ def _measured(run: Run, name: str) -> Points:
 
 def _own_error(run: Run) -> str:
     return "" if run.evaluation is None else percent(run.evaluation.results.rows[0].mean)
+
+
+def _test_losses(run: Run) -> Mapping[str, str]:
+    """Each row's mean, where it was kept."""
+    rows = () if run.evaluation is None else run.evaluation.results.rows
+    names = ["the schedule", *(row.name for row in rows[1:])]
+    return {
+        name: nats(row.test_loss.mean)
+        for name, row in zip(names, rows, strict=False)
+        if row.test_loss is not None and row.test_loss.mean is not None
+    }
+
+
+def _regularizers(run: Run) -> Mapping[str, str]:
+    """In their units."""
+    found = () if run.schedule is None else summarize_regularizers(run.schedule)
+    return {one.hyperparameter.name: natural(one.values[-1], one.hyperparameter.unit) for one in found}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hba.report.figures import Contest, Contests, Table
 from hba.report.geometry import Axes, Scale, around, x_ticks
 from hba.report.results import Difference, Results, Row
-from hba.runtime.wording import percent, points
+from hba.runtime.wording import nats, of_seeds, percent, points
 
 
 def contests(results: Results) -> Contests:
@@ -70,3 +70,21 @@ def errors_table(results: Results) -> Table:
     )
     minus_this = f"{schedule} minus this, 95 % interval"
     return Table(("trained with", "mean", "std", "seeds", "each seed", minus_this), rows)
+
+
+def losses_table(results: Results) -> Table | None:
+    """A row for each, of test losses in nats; None where none was kept, as by older versions."""
+    schedule = results.rows[0].name
+    rows = tuple(
+        (
+            row.name,
+            nats(loss.mean) + of_seeds(sum(one is not None for one in loss.nats), len(row.seeds)),
+            nats(loss.std),
+            "  ".join(map(nats, loss.nats)),
+            "" if (found := loss.schedule_minus_row) is None else points(found.mean, found.interval, digits=3),
+        )
+        for row in results.rows
+        if (loss := row.test_loss) is not None and any(one is not None for one in loss.nats)
+    )
+    headings = ("trained with", "mean loss", "std", "loss of each seed", f"{schedule} minus this, 95 % interval")
+    return Table(headings, rows) if rows else None

@@ -63,7 +63,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Curve:
-    """One quantity of an operation: a line for each copy, dashed from the second on.
+    """One quantity of an operation: a line for each copy, dashed from the second on. Or a regularizer.
 
     before, after: its mean over copies at the first and the last epoch. low, high: the ends of its range.
     """
@@ -81,7 +81,9 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """An operation. share: of the images that it is applied to in the last epoch."""
+    """An operation. share: of the images that it is applied to in the last epoch. Or a group of regularizers, which
+    have none.
+    """
 
     name: str
     share: str
@@ -90,7 +92,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Panels:
-    """All operations, the strongest in the last epoch first."""
+    """All operations, the strongest in the last epoch first; or all regularizers."""
 
     panels: tuple[Panel, ...]
     epochs: int

@@ -1,6 +1,6 @@
 """What was found, in words that `hba search`, `hba show`, `hba apply` and reports share."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hba.algorithms.pace import policy_steps_in
@@ -8,10 +8,12 @@ from hba.data.labels import error_in_words
 from hba.runtime.provenance import count_of, number_of
 from hba.runtime.wording import counted, percent
 from hba.schedule.reach import Reach, numbers_applied, reach
+from hba.schedule.regularizers import summarize_regularizers
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import Change, changes, key_epochs, start_of
 
 N_CHANGES = 5
+N_REGULARIZERS = 12
 LEAST_CHANGE = 0.005
 """Of a range: what moves less would be printed as equal numbers."""
 
@@ -21,28 +23,87 @@ CHANGE_HEADINGS: ChangeRow = ("", "probability", "magnitude", "share of images")
 
 
 def change_lines(schedule: Schedule) -> list[str]:
-    """What the search changed most, from where to where and by how many policy steps; empty where nothing moved."""
+    """What the search changed most, from where to where and by how many policy steps, and what it made of regularizers;
+    empty where nothing moved.
+    """
     title, moved = change_table(schedule)
-    if not moved:
-        return []
-    rows = [CHANGE_HEADINGS, *moved]
+    lines = [f"{title}:", *_aligned([CHANGE_HEADINGS, *moved])] if moved else []
+    title, rows = regularizer_changes(schedule)
+    # The first title has said already what they came from.
+    title = title.partition(", ")[2].capitalize() if moved else title
+    return [*lines, f"{title}:", *_aligned(rows)] if rows else lines
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns of text below a title."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return [f"{title}:", *(f"  {line}" for line in table)]
+    return [
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
 
 
 def change_table(schedule: Schedule) -> tuple[str, list[ChangeRow]]:
     """The same as a title and rows under CHANGE_HEADINGS; no rows where nothing moved."""
     last = schedule.epochs - 1
     moved = [change for change in changes(schedule, last)[:N_CHANGES] if change.size >= LEAST_CHANGE]
+    reached = reach(schedule, last)
+    each = any(change.magnitude is not None and len(change.magnitude[0]) > 1 for change in moved)
+    title = f"{_since(schedule)}, changed most{copies_note(schedule, each)}"
+    return title, [_row(change, reached) for change in moved]
+
+
+def _since(schedule: Schedule) -> str:
+    """By what a schedule came from where the search began to its last epoch."""
     steps = policy_steps_in(schedule.provenance)
     known = start_of(schedule) is not None
     since = f"After {schedule.epochs} epochs" if known else f"From epoch 1 to epoch {schedule.epochs}"
-    n_steps = "" if steps is None else f" and {counted(steps, 'policy step')}"
-    reached = reach(schedule, last)
-    each = any(change.magnitude is not None and len(change.magnitude[0]) > 1 for change in moved)
-    title = f"{since}{n_steps}, changed most{copies_note(schedule, each)}"
-    return title, [_row(change, reached) for change in moved]
+    return since if steps is None else f"{since} and {counted(steps, 'policy step')}"
+
+
+def regularizer_changes(schedule: Schedule) -> tuple[str, list[tuple[str, str]]]:
+    """A title, and from where to where each regularizer came: `dropout.fc1`, `0.05 -> 0.31`. Of very many, those that
+    moved most. No rows where none was tuned.
+    """
+    found = summarize_regularizers(schedule)
+    farthest = sorted(found, key=lambda one: -one.size)[:N_REGULARIZERS]
+    rows = [
+        (one.hyperparameter.name, f"{one.began:.3g} -> {natural(one.values[-1], one.hyperparameter.unit)}")
+        for one in found
+        if one in farthest
+    ]
+    since = f"To epoch {schedule.epochs}" if start_of(schedule) is None else _since(schedule)
+    most = "" if len(rows) == len(found) else f" (the {len(rows)} of {len(found)} that moved most)"
+    return f"{since}, regularizers{most}", rows
+
+
+def regularizer_table(schedule: Schedule) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headings, and a row for each regularizer: where the search began, and its values at key epochs, with the unit, if
+    any has one.
+    """
+    epochs, found = key_epochs(schedule), summarize_regularizers(schedule)
+    has_units = any(one.hyperparameter.unit for one in found)
+    rows = [
+        (
+            one.hyperparameter.name,
+            f"{one.began:.3g}",
+            *(f"{one.values[epoch]:.3g}" for epoch in epochs),
+            *([one.hyperparameter.unit or ""] if has_units else []),
+        )
+        for one in found
+    ]
+    headings = ("regularizer", "began at", *(f"epoch {epoch + 1}" for epoch in epochs))
+    return (*headings, "unit") if has_units else headings, rows
+
+
+def whole_line(schedule: Schedule) -> str | None:
+    """On regularizers that act as whole numbers; None where none does."""
+    names = [one.name for one in schedule.space.regularizers if one.whole]
+    return f"Rounded to whole numbers where they act: {', '.join(names)}." if names else None
+
+
+def natural(value: float, unit: str | None) -> str:
+    """`0.31`, `6.2 pixels`"""
+    return f"{value:.3g} {unit}" if unit else f"{value:.3g}"
 
 
 def reach_line(schedule: Schedule, epoch: int) -> str:

@@ -11,7 +11,7 @@ from hba.algorithms.pace import advice_in, policy_steps_in
 from hba.data.labels import error_in_words
 from hba.data.naming import shown_name
 from hba.report.confusions import confusions
-from hba.report.contests import contests
+from hba.report.contests import contests, losses_table
 from hba.report.curves import operation_panels
 from hba.report.figures import Chart, Confusions, Contests, Panels, Stack, Stage, Table
 from hba.report.findings import (
@@ -22,10 +22,13 @@ from hba.report.findings import (
     network_measured,
     numbers_line,
     reach_line,
+    regularizer_table,
     spread_line,
+    whole_line,
 )
 from hba.report.losses import loss_charts
 from hba.report.pictures import stages
+from hba.report.regularizers import regularizer_panels
 from hba.report.rendering import rendered
 from hba.report.repeat import evaluation_command, search_command
 from hba.report.run import POLICY_NAME, EvaluationFiles, Run, SearchFiles
@@ -33,6 +36,8 @@ from hba.report.stacks import numbers_stack, operations_stack
 from hba.runtime.provenance import count_of, number_of
 from hba.runtime.version import VERSION
 from hba.runtime.wording import counted, duration, first_of
+from hba.schedule.pictures import is_seen, lines_below
+from hba.schedule.regularizers import not_on_pixels
 from hba.schedule.schedule import Schedule
 
 SHOWN_CLASSES = 10
@@ -43,8 +48,8 @@ Facts = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class SchedulePart:
-    """What a schedule does. changed: None where nothing moved. caption_lines: most operations of an image."""
+class PolicyPart:
+    """What the operations of a schedule do. changed: None where nothing moved."""
 
     panels: Panels
     operations: Stack
@@ -52,8 +57,28 @@ class SchedulePart:
     spread: str | None
     changed_title: str
     changed: Table | None
+
+
+@dataclass(frozen=True)
+class RegularizersPart:
+    """What a schedule tunes beside operations. note: on those that act as whole numbers."""
+
+    panels: Panels
+    table: Table
+    note: str | None
+
+
+@dataclass(frozen=True)
+class SchedulePart:
+    """What a schedule does: a part where it has operations, one where it has regularizers. caption_lines: most lines
+    below an image. not_shown: regularizers that no picture shows.
+    """
+
+    policy: PolicyPart | None
+    regularizers: RegularizersPart | None
     stages: tuple[Stage, ...]
     caption_lines: int
+    not_shown: str
 
 
 @dataclass(frozen=True)
@@ -72,12 +97,15 @@ class SearchPart:
 
 @dataclass(frozen=True)
 class EvaluationPart:
-    """verdict: the sentence of the verdict alone; interpretation: those after it. confusions: None without any."""
+    """verdict: the sentence of the verdict alone; interpretation: those after it. losses, confusions: None without
+    any.
+    """
 
     title: str
     verdict: str | None
     interpretation: str
     contests: Contests
+    losses: Table | None
     confusions: Confusions | None
     facts: Facts
     settings: Facts
@@ -103,10 +131,17 @@ def page_of(run: Run, *, with_pictures: bool = True) -> str:
 
 def _title(run: Run) -> str:
     if run.search is not None:
-        return f"Augmentation schedule for {_dataset(run.search.schedule.provenance) or run.name}"
+        schedule = run.search.schedule
+        return f"{_kind(schedule)} schedule for {_dataset(schedule.provenance) or run.name}"
     assert run.evaluation is not None
     results = run.evaluation.results
     return f"Does the schedule “{results.rows[0].name}” help on {_data_name(results.settings)}?"
+
+
+def _kind(schedule: Schedule) -> str:
+    if not schedule.space.regularizers:
+        return "Augmentation"
+    return "Augmentation and regularization" if schedule.space.operations else "Regularization"
 
 
 def _standfirst(run: Run) -> str:
@@ -130,22 +165,33 @@ def _standfirst(run: Run) -> str:
 
 
 def _schedule_part(schedule: Schedule, run: Run | None) -> SchedulePart:
+    samples, space = None if run is None else run.samples, schedule.space
+    return SchedulePart(
+        policy=_policy_part(schedule) if space.operations else None,
+        regularizers=_regularizers_part(schedule) if space.regularizers else None,
+        stages=() if samples is None or not is_seen(space) else stages(schedule, samples),
+        caption_lines=lines_below(space),
+        not_shown=", ".join(not_on_pixels(space)),
+    )
+
+
+def _policy_part(schedule: Schedule) -> PolicyPart:
     title, changed = change_table(schedule)
     rows = tuple(tuple(cell.replace("->", "→") for cell in row) for row in changed)
     headings = ("operation", *CHANGE_HEADINGS[1:])
-    samples = None if run is None else run.samples
-    return SchedulePart(
+    return PolicyPart(
         panels=operation_panels(schedule),
         operations=operations_stack(schedule),
         numbers=numbers_stack(schedule),
         spread=spread_line(schedule) if schedule.spread.any() else None,
         changed_title=title,
-        changed=Table(headings, tuple(tuple(cell.replace("->", "→") for cell in row) for row in rows))
-        if rows
-        else None,
-        stages=() if samples is None else stages(schedule, samples),
-        caption_lines=schedule.space.max_count,
+        changed=Table(headings, rows) if rows else None,
     )
+
+
+def _regularizers_part(schedule: Schedule) -> RegularizersPart:
+    headings, rows = regularizer_table(schedule)
+    return RegularizersPart(regularizer_panels(schedule), Table(headings, tuple(rows)), whole_line(schedule))
 
 
 def _search_part(folder: Path, search: SearchFiles) -> SearchPart:
@@ -163,7 +209,8 @@ def _search_part(folder: Path, search: SearchFiles) -> SearchPart:
 
 def _trust(schedule: Schedule) -> Iterator[str]:
     """What `hba show` says, in its words."""
-    yield reach_line(schedule, schedule.epochs - 1)
+    if schedule.space.operations:
+        yield reach_line(schedule, schedule.epochs - 1)
     if schedule.space.searches_count:
         yield numbers_line(schedule)
     if schedule.spread.any():
@@ -219,6 +266,7 @@ def _evaluation_part(folder: Path, evaluation: EvaluationFiles) -> EvaluationPar
         verdict=verdict + end.strip() if verdict else None,
         interpretation=interpretation,
         contests=contests(results),
+        losses=losses_table(results),
         confusions=confusions(results),
         facts=(
             ("data", f"{settings.get('data')}"),

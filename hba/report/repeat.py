@@ -16,6 +16,7 @@ from hba.data.identity import SeenImages
 from hba.data.named import DATASET_NAMES
 from hba.errors import HbaError
 from hba.operations import OPERATIONS
+from hba.regularization.groups import REGULARIZERS
 from hba.report.run import EVALUATED_NAME, EvaluationFiles
 from hba.schedule.schedule import Schedule
 
@@ -25,7 +26,7 @@ OPERATIONS_FILE = "FILE"
 
 def search_command(schedule: Schedule) -> str | None:
     """None where the search was given something in Python that no command can give: images in memory, a network, a
-    search space or an algorithm of one's own.
+    search space or an algorithm of one's own, None in the place of a default.
     """
     settings = schedule.provenance.get("settings")
     if not isinstance(settings, Mapping):
@@ -39,8 +40,11 @@ def search_command(schedule: Schedule) -> str | None:
     usual = _defaults_of(CommonSearchConfig) | _defaults_of(algorithm)
     if data in DEFAULT_PRESETS:
         preset = values_of(DEFAULT_PRESETS[data], SEARCH_PRESETS, data, {})
-        usual |= {name: value for name, value in preset.items() if name in usual}
+        usual |= {name: value for name, value in preset.items() if name in CommonSearchConfig.model_fields}
+        usual |= algorithm.of_preset(preset)
     usual |= {"data": data, "algorithm": Lookahead.name}
+    if any(settings.get(name, "") is None and usual[name] is not None for name in algorithm.model_fields):
+        return None
     try:
         chosen = {name: settings.get(name) for name in ("image_size", "baseline", "baseline_like")}
         images = TrainingConfig(**{**chosen, "data": data})
@@ -96,7 +100,9 @@ def _command(words: list[str], settings: Mapping[str, Any], usual: Mapping[str, 
         words += (
             [f"--{option}" if value else f"--no-{option}"] if isinstance(value, bool) else [f"--{option}", _word(value)]
         )
-    if any(operation.name not in OPERATIONS for operation in schedule.space.operations):
+    space = schedule.space
+    own = [one.name for one in space.operations if one.name not in OPERATIONS]
+    if own or any(one.group not in REGULARIZERS for one in space.regularizers):
         words += ["--operations-file", OPERATIONS_FILE]
     return shlex.join(words)
 

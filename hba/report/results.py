@@ -17,8 +17,11 @@ RESULTS_NAME = "results.json"
 Percent = Annotated[float, pydantic.Field(ge=0, le=100, allow_inf_nan=False)]
 
 
+Nats = Annotated[float, pydantic.Field(allow_inf_nan=False)]
+
+
 class Difference(pydantic.BaseModel):
-    """What the schedule has minus what a row has, in percentage points, with its 95 % interval."""
+    """What the schedule has minus what a row has, in percentage points or in nats, with its 95 % interval."""
 
     n_pairs: int
     mean: float
@@ -37,6 +40,18 @@ class BalancedAccuracy(pydantic.BaseModel):
     schedule_minus_row: Difference | None = None
 
 
+class Loss(pydantic.BaseModel):
+    """Of a row: the mean loss on the test split in nats, one for each seed; None where it was not kept, or not finite.
+
+    schedule_minus_row: in nats, over the seeds that both have it of.
+    """
+
+    nats: tuple[Nats | None, ...]
+    mean: float | None
+    std: float | None
+    schedule_minus_row: Difference | None = None
+
+
 class Row(pydantic.BaseModel):
     """A row, as far as its trainings have ended; errors in per cent, one for each seed."""
 
@@ -47,6 +62,7 @@ class Row(pydantic.BaseModel):
     mean: float | None
     std: float | None
     schedule_minus_row: Difference | None = None
+    test_loss: Loss | None = None
     balanced_accuracy: BalancedAccuracy | None = None
     confusion: tuple[Counts | None, ...] = ()
 
@@ -58,7 +74,13 @@ class Row(pydantic.BaseModel):
             raise ValueError(f"row {self.name} must have each seed once")
         if len(self.confusion) not in (0, len(self.seeds)):
             raise ValueError(f"row {self.name} must have one confusion matrix for each seed")
+        if self.test_loss is not None and len(self.test_loss.nats) != len(self.seeds):
+            raise ValueError(f"row {self.name} must have one test loss for each seed")
         return self
+
+    def losses(self) -> tuple[float | None, ...]:
+        """Test losses in nats, one for each seed; None where an older version did not keep it."""
+        return (None,) * len(self.seeds) if self.test_loss is None else self.test_loss.nats
 
     def confusions(self, n_classes: int) -> tuple[Confusion | None, ...]:
         """One for each seed; None where an older version did not keep it. ValueError for labels that are no class."""

@@ -1,12 +1,15 @@
-"""The schedule file: JSON that a person can read, checked strictly. It is written as version 2, and read as 1 or 2.
+"""The schedule file: JSON that a person can read, checked strictly. Versions 1, 2 and 3 are read.
 
 Version 2 says whether K is searched, and has the spread: one number where it is the same everywhere, else rows like
 those of the values, or a single row where all epochs have the same. In version 1, it is 0 and K is not searched.
+Version 3 has regularizers beside the operations, of which there may be none. A schedule without regularizers is written
+as version 2, which an earlier hba reads too.
 
 It knows the parts of a schedule, not the class: Schedule itself reads and writes its file here.
 """
 
 import contextlib
+import dataclasses
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,12 +23,16 @@ from pydantic import Field
 from hba.errors import HbaError, ScheduleError, SettingsError
 from hba.operations import OPERATIONS, Operation, find_operation, function_path
 from hba.policy.space import SearchSpace
+from hba.regularization.groups import check_range, find_regularizer
+from hba.regularization.hyperparameter import Hyperparameter
 from hba.runtime.files import read_text, reason_of
 from hba.runtime.validation import first_problem
 
 FORMAT = "hba-schedule"
 VERSION = 2
-VERSIONS = (1, 2)
+"""Of a schedule without regularizers."""
+WITH_REGULARIZERS = 3
+VERSIONS = (1, 2, 3)
 """Those that can be read."""
 
 MOST_BRACKETS = 2**20
@@ -64,6 +71,22 @@ class CountedSpaceEntry(SpaceEntry):
     searches_count: bool
 
 
+class RegularizerEntry(_Strict):
+    """One hyperparameter of hba.regularization, as Hyperparameter has it."""
+
+    name: str
+    low: float
+    high: float
+    initial: float
+    scale: Literal["linear", "log"]
+    whole: bool
+    unit: str | None
+
+
+class TunedSpaceEntry(CountedSpaceEntry):
+    regularizers: Annotated[list[RegularizerEntry], Field(min_length=1)]
+
+
 class _AnyVersion(_Strict):
     format: Literal["hba-schedule"]
     fill: list[float]
@@ -91,7 +114,20 @@ class WithRowsOfSpread(_Version2):
     spread: list[list[float]]
 
 
-ScheduleFile = Version1 | WithOneSpread | WithRowsOfSpread
+class _Version3(_AnyVersion):
+    version: Literal[3]
+    space: TunedSpaceEntry
+
+
+class TunedWithOneSpread(_Version3):
+    spread: float
+
+
+class TunedWithRowsOfSpread(_Version3):
+    spread: list[list[float]]
+
+
+ScheduleFile = Version1 | WithOneSpread | WithRowsOfSpread | TunedWithOneSpread | TunedWithRowsOfSpread
 
 
 class Parts(NamedTuple):
@@ -111,7 +147,7 @@ def written(parts: Parts) -> str:
     """The text of a file that holds these parts."""
     head = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": WITH_REGULARIZERS if parts.space.regularizers else VERSION,
         "space": {**space_entry(parts.space), "searches_count": parts.space.searches_count},
         "fill": list(parts.fill),
         "hyperparameters": list(parts.space.names),
@@ -176,15 +212,19 @@ def parse(text: str) -> Parts:
     return Parts(space, values, tuple(file.fill), file.provenance, spread)
 
 
-def _model(content: Mapping[str, Any]) -> type[Version1] | type[WithOneSpread] | type[WithRowsOfSpread]:
+def _model(content: Mapping[str, Any]) -> type[ScheduleFile]:
     if content["version"] == 1:
         return Version1
-    return WithRowsOfSpread if isinstance(content.get("spread"), list) else WithOneSpread
+    has_rows = isinstance(content.get("spread"), list)
+    if content["version"] == WITH_REGULARIZERS:
+        return TunedWithRowsOfSpread if has_rows else TunedWithOneSpread
+    return WithRowsOfSpread if has_rows else WithOneSpread
 
 
 def _n_hyperparameters(entry: SpaceEntry) -> int:
     of_slots = entry.copies * sum(1 if row.magnitude_range is None else 2 for row in entry.operations)
-    return of_slots + (len(entry.count_probabilities) - 1 if _searches_count(entry) else 0)
+    of_count = len(entry.count_probabilities) - 1 if _searches_count(entry) else 0
+    return of_slots + of_count + len(_regularizers(entry))
 
 
 def _searches_count(entry: SpaceEntry) -> bool:
@@ -199,7 +239,7 @@ def _check_shape(file: ScheduleFile, space: SearchSpace) -> None:
     if file.epochs != len(file.values):
         raise ScheduleError(f"epochs is {file.epochs}, but values has {len(file.values)} rows")
     _check_rows("values", file.values, space)
-    if isinstance(file, WithRowsOfSpread):
+    if isinstance(file, WithRowsOfSpread | TunedWithRowsOfSpread):
         if len(file.spread) not in (1, file.epochs):
             raise ScheduleError(f"spread must be a number, or have {file.epochs} rows or one, got {len(file.spread)}")
         _check_rows("spread", file.spread, space)
@@ -229,7 +269,7 @@ def _read_json(text: str) -> dict[str, Any]:
         raise ScheduleError(f'the key "format" must be "{FORMAT}"')
     version = content.get("version")
     if version not in VERSIONS or isinstance(version, bool):
-        known = " or ".join(map(str, VERSIONS))
+        known = f"{', '.join(map(str, VERSIONS[:-1]))} or {VERSIONS[-1]}"
         raise ScheduleError(f"version must be {known}, got {version!r}; a newer hba may have written it")
     return content
 
@@ -244,12 +284,15 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def space_entry(space: SearchSpace) -> dict[str, Any]:
-    """What is to be said about a search space, as JSON values; of a search of K, only where there is one."""
+    """What is to be said about a search space, as JSON values; of a search of K and of regularizers, only where there
+    are some.
+    """
     return {
         "operations": [_as_json(_operation_entry(operation)) for operation in space.operations],
         "copies": space.copies,
         "count_probabilities": list(space.count_probabilities),
         **({"searches_count": True} if space.searches_count else {}),
+        **({"regularizers": [dataclasses.asdict(one) for one in space.regularizers]} if space.regularizers else {}),
     }
 
 
@@ -273,7 +316,34 @@ def _as_json(entry: OperationEntry) -> dict[str, Any]:
 
 def _space(entry: SpaceEntry) -> SearchSpace:
     operations = [_operation(row, f"space.operations[{number}]") for number, row in enumerate(entry.operations)]
-    return SearchSpace(tuple(operations), entry.copies, tuple(entry.count_probabilities), _searches_count(entry))
+    regularizers = tuple(_hyperparameter(row, number) for number, row in enumerate(_regularizers(entry)))
+    return SearchSpace(
+        tuple(operations), entry.copies, tuple(entry.count_probabilities), _searches_count(entry), regularizers
+    )
+
+
+def _regularizers(entry: SpaceEntry) -> Sequence[RegularizerEntry]:
+    return entry.regularizers if isinstance(entry, TunedSpaceEntry) else ()
+
+
+def _hyperparameter(row: RegularizerEntry, number: int) -> Hyperparameter:
+    """Of a file's row. Ranges are the file's own; a group that nobody knows is refused."""
+    place = f"space.regularizers[{number}]"
+    try:
+        found = Hyperparameter(**row.model_dump())
+    except SettingsError as error:
+        raise ScheduleError(f"{place}: {error}") from None
+    if not f"{found.name}{found.unit or ''}".isprintable():
+        raise ScheduleError(f"{place}: name and unit must be text that can be printed, got {found.name!r}")
+    try:
+        find_regularizer(found.group)
+        check_range(found)
+    except SettingsError as error:
+        raise ScheduleError(
+            f"{place}: {error}; register one of your own with hba.register_regularizer before loading the schedule "
+            "(commands: --operations-file FILE.py)"
+        ) from None
+    return found
 
 
 def _operation(row: OperationEntry, place: str) -> Operation:

@@ -12,8 +12,11 @@ from torch import Tensor
 from hba.data.naming import shown_name
 from hba.operations import Operation, fill_for
 from hba.policy.draw import Draw, apply_operations
+from hba.policy.space import SearchSpace
+from hba.regularization.regularization import Regularization
 from hba.runtime.files import write_atomically
 from hba.schedule.reach import numbers_applied
+from hba.schedule.regularizers import RegularizerSummary, of_one_range, on_pixels, summarize_regularizers
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import band, copies_of
 
@@ -22,8 +25,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 N_COLUMNS = 5
+FEWEST_COLUMNS = 3
 PROBABILITY_COLOR = "#1f5fa8"
 MAGNITUDE_COLOR = "#d1660f"
+REGULARIZER_COLOR = "#0b6e4f"
 COPY_STYLES = ("-", "--", ":", "-.")
 BAND_ALPHA = 0.15
 NUMBERS_TITLE = "images by number of operations"
@@ -33,21 +38,25 @@ DOTS_PER_INCH = 110
 def draw_schedule(schedule: Schedule, path: Path) -> None:
     """One panel per operation: probability (left axis) and magnitude in its unit (right axis) over epochs.
 
-    Bands go one spread of logits to either side. Where K is searched, the last panel has the numbers of operations that
-    images get.
+    Bands go one spread of logits to either side. Where K is searched, a panel has the numbers of operations that images
+    get. Regularizers come last, in natural units, those of a group that have one range in one panel.
     """
     from matplotlib.figure import Figure
 
-    operations = schedule.space.operations
-    n_panels = len(operations) + schedule.space.searches_count
-    n_rows = -(-n_panels // N_COLUMNS)
-    figure = Figure(figsize=(3.1 * N_COLUMNS, 2.2 * n_rows + 0.6), layout="constrained")
-    panels = figure.subplots(n_rows, N_COLUMNS, squeeze=False, sharex=True).flatten()
+    operations, regularizers = schedule.space.operations, of_one_range(summarize_regularizers(schedule))
+    n_of_policy = len(operations) + schedule.space.searches_count
+    n_panels = n_of_policy + len(regularizers)
+    n_columns = N_COLUMNS if operations else max(FEWEST_COLUMNS, min(N_COLUMNS, n_panels))
+    n_rows = -(-n_panels // n_columns)
+    figure = Figure(figsize=(3.1 * n_columns, 2.2 * n_rows + 0.6), layout="constrained")
+    panels = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True).flatten()
     bands = band(schedule) if schedule.spread.any() else ()
     for panel, operation in zip(panels, operations, strict=False):
         _draw_operation(panel, schedule, bands, operation)
     if schedule.space.searches_count:
         _draw_numbers(panels[len(operations)], schedule)
+    for panel, together in zip(panels[n_of_policy:], regularizers, strict=False):
+        _draw_regularizers(panel, schedule, together)
     for panel in panels[n_panels:]:
         panel.axis("off")
     figure.supxlabel("epoch")
@@ -103,11 +112,35 @@ def _draw_numbers(panel: "Axes", schedule: Schedule) -> None:
     panel.legend(fontsize=7, ncols=shares.shape[1], loc="upper center")
 
 
+def _draw_regularizers(panel: "Axes", schedule: Schedule, together: Sequence[RegularizerSummary]) -> None:
+    """A line for each of these, which have one range."""
+    epochs, first = np.arange(1, schedule.epochs + 1), together[0].hyperparameter
+    panel.set_title(first.name if len(together) == 1 else first.group, fontsize=10)
+    if first.scale == "log":
+        panel.set_yscale("log")
+        panel.set_ylim(first.low, first.high)
+    else:
+        margin = 0.02 * (first.high - first.low)
+        panel.set_ylim(first.low - margin, first.high + margin)
+    panel.set_ylabel(first.unit or "", fontsize=8)
+    # Shades tell apart more lines than styles do.
+    shades = np.linspace(1, 0.35, len(together))
+    for one, shade, style in zip(together, shades, itertools.cycle(COPY_STYLES), strict=False):
+        name = one.hyperparameter.own_name
+        panel.plot(
+            epochs, one.values, style, color=REGULARIZER_COLOR, alpha=shade, marker=_marker(schedule), label=name
+        )
+    if len(together) > 1:
+        panel.legend(fontsize=6 if len(together) > 4 else 7, ncols=1 + len(together) // 6)
+
+
 def _title(schedule: Schedule) -> str:
-    found_on = schedule.provenance.get("dataset")
+    found_on, space = schedule.provenance.get("dataset"), schedule.space
     origin = f" searched on {shown_name(str(found_on))}" if found_on else ""
-    bands = ", bands: one spread to either side" if schedule.spread.any() else ""
-    return f"Schedule{origin}: probability (blue) and magnitude (orange) per epoch, one line per copy{bands}"
+    policy = ["probability (blue) and magnitude (orange) per epoch, one line per copy"] if space.operations else []
+    bands = ["bands: one spread to either side"] if schedule.spread.any() else []
+    tuned = [f"regularizers{' (green)' if space.operations else ''} per epoch"] if space.regularizers else []
+    return f"Schedule{origin}: {', '.join([*policy, *bands, *tuned])}"
 
 
 def draw_augmented(
@@ -140,18 +173,40 @@ class AugmentedCopy(NamedTuple):
 def augmented_copies(
     schedule: Schedule, images: Sequence[Tensor], *, epoch: int, n_copies: int, seed: int
 ) -> Iterator[list[AugmentedCopy]]:
-    """Of each image, as draw_augmented takes them, the copies that it shows."""
-    generator = torch.Generator().manual_seed(seed)
-    policy = schedule.policy(epoch)
+    """Of each image, as draw_augmented takes them, the copies that it shows: by operations, then by the regularizers
+    that act on pixels.
+    """
+    generator, space = torch.Generator().manual_seed(seed), schedule.space
+    policy = schedule.without_regularizers().policy(epoch) if space.operations else None
+    further, row = on_pixels(space), torch.tensor(schedule.values[epoch], dtype=torch.float32)
+    acts = Regularization(space.regularizers, space.n_of_policy)
     for image in images:
         batch = (image.float() / 255).expand(n_copies, *image.shape)
-        draw = policy.draw(n_copies, generator)
-        augmented = apply_operations(schedule.space, draw, batch, fill_for(batch, schedule.fill))
-        yield [AugmentedCopy(augmented[copy], describe_draw(schedule, draw, copy)) for copy in range(n_copies)]
+        fill, draw = fill_for(batch, schedule.fill), None
+        if policy is not None:
+            draw = policy.draw(n_copies, generator)
+            batch = apply_operations(policy.space, draw, batch, fill)
+        augmented = acts.on_pixels(batch, row, generator, fill)
+        yield [AugmentedCopy(augmented[copy], describe_draw(schedule, draw, copy, further)) for copy in range(n_copies)]
 
 
-def describe_draw(schedule: Schedule, draw: Draw, index: int) -> str:
-    """What one image got, an operation a line, in order; `unchanged` for nothing."""
+def is_seen(space: SearchSpace) -> bool:
+    """Whether anything of a schedule changes pixels, so that augmented copies show something."""
+    return bool(space.operations or on_pixels(space))
+
+
+def lines_below(space: SearchSpace) -> int:
+    """The most lines that describe_draw has for an image."""
+    return max(1, space.max_count + len(on_pixels(space)))
+
+
+def describe_draw(schedule: Schedule, draw: Draw | None, index: int, further: Sequence[str] = ()) -> str:
+    """What one image got, an operation a line, in order; `unchanged` for nothing. further: what all images get."""
+    lines = [] if draw is None else _operations_drawn(schedule, draw, index)
+    return "\n".join([*lines, *further]) or "unchanged"
+
+
+def _operations_drawn(schedule: Schedule, draw: Draw, index: int) -> list[str]:
     lines = []
     for slot, magnitude in zip(draw.slots[index].tolist(), draw.magnitudes[index].tolist(), strict=True):
         if slot >= 0:
@@ -159,7 +214,7 @@ def describe_draw(schedule: Schedule, draw: Draw, index: int) -> str:
             # A negated 0 is 0.
             shown = "" if operation.magnitude_range is None else f" {magnitude + 0.0:.3g}"
             lines.append(f"{operation.name}{shown}")
-    return "\n".join(lines) or "unchanged"
+    return lines
 
 
 def _draw_cell(panel: "Axes", image: Tensor, caption: str) -> None:

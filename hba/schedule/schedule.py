@@ -2,7 +2,8 @@
 
 import dataclasses
 import reprlib
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -11,13 +12,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from hba.errors import ScheduleError
+from hba.errors import LeftOutWarning, ScheduleError
 from hba.policy.module import GRAY, Policy
 from hba.policy.space import SearchSpace
+from hba.regularization.hyperparameter import Hyperparameter
 from hba.runtime.files import write_text
 from hba.runtime.validation import COLOR_RULE, is_color, whole_number
+from hba.runtime.wording import first_of
 from hba.schedule.file import Parts, explained, parse, text_of, written
 from hba.schedule.transform import PolicyTransform
+
+SHOWN_NAMES = 8
+"""Of what a warning names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +32,12 @@ class Schedule:
 
     spread (epochs, n): a policy is a distribution. Every image has hyperparameters of its own, whose logits are normal
     around those of the row with this standard deviation; 0 is the bare row. One number, one row (n,) or one column
-    (epochs, 1) may be given for all.
+    (epochs, 1) may be given for all. Regularizers are the same for all images and have none.
     fill: the colour in [0, 1], one number per channel, of what geometric operations and Cutout uncover: the mean
     colour of the images that were searched on. provenance: JSON values that say how the schedule was made.
     is_stretched: whether its length was chosen by `stretched`; not kept in files.
-    Raises ScheduleError for values of a wrong shape, outside their range or not finite, and for a spread below 0.
+    Raises ScheduleError for values of a wrong shape, outside their range or not finite, for a spread below 0, and for
+    one that a row gives a regularizer.
     """
 
     space: SearchSpace
@@ -45,7 +52,7 @@ class Schedule:
         _check_values(self.space, values)
         if not is_color(self.fill):
             raise ScheduleError(f"fill {COLOR_RULE}, got {list(self.fill)}")
-        spread = _spread(self.spread, values)
+        spread = _spread(self.space, self.spread, values)
         for name, array in (("values", values), ("spread", spread)):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
@@ -59,7 +66,9 @@ class Schedule:
         """One line, with where it is from as far as the provenance says so."""
         known = {name: self.provenance.get(name) for name in ("dataset", "algorithm")}
         origin = "".join(f", {name}={reprlib.repr(word)}" for name, word in known.items() if isinstance(word, str))
-        return f"Schedule(epochs={self.epochs}, operations={len(self.space.operations)}, n={self.space.n}{origin})"
+        tuned = f", regularizers={len(self.space.regularizers)}" if self.space.regularizers else ""
+        counts = f"operations={len(self.space.operations)}{tuned}, n={self.space.n}"
+        return f"Schedule(epochs={self.epochs}, {counts}{origin})"
 
     @property
     def epochs(self) -> int:
@@ -110,6 +119,7 @@ class Schedule:
         it, and every probability, also of K, is that of the row. Raises ScheduleError for a spread below 0.
         """
         row = np.full(self.space.n, spread)
+        row[self.space.n_of_policy :] = 0.0
         if not probabilities:
             row[self.space.probability_columns(torch.device("cpu")).numpy()] = 0.0
         return dataclasses.replace(self, spread=row)
@@ -128,10 +138,54 @@ class Schedule:
         return Schedule(self.space, values, self.fill, {**self.provenance, "rows": rows}, spread=spread)
 
     def policy(self, epoch: int) -> Policy:
-        """The policy of an epoch, counted from 0."""
-        epoch = self._checked(epoch)
-        values, spread = (torch.tensor(rows[epoch], dtype=torch.float32) for rows in (self.values, self.spread))
-        return Policy(self.space, values, self.fill, spread)
+        """The policy of an epoch, counted from 0: operations alone, as `transform` has them."""
+        epoch, policy = self._checked(epoch), self._operations_alone("policy(epoch)")
+        values, spread = (torch.tensor(rows[epoch], dtype=torch.float32) for rows in (policy.values, policy.spread))
+        return Policy(policy.space, values, self.fill, spread)
+
+    def regularization(self, epoch: int) -> dict[str, float]:
+        """Values of the regularizers in an epoch, counted from 0, by name in natural units, for a training loop of your
+        own: `dropout.<module>` is the rate of that module, `weight_decay` the optimizer's. Empty where none was tuned.
+
+        Whole numbers are rounded to the nearest.
+        """
+        row = self.values[self._checked(epoch), self.space.n_of_policy :].tolist()
+        tuned = zip(self.space.regularizers, row, strict=True)
+        return {one.name: float(round(value)) if one.whole else value for one, value in tuned}
+
+    def without_regularizers(self) -> "Schedule":
+        """The policy alone: operations, and how many an image gets. ScheduleError where no operation was tuned."""
+        if not self.space.operations:
+            raise ScheduleError(
+                "the schedule has regularizers alone and no operations; schedule.regularization(epoch) has their values"
+            )
+        columns = slice(self.space.n_of_policy)
+        space = dataclasses.replace(self.space, regularizers=())
+        return dataclasses.replace(self, space=space, values=self.values[:, columns], spread=self.spread[:, columns])
+
+    def with_regularizers(self, regularizers: Sequence[Hyperparameter], values: Sequence[float]) -> "Schedule":
+        """The same policy beside regularizers that stay as they are: one value for each, in natural units.
+
+        They take the place of those that it has. Raises ScheduleError for another number of values.
+        """
+        if len(values) != len(regularizers):
+            raise ScheduleError(
+                f"there must be a value for each of {len(regularizers)} regularizers, got {len(values)}"
+            )
+        columns = slice(self.space.n_of_policy)
+        space = dataclasses.replace(self.space, regularizers=tuple(regularizers))
+        constant = np.broadcast_to(np.asarray(values, dtype=np.float64), (self.epochs, len(regularizers)))
+        rows = np.concatenate([self.values[:, columns], constant], axis=1)
+        spread = np.concatenate([self.spread[:, columns], np.zeros(constant.shape)], axis=1)
+        return dataclasses.replace(self, space=space, values=rows, spread=spread)
+
+    def without_operations(self) -> "Schedule":
+        """The regularizers alone. ScheduleError where none was tuned."""
+        if not self.space.regularizers:
+            raise ScheduleError("the schedule has no regularizers; search one with tune (--tune dropout, ...)")
+        columns = slice(self.space.n_of_policy, None)
+        space = SearchSpace((), count_probabilities=(1.0,), regularizers=self.space.regularizers)
+        return dataclasses.replace(self, space=space, values=self.values[:, columns], spread=self.spread[:, columns])
 
     def _checked(self, epoch: int) -> int:
         epoch = whole_number("epoch", epoch)
@@ -140,8 +194,26 @@ class Schedule:
         return epoch
 
     def transform(self) -> PolicyTransform:
-        """The schedule as a torchvision v2 transform; see PolicyTransform."""
-        return PolicyTransform(self)
+        """The schedule as a torchvision v2 transform; see PolicyTransform.
+
+        It has the operations alone: a LeftOutWarning names the regularizers, whose values `regularization` has. None
+        comes of `schedule.without_regularizers().transform()`. Raises ScheduleError where no operation was tuned.
+        """
+        return PolicyTransform(self._operations_alone("transform()"))
+
+    def _operations_alone(self, function: str) -> "Schedule":
+        """For the function that is called so, whose caller is told."""
+        if not self.space.regularizers:
+            return self
+        policy = self.without_regularizers()
+        names = first_of([one.name for one in self.space.regularizers], SHOWN_NAMES)
+        warnings.warn(
+            f"{function} leaves out {names}: schedule.regularization(epoch) has their values; where you know, say "
+            f"schedule.without_regularizers().{function}, which does not warn",
+            LeftOutWarning,
+            stacklevel=3,
+        )
+        return policy
 
     def text(self) -> str:
         """What its file holds: JSON that a person can read."""
@@ -180,8 +252,8 @@ def _mean(rows: np.ndarray) -> np.ndarray:
     return mean
 
 
-def _spread(given: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """As an array of the shape of values (epochs, n)."""
+def _spread(space: SearchSpace, given: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """As an array of the shape of values (epochs, n), 0 for regularizers."""
     try:
         spread = np.broadcast_to(np.asarray(given, dtype=np.float64), values.shape).copy()
     except ValueError:
@@ -191,4 +263,11 @@ def _spread(given: np.ndarray, values: np.ndarray) -> np.ndarray:
     wrong = ~(np.isfinite(spread) & (spread >= 0))
     if wrong.any():
         raise ScheduleError(f"spread must be finite and not below 0, got {spread[wrong][0]}")
+    of_regularizers = spread[:, space.n_of_policy :]
+    if np.ndim(given) == 0 or np.shape(given)[-1] != space.n:
+        # One number for a whole row.
+        of_regularizers[:] = 0
+    elif of_regularizers.any():
+        name = space.regularizers[int(np.argwhere(of_regularizers)[0][1])].name
+        raise ScheduleError(f"spread of {name} must be 0, because a regularizer is the same for all images")
     return spread

@@ -1,5 +1,6 @@
 """What a training does to its images before the baseline augmentation: one interface for schedules and all else."""
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from hba.operations import fill_for
 from hba.policy.draw import apply_operations, draw_by_means, means_of
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
+from hba.training.regularizing import EpochRegularization, regularization_of
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 """From images (B, C, H, W) float in [0, 1], and a generator on their device, to new images of that kind."""
@@ -94,6 +96,9 @@ class ScheduleAugmentation:
             "values": self.schedule.values.tolist(),
             **({"spread": self.schedule.spread.tolist()} if self.schedule.spread.any() else {}),
             **({"searches_count": True} if space.searches_count else {}),
+            **(
+                {"regularizers": [dataclasses.astuple(one) for one in space.regularizers]} if space.regularizers else {}
+            ),
         }
         return "schedule " + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
@@ -107,11 +112,17 @@ class ScheduleAugmentation:
             torch.tensor(one, dtype=torch.float32, device=device) for one in (stretched.values, stretched.spread)
         )
         is_spread = bool(spreads.any())
+        if not stretched.space.operations:
+            return [_unchanged] * epochs
         means = means_of(stretched.space, rows, spreads if is_spread else None)
         return [
             partial(_augment, stretched.space, row, spread if is_spread else None, stretched.fill)
             for row, spread in zip(means, spreads, strict=True)
         ]
+
+    def regularization_by_epoch(self, epochs: int, device: torch.device) -> Sequence[EpochRegularization]:
+        """What the schedule's regularizers do."""
+        return regularization_of(self.schedule, epochs, device)
 
 
 def augmentation_of(schedule: Schedule | None) -> Augmentation:

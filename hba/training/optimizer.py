@@ -6,13 +6,20 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.optim import SGD, AdamW, Optimizer
-from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, MultiStepLR, SequentialLR
+from torch.optim import SGD, AdamW, Optimizer, RMSprop
+from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, LRScheduler, MultiStepLR, SequentialLR
+
+from hba.config.training import PLATEAU
+from hba.training.plateau import Plateau
 
 MOMENTUM = 0.9
 STEP_FACTOR = 0.1
 STEP_NINTHS = (3, 6, 8)
 """Where the step schedule drops, in ninths of the training: epochs 90, 180 and 240 of 270 (paper, Appendix E)."""
+FIFTH_FACTOR = 0.2
+FIFTH_TENTHS = (3, 6, 9)
+"""Where the schedule of fifths drops, in tenths of the training: epochs 60, 120 and 180 of 200 (Delta-STN's public
+code)."""
 
 LEARNING_RATE_SCHEDULES: Mapping[str, Callable[[Optimizer, int], LRScheduler]] = MappingProxyType(
     {
@@ -20,9 +27,18 @@ LEARNING_RATE_SCHEDULES: Mapping[str, Callable[[Optimizer, int], LRScheduler]] =
         "step": lambda optimizer, total_steps: MultiStepLR(
             optimizer, [ninths * total_steps // 9 for ninths in STEP_NINTHS], STEP_FACTOR
         ),
+        "step-fifth": lambda optimizer, total_steps: MultiStepLR(
+            optimizer, [tenths * total_steps // 10 for tenths in FIFTH_TENTHS], FIFTH_FACTOR
+        ),
+        "constant": lambda optimizer, total_steps: ConstantLR(optimizer, factor=1.0, total_iters=0),
     }
 )
-"""By name, a function of the optimizer and the number of training steps; both change at every step, not every epoch."""
+"""By name, a function of the optimizer and the number of training steps; all change at every step, not every epoch.
+Beside them, there is PLATEAU.
+"""
+
+WITHOUT_EPOCHS = ("constant", PLATEAU)
+"""Schedules that do not depend on how many epochs there are."""
 
 
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
@@ -33,21 +49,31 @@ OPTIMIZERS: Mapping[str, Callable[[Parameters, float, float], Optimizer]] = Mapp
         "sgd": lambda parameters, learning_rate, weight_decay: SGD(
             parameters, lr=learning_rate, momentum=MOMENTUM, nesterov=True, weight_decay=weight_decay
         ),
+        "sgd-classical": lambda parameters, learning_rate, weight_decay: SGD(
+            parameters, lr=learning_rate, momentum=MOMENTUM, weight_decay=weight_decay
+        ),
         "adamw": lambda parameters, learning_rate, weight_decay: AdamW(
             parameters, lr=learning_rate, weight_decay=weight_decay
         ),
     }
 )
-"""By name, a function of parameters, learning rate and weight decay: SGD with Nesterov momentum 0.9, and AdamW with
-PyTorch's other settings (Loshchilov and Hutter 2019). Weight decay is of all weights.
+"""By name, a function of parameters, learning rate and weight decay: SGD with Nesterov momentum 0.9, with classical
+momentum 0.9 (as in STN and Delta-STN), and AdamW with PyTorch's other settings (Loshchilov and Hutter 2019). Weight
+decay is of all weights.
 """
 
 
-def scheduled(optimizer: Optimizer, schedule: str, total_steps: int, warm_up_steps: int = 0) -> LRScheduler:
+def scheduled(
+    optimizer: Optimizer, schedule: str, total_steps: int, warm_up_steps: int = 0, plateau_epochs: int | None = None
+) -> LRScheduler:
     """The named schedule of the learning rate over total_steps, the first warm_up_steps of which come before it.
 
     Step k of w of the warm-up, counted from 1, has k / (w + 1) of the rate; the schedule takes all other steps.
+    plateau_epochs: the patience of PLATEAU, which alone needs one.
     """
+    if schedule == PLATEAU:
+        assert plateau_epochs is not None
+        return Plateau(optimizer, plateau_epochs, warm_up_steps)
     if not warm_up_steps:
         return LEARNING_RATE_SCHEDULES[schedule](optimizer, total_steps)
     warm_up = LinearLR(optimizer, 1 / (warm_up_steps + 1), total_iters=warm_up_steps)
@@ -73,25 +99,34 @@ class TrainingSettings(Protocol):
 
 
 def optimizer_for(
-    settings: TrainingSettings, parameters: Parameters, steps_per_epoch: int
+    settings: TrainingSettings, parameters: Parameters, steps_per_epoch: int, plateau_epochs: int | None = None
 ) -> tuple[Optimizer, LRScheduler]:
-    """The optimizer and the schedule that the settings of a search or an evaluation stand for."""
+    """The optimizer and the schedule that the settings of a search or an evaluation stand for.
+
+    plateau_epochs: of a search, which alone may have the schedule PLATEAU.
+    """
     optimizer = OPTIMIZERS[settings.optimizer](parameters, settings.learning_rate, settings.weight_decay)
     warm_up_steps = settings.learning_rate_warm_up_epochs * steps_per_epoch
     total_steps = settings.epochs * steps_per_epoch
-    return optimizer, scheduled(optimizer, settings.learning_rate_schedule, total_steps, warm_up_steps)
+    schedule = settings.learning_rate_schedule
+    return optimizer, scheduled(optimizer, schedule, total_steps, warm_up_steps, plateau_epochs)
 
 
-def adam_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
-    """What Adam divides the mean gradient of each number of a parameter by: the root of its mean squared gradient.
+def gradient_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
+    """What Adam or RMSprop divides the gradient of each number of a parameter by: the root of its mean square.
 
-    Kingma and Ba 2015, Algorithm 1; of the parameter's shape, infinite before its first step.
+    Kingma and Ba 2015, Algorithm 1; RMSprop does not correct the mean, which begins at 0. Of the parameter's shape,
+    infinite before its first step.
     """
     group, state = optimizer.param_groups[0], optimizer.state.get(parameter)
     if not state:
         return torch.full_like(parameter, torch.inf)
+    root: Tensor
+    if isinstance(optimizer, RMSprop):
+        root = state["square_avg"].sqrt() + group["eps"]
+        return root
     mean_square = state["exp_avg_sq"] / (1 - group["betas"][1] ** float(state["step"]))
-    root: Tensor = mean_square.sqrt() + group["eps"]
+    root = mean_square.sqrt() + group["eps"]
     return root
 
 
@@ -101,4 +136,4 @@ def preconditioned(optimizer: Optimizer, parameters: Iterable[Tensor], gradients
     """
     if not isinstance(optimizer, AdamW):
         return list(gradients)
-    return [gradient / adam_root(optimizer, one) for one, gradient in zip(parameters, gradients, strict=True)]
+    return [gradient / gradient_root(optimizer, one) for one, gradient in zip(parameters, gradients, strict=True)]

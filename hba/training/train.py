@@ -4,6 +4,7 @@ import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import torch
 from torch import nn
@@ -14,13 +15,14 @@ from hba.data.labels import is_multi_label
 from hba.data.load import EvaluationData
 from hba.errors import DivergedError, SettingsError
 from hba.models import Start, build_model
-from hba.preprocessing.preprocessing import Preprocessing
+from hba.preprocessing.preprocessing import Preprocessing, network_input_size
 from hba.runtime.seeding import derived_seed, generator_for
 from hba.training.augmentation import Augmentation
 from hba.training.criterion import error_share, loss_of
 from hba.training.measure import Measured, measure
 from hba.training.optimizer import optimizer_for
 from hba.training.own_network import OwnNetwork
+from hba.training.regularizing import is_regularizing
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,7 @@ def train(
     """
     device = data.train.device
     preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
-    weights_seed = derived_seed(seed, "weights of an evaluation")
-    network = (
-        build_model(
-            config.model, len(data.class_names), weights_seed, preprocessing.image_size, start, data.train.n_channels
-        )
-        if own_network is None
-        else own_network.fresh(seed, weights_seed)
-    ).to(device)
+    network = network_of(config, data, seed, own_network, start).to(device)
     with contextlib.closing(data.train):
         epochs = _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step)
     # One of several labels is not taken for another.
@@ -71,6 +66,21 @@ def train(
     if not math.isfinite(test.loss):
         raise DivergedError(f"the loss after the last step is not finite; {_remedy(config)}")
     return Trained(network, test, epochs)
+
+
+def network_of(
+    config: EvaluationConfig,
+    data: EvaluationData,
+    seed: int,
+    own_network: OwnNetwork | None = None,
+    start: Start | None = None,
+) -> nn.Module:
+    """What the training with this seed begins with; own_network and start as in `train`."""
+    weights_seed = derived_seed(seed, "weights of an evaluation")
+    if own_network is not None:
+        return own_network.fresh(seed, weights_seed)
+    image_size = network_input_size(data.train, config.baseline_augmentation())
+    return build_model(config.model, len(data.class_names), weights_seed, image_size, start, data.train.n_channels)
 
 
 def _train_all_epochs(
@@ -89,21 +99,30 @@ def _train_all_epochs(
     optimizer, lr_schedule = optimizer_for(config, network.parameters(), stream.batches_per_pass)
     network.train()
     augments = augmentation.by_epoch(config.epochs, data.train)
+    regularized = augmentation.regularization_by_epoch(config.epochs, device) if is_regularizing(augmentation) else ()
     if len(augments) != config.epochs:
         raise SettingsError(
             f"{type(augmentation).__name__}.by_epoch must return one function for each of {config.epochs} epochs, got "
             f"{len(augments)}"
         )
     epochs = []
-    for epoch, augment in enumerate(augments):
+    for epoch, (augment, regularize) in enumerate(zip_longest(augments, regularized)):
+        if regularize is not None:
+            regularize.begin(network, optimizer)
         sums = torch.zeros(2, device=device)
         for _ in range(stream.batches_per_pass):
             images, labels = stream.next()
-            augmented = preprocessing.train(augment(images, generator), generator)
-            logits = network(augmented)
+            augmented = augment(images, generator)
+            if regularize is not None:
+                augmented = regularize.pixels(augmented, generator)
+            inputs = preprocessing.train(augmented, generator)
+            if regularize is not None:
+                inputs = regularize.inputs(inputs, generator)
+            logits = network(inputs)
             loss = loss_of(logits, labels)
+            objective = loss if regularize is None else loss + regularize.penalty(logits, labels)
             optimizer.zero_grad()
-            loss.backward()
+            objective.backward()
             optimizer.step()
             lr_schedule.step()
             sums += torch.stack([loss.detach(), error_share(logits.detach(), labels).to(loss)])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from search_problems import SMALL_SETTINGS, small_data
+from search_problems import SELF_TUNING, small_data, small_settings
 from torch import Tensor, nn
 
 import hba
@@ -37,8 +37,8 @@ class HalfFrozen(nn.Module):
 
 
 def searched(network: nn.Module, **settings: Any) -> hba.SearchResult:
-    moving: dict[str, Any] = {"weight_decay": 0.1, "learning_rate": 0.05}
-    return hba.search(small_data(), network=network, **{**SMALL_SETTINGS, **moving, **settings})
+    moving = {"weight_decay": 0.1, "learning_rate": 0.05, **SELF_TUNING.get(settings.get("algorithm", ""), {})}
+    return hba.search(small_data(), network=network, **small_settings(**{**moving, **settings}))
 
 
 def assert_only_the_rest_moved(result: hba.SearchResult, before: nn.Module) -> None:

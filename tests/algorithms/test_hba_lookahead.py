@@ -111,14 +111,22 @@ def gradient_of(**settings: Any) -> Tensor:
     return gradient
 
 
-def distance_of(n_steps: int) -> float:
-    """How far SGD with Nesterov's momentum goes along a gradient of 1, at a learning rate of 1."""
+def distance_of(n_steps: int, *, nesterov: bool = True) -> float:
+    """How far SGD with momentum goes along a gradient of 1, at a learning rate of 1."""
     weight = torch.zeros(1, requires_grad=True)
-    optimizer = torch.optim.SGD([weight], 1.0, momentum=0.9, nesterov=True)
+    optimizer = torch.optim.SGD([weight], 1.0, momentum=0.9, nesterov=nesterov)
     for _ in range(n_steps):
         weight.grad = torch.ones(1)
         optimizer.step()
     return -weight.item()
+
+
+@pytest.mark.parametrize("n_steps", [1, 5, 10, 20])
+def test_the_reach_is_that_of_the_momentum_of_the_search(n_steps: int) -> None:
+    assert reach(n_steps) == reach(n_steps, "sgd") == pytest.approx(distance_of(n_steps), rel=1e-5)
+    assert reach(n_steps, "sgd-classical") == pytest.approx(distance_of(n_steps, nesterov=False), rel=1e-5)
+    by_both = [gradient_of(optimizer=optimizer, horizon_steps=n_steps) for optimizer in ("sgd", "sgd-classical")]
+    assert not torch.equal(*by_both)
 
 
 def test_rewards_count_for_as_many_steps_as_the_horizon_has() -> None:

@@ -4,9 +4,9 @@ import pytest
 import torch
 from search_problems import seeded
 from search_steps import algorithm_of, begun, space_of
-from torch.optim import Adam
 
-from hba.algorithms.proximal import adam_rates, proximal_step
+from hba.algorithms.lambda_optimizers import LAMBDA_OPTIMIZERS
+from hba.algorithms.proximal import own_rates, proximal_step
 
 N = 5
 
@@ -32,21 +32,23 @@ def test_without_curvature_nothing_moves_and_however_large_it_is_none_goes_too_f
     torch.testing.assert_close(found - start, left * (lam - start), rtol=1e-5, atol=1e-6)
 
 
-def test_rates_are_how_far_adam_goes_for_a_steady_gradient() -> None:
+@pytest.mark.parametrize("kind", ["adam", "rmsprop"])
+def test_rates_are_how_far_the_optimizer_goes_for_a_steady_gradient(kind: str) -> None:
     gradients = torch.tensor([0.25, -3.0])
     parameter = torch.zeros(2, requires_grad=True)
-    optimizer = Adam([parameter], lr=0.1, betas=(0.9, 0.99))
+    optimizer = LAMBDA_OPTIMIZERS[kind]([parameter], 0.1, (0.9, 0.99))
     for _ in range(300):
         before = parameter.detach().clone()
         parameter.grad = gradients.clone()
         optimizer.step()
-    torch.testing.assert_close(parameter.detach() - before, -adam_rates(optimizer, parameter) * gradients)
+    torch.testing.assert_close(parameter.detach() - before, -own_rates(optimizer, parameter) * gradients)
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])
 @pytest.mark.parametrize("shared", [0.0, 0.1])
-def test_lambda_comes_to_rest_where_rewards_and_pull_are_equal(shared: float) -> None:
+def test_lambda_comes_to_rest_where_rewards_and_pull_are_equal(shared: float, optimizer: str) -> None:
     space = space_of("Rotate", "Invert", copies=2)
-    problem, state = begun(space, algorithm="lookahead", strength_learning_rate=shared)
+    problem, state = begun(space, algorithm="lookahead", strength_learning_rate=shared, lambda_optimizer=optimizer)
     generator = seeded(5)
     gradient, curvature = torch.randn(space.n, generator=generator), 1 + torch.rand(space.n, generator=generator)
     for _ in range(1500):

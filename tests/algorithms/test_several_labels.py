@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
-from search_problems import SMALL_SETTINGS, small_images
+from search_problems import SMALL_SETTINGS, small_images, small_settings
 from sklearn.metrics import average_precision_score
 from torch import Tensor, nn
 
@@ -36,7 +36,7 @@ def several_labels() -> SearchData:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_algorithm_searches_and_measures_as_scikit_learn_does(algorithm: str) -> None:
     data = several_labels()
-    settings: dict[str, Any] = {**SMALL_SETTINGS, "algorithm": algorithm}
+    settings = small_settings(algorithm=algorithm)
     result = hba.search(data, **settings)
     assert result.schedule is not None
     assert (result.schedule.values[0] != result.schedule.values[-1]).any()

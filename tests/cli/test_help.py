@@ -71,7 +71,7 @@ def test_no_default_of_an_evaluation_is_a_truth_by_accident() -> None:
 def test_what_is_one_of_some_words_lists_them() -> None:
     shown = run("search", "--help-all").stdout
     assert "--interpolation [nearest|bilinear]" in shown
-    assert "--sharing [first-bn|bn|first-conv|conv|conv+bn|all]" in shown
+    assert "--sharing [first-bn|bn|first-conv|conv|conv+bn|all|every]" in shown
     squeezed = "".join(shown.split())
     assert "digits,cifar10,cifar100,svhn,svhn-full,fashionmnist,imagenet.Datasetwhosebaseline" in squeezed
     for option in command_of("search").params:

@@ -88,7 +88,7 @@ def test_a_setting_that_cannot_be_is_refused_by_name(arguments: list[str], messa
         (
             ["search", "--sharing", "firstbn"],
             "Error: Invalid value for '--sharing': 'firstbn' is not one of 'first-bn', 'bn', 'first-conv', 'conv', "
-            "'conv+bn', 'all'; did you mean first-bn?",
+            "'conv+bn', 'all', 'every'; did you mean first-bn?",
         ),
         (["search", "--space", "faa"], "Error: Invalid value for '--space': 'faa' is not one of 'hba', 'pba'."),
         (["search", "--epoch", "3"], "Error: No such option '--epoch'; did you mean --epochs?"),

@@ -2,7 +2,7 @@
 
 from commands import run
 
-from hba.models import MODELS
+from hba.models import MODELS, PATTERNS
 
 
 def rows() -> dict[str, list[str]]:
@@ -18,8 +18,12 @@ def test_every_named_network_has_a_row_with_counts_and_shapes() -> None:
     assert table["wrn-10-1"] == ["0.08 M", "-", "2x3x32x32", "2x10", "any"]
     assert table["resnet-18"] == ["11.69 M", "11.7 M, torchvision", "2x3x224x224", "2x1000", "any"]
     assert table["alexnet"][-1] == "first-conv, conv,"
+    assert table["alexnet-stn"][:2] == ["23.27 M", "23.3 M, Bae and"]
+    assert table["mlp"] == ["6.58 M", "-", "2x3x32x32", "2x10", "all, every"]
 
 
 def test_the_names_that_follow_a_pattern_are_told() -> None:
-    text = run("models").stdout
-    assert "wrn-<depth>-<width>, shake-shake-26-2x<width>d, pyramidnet-<depth>-<alpha>, and timm:<name>" in text
+    text = " ".join(run("models").stdout.split())
+    assert f"--model also takes any {', '.join(PATTERNS)}, and timm:<name>" in text
+    assert "wrn-<depth>-<width>, shake-shake-26-2x<width>d," in text
+    assert "alexnet-stn-<width>, vgg-16-stn-<width>, simple-cnn-<width>, mlp-<width>," in text

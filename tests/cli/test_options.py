@@ -111,7 +111,8 @@ SEARCH_VALUES: dict[str, Any] = {
     "lambda_learning_rate": 1e-3, "train_steps": 5, "val_steps": 0, "sigma": 0.5, "calibrate": False,
     "validate_every": 3, "seed": 4294967295, "space": "pba", "operations": "Rotate,Color", "interpolation": "bilinear",
     "fill": "0.25,0.5,1", "classes": "some.txt", "algorithm": "population", "population_size": 11,
-    "weight_sigma": 0.25, "batched_members": False, "baseline_like": "svhn", "learning_rate_schedule": "step",
+    "weight_sigma": 0.25, "batched_members": False, "baseline_like": "svhn", "learning_rate_schedule": "plateau",
+    "plateau_epochs": 7, "lambda_optimizer": "rmsprop", "sigma_entropy": 0.0625,
     "random_resized_crop": True, "color_jitter": 0.3, "pca_jitter": 0.05, "stream": True, "workers": 3,
     "response": "centered", "response_weight_decay": 0.0, "initial_fraction": 0.75, "warm_up_epochs": 6,
     "lambda_betas": "0.5,0.75", "trust_radius": 0.375, "logit_bound": 5.5, "val_batch_size": 44, "val_batches": 7,
@@ -124,6 +125,7 @@ SEARCH_VALUES: dict[str, Any] = {
     "pretrained": "weights.pth", "freeze": "all-but-head", "standardize_by": "images", "optimizer": "adamw",
     "learning_rate_warm_up_epochs": 2,
     "strength_learning_rate": 0.0625, "search_spread": True, "divergence_weight": 0.125,
+    "tune": "augmentation,cutout",
 }  # fmt: skip
 EVALUATION_FIELDS = set(EvaluationConfig.model_fields) - {"data", "val_size"}
 EVALUATION_VALUES = {name: value for name, value in SEARCH_VALUES.items() if name in EVALUATION_FIELDS}

@@ -11,10 +11,14 @@ import pytest
 from commands import command_of, make_images
 from hba.cli.options import given
 from search_problems import SMALL_SETTINGS, small_data
+from torch import Tensor
 
 import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.policy_search.config import SearchConfig
+from hba.regularization import groups
+from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Regularizer
 from hba.report.repeat import evaluation_command, search_command
 from hba.report.run import Run
 from hba.schedule.schedule import Schedule
@@ -66,6 +70,8 @@ def repeated(command: str) -> SearchConfig:
         {"baseline": "auto", "flip": False, "seed": 3, "operations": ("Rotate", "Color"), "fill": (0.5,)},
         {"baseline_like": "cifar10", "algorithm": "hba", "trust_radius": 0.5, "epochs": 2},
         {"algorithm": "population", "split_seed": 2, "space": "pba", "interpolation": "bilinear", "skip_broken": True},
+        {"algorithm": "delta-stn", "warm_up_epochs": 0, "optimizer": "sgd-classical", "sigma_entropy": 0.01},
+        {"algorithm": "hba", "learning_rate_schedule": "plateau", "plateau_epochs": 2, "sigma_entropy": 0.01},
         {"lambda_betas": (0.9, 0.99), "warm_up_epochs": 1, "epochs": 2, "cutout_size": 3, "color_jitter": 0.1},
     ],
 )
@@ -86,6 +92,11 @@ def test_the_command_of_a_search_has_its_settings(settings: dict[str, Any], imag
         ({"data": "digits", "epochs": 60, "seed": 1}, "hba search digits --epochs 60 --seed 1"),
         ({"data": "cifar10"}, "hba search cifar10"),
         ({"data": "svhn", "flip": True}, "hba search svhn --flip"),
+        ({"data": "svhn", "algorithm": "stn"}, "hba search svhn --algorithm stn"),
+        (
+            {"data": "svhn", "algorithm": "stn", "lambda_learning_rate": 0.02},
+            "hba search svhn --algorithm stn --lambda-learning-rate 0.02",
+        ),
     ],
 )
 def test_a_command_says_no_more_than_it_has_to(settings: dict[str, Any], words: str) -> None:
@@ -113,6 +124,15 @@ def test_what_only_python_can_give_has_no_command(own: str) -> None:
     assert search_command(Schedule(space, lowest, provenance=provenance)) is None
 
 
+@pytest.mark.parametrize(
+    "settings", [{"algorithm": "stn", "sigma_entropy": None}, {"algorithm": "hba", "warm_up_epochs": None}]
+)
+def test_none_in_the_place_of_a_default_has_no_command(settings: dict[str, Any]) -> None:
+    config = SearchConfig.from_preset({"data": "digits", **settings}).resolved()
+    lowest = np.array([[min(ends) for ends in config.search_space().ranges]])
+    assert search_command(Schedule(config.search_space(), lowest, provenance={"settings": config.flat()})) is None
+
+
 def test_the_command_of_an_evaluation_has_its_settings_and_rows(images: Path, tmp_path: Path) -> None:
     hba.search(images, out=tmp_path / "run", **TINY)
     changed = {"epochs": 2, "seeds": 1, "flip": True, "learning_rate": 0.01, "spread": 0.5, "device": "cpu"}
@@ -130,3 +150,21 @@ def test_the_command_of_an_evaluation_has_its_settings_and_rows(images: Path, tm
     stored = json.loads((tmp_path / "eval" / "results.json").read_text(encoding="utf-8"))["settings"]
     assert json.loads(again.model_dump_json()) == stored
     assert set(kept.spread.flatten().tolist()) == {0.0, 0.5}
+
+
+def test_the_command_of_a_search_of_an_own_regularizer_asks_for_its_file(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dimmed(pixels: Tensor, generator: object, *, share: Tensor) -> Tensor:
+        return pixels * (1 - share[:, None, None, None])
+
+    monkeypatch.setattr(groups, "_registered", {})
+    strength = Hyperparameter("dimming.share", 0.0, 0.5, 0.1)
+    groups.register_regularizer(Regularizer("dimming", (strength,), "pixels", dimmed))
+    result = hba.search(images, tune="dimming", out=tmp_path, **TINY)
+    assert result.schedule is not None
+    command = search_command(result.schedule)
+    assert command is not None
+    assert " --tune dimming " in command
+    assert command.endswith(" --operations-file FILE")
+    assert search_command(hba.load_policy(tmp_path)) == command

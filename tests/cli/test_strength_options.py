@@ -10,7 +10,7 @@ from commands import SMALL, make_images, refusal_of, run
 import hba
 from hba.algorithms import Lookahead
 
-OTHERS = "hba, hba-lookahead, fixed-noise, hyper-population, population"
+OTHERS = "hba, hba-lookahead, fixed-noise, hyper-population, population, stn, delta-stn"
 
 
 def by_default(name: str, others: str, of: str = OTHERS) -> str:
@@ -24,10 +24,10 @@ OPTIONS = {
     "spread_over": ("all", by_default("spread_over", "none"), None),
     "spread_share": (0.75, by_default("spread_share", "1.0"), None),
     "strength_learning_rate": (
-        *(0.25, by_default("strength_learning_rate", "0.0", "hba, hba-lookahead, fixed-noise")),
-        "lookahead, hba, hba-lookahead, fixed-noise",
+        *(0.25, by_default("strength_learning_rate", "0.0", "hba, hba-lookahead, fixed-noise, stn, delta-stn")),
+        "lookahead, hba, hba-lookahead, joint, fixed-noise, stn, delta-stn",
     ),
-    "search_spread": (True, "off", "lookahead, hba-lookahead"),
+    "search_spread": (True, "off", "lookahead, hba-lookahead, joint"),
 }
 """By setting: what is given here, the default that help shows, and the algorithms that it names, unless all have it."""
 GIVEN = [

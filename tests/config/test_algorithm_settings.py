@@ -1,5 +1,6 @@
 """Each algorithm has its own settings, with its own defaults."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,13 +14,17 @@ from hba.policy_search.config import ALGORITHM_SETTINGS, BEFORE, SearchConfig
 OF_LAMBDA_STEPS: dict[str, Any] = {
     **{"lambda_betas": (0.1, 0.2), "trust_radius": 0.3, "logit_bound": 4.0, "warm_up_epochs": 2, "val_steps": 3},
     **{"val_batch_size": 20, "val_batches": 2, "val_statistics": "batch", "sigma_end": 0.1, "calibrate": True},
-    **{"lambda_learning_rate": 0.5, "strength_learning_rate": 0.4, "probes": 3},
+    **{"lambda_learning_rate": 0.5, "strength_learning_rate": 0.4, "probes": 3, "lambda_optimizer": "adam"},
 }
 OF_ALL: dict[str, Any] = {
     **{"initial_fraction": 0.3, "init": "fraction", "init_from": None, "count": "searched", "train_steps": 7},
     **{"sigma": 0.25, "spread_over": "all", "spread_share": 0.75},
 }
 OF_HYPER_LAYERS: dict[str, Any] = {"sharing": "bn", "response_weight_decay": 0.1}
+OF_HYPERGRADIENT: dict[str, Any] = {
+    **{**OF_ALL, **OF_LAMBDA_STEPS, **OF_HYPER_LAYERS},
+    **{"response": "separate", "sigma_entropy": 0.5, "sigma_end": None},
+}
 OF_REWARDS: dict[str, Any] = {
     **{"reward_draws": 2, "reward_limit": 2.0, "divergence_weight": 0.5, "search_spread": True},
     "reward_derivative": "difference",
@@ -27,18 +32,29 @@ OF_REWARDS: dict[str, Any] = {
 
 READ: dict[str, dict[str, Any]] = {
     "lookahead": {**OF_ALL, **OF_LAMBDA_STEPS, **OF_REWARDS, "count": "fixed"},
-    "hba": {**OF_ALL, **OF_LAMBDA_STEPS, **OF_HYPER_LAYERS, "response": "separate"},
+    "hba": OF_HYPERGRADIENT,
     "hba-lookahead": {
-        **{**OF_ALL, **OF_LAMBDA_STEPS, **OF_HYPER_LAYERS, **OF_REWARDS},
-        **{"response": "separate", "horizon_steps": 5},
+        **{**OF_HYPERGRADIENT, **OF_LAMBDA_STEPS, **OF_REWARDS},
+        **{"sigma_entropy": None, "horizon_steps": 5},
     },
-    "fixed-noise": {**OF_ALL, **OF_LAMBDA_STEPS, **OF_HYPER_LAYERS, "response": "separate"},
+    "joint": {
+        **{**OF_HYPERGRADIENT, **OF_LAMBDA_STEPS, **OF_REWARDS},
+        **{"sigma_entropy": None, "response": "linearized", "count": "fixed"},
+    },
+    "fixed-noise": OF_HYPERGRADIENT,
     "hyper-population": {**OF_ALL, **OF_HYPER_LAYERS, "population_size": 4},
     "population": {**OF_ALL, "population_size": 4, "weight_sigma": 0.5, "batched_members": False},
+    "stn": OF_HYPERGRADIENT,
+    "delta-stn": OF_HYPERGRADIENT,
 }
-"""By algorithm, all settings that it reads, at values that are not its defaults, but for an init and init_from that let
-initial_fraction be one.
-"""
+"""By algorithm, all settings that it reads, at values that are not its defaults, but for those BESIDE_OTHERS."""
+BESIDE_OTHERS = {"init", "init_from", "lambda_optimizer", "sigma_end", "sigma_entropy"}
+"""Settings whose other values go without some: initial_fraction, lambda_betas, each other."""
+ALONE: Mapping[str, Mapping[str, Any]] = {
+    "lambda_optimizer": {"lambda_optimizer": "rmsprop"},
+    "sigma_end": {"sigma_end": 0.1, "sigma_entropy": None},
+    "sigma_entropy": {"sigma_entropy": 0.25},
+}
 
 PAPER: dict[str, Any] = {
     **{"initial_fraction": 0.05, "lambda_betas": (0.9, 0.999), "train_steps": 2, "val_steps": 1, "sigma": 1.0},
@@ -56,7 +72,86 @@ def test_the_settings_of_an_algorithm_are_its_fields(name: str) -> None:
     assert READ[name].keys() == ALGORITHMS[name].model_fields.keys()
     defaults = ALGORITHMS[name]()
     as_by_default = {setting for setting, value in READ[name].items() if getattr(defaults, setting) == value}
-    assert as_by_default <= {"init", "init_from"}
+    assert as_by_default <= BESIDE_OTHERS
+
+
+@pytest.mark.parametrize("setting", ALONE)
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_settings_that_do_not_go_with_others_are_read_without_them(name: str, setting: str) -> None:
+    if setting not in READ[name] or (setting == "sigma_entropy" and "reward_draws" in READ[name]):
+        pytest.skip("the algorithm does not read it")
+    given = {one: value for one, value in ALONE[setting].items() if one in READ[name]}
+    config = SearchConfig.from_preset({"algorithm": name, **given})
+    assert config.algorithm.model_dump().items() >= given.items()
+    assert SearchConfig.from_file(config.flat()) == config
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"algorithm": "hba", "sigma_entropy": 0.001, "sigma_end": 0.1},
+            "sigma_end has no effect where sigma_entropy is given, which learns sigma; omit one",
+        ),
+        (
+            {"algorithm": "stn", "sigma": 0.0},
+            "sigma must be above 0 where sigma_entropy is given, which learns it from there, got 0",
+        ),
+        (
+            {"algorithm": "hba-lookahead", "sigma_entropy": 0.001},
+            "sigma_entropy has no effect on the algorithm hba-lookahead, which learns the noise by search_spread; omit "
+            "it",
+        ),
+        (
+            {"algorithm": "delta-stn", "lambda_betas": "0.5,0.9"},
+            "lambda_betas has no effect where lambda_optimizer is rmsprop; omit one of them",
+        ),
+        (
+            {"algorithm": "stn", "epochs": 5},
+            "warm_up_epochs must leave epochs for lambda steps, got 5 of 5 epochs; lower warm_up_epochs, or raise "
+            "epochs",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused_in_one_line(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        SearchConfig.from_preset(settings)
+    assert str(raised.value) == message
+
+
+def test_an_entropy_counts_for_as_much_as_the_loss_at_most() -> None:
+    """STN: between variational optimisation, 0, and variational inference, 1."""
+    for weight in (0.0, 1.0):
+        algorithm = SearchConfig.make({"algorithm": "hba", "sigma_entropy": weight}).algorithm
+        assert isinstance(algorithm, Hypergradient)
+        assert algorithm.sigma_entropy == weight
+    for weight in (-0.1, 1.1):
+        with pytest.raises(SettingsError, match=r"^sigma_entropy"):
+            SearchConfig.make({"algorithm": "hba", "sigma_entropy": weight})
+
+
+STN: dict[str, Any] = {
+    **{"sharing": "every", "response": "affine", "sigma": 0.5, "sigma_entropy": 0.001, "train_steps": 2},
+    **{"val_steps": 1, "warm_up_epochs": 5, "lambda_optimizer": "adam", "lambda_learning_rate": 0.003},
+    **{"initial_fraction": 0.05, "init": "fraction", "strength_learning_rate": 0.0, "spread_over": "none"},
+}
+DELTA_STN: dict[str, Any] = {
+    **{**STN, "response": "linearized", "sigma": 1.0, "train_steps": 5},
+    **{"lambda_optimizer": "rmsprop", "lambda_learning_rate": 0.01},
+}
+
+
+@pytest.mark.parametrize("preset", [None, *SEARCH_PRESETS])
+@pytest.mark.parametrize(("name", "expected"), [("stn", STN), ("delta-stn", DELTA_STN)])
+def test_the_defaults_of_self_tuning_networks_are_their_papers_whatever_the_preset(
+    name: str, expected: dict[str, Any], preset: str | None
+) -> None:
+    """STN's section 4.3 and appendix E; Delta-STN's section 5.2 and its authors' public code."""
+    for given in (name, ALGORITHMS[name], ALGORITHMS[name]()):
+        found = SearchConfig.from_preset({"algorithm": given}, preset).algorithm.model_dump()
+        assert {setting: found[setting] for setting in expected} == expected
+    kept = SearchConfig.from_preset({"algorithm": name, "lambda_learning_rate": 0.5}, preset).flat()
+    assert kept["lambda_learning_rate"] == 0.5
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

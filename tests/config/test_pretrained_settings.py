@@ -139,12 +139,25 @@ def test_rates_go_with_their_optimizer() -> None:
     assert rates(evaluated(preset="cifar10-wrn-40-2", optimizer="adamw")) == (0.002, 0.1)
 
 
+def test_both_kinds_of_momentum_have_the_same_rates() -> None:
+    assert rates(made(optimizer="sgd-classical")) == OF_SGD
+    preset = SearchConfig.from_preset({"data": "svhn", "optimizer": "sgd-classical"})
+    assert (preset.optimizer, rates(preset)) == ("sgd-classical", rates(SearchConfig.from_preset({"data": "svhn"})))
+    for first, second in (("sgd", "sgd-classical"), ("sgd-classical", "sgd"), ("sgd-classical", "sgd-classical")):
+        config = evaluated({"optimizer": first}, optimizer=second)
+        assert (config.optimizer, rates(config)) == (second, (0.002, 0.1))
+    assert rates(evaluated({"optimizer": "sgd-classical"}, optimizer="adamw")) == OF_ADAMW
+    assert evaluated({"optimizer": "sgd-classical"}).optimizer == "sgd-classical"
+
+
 def test_the_papers_table_is_for_trainings_like_its_own() -> None:
     on_cifar = {"data": "cifar10", "learning_rate": 0.01}
     for searched in ({**on_cifar, "optimizer": "sgd"}, {**on_cifar, "pretrained": None, "freeze": "none"}):
         config = evaluated({"standardize_by": None, **searched})
         assert (config.epochs, config.learning_rate) == (8, 0.01), "pretrained weights, or AdamW"
     plain = {"pretrained": None, "freeze": "none", "standardize_by": None, "optimizer": "sgd"}
+    config = evaluated({**on_cifar, **plain, "optimizer": "sgd-classical"})
+    assert (config.epochs, config.learning_rate) == (8, 0.01), "another momentum"
     config = evaluated({**on_cifar, **plain})
     assert (config.epochs, config.learning_rate) == (200, 0.1)
 

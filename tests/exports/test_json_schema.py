@@ -27,7 +27,7 @@ def test_what_is_written_obeys_it(spread: str) -> None:
     VALIDATOR.validate(json.loads(hba.export(schedule_of("K searched", spread), "json")))
 
 
-@pytest.mark.parametrize("name", ["schedule-v1.json", "schedule-v2.json"])
+@pytest.mark.parametrize("name", ["schedule-v1.json", "schedule-v2.json", "schedule-v3.json"])
 def test_files_of_all_versions_obey_it(name: str) -> None:
     VALIDATOR.validate(json.loads((GOLDEN / name).read_text(encoding="utf-8")))
 

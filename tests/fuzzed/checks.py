@@ -17,6 +17,7 @@ from hba.data import SearchData, load_search_data
 from hba.data.config import DataConfig
 from hba.errors import HbaError, RunError, ScheduleError
 from hba.imports.pba import PbaSegment, pba_segments
+from hba.schedule.regularizers import summarize_regularizers
 from hba.schedule.schedule import Schedule
 
 Found = TypeVar("Found")
@@ -72,7 +73,9 @@ def check_policy(source: str, text: str, folder: Path) -> str:
 
 def _use(schedule: Schedule) -> None:
     assert repr(schedule).isprintable()
-    schedule.policy(0)
+    if schedule.space.operations:
+        schedule.without_regularizers().policy(0)
+    assert len(summarize_regularizers(schedule)) == len(schedule.regularization(0))
     json.loads(schedule.text())
 
 

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import click
@@ -25,6 +26,10 @@ VALUES = st.one_of(
 )
 
 
+TUNED = json.loads((Path(__file__).parents[1] / "golden" / "schedule-v3.json").read_text("utf-8"))
+"""Of version 3, as JSON."""
+
+
 def short_schedule() -> dict[str, Any]:
     """The shipped schedule with few rows, as JSON."""
     content: dict[str, Any] = json.loads(GOOD)
@@ -34,7 +39,7 @@ def short_schedule() -> dict[str, Any]:
 @st.composite
 def schedule_texts(draw: st.DrawFn) -> str:
     """A schedule file of which some values, keys or characters are others."""
-    content: Any = short_schedule()
+    content: Any = draw(st.sampled_from([short_schedule(), TUNED]))
     for _ in range(draw(st.integers(0, 3))):
         content = changed(draw, content)
     text = json.dumps(content)

@@ -16,6 +16,8 @@ from hba.models import build_model
 N = 3
 BATCH = 4
 CLASSES = 5
+SIZE = 16
+"""Side of images."""
 
 FAMILIES = (
     "wrn-10-1",
@@ -25,10 +27,20 @@ FAMILIES = (
     "pyramidnet-11-6",
     "pyramidnet-20-12",
     "alexnet",
+    "alexnet-stn-4",
+    "vgg-16-stn-8",
+    "simple-cnn-4",
+    "mlp-16",
     "timm:resnet10t",
     "timm:mobilenetv3_small_050",
 )
-"""The last of timm's has BatchNormAct2d; without BatchNorm is alexnet alone."""
+"""The last of timm's has BatchNormAct2d, and a last linear layer of its own kind."""
+WITHOUT_BATCH_NORM = ("alexnet", "alexnet-stn-4", "vgg-16-stn-8", "simple-cnn-4", "mlp-16")
+REFUSED = {
+    *{(name, sharing) for name in WITHOUT_BATCH_NORM for sharing in ("first-bn", "bn")},
+    *{("mlp-16", sharing) for sharing in ("first-conv", "conv", "conv+bn")},
+    ("timm:mobilenetv3_small_050", "every"),
+}
 RANDOM = ("shake-shake-26-2x4d", "pyramidnet-11-6", "alexnet")
 """Draw random numbers in training."""
 SHAKEN = ("shake-shake-26-2x4d", "pyramidnet-11-6")
@@ -36,7 +48,7 @@ CASES = [
     pytest.param(name, sharing, id=f"{name} {sharing}")
     for name in FAMILIES
     for sharing in SHARING
-    if not (name == "alexnet" and "bn" in sharing and sharing != "conv+bn")
+    if (name, sharing) not in REFUSED
 ]
 
 
@@ -46,7 +58,7 @@ def randn(*shape: int, seed: int = 1) -> Tensor:
 
 @functools.cache
 def model_of(name: str) -> nn.Module:
-    return build_model(name, CLASSES, seed=0)
+    return build_model(name, CLASSES, seed=0, image_size=SIZE)
 
 
 def moved(name: str, sharing: str) -> HyperNetwork:
@@ -59,8 +71,8 @@ def moved(name: str, sharing: str) -> HyperNetwork:
     return hyper
 
 
-def images(size: int = 16) -> Tensor:
-    return randn(BATCH, 3, size, size)
+def images() -> Tensor:
+    return randn(BATCH, 3, SIZE, SIZE)
 
 
 @pytest.mark.parametrize(("name", "sharing"), CASES)
@@ -89,7 +101,7 @@ def test_alexnet_has_no_batch_norm_and_says_what_works_instead(sharing: str) -> 
         HyperNetwork(model_of("alexnet"), N, sharing)
     assert str(raised.value) == (
         f"sharing '{sharing}' needs a BatchNorm2d layer, AlexNet has none; "
-        "strategies that work here: first-conv, conv, conv+bn, all"
+        "strategies that work here: first-conv, conv, conv+bn, all, every"
     )
 
 
@@ -113,11 +125,19 @@ def first_executed(network: nn.Module, kind: type[nn.Module]) -> str:
     return executed[0]
 
 
-@pytest.mark.parametrize("name", [*FAMILIES, "timm:resnet18", "timm:resnet26d", "timm:efficientnet_b0"])
+def test_a_network_of_linear_layers_alone_says_what_works() -> None:
+    with pytest.raises(SettingsError, match="needs a Conv2d layer, MLP has none; strategies that work here: all, ever"):
+        HyperNetwork(model_of("mlp-16"), N, "conv")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*(name for name in FAMILIES if name != "mlp-16"), "timm:resnet18", "timm:resnet26d", "timm:efficientnet_b0"],
+)
 def test_the_first_layer_by_definition_is_the_first_to_run(name: str) -> None:
     network = model_of(name)
     assert layers_to_replace(network, "first-conv") == [first_executed(network, nn.Conv2d)]
-    if name != "alexnet":
+    if name not in WITHOUT_BATCH_NORM:
         assert layers_to_replace(network, "first-bn") == [first_executed(network, nn.BatchNorm2d)]
 
 
@@ -172,15 +192,16 @@ def test_the_gradient_under_vmap_is_random_in_each_copy(name: str) -> None:
     assert not torch.allclose(gradient[0], gradient[1])
 
 
-@pytest.mark.parametrize("name", SHAKEN)
+@pytest.mark.parametrize("name", [*SHAKEN, "wrn-10-1", "resnet-18-small", "alexnet-stn-4", "mlp-16"])
 def test_compiles_into_one_graph(name: str) -> None:
     torch._dynamo.reset()
-    hyper, lam = moved(name, "first-bn"), randn(BATCH, N)
+    sharing = "every" if name in WITHOUT_BATCH_NORM else "first-bn"
+    hyper, lam = moved(name, sharing), randn(BATCH, N)
     compiled = torch.compile(hyper, fullgraph=True, backend="eager")
     torch.manual_seed(0)
     actual = compiled(images(), lam)
     torch.manual_seed(0)
-    torch.testing.assert_close(actual, moved(name, "first-bn")(images(), lam))
+    torch.testing.assert_close(actual, moved(name, sharing)(images(), lam))
 
 
 @pytest.mark.slow

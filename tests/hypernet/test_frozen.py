@@ -64,6 +64,7 @@ EXPECTED = {
     "conv": ["conv2"],
     "conv+bn": ["bn2", "conv2"],
     "all": ["bn2", "conv2", "hidden2"],
+    "every": ["bn2", "conv2", "hidden2", "head"],
 }
 
 
@@ -137,13 +138,23 @@ def test_where_all_layers_of_a_strategy_are_frozen_it_is_refused_by_name(sharing
         HyperNetwork(network("bn", "conv"), N, sharing)
     assert str(raised.value) == (
         f"sharing '{sharing}' needs a {kinds} layer that is not frozen, in Network all are frozen ('bn1' first); "
-        "strategies that work here: all; the algorithms lookahead and population need none"
+        "strategies that work here: all, every; the algorithms lookahead and population need none"
     )
 
 
-def test_a_network_of_which_the_head_alone_is_trained_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"frozen .*; no other strategy works here; the algorithms lookahead"):
-        HyperNetwork(network("bn", "conv", "hidden"), N, "all")
+def test_a_network_of_which_the_head_alone_is_trained_is_taken_by_every_alone() -> None:
+    model = network("bn", "conv", "hidden")
+    with pytest.raises(SettingsError, match=r"frozen .*; strategies that work here: every; the algorithms lookahead"):
+        HyperNetwork(model, N, "all")
+    assert hyper_names(HyperNetwork(model, N, "every").model) == ["head"]
+
+
+def test_a_frozen_head_is_the_last_linear_layer_all_the_same() -> None:
+    model = network("head")
+    assert hyper_names(HyperNetwork(model, N, "all").model)[-1] == "hidden2"
+    assert hyper_names(HyperNetwork(model, N, "every").model)[-1] == "hidden2"
+    with pytest.raises(SettingsError, match=r"Linear layer that is not frozen, .*; no other strategy works here"):
+        HyperNetwork(network(""), N, "every")
 
 
 class KeepsStatistics(Network):

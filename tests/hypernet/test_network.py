@@ -13,7 +13,7 @@ from hba.models import build_model
 
 N = 3
 BATCH = 4
-STRATEGIES = ("first-bn", "bn", "first-conv", "conv", "conv+bn", "all")
+STRATEGIES = ("first-bn", "bn", "first-conv", "conv", "conv+bn", "all", "every")
 NETWORKS = ("small", "wrn-10-1", "resnet-18-small")
 
 
@@ -42,6 +42,7 @@ SMALL = {
     "conv": ["conv1", "conv2"],
     "conv+bn": ["late_bn", "conv1", "bn1", "conv2"],
     "all": ["late_bn", "conv1", "bn1", "conv2", "hidden"],
+    "every": ["late_bn", "conv1", "bn1", "conv2", "hidden", "head"],
 }
 WRN_BLOCK = ["bn1", "conv1", "bn2", "conv2"]
 WRN_10_1 = [
@@ -63,16 +64,19 @@ RESNET_18 = [
 ]
 
 
-def known_answers(layers: list[str], is_bn: dict[str, bool]) -> dict[str, list[str]]:
+def known_answers(layers: list[str], is_bn: dict[str, bool], head: str) -> dict[str, list[str]]:
     bn = [name for name in layers if is_bn[name]]
     conv = [name for name in layers if not is_bn[name]]
-    return {"first-bn": bn[:1], "bn": bn, "first-conv": conv[:1], "conv": conv, "conv+bn": layers, "all": layers}
+    some = {"first-bn": bn[:1], "bn": bn, "first-conv": conv[:1], "conv": conv}
+    return {**some, "conv+bn": layers, "all": layers, "every": [*layers, head]}
 
 
 ANSWERS: dict[str, dict[str, list[str]]] = {
     "small": SMALL,
-    "wrn-10-1": known_answers(WRN_10_1, {name: "bn" in name for name in WRN_10_1}),
-    "resnet-18-small": known_answers(RESNET_18, {name: "bn" in name or "downsample.1" in name for name in RESNET_18}),
+    "wrn-10-1": known_answers(WRN_10_1, {name: "bn" in name for name in WRN_10_1}, "linear"),
+    "resnet-18-small": known_answers(
+        RESNET_18, {name: "bn" in name or "downsample.1" in name for name in RESNET_18}, "fc"
+    ),
 }
 KINDS: dict[type[nn.Module], type[HyperLayer]] = {
     nn.BatchNorm2d: HyperBatchNorm2d,
@@ -110,7 +114,7 @@ def cases(*networks: str) -> list[Any]:
     return [pytest.param(network, sharing, id=f"{network} {sharing}") for network in networks for sharing in STRATEGIES]
 
 
-def test_the_strategies_are_the_papers_five_and_all() -> None:
+def test_the_strategies_are_the_papers_five_and_two_more() -> None:
     assert tuple(SHARING) == STRATEGIES
 
 
@@ -197,13 +201,20 @@ def test_a_network_without_batch_norm_is_refused_where_the_strategy_needs_one(sh
         HyperNetwork(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4, 2)), N, sharing)
     assert str(raised.value) == (
         f"sharing '{sharing}' needs a BatchNorm2d layer, Sequential has none; "
-        "strategies that work here: first-conv, conv, conv+bn, all"
+        "strategies that work here: first-conv, conv, conv+bn, all, every"
     )
 
 
-def test_the_only_linear_layer_is_never_replaced() -> None:
-    with pytest.raises(SettingsError, match="hidden Linear layer, Sequential has none; no other strategy works"):
-        HyperNetwork(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), N, "all")
+def test_the_only_linear_layer_is_replaced_by_every_alone() -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    with pytest.raises(SettingsError, match=r"hidden Linear layer, Sequential has none; strategies .* here: every$"):
+        HyperNetwork(model, N, "all")
+    assert hyper_names(HyperNetwork(model, N, "every").model) == ["1"]
+
+
+def test_a_network_without_any_layer_of_the_kinds_is_refused_under_every_strategy() -> None:
+    with pytest.raises(SettingsError, match="BatchNorm2d or Linear layer, Sequential has none; no other strategy"):
+        HyperNetwork(nn.Sequential(nn.Conv1d(3, 4, 1)), N, "every")
 
 
 @pytest.mark.parametrize("shape", [(), (N + 1,), (1,), (BATCH,), (BATCH, N + 1), (BATCH + 1, N), (1, N), (BATCH, N, 1)])

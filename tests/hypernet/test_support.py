@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from timm.layers.conv2d_same import Conv2dSame
+from timm.layers.linear import Linear
 from timm.layers.norm_act import BatchNormAct2d
 from timm.layers.std_conv import ScaledStdConv2d, StdConv2d
 from torch import Tensor, nn
@@ -151,6 +152,12 @@ def test_a_linear_layer_with_a_function_of_its_own_is_refused() -> None:
         HyperNetwork(nn.Sequential(nn.Flatten(), Doubled(4, 3), nn.Linear(3, 2)), N, "all")
 
 
+def test_a_layer_that_is_called_as_ours_is_refused_with_where_it_is_from() -> None:
+    model = nn.Sequential(nn.Flatten(), Linear(4, 2))
+    with pytest.raises(SettingsError, match="cannot replace '1': a Linear of timm computes something else than a Lin"):
+        HyperNetwork(model, N, "every")
+
+
 def test_the_refusal_names_the_strategies_that_leave_the_layer_out() -> None:
     model = network(StdConv2d(3, 6, 3), nn.BatchNorm2d(6))
     assert working_strategies(model) == ("first-bn", "bn")
@@ -199,9 +206,11 @@ class Attentive(nn.Module):
 def test_the_output_projection_of_attention_is_left_out() -> None:
     model, x = Attentive(), randn(BATCH, 3, 8, 8)
     assert layers_to_replace(model, "all") == ["embed", "hidden"]
+    assert layers_to_replace(model, "every") == ["embed", "hidden", "head"]
     torch.testing.assert_close(HyperNetwork(model, N, "all")(x, randn(BATCH, N)), model(x), rtol=1e-4, atol=1e-5)
 
 
 def test_a_network_that_ends_in_a_convolution_has_no_last_linear_layer() -> None:
     model = nn.Sequential(nn.Conv2d(3, 6, 3), nn.Conv2d(6, 2, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    assert layers_to_replace(model, "all") == layers_to_replace(model, "conv") == ["0", "1"]
+    for sharing in ("conv", "all", "every"):
+        assert layers_to_replace(model, sharing) == ["0", "1"]

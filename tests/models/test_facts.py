@@ -29,5 +29,6 @@ def test_the_facts_are_those_of_the_network_itself(name: str) -> None:
 
 
 def test_the_strategies_are_those_that_find_layers() -> None:
-    assert model_facts("alexnet").sharing == ("first-conv", "conv", "conv+bn", "all")
+    assert model_facts("alexnet").sharing == ("first-conv", "conv", "conv+bn", "all", "every")
     assert model_facts("shake-shake-26-2x32d").sharing == tuple(SHARING)
+    assert model_facts("mlp").sharing == ("all", "every")

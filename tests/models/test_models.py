@@ -122,7 +122,17 @@ def test_small_images_keep_their_size_behind_the_stem(name: str, layer: str, siz
     assert seen == [(size, size)]
 
 
-SEEDED = ("wrn-10-1", "wrn-16-2", "wrn-22-1", "resnet-18-small", *SMALL_SHAKEN, "alexnet", "timm:resnet10t")
+SEEDED = (
+    "wrn-10-1",
+    "wrn-16-2",
+    "wrn-22-1",
+    "resnet-18-small",
+    *SMALL_SHAKEN,
+    "alexnet",
+    "mlp-8",
+    "vgg-16-stn-2",
+    "timm:resnet10t",
+)
 """Names of the table, and names that follow the pattern."""
 
 

@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from pil_comparison import (
     PHOTO_SIZES,
     SMALL_SIZES,
@@ -21,6 +22,7 @@ from pil_comparison import (
 )
 
 from hba.operations import OPERATIONS
+from hba.operations.resample import Maps, warp
 
 HIGHEST = {"ShearX": 0.3, "ShearY": 0.3, "TranslateX": 0.45, "TranslateY": 0.45, "Rotate": 30.0}
 TRANSLATIONS = ("TranslateX", "TranslateY")
@@ -141,6 +143,21 @@ def test_very_long_images_are_moved_by_whole_pixels_too(name: str) -> None:
             images = images.transpose(0, 2, 1, 3).copy()
         for magnitude in (0.25, -0.4001):
             np.testing.assert_array_equal(by_hba(name, images, magnitude), by_pil(name, images, magnitude))
+
+
+@pytest.mark.parametrize("factor", [0.51, 0.77, 1.23, 1.47])
+@pytest.mark.parametrize("size", PHOTO_SIZES)
+def test_an_image_that_is_only_scaled_equals_pil(size: tuple[int, int], factor: float) -> None:
+    """Its pixels are not those of a move by whole pixels. Factors of few digits have ties, which PIL's sums decide."""
+    height, width = size
+    centred = {"a": 1 / factor, "c": width / 2 * (1 - 1 / factor), "e": 1 / factor, "f": height / 2 * (1 - 1 / factor)}
+    given = {"b": 0.0, "d": 0.0, **centred}
+    image = noise(height, width, 1)[0, :, :, 0]
+    maps = Maps.of({name: torch.tensor([number], dtype=torch.float64) for name, number in given.items()})
+    result = warp(torch.from_numpy(image)[None, None].double(), maps, torch.zeros(1), "nearest")
+    coefficients = tuple(given[name] for name in "abcdef")
+    expected = Image.fromarray(image).transform((width, height), Image.Transform.AFFINE, coefficients)
+    np.testing.assert_array_equal(result[0, 0].numpy(), np.asarray(expected))
 
 
 def test_the_type_is_that_of_the_images_whatever_the_fill_has() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from search_problems import SMALL_SETTINGS, StopAfter, small_data
+from search_problems import StopAfter, small_data, small_settings
 
 import hba
 from hba.algorithms import ALGORITHMS, Lookahead
@@ -24,7 +24,7 @@ def imported() -> hba.Schedule:
 
 
 def run(out: Path | None = None, **settings: Any) -> hba.SearchResult:
-    return hba.search(small_data(), out=out, **{**SMALL_SETTINGS, **settings})
+    return hba.search(small_data(), out=out, **small_settings(**settings))
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

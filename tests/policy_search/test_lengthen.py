@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from search_problems import SMALL_SETTINGS, StopAfter, small_config, small_data, small_images
+from search_problems import SMALL_SETTINGS, StopAfter, small_config, small_data, small_images, small_settings
 from search_steps import algorithm_of, begun, step
 
 import hba
@@ -33,8 +33,11 @@ class Told(hba.SearchObserver):
 
 
 def run(out: Path | None, **settings: Any) -> hba.SearchResult:
-    own = {"device": "cpu"} if settings.get("resume") else {**SMALL_SETTINGS, "learning_rate": RATE}
-    return hba.search(small_data(), out=out, **{**own, **settings})
+    if settings.get("resume"):
+        settings = {"device": "cpu", **settings}
+    else:
+        settings = small_settings(**{"learning_rate": RATE, **settings})
+    return hba.search(small_data(), out=out, **settings)
 
 
 def values_of(result: hba.SearchResult) -> np.ndarray:

@@ -206,6 +206,21 @@ def test_late_in_a_search_a_probe_still_learns(n_steps: int, share: float, monke
     assert losses[0] != losses[1]
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "sgd-classical"])
+def test_a_probe_trains_by_the_momentum_of_the_search(optimizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, state = search_begun(optimizer=optimizer)
+    made: list[SGD] = []
+
+    def record(*arguments: Any, **settings: Any) -> SGD:
+        made.append(SGD(*arguments, **settings))
+        return made[-1]
+
+    monkeypatch.setattr(torch.optim, "SGD", record)
+    loss_after_training(algorithm_of(problem), problem, state, state.lam.detach(), epoch=1)
+    (group,), (own, *_) = made[0].param_groups, state.learner.optimizer.param_groups
+    assert (group["momentum"], group["nesterov"]) == (own["momentum"], own["nesterov"]) == (0.9, optimizer == "sgd")
+
+
 def test_a_calibrated_search_is_probed_by_the_calibrated_loss() -> None:
     problem, state = begun(algorithm="lookahead", calibrate=True)
     step(problem, state, 2)

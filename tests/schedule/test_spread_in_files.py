@@ -98,7 +98,7 @@ def test_the_file_has_one_line_per_epoch_of_the_spread(tmp_path: Path) -> None:
         (at("spread", 1, 2, value=-0.5), "spread must be finite and not below 0, got -0.5"),
         (at("spread", value=-1), "spread must be finite and not below 0, got -1.0"),
         (at("values", 0, 3, value=1.5), "values[0][3] (count.1.probability) must lie in [0, 1], got 1.5"),
-        (at("version", value=3), "version must be 1 or 2, got 3; a newer hba may have written it"),
+        (at("version", value=4), "version must be 1, 2 or 3, got 4; a newer hba may have written it"),
     ],
 )
 def test_a_file_with_one_thing_wrong_is_refused_by_its_place(

@@ -6,7 +6,15 @@ import pytest
 import torch
 from torch import nn
 
-from hba.training.optimizer import LEARNING_RATE_SCHEDULES, OPTIMIZERS, adam_root, preconditioned, scheduled
+from hba.config.training import PLATEAU, SGD, SGD_CLASSICAL
+from hba.training.optimizer import (
+    LEARNING_RATE_SCHEDULES,
+    OPTIMIZERS,
+    WITHOUT_EPOCHS,
+    gradient_root,
+    preconditioned,
+    scheduled,
+)
 
 
 def learning_rates(
@@ -38,6 +46,18 @@ def test_the_optimizer_is_nesterov_sgd() -> None:
         assert weight.item() == pytest.approx(expected, rel=1e-12)
 
 
+def test_classical_momentum_moves_by_the_velocity_alone() -> None:
+    weight = nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
+    optimizer = OPTIMIZERS["sgd-classical"]([weight], 0.3, 0.1)
+    velocity, expected = 0.0, 2.0
+    for _ in range(5):
+        weight.grad = torch.tensor(-0.5, dtype=torch.float64)
+        velocity = 0.9 * velocity - 0.5 + 0.1 * expected
+        expected -= 0.3 * velocity
+        optimizer.step()
+        assert weight.item() == pytest.approx(expected, rel=1e-12)
+
+
 @pytest.mark.parametrize(("epoch", "share"), [(0, 1.0), (50, 0.8535534), (100, 0.5), (150, 0.1464466), (200, 0.0)])
 def test_the_cosine_of_the_papers_200_epochs(epoch: int, share: float) -> None:
     rates = learning_rates("cosine", epochs=200, steps_per_epoch=3, learning_rate=0.05)
@@ -48,7 +68,7 @@ def test_adamw_is_that_of_its_paper() -> None:
     """Loshchilov and Hutter 2019, Algorithm 2, in plain numbers: the decay is no part of the averages."""
     weight = nn.Parameter(torch.tensor([2.0, -0.3], dtype=torch.float64))
     optimizer = OPTIMIZERS["adamw"]([weight], 0.3, 0.1)
-    assert adam_root(optimizer, weight).isinf().all(), "before its first step"
+    assert gradient_root(optimizer, weight).isinf().all(), "before its first step"
     expected, mean, mean_square = [2.0, -0.3], [0.0, 0.0], [0.0, 0.0]
     for step, gradients in enumerate([(-0.5, 1e-3), (0.7, 2e-3), (0.1, 0.0), (-2.0, -1e-4), (0.2, 5.0)], start=1):
         weight.grad = torch.tensor(gradients, dtype=torch.float64)
@@ -60,12 +80,27 @@ def test_adamw_is_that_of_its_paper() -> None:
         optimizer.step()
         assert weight.tolist() == pytest.approx(expected, rel=1e-9)
         roots = [math.sqrt(one / (1 - 0.999**step)) + 1e-8 for one in mean_square]
-        assert adam_root(optimizer, weight).tolist() == pytest.approx(roots, rel=1e-9)
+        assert gradient_root(optimizer, weight).tolist() == pytest.approx(roots, rel=1e-9)
+
+
+def test_the_root_of_rmsprop_is_what_it_divides_by() -> None:
+    weight = nn.Parameter(torch.tensor([2.0, -0.3], dtype=torch.float64))
+    optimizer = torch.optim.RMSprop([weight], lr=0.3)
+    assert gradient_root(optimizer, weight).isinf().all(), "before its first step"
+    mean_square = [0.0, 0.0]
+    for gradients in ((-0.5, 1e-3), (0.7, 2e-3), (0.1, 0.0)):
+        mean_square = [0.99 * one + 0.01 * gradient**2 for one, gradient in zip(mean_square, gradients, strict=True)]
+        weight.grad, before = torch.tensor(gradients, dtype=torch.float64), weight.detach().clone()
+        optimizer.step()
+        roots = [math.sqrt(one) + 1e-8 for one in mean_square]
+        assert gradient_root(optimizer, weight).tolist() == pytest.approx(roots, rel=1e-9)
+        moved = (before - weight.detach()).tolist()
+        assert moved == pytest.approx([0.3 * one / root for one, root in zip(gradients, roots, strict=True)])
 
 
 def test_each_optimizer_scales_a_gradient_as_it_would_for_its_step() -> None:
     gradients = [torch.tensor([3.0, -4.0])]
-    for name, expected in (("sgd", [3.0, -4.0]), ("adamw", [3 / 0.5, -4 / 2])):
+    for name, expected in ((SGD, [3.0, -4.0]), (SGD_CLASSICAL, [3.0, -4.0]), ("adamw", [3 / 0.5, -4 / 2])):
         weight = nn.Parameter(torch.zeros(2))
         optimizer = OPTIMIZERS[name]([weight], 0.1, 0.0)
         weight.grad = torch.tensor([0.5, -2.0])
@@ -74,17 +109,23 @@ def test_each_optimizer_scales_a_gradient_as_it_would_for_its_step() -> None:
         assert scaled.tolist() == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "step"])
+SHARES = {
+    "cosine": lambda step, of: (1 + math.cos(math.pi * step / of)) / 2,
+    "step": lambda step, of: 0.1 ** sum(step >= ninths * of // 9 for ninths in (3, 6, 8)),
+    "step-fifth": lambda step, of: 0.2 ** sum(step >= tenths * of // 10 for tenths in (3, 6, 9)),
+    "constant": lambda step, of: 1.0,
+}
+"""By schedule, what is left of the rate behind so many steps."""
+
+
+@pytest.mark.parametrize("schedule", LEARNING_RATE_SCHEDULES)
 @pytest.mark.filterwarnings("error")
 def test_a_warm_up_rises_by_equal_steps_and_the_schedule_takes_the_rest(schedule: str) -> None:
     steps_per_epoch, n_warm, n_steps = 5, 15, 100
     rates = learning_rates(schedule, n_steps // steps_per_epoch, steps_per_epoch, 0.2, n_warm // steps_per_epoch)
     rise = [0.2 * (step + 1) / (n_warm + 1) for step in range(n_warm)]
     left = n_steps - n_warm
-    if schedule == "cosine":
-        fall = [0.1 * (1 + math.cos(math.pi * step / left)) for step in range(left + 1)]
-    else:
-        fall = [0.2 * 0.1 ** sum(step >= ninths * left // 9 for ninths in (3, 6, 8)) for step in range(left + 1)]
+    fall = [0.2 * SHARES[schedule](step, left) for step in range(left + 1)]
     assert rates == pytest.approx(rise + fall, abs=1e-12)
 
 
@@ -104,6 +145,30 @@ def test_the_step_schedule_drops_at_the_papers_epochs_90_180_and_240_of_270(epoc
     assert of_epoch == pytest.approx([rate] * steps_per_epoch)
 
 
+@pytest.mark.parametrize(
+    ("epoch", "rate"),
+    [(0, 0.03), (59, 0.03), (60, 0.006), (119, 0.006), (120, 0.0012), (179, 0.0012), (180, 0.00024), (199, 0.00024)],
+)
+def test_the_schedule_of_fifths_drops_at_delta_stns_epochs_60_120_and_180_of_200(epoch: int, rate: float) -> None:
+    steps_per_epoch = 4
+    rates = learning_rates("step-fifth", epochs=200, steps_per_epoch=steps_per_epoch, learning_rate=0.03)
+    of_epoch = rates[steps_per_epoch * epoch :][:steps_per_epoch]
+    assert of_epoch == pytest.approx([rate] * steps_per_epoch)
+
+
+def test_a_constant_rate_stays_to_the_last_bit() -> None:
+    assert set(learning_rates("constant", epochs=7, steps_per_epoch=3, learning_rate=0.07)) == {0.07}
+
+
+def test_what_does_not_depend_on_the_epochs_is_named() -> None:
+    rates = {
+        schedule: [learning_rates(schedule, epochs, 4, 0.1)[:12] for epochs in (3, 30)]
+        for schedule in LEARNING_RATE_SCHEDULES
+    }
+    alike = [schedule for schedule, (short, long) in rates.items() if short == long]
+    assert (*alike, PLATEAU) == WITHOUT_EPOCHS
+
+
 def test_the_step_schedule_keeps_its_proportions_in_a_shorter_training() -> None:
     rates = learning_rates("step", epochs=27, steps_per_epoch=1, learning_rate=1.0)
     drops = [epoch for epoch in range(1, 27) if rates[epoch] < 0.5 * rates[epoch - 1]]
@@ -113,5 +178,5 @@ def test_the_step_schedule_keeps_its_proportions_in_a_shorter_training() -> None
 def test_every_schedule_is_known_by_the_settings() -> None:
     from hba.policy_search.config import SearchConfig
 
-    for schedule in LEARNING_RATE_SCHEDULES:
+    for schedule in (*LEARNING_RATE_SCHEDULES, PLATEAU):
         assert SearchConfig.make({"learning_rate_schedule": schedule}).learning_rate_schedule == schedule

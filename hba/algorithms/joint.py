@@ -1,0 +1,89 @@
+"""Look-ahead for what acts on images, the hypergradient for all else: one training that tunes both.
+
+An operation, or a regularizer of images, shows at once what it is worth: a step on the image that it made helps, or it
+does not. What acts inside the network or in the loss (dropout, weight decay) shows only in what many steps make of the
+weights; one step would always want less of it. So the weights answer a change of those hyperparameters alone, and the
+validation loss reaches them through this response; the others go by rewards. Symbols as in hypergradient.py and
+lookahead.py.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from hba.algorithms.algorithm import Count, Init, SpreadOver
+from hba.algorithms.hba_lookahead import BothGradients
+from hba.algorithms.hypergradient import Hypergradient, HyperGradientState, Response, update_phi
+from hba.algorithms.image_derivatives import RewardDerivative
+from hba.algorithms.lambda_steps import Betas
+from hba.algorithms.lookahead import Lookahead
+from hba.algorithms.moves import PROBE_STEPS, reach, short_training_rate
+from hba.algorithms.problem import Problem
+from hba.algorithms.scores import Trial, expected_score
+from hba.config.fields import NotNegative, Share, Sharing
+from hba.data.config import Size
+from hba.data.images import Batch
+
+_OF_LOOKAHEAD = Lookahead.model_fields
+
+
+class Joint(BothGradients):
+    """Operations as look-ahead moves them by default, and a response of all layers to everything else."""
+
+    name: ClassVar[str] = "joint"
+    multi_label: ClassVar[bool] = True
+
+    train_steps: Size = 2
+    init: Init = _OF_LOOKAHEAD["init"].default
+    count: Count = _OF_LOOKAHEAD["count"].default
+    spread_over: SpreadOver = _OF_LOOKAHEAD["spread_over"].default
+    spread_share: Share = _OF_LOOKAHEAD["spread_share"].default
+    lambda_betas: Betas = _OF_LOOKAHEAD["lambda_betas"].default
+    strength_learning_rate: NotNegative = _OF_LOOKAHEAD["strength_learning_rate"].default
+    divergence_weight: NotNegative = _OF_LOOKAHEAD["divergence_weight"].default
+    reward_derivative: RewardDerivative = _OF_LOOKAHEAD["reward_derivative"].default
+    sharing: Sharing = "all"
+    response: Response = "separate"
+
+    def step(self, problem: Problem, state: HyperGradientState) -> None:
+        """As of both gradients; where nothing acts on images, by the hypergradient alone."""
+        if problem.acts_on_images:
+            super().step(problem, state)
+        else:
+            Hypergradient.step(self, problem, state)
+
+    def train_step(self, problem: Problem, state: HyperGradientState) -> Batch:
+        """One update of phi on the next batch, whose images are augmented at a lambda of their own each.
+
+        The weights are told of that lambda only as far as they answer it.
+        """
+        images, labels = state.train_stream.next()
+        noise = torch.randn(len(images), len(state.lam), generator=state.generator, device=state.device)
+        lam_rows = state.lam.detach() + self.sigma_now(problem, state) * noise
+        of_weights = torch.where(problem.through_weights, lam_rows, state.lam.detach())
+
+        def augment(images: Tensor, _: Tensor) -> Tensor:
+            return problem.augment(images, lam_rows, state.generator)
+
+        update_phi(problem, state, images, labels, of_weights, self.response, augment)
+        state.step += 1
+        return images, labels
+
+    def move_by(
+        self,
+        problem: Problem,
+        state: HyperGradientState,
+        trial: Trial,
+        through_response: Tensor,
+        rewards: Tensor,
+        scale: Tensor,
+    ) -> None:
+        """Each hyperparameter by its own gradient. It is divided by its own size, so units need not be the same."""
+        score = expected_score(problem.space, trial, rewards)
+        # In nats that the short trainings of a probe win, which the moves are compared with.
+        nats = reach(PROBE_STEPS, problem.config.optimizer) * short_training_rate(problem, state.learner) * scale
+        state.mover.moves.add(torch.where(problem.through_weights, through_response, -nats * score))
+        gradient = torch.where(problem.through_weights, through_response, -score)
+        curvature, of_spread = self.of_divergence(problem, state, trial), self.of_spread(problem, state, trial, rewards)
+        self.move_lambda(problem, state, gradient, of_spread, curvature)

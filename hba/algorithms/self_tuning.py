@@ -1,0 +1,54 @@
+"""Self-Tuning Networks, which HBA builds on: STN (MacKay et al. 2019) and Delta-STN (Bae and Grosse 2020).
+
+Both are HBA's steps with other settings. Symbols as in hypergradient.py and learnt_scale.py. All layers depend on
+lambda, the last one too, and the noise is learnt: sigma has an entry for each hyperparameter. As in the papers, what is
+reported of a search is measured at lambda itself, without noise.
+
+What the papers train by is not part of the algorithm: SGD with classical momentum and a rate that stays until the
+validation loss does (STN), or drops to a fifth three times (Delta-STN). The settings optimizer, learning_rate,
+learning_rate_schedule and weight_decay say it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from hba.algorithms.hypergradient import Entropy, Hypergradient, Response
+from hba.algorithms.lambda_optimizers import Kind
+from hba.algorithms.lambda_steps import WarmUp
+from hba.config.fields import NotNegative, Positive, Sharing
+from hba.data.config import Size
+
+
+class SelfTuning(Hypergradient):
+    """STN, with the settings of its CIFAR-10 experiment (section 4.3, appendix E) as defaults."""
+
+    name: ClassVar[str] = "stn"
+    multi_label: ClassVar[bool] = True
+
+    sharing: Sharing = "every"
+    sigma: NotNegative = 0.5
+    sigma_entropy: Entropy | None = 0.001
+    warm_up_epochs: WarmUp = 5
+    lambda_learning_rate: Positive = 0.003
+
+    @classmethod
+    def of_preset(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """None: presets are HBA's."""
+        return {}
+
+
+class DeltaSelfTuning(SelfTuning):
+    """Delta-STN, with the settings of its image experiments (section 5.2 and the authors' public code) as defaults.
+
+    There, w_0 takes its step first, and the response learns at the new w_0; here both learn at the same w_0, in one
+    step of SGD.
+    """
+
+    name: ClassVar[str] = "delta-stn"
+    multi_label: ClassVar[bool] = True
+
+    train_steps: Size = 5
+    response: Response = "linearized"
+    sigma: NotNegative = 1.0
+    lambda_learning_rate: Positive = 0.01
+    lambda_optimizer: Kind = "rmsprop"

@@ -1,0 +1,145 @@
+"""Networks on which STN (MacKay et al., ICLR 2019) and Delta-STN (Bae and Grosse, NeurIPS 2020) tune regularization.
+
+Their layers stand in a line, without BatchNorm, with a ReLU after each but the last. Dropout modules stand where the
+public code of Delta-STN's authors has its rates: `on_input`, and `after_<layer>` behind the ReLU and the pooling of a
+layer. Before linear layers they drop whole channels. Their rate is 0, which changes nothing and draws nothing, until
+it is given another.
+
+Our choice: poolings of 2x2 round up, so that images of any size can be taken. At 32x32 this changes nothing.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from hba.errors import SettingsError
+
+
+class Convolution(NamedTuple):
+    """Which keeps the size at stride 1. is_pooled: a max pooling of 2x2 comes behind it."""
+
+    channels: int
+    kernel_size: int = 3
+    stride: int = 1
+    is_pooled: bool = False
+
+
+class _InLine(nn.Sequential):
+    """(B, in_channels, image_size, image_size) to (B, n_classes) logits.
+
+    Convolutions, hidden linear layers of these widths, and one more linear layer. Weights and biases begin as PyTorch
+    starts them, in U(-1/sqrt(fan in), 1/sqrt(fan in)), and so do those of Delta-STN's authors.
+    """
+
+    def __init__(
+        self, convolutions: Sequence[Convolution], hidden: Sequence[int], n_classes: int, in_channels: int, size: int
+    ) -> None:
+        layers: OrderedDict[str, nn.Module] = OrderedDict()
+        layers["on_input"] = nn.Dropout2d(0.0) if convolutions else nn.Dropout(0.0)
+        channels, side = in_channels, size
+        for number, layer in enumerate(convolutions, 1):
+            padding = layer.kernel_size // 2
+            layers[f"conv{number}"] = nn.Conv2d(channels, layer.channels, layer.kernel_size, layer.stride, padding)
+            layers[f"conv{number}_relu"] = nn.ReLU()
+            if layer.is_pooled:
+                layers[f"conv{number}_pool"] = nn.MaxPool2d(2, ceil_mode=True)
+            layers[f"after_conv{number}"] = nn.Dropout2d(0.0)
+            channels, side = layer.channels, _halved(side, (layer.stride == 2) + layer.is_pooled)
+        layers["flatten"] = nn.Flatten()
+        features = channels * side**2
+        for number, width in enumerate(hidden, 1):
+            layers[f"fc{number}"] = nn.Linear(features, width)
+            layers[f"fc{number}_relu"] = nn.ReLU()
+            layers[f"after_fc{number}"] = nn.Dropout(0.0)
+            features = width
+        layers[f"fc{len(hidden) + 1}"] = nn.Linear(features, n_classes)
+        super().__init__(layers)
+        self.takes = (in_channels, size, size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[1:] != self.takes:
+            raise SettingsError(
+                f"this {type(self).__name__} takes images of shape {self.takes}, got {tuple(x.shape[1:])}; build it "
+                "for other images by in_channels and image_size"
+            )
+        return super().forward(x)
+
+
+def _halved(side: int, times: int) -> int:
+    """Of images or maps whose size is halved and rounded up so many times."""
+    for _ in range(times):
+        side = (side + 1) // 2
+    return side
+
+
+def check_first_width(width: int) -> None:
+    """Raise SettingsError unless the first layer of one of these networks can be that wide."""
+    if width < 1:
+        raise SettingsError(f"the first layer of a network must have a width of 1 or more, got {width}")
+
+
+class MLP(_InLine):
+    """Delta-STN's for MNIST: three hidden layers of 1200 units. width: of each.
+
+    Three dropout rates, as the paper counts: on the input and behind the first two hidden layers.
+    """
+
+    def __init__(self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32) -> None:
+        check_first_width(width)
+        super().__init__((), (width,) * 3, n_classes, in_channels, image_size)
+        del self.after_fc3
+
+
+class SimpleCNN(_InLine):
+    """Delta-STN's for FashionMNIST: two convolutions of 5x5 with 32 and 64 filters, and one hidden linear layer.
+
+    width: filters of the first convolution. The authors' code has 16 of them, the paper's text 32. The hidden layer is
+    as wide as in that code: as the maps that convolutions make of 28x28.
+    """
+
+    def __init__(self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32) -> None:
+        check_first_width(width)
+        convolutions = [Convolution(times * width, kernel_size=5, is_pooled=True) for times in (1, 2)]
+        super().__init__(convolutions, (7 * 7 * 2 * width,), n_classes, in_channels, image_size)
+
+
+class AlexNetSTN(_InLine):
+    """Delta-STN's AlexNet for CIFAR-10, by the authors' code: five convolutions of 3x3 and two hidden linear layers.
+
+    width: channels of the first convolution, 64 there. All other layers grow with it.
+    """
+
+    def __init__(self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32) -> None:
+        check_first_width(width)
+        convolutions = [
+            Convolution(width, stride=2, is_pooled=True),
+            Convolution(3 * width, is_pooled=True),
+            Convolution(6 * width),
+            Convolution(4 * width),
+            Convolution(4 * width, is_pooled=True),
+        ]
+        super().__init__(convolutions, (64 * width,) * 2, n_classes, in_channels, image_size)
+
+
+class VGG16STN(_InLine):
+    """Delta-STN's VGG16 for CIFAR-10, by the authors' code: 13 convolutions of 3x3 and two hidden layers of 512.
+
+    width: channels of the first convolution, 64 there. All other layers grow with it. Convolutions begin with He et
+    al.'s (2015) weights, without which so deep a network would hardly train.
+    """
+
+    def __init__(self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32) -> None:
+        check_first_width(width)
+        convolutions = [
+            Convolution(times * width, is_pooled=number == n_of_stage)
+            for times, n_of_stage in ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))
+            for number in range(1, n_of_stage + 1)
+        ]
+        super().__init__(convolutions, (8 * width,) * 2, n_classes, in_channels, image_size)
+        for layer in self:
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+                assert layer.bias is not None
+                nn.init.zeros_(layer.bias)

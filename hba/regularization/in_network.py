@@ -1,0 +1,70 @@
+"""Dropout and weight decay: the hyperparameters that a network has, and giving it values of them."""
+
+from collections.abc import Mapping, Sequence
+
+from torch import nn
+from torch.optim import Optimizer
+
+from hba.errors import SettingsError
+from hba.regularization.hyperparameter import Hyperparameter
+
+DROPOUT, WEIGHT_DECAY = "dropout", "weight_decay"
+LARGEST_RATE = 0.95
+"""STN, section 4.2; Delta-STN's code has it for images too."""
+INITIAL_RATE = 0.05
+"""Where the network itself drops nothing (STN, sections 4.2 and 4.3)."""
+LEAST_WEIGHT_DECAY, LARGEST_WEIGHT_DECAY = 1e-6, 0.1
+"""They hold what trainings of images use: 5e-5 to 0.01 in the paper's Tables 10 and 11."""
+
+DROPOUT_KINDS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
+
+
+def dropouts(network: nn.Module) -> Mapping[str, nn.Module]:
+    """Dropout modules by name, in the order in which the network defines them; each once."""
+    return {name: module for name, module in network.named_modules() if type(module) in DROPOUT_KINDS}
+
+
+def dropout_hyperparameters(network: nn.Module) -> tuple[Hyperparameter, ...]:
+    """One for each dropout module, `dropout.<module>`, which begins at the module's own rate if it has one.
+
+    Raises SettingsError for a network without any.
+    """
+    found = dropouts(network)
+    if not found:
+        raise SettingsError(
+            f"tune dropout needs a network with modules nn.Dropout, {type(network).__name__} has none; give another "
+            "model, or omit dropout"
+        )
+    return tuple(
+        Hyperparameter(f"{DROPOUT}.{name}", 0.0, LARGEST_RATE, min(float(module.p) or INITIAL_RATE, LARGEST_RATE))  # type: ignore[arg-type]
+        for name, module in found.items()
+    )
+
+
+def weight_decay_hyperparameter(weight_decay: float) -> Hyperparameter:
+    """On a log scale; it begins at the weight decay of the settings, as far as that lies in the range."""
+    initial = min(max(weight_decay, LEAST_WEIGHT_DECAY), LARGEST_WEIGHT_DECAY)
+    return Hyperparameter(WEIGHT_DECAY, LEAST_WEIGHT_DECAY, LARGEST_WEIGHT_DECAY, initial, "log")
+
+
+def check_dropouts(network: nn.Module, names: Sequence[str]) -> None:
+    """SettingsError unless these are the dropout modules of the network, so that rates for them fit it whole."""
+    known = dropouts(network)
+    if set(names) != set(known):
+        raise SettingsError(
+            f"the schedule has rates for the dropouts {', '.join(names)}, {type(network).__name__} has "
+            f"{', '.join(known) or 'none'}: train the model that was searched, or take "
+            "schedule.without_regularizers() in Python"
+        )
+
+
+def set_dropout(network: nn.Module, rates: Mapping[str, float]) -> None:
+    """Give dropout modules, by name, their rates."""
+    for name, rate in rates.items():
+        network.get_submodule(name).p = rate  # type: ignore[assignment]
+
+
+def set_weight_decay(optimizer: Optimizer, weight_decay: float) -> None:
+    """From the next step on, of all weights."""
+    for group in optimizer.param_groups:
+        group["weight_decay"] = weight_decay

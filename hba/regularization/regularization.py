@@ -1,0 +1,122 @@
+"""Everything that a row of regularisation hyperparameters does, in its three places.
+
+One image of a batch has values of its own in a search; in an ordinary training all have those of the epoch.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from hba.errors import SettingsError
+from hba.regularization.groups import check_range, find_regularizer
+from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.in_network import DROPOUT, WEIGHT_DECAY, set_dropout, set_weight_decay
+from hba.regularization.regularizer import ON_IMAGES, Place, Regularizer
+
+
+@dataclass(frozen=True)
+class Group:
+    """A regularizer, and the columns of its hyperparameters by their own names. fixed: what its function takes else.
+    whole: own names of those that are rounded.
+    """
+
+    regularizer: Regularizer
+    columns: Mapping[str, int]
+    fixed: Mapping[str, Any]
+    whole: frozenset[str]
+
+    def __call__(self, *arguments: Any, rows: Tensor, **further: Any) -> Tensor:
+        """rows (B, n): values of each image."""
+        assert self.regularizer.function is not None
+        values = {name: rows[:, column] for name, column in self.columns.items()}
+        values |= {name: values[name].round() for name in self.whole}
+        return self.regularizer.function(*arguments, **values, **self.fixed, **further)
+
+
+@dataclass(frozen=True)
+class Regularization:
+    """hyperparameters: all of a search space, the first of them in the column `first`."""
+
+    hyperparameters: tuple[Hyperparameter, ...]
+    first: int
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        by_group: dict[str, dict[str, tuple[int, Hyperparameter]]] = {}
+        for column, one in enumerate(self.hyperparameters, self.first):
+            by_group.setdefault(one.group, {})[one.own_name] = (column, one)
+        return tuple(_group(name, members) for name, members in by_group.items())
+
+    @cached_property
+    def dropout_columns(self) -> Mapping[str, int]:
+        """By the name of a dropout module, the column of its rate."""
+        return next((group.columns for group in self.groups if group.regularizer.name == DROPOUT), {})
+
+    @cached_property
+    def weight_decay_column(self) -> int | None:
+        return next((group.columns["value"] for group in self.groups if group.regularizer.name == WEIGHT_DECAY), None)
+
+    @cached_property
+    def image_columns(self) -> tuple[int, ...]:
+        """Of what acts on images alone."""
+        return tuple(
+            column for group in self.groups if group.regularizer.place in ON_IMAGES for column in group.columns.values()
+        )
+
+    @property
+    def changes_training(self) -> bool:
+        """Whether anything acts elsewhere than on images."""
+        return len(self.image_columns) < len(self.hyperparameters)
+
+    def on_pixels(self, images: Tensor, values: Tensor, generator: torch.Generator, fill: Tensor) -> Tensor:
+        """Images (B, C, H, W) in [0, 1], behind the policy. values: (n,), or (B, n) with a row for each image."""
+        return self._on_images("pixels", images, values, generator, fill)
+
+    def on_inputs(self, images: Tensor, values: Tensor, generator: torch.Generator) -> Tensor:
+        """What the network is about to take (B, C, H, W)."""
+        return self._on_images("inputs", images, values, generator, None)
+
+    def _on_images(
+        self, place: Place, images: Tensor, values: Tensor, generator: torch.Generator, fill: Tensor | None
+    ) -> Tensor:
+        for group in self._at(place):
+            further = {"fill": fill} if group.regularizer.uses_fill else {}
+            images = group(images, generator, rows=values.expand(len(images), -1), **further)
+        return images
+
+    def penalty(self, logits: Tensor, labels: Tensor, values: Tensor) -> Tensor:
+        """What the loss grows by (), but for weight decay; the mean over the images."""
+        rows = values.expand(len(labels), -1)
+        return sum((group(logits, labels, rows=rows).mean() for group in self._at("loss")), logits.new_zeros(()))
+
+    @property
+    def has_penalty(self) -> bool:
+        return any(self._at("loss"))
+
+    def give(self, network: nn.Module, optimizer: Optimizer | None, row: Mapping[str, float]) -> None:
+        """Let a network, which has these dropouts, drop, and its optimizer decay, by a row of values by name, from now
+        on.
+        """
+        set_dropout(network, {name: row[f"{DROPOUT}.{name}"] for name in self.dropout_columns})
+        if optimizer is not None and WEIGHT_DECAY in row:
+            set_weight_decay(optimizer, row[WEIGHT_DECAY])
+
+    def _at(self, place: Place) -> Iterator[Group]:
+        return (group for group in self.groups if group.regularizer.place == place)
+
+
+def _group(name: str, members: Mapping[str, tuple[int, Hyperparameter]]) -> Group:
+    regularizer = find_regularizer(name)
+    wanted = [one.own_name for one in regularizer.hyperparameters]
+    if wanted and set(wanted) != set(members):
+        raise SettingsError(f"the regularizer {name} must have {', '.join(wanted)}, got {', '.join(members)}")
+    ranges = {own: one for own, (_, one) in members.items()}
+    for one in ranges.values():
+        check_range(one)
+    columns, whole = {own: column for own, (column, _) in members.items()}, [own for own in ranges if ranges[own].whole]
+    return Group(regularizer, columns, regularizer.fixed(ranges), frozenset(whole))

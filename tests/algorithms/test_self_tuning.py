@@ -1,0 +1,164 @@
+"""STN and Delta-STN in a search: which layers answer, what noise there is and when it is learnt, what is kept of it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from search_problems import SELF_TUNING, small_data, small_settings
+from search_steps import algorithm_of, begun, begun_as_in_the_paper, step
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+import hba
+from hba.algorithms.responses import RESPONSES
+from hba.errors import DivergedError
+from hba.hypernet.layers import HyperLayer
+from hba.runtime.snapshot import snapshot
+
+LEARN_NOISE: dict[str, dict[str, Any]] = {
+    **{name: {"algorithm": name} for name in SELF_TUNING},
+    "hba": {"algorithm": "hba", "sigma_entropy": 0.01},
+    "fixed-noise": {"algorithm": "fixed-noise", "sigma_entropy": 0.01, "lambda_optimizer": "rmsprop"},
+}
+
+
+@pytest.mark.parametrize("algorithm", SELF_TUNING)
+def test_every_layer_answers_the_last_one_too(algorithm: str) -> None:
+    _, state = begun(algorithm=algorithm)
+    kinds = (nn.Conv2d, nn.BatchNorm2d, nn.Linear)
+    plain = state.plain()
+    layers = [name for name, layer in plain.named_modules() if isinstance(layer, kinds)]
+    found = [
+        name.removeprefix("model.")
+        for name, layer in state.learner.hypernetwork.named_modules()
+        if isinstance(layer, HyperLayer)
+    ]
+    assert found == layers
+    assert isinstance(plain.get_submodule(layers[-1]), nn.Linear)
+    assert RESPONSES[algorithm_of(begun(algorithm=algorithm)[0]).response].centered == (algorithm == "delta-stn")
+
+
+@pytest.mark.parametrize("settings", LEARN_NOISE.values(), ids=LEARN_NOISE)
+def test_noise_of_training_has_the_learnt_scale_of_each_hyperparameter(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, state = begun(**settings, val_steps=0)
+    scales = torch.linspace(0.1, 2.0, len(state.lam))
+    with torch.no_grad():
+        state.mover.scale.spread.copy_(scales.expm1().log())
+    seen: list[Tensor] = []
+    decode = type(problem.space).decode
+
+    def record(self: Any, logits: Tensor) -> Tensor:
+        seen.append(logits - state.lam.detach())
+        return decode(self, logits)
+
+    monkeypatch.setattr(type(problem.space), "decode", record)
+    step(problem, state, 30)
+    # Those of delta-stn's own loss are without noise.
+    noise = torch.cat([one for one in seen if one.any()])
+    assert len(noise) == 30 * 8
+    torch.testing.assert_close(noise.std(dim=0), scales, rtol=0.35, atol=0)
+    assert noise.std(dim=0)[:10].mean() < 0.25 * noise.std(dim=0)[-10:].mean()
+
+
+@pytest.mark.parametrize("settings", LEARN_NOISE.values(), ids=LEARN_NOISE)
+def test_the_scale_rests_while_lambda_does_and_moves_with_it(settings: dict[str, Any]) -> None:
+    problem, state = begun(**{**settings, "warm_up_epochs": 1, "train_steps": 1})
+    assert state.steps_per_epoch == 3
+    lam, spread = state.lam.detach().clone(), state.mover.scale.spread.detach().clone()
+    step(problem, state, 3)
+    assert torch.equal(state.lam, lam)
+    assert torch.equal(state.mover.scale.spread, spread)
+    step(problem, state)
+    assert (state.lam != lam).any()
+    assert (state.mover.scale.spread != spread).all()
+
+
+@pytest.mark.parametrize("algorithm", SELF_TUNING)
+def test_the_scale_begins_at_sigma(algorithm: str) -> None:
+    problem, state = begun(algorithm=algorithm)
+    expected = {"stn": 0.5, "delta-stn": 1.0}[algorithm]
+    torch.testing.assert_close(algorithm_of(problem).sigma_now(problem, state), torch.full((54,), expected))
+
+
+@pytest.mark.parametrize(("spread_over", "kept"), [("none", 0), ("magnitudes", 24), ("all", 54)])
+@pytest.mark.parametrize("algorithm", SELF_TUNING)
+def test_a_schedule_keeps_the_learnt_noise_of_each_hyperparameter(
+    algorithm: str, spread_over: str, kept: int, tmp_path: Path
+) -> None:
+    settings = small_settings(algorithm=algorithm, spread_over=spread_over, spread_share=0.5)
+    hba.search(small_data(), out=tmp_path, **settings)
+    spread = hba.load_policy(tmp_path).spread
+    assert spread.shape == (3, 54)
+    assert (spread[-1] > 0).sum() == kept
+    content = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    learnt = softplus(content["state"]["search"]["mover"]["scale"]["spread"]).numpy()
+    keeps = spread[-1] > 0
+    np.testing.assert_allclose(spread[-1][keeps], 0.5 * learnt[keeps], atol=1e-6)
+    assert len(set(learnt.tolist())) > 10
+    if kept:
+        assert (spread[0] != spread[-1]).any()
+
+
+@pytest.mark.parametrize("algorithm", ["hba", "fixed-noise", "hba-lookahead", "lookahead"])
+def test_without_learnt_noise_a_checkpoint_is_as_it_was(algorithm: str) -> None:
+    _, state = begun(algorithm=algorithm)
+    names = {"start", "optimizer", "val_stream", "moves", "strength"}
+    assert snapshot(state.mover).keys() == names
+
+
+def test_lambda_moves_by_rmsprop_as_its_formula_says() -> None:
+    generator = torch.Generator().manual_seed(0)
+    gradients = [torch.randn(54, generator=generator) for _ in range(6)]
+    problem, state = begun_as_in_the_paper(lambda_optimizer="rmsprop", lambda_learning_rate=0.02)
+    expected, mean_square = state.lam.detach().double(), torch.zeros(54).double()
+    for gradient in gradients:
+        mean_square = 0.99 * mean_square + 0.01 * gradient.double().square()
+        expected = expected - 0.02 * gradient.double() / (mean_square.sqrt() + 1e-8)
+        algorithm_of(problem).move_lambda(problem, state, gradient)
+    torch.testing.assert_close(state.lam.detach().double(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.1])
+def test_shared_coordinates_and_scales_move_by_the_same_kind_of_optimizer(shared: float) -> None:
+    _, state = begun(algorithm="delta-stn", strength_learning_rate=shared)
+    optimizers = (state.mover.optimizer, state.mover.scale.optimizer, state.mover.strength.optimizer)
+    assert {type(optimizer) for optimizer in optimizers} == {torch.optim.RMSprop}
+    assert [optimizer.param_groups[0]["lr"] for optimizer in optimizers] == [0.01, 0.01, shared]
+
+
+def test_a_scale_of_all_parts_is_learnt_beside_everything_else() -> None:
+    """Trust radius and bounds are lambda's; strength, calibration and batch statistics go with learnt noise."""
+    settings: dict[str, Any] = {"trust_radius": 1e-3, "strength_learning_rate": 0.1, "calibrate": True}
+    problem, state = begun(algorithm="stn", **settings, val_statistics="batch", val_batches=2, learning_rate=0.001)
+    lam, spread = state.lam.detach().clone(), state.mover.scale.spread.detach().clone()
+    algorithm_of(problem).update_lambda(problem, state)
+    assert (state.lam.detach() - lam).norm().item() <= 1e-3 * (1 + 1e-3)
+    torch.testing.assert_close((state.mover.scale.spread.detach() - spread).abs(), torch.full((54,), 0.003))
+
+
+SAME: dict[str, dict[str, Any]] = {
+    "stn": {"sigma": 0.5, "lambda_learning_rate": 0.003, "learning_rate": 0.003},
+    "delta-stn": {"response": "linearized", "lambda_optimizer": "rmsprop", "lambda_learning_rate": 0.01},
+}
+
+
+@pytest.mark.parametrize("algorithm", SELF_TUNING)
+def test_they_are_hba_with_other_settings(algorithm: str) -> None:
+    own = {"sharing": "every", "sigma_entropy": 0.001, **SAME[algorithm]}
+    lams = [
+        hba.search(small_data(), **small_settings(**settings)).lam
+        for settings in ({"algorithm": algorithm}, {"algorithm": "hba", **own})
+    ]
+    assert torch.equal(*lams)
+
+
+def test_where_lambda_begins_far_from_zero_what_is_centered_bears_the_higher_rate() -> None:
+    """Delta-STN, section 3.1: of lambda that is not centered, the curvature grows as its squared length."""
+    settings: dict[str, Any] = {"learning_rate": 0.05, "epochs": 4}
+    assert hba.search(small_data(), **small_settings(algorithm="delta-stn", **settings)).finished
+    with pytest.raises(DivergedError):
+        hba.search(small_data(), **small_settings(algorithm="stn", **settings))

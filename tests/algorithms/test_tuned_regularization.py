@@ -1,0 +1,229 @@
+"""Regularizers in a search: weight decay, dropout and what is added to the loss, and the algorithm that tunes all."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from search_problems import SMALL_SETTINGS, StopAfter, small_data
+from search_steps import algorithm_of, begun
+from torch import Tensor, nn
+
+import hba
+from hba.algorithms.hypergradient import penalty_of, update_phi
+from hba.algorithms.scores import expected_score
+from hba.errors import SettingsError
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import search_space
+from hba.regularization.groups import hyperparameters_of
+from hba.regularization.hyperparameter import Hyperparameter
+
+EVERYTHING = "augmentation,dropout,weight-decay,label-smoothing,input-dropout,cutout"
+
+
+class Dropping(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden, self.dropout, self.linear = nn.Linear(3 * 64, 6), nn.Dropout(0.2), nn.Linear(6, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.as_tensor(self.linear(self.dropout(F.relu(self.hidden(x.flatten(1))))))
+
+
+def network() -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return Dropping()
+
+
+def space_of(tune: str, weight_decay: float = 0.01) -> SearchSpace:
+    regularizers = hyperparameters_of(tune.split(","), network, weight_decay)
+    if "augmentation" not in tune:
+        return SearchSpace((), count_probabilities=(1.0,), regularizers=regularizers)
+    return search_space("hba", ["Rotate", "Invert"], regularizers=regularizers)
+
+
+def begun_with(tune: str, **settings: Any) -> tuple[Any, Any]:
+    always = {"algorithm": "hba", "sharing": "all", "weight_decay": 0.01}
+    return begun(space_of(tune), network=network(), **{**always, **settings})
+
+
+@pytest.mark.parametrize("response", ["centered", "separate", "linearized"])
+def test_a_tuned_weight_decay_without_noise_is_that_of_sgd(response: str) -> None:
+    problem, state = begun_with("weight-decay", response=response, learning_rate=0.05)
+    images, labels = state.train_stream.next()
+    # Nothing is dropped, so that both see the same.
+    state.learner.hypernetwork.model.dropout.p = 0.0
+    expected = state.plain().train()
+    optimizer = torch.optim.SGD(expected.parameters(), lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01)
+    F.cross_entropy(expected(problem.preprocessing.measure(images)), labels).backward()
+    optimizer.step()
+    update_phi(problem, state, images, labels, state.lam.detach().expand(len(images), -1), response)
+    for name, weight in state.plain().named_parameters():
+        torch.testing.assert_close(weight, expected.get_parameter(name), rtol=1e-5, atol=1e-7)
+
+
+def test_the_penalty_is_half_the_weight_decay_of_each_image_times_its_squared_norm() -> None:
+    problem, state = begun_with("dropout,weight-decay")
+    for parameter in state.learner.hypernetwork.response_parameters():
+        nn.init.normal_(parameter, generator=torch.Generator().manual_seed(0))
+    rows = torch.randn(5, 2, generator=torch.Generator().manual_seed(1))
+    found = penalty_of(problem, state.learner)(torch.zeros(5, 2), torch.zeros(5, dtype=torch.long), rows)
+    norms = [sum(one.detach().square().sum() for one in state.learner.plain(row).parameters()) for row in rows]
+    decays = problem.space.decode(rows)[:, 1]
+    torch.testing.assert_close(found, (decays * torch.stack([torch.as_tensor(norm) for norm in norms])).mean() / 2)
+
+
+def test_a_penalty_is_learned_from_and_not_told() -> None:
+    problem, state = begun_with("label-smoothing,weight-decay")
+    images, labels = state.train_stream.next()
+    state.learner.hypernetwork.model.dropout.p = 0.0
+    logits = state.plain().train()(problem.preprocessing.measure(images))
+    update_phi(problem, state, images, labels, state.lam.detach().expand(len(images), -1))
+    torch.testing.assert_close(state.totals.train_loss, F.cross_entropy(logits, labels))
+
+
+def test_the_weights_answer_weight_decay_alone_where_nothing_else_is_tuned_through_them() -> None:
+    """Of the joint search: operations and Cutout leave the response of the weights as it is."""
+    problem, state = begun_with("augmentation,cutout,weight-decay", algorithm="joint", divergence_weight=0.03)
+    for _ in range(3):
+        algorithm_of(problem).train_step(problem, state)
+    response = state.learner.hypernetwork.model.hidden.weight_V
+    is_tuned_through_them = problem.through_weights
+    assert is_tuned_through_them.tolist() == [name == "weight_decay" for name in problem.space.names]
+    assert (response[:, is_tuned_through_them] != 0).all()
+    assert not response[:, ~is_tuned_through_them].any()
+
+
+def test_joint_moves_each_hyperparameter_by_its_own_gradient() -> None:
+    problem, state = begun_with("augmentation,cutout,weight-decay", algorithm="joint", response="centered")
+    algorithm, seen = algorithm_of(problem), {}
+    for _ in range(3):
+        images, labels = algorithm.train_step(problem, state)
+    trial = algorithm.augmented(problem, state, images, labels, 4)
+
+    def noted(problem: Any, state: Any, gradient: Tensor, *others: Any) -> None:
+        seen["gradient"] = gradient
+
+    object.__setattr__(algorithm, "move_lambda", noted)
+    through_response, rewards = torch.randn(problem.space.n), torch.randn(len(trial.images))
+    algorithm.move_by(problem, state, trial, through_response, rewards, torch.tensor(2.0))
+    score = expected_score(problem.space, trial, rewards)
+    for column, name in enumerate(problem.space.names):
+        expected = through_response[column] if name == "weight_decay" else -score[column]
+        assert float(seen["gradient"][column]) == float(expected), name
+
+
+def test_the_score_of_a_regularizer_of_images_is_that_of_its_noise() -> None:
+    """Rewards that grow with the noise on it have the gradient one over sigma; those of other hyperparameters none."""
+    problem, state = begun_with("augmentation,cutout,weight-decay", algorithm="joint", sigma=0.5)
+    images, labels = state.train_stream.next()
+    trial = algorithm_of(problem).augmented(problem, state, images, labels, 400)
+    column = problem.space.names.index("cutout.length")
+    score = expected_score(problem.space, trial, trial.noise[:, column])
+    assert float(score[column]) == pytest.approx(2.0, rel=0.1)
+    assert float(score[column + 1]) == pytest.approx(0.0, abs=0.15)
+    assert float(score[problem.space.names.index("weight_decay")]) == 0
+
+
+def test_where_nothing_acts_on_images_joint_is_the_hypergradient_alone() -> None:
+    settings = {"response": "separate", "train_steps": 2, "init": "fraction", "lambda_betas": (0.9, 0.999)}
+    ends = []
+    for algorithm in ("joint", "hba"):
+        problem, state = begun_with("dropout,weight-decay", algorithm=algorithm, **settings)
+        torch.manual_seed(0)
+        if algorithm == "joint":
+            object.__setattr__(algorithm_of(problem), "strength_learning_rate", 0.0)
+        for _ in range(4):
+            algorithm_of(problem).step(problem, state)
+        ends.append(state.lam.detach())
+    assert torch.equal(*ends)
+
+
+def searched(tune: str, **settings: Any) -> hba.SearchResult:
+    return hba.search(small_data(), tune=tune, network=network(), **{**SMALL_SETTINGS, "model": "wrn-10-1", **settings})
+
+
+@pytest.mark.parametrize(
+    ("tune", "settings"),
+    [
+        (EVERYTHING, {}),
+        (EVERYTHING, {"algorithm": "hba", "sharing": "all"}),
+        (EVERYTHING, {"algorithm": "hba-lookahead", "sharing": "all", "response": "linearized"}),
+        ("dropout,weight-decay", {}),
+        ("augmentation,cutout,jitter,affine", {"algorithm": "lookahead"}),
+    ],
+)
+def test_a_stopped_search_goes_on_to_the_same_end(tune: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    whole = searched(tune, **settings)
+    assert not searched(tune, out=tmp_path, observer=StopAfter(5), **settings).finished
+    again = {name: value for name, value in settings.items() if name != "algorithm"}
+    resumed = searched(tune, out=tmp_path, resume=True, **{**settings, **again})
+    assert resumed.schedule is not None
+    assert whole.schedule is not None
+    assert torch.equal(resumed.lam, whole.lam)
+    assert (resumed.schedule.values == whole.schedule.values).all()
+    assert resumed.schedule.space == whole.schedule.space
+    start = whole.schedule.space.initial()
+    moved = whole.lam != start.to(whole.lam)
+    assert moved[whole.schedule.space.n_of_policy :].all()
+
+
+def test_a_search_of_regularizers_alone_has_no_operations() -> None:
+    schedule = searched("dropout,weight-decay").schedule
+    assert schedule is not None
+    assert schedule.space.operations == ()
+    assert schedule.space.names == ("dropout.dropout", "weight_decay")
+    assert schedule.regularization(0).keys() == {"dropout.dropout", "weight_decay"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {"tune": "dropout", "algorithm": "lookahead"},
+            "the algorithm lookahead cannot tune dropout, which acts through",
+        ),
+        ({"tune": "droput"}, "tune: unknown group 'droput'; did you mean dropout"),
+        ({"tune": "dropout,dropout"}, "tune must name at least one group and each once, got dropout, dropout"),
+        ({"tune": ""}, "tune must name at least one group"),
+        ({"tune": "weight-decay", "optimizer": "adamw"}, "tune weight-decay needs the optimizer sgd"),
+        ({"tune": 5}, "tune"),
+        (
+            {"tune": "weight-decay", "response_weight_decay": 0.3},
+            "response_weight_decay has no effect where",
+        ),
+        ({"tune": "weight-decay", "fill": "0.5"}, "fill has no effect where augmentation is not tuned"),
+        ({"tune": "dropout", "operations": "Rotate"}, "operations has no effect where augmentation is not tuned"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused_in_one_line(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        hba.search(small_data(), network=network(), **{**SMALL_SETTINGS, **settings})
+
+
+def test_sgd_of_either_momentum_can_have_its_weight_decay_tuned_and_affine_maps_a_fill() -> None:
+    settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 1}
+    for more in ({"tune": "weight-decay", "optimizer": "sgd-classical"}, {"tune": "affine", "fill": "0.5"}):
+        assert hba.search(small_data(), network=network(), **{**settings, **more}).schedule is not None
+
+
+def test_a_space_of_ones_own_tunes_dropouts_that_there_are() -> None:
+    space = SearchSpace((), count_probabilities=(1.0,), regularizers=(Hyperparameter("dropout.nope", 0, 0.9, 0.05),))
+    with pytest.raises(SettingsError, match="tunes the dropout 'nope', the network has dropout: name a module"):
+        hba.search(small_data(), network=network(), space=space, algorithm="hba", sharing="all", epochs=1, batch_size=8)
+
+
+def test_a_start_without_anything_that_is_tuned_is_refused() -> None:
+    start = searched("dropout").schedule
+    with pytest.raises(SettingsError, match="must have one of the regularizers label_smoothing, but has none of them"):
+        searched("label-smoothing", init_from=start)
+
+
+def test_dropout_needs_a_network_that_has_some() -> None:
+    without = nn.Sequential(nn.Flatten(), nn.Linear(192, 4), nn.Linear(4, 2))
+    with pytest.raises(
+        SettingsError, match=r"tune dropout needs a network with modules nn\.Dropout, Sequential has none"
+    ):
+        hba.search(small_data(), tune="dropout", network=without, epochs=1, batch_size=8)

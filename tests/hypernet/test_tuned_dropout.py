@@ -1,0 +1,172 @@
+"""Dropout at a rate of each image's own."""
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from hba.errors import SettingsError
+from hba.hypernet import HyperNetwork, TunedRates
+
+N, BATCH = 2, 400
+
+
+class Dropping(nn.Module):
+    """A linear layer, so that there is something to answer lambda, behind a dropout."""
+
+    def __init__(self, dropout: nn.Module) -> None:
+        super().__init__()
+        self.dropout, self.hidden, self.last = dropout, nn.Linear(3, 3), nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.as_tensor(self.dropout(x))
+
+
+def decode(lam: Tensor) -> Tensor:
+    return 0.95 * lam.sigmoid()
+
+
+def tuned(dropout: nn.Module) -> HyperNetwork:
+    return HyperNetwork(Dropping(dropout), N, "all", rates=TunedRates({"dropout": 1}, decode))
+
+
+def rows_of(rates: Tensor) -> Tensor:
+    """Lambda (B, 2) that stand for these rates (B,)."""
+    return torch.stack([torch.zeros_like(rates), (rates / 0.95).logit()], dim=1)
+
+
+def test_each_image_loses_its_own_share_and_keeps_its_mean() -> None:
+    torch.manual_seed(0)
+    rates = torch.tensor([0.1, 0.5, 0.9])
+    x = torch.ones(3, 40_000)
+    found = tuned(nn.Dropout(0.0)).train()(x, rows_of(rates))
+    torch.testing.assert_close((found == 0).float().mean(dim=1), rates, atol=0.01, rtol=0)
+    for row, rate in zip(found, rates, strict=True):
+        torch.testing.assert_close(row[row != 0].unique(), 1 / (1 - rate)[None])
+
+
+@pytest.mark.parametrize(
+    ("dropout", "shape"),
+    [
+        (nn.Dropout1d(0.0), (BATCH, 5, 7)),
+        (nn.Dropout2d(0.0), (BATCH, 5, 3, 3)),
+        (nn.Dropout3d(0.0), (BATCH, 5, 2, 2, 2)),
+    ],
+)
+def test_dropout_of_channels_drops_whole_ones(dropout: nn.Module, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    found = tuned(dropout).train()(torch.ones(shape), rows_of(torch.full((BATCH,), 0.5)))
+    of_channels = found.flatten(2)
+    assert (of_channels == of_channels[..., :1]).all()
+    assert 0.4 < float((of_channels[..., 0] == 0).float().mean()) < 0.6
+
+
+def test_one_lambda_for_all_is_one_rate_for_all() -> None:
+    torch.manual_seed(0)
+    found = tuned(nn.Dropout(0.3)).train()(torch.ones(BATCH, 100), rows_of(torch.tensor([0.25]))[0])
+    assert float((found == 0).float().mean()) == pytest.approx(0.25, abs=0.01)
+
+
+def test_in_eval_mode_nothing_is_dropped() -> None:
+    x = torch.randn(BATCH, 3)
+    assert torch.equal(tuned(nn.Dropout(0.5)).eval()(x, rows_of(torch.full((BATCH,), 0.9))), x)
+
+
+def test_rates_may_be_those_of_another_lambda_than_the_weights() -> None:
+    torch.manual_seed(0)
+    hypernetwork, x = tuned(nn.Dropout(0.0)).train(), torch.ones(BATCH, 100)
+    found = hypernetwork(x, rows_of(torch.full((BATCH,), 0.9)), rows_of(torch.full((BATCH,), 0.2)))
+    assert float((found == 0).float().mean()) == pytest.approx(0.2, abs=0.01)
+
+
+def test_a_plain_network_has_the_modules_own_dropout_at_the_rate_of_lambda() -> None:
+    given = Dropping(nn.Dropout2d(0.1))
+    hypernetwork = HyperNetwork(given, N, "all", rates=TunedRates({"dropout": 1}, decode))
+    plain = hypernetwork.plain(rows_of(torch.tensor([0.6]))[0])
+    dropout = plain.get_submodule("dropout")
+    assert type(dropout) is nn.Dropout2d
+    assert dropout.p == pytest.approx(0.6)
+    assert given.dropout.p == 0.1
+    assert hypernetwork.plain(rows_of(torch.tensor([0.3]))[0]).get_submodule("dropout").p == pytest.approx(0.3)
+
+
+def test_a_rate_of_one_keeps_nothing_and_stays_finite() -> None:
+    hypernetwork = HyperNetwork(Dropping(nn.Dropout()), N, "all", rates=TunedRates({"dropout": 1}, torch.ones_like))
+    x = torch.randn(BATCH, 3, requires_grad=True)
+    found = hypernetwork.train()(x, torch.zeros(N))
+    found.sum().backward()
+    assert not found.any()
+    assert x.grad is not None
+    assert torch.isfinite(x.grad).all()
+
+
+def test_a_module_that_sees_other_rows_than_images_is_refused_by_its_name() -> None:
+    hypernetwork = tuned(nn.Dropout(0.0)).train()
+    hypernetwork.model.forward = lambda x: hypernetwork.model.dropout(torch.cat([x, x]))  # type: ignore[operator]
+    with pytest.raises(SettingsError, match="the dropout 'dropout' gets 800 rows for 400 images"):
+        hypernetwork(torch.ones(BATCH, 3), torch.zeros(BATCH, N))
+
+
+def test_what_is_no_dropout_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"the rate of 'dropout' cannot be tuned: a AlphaDropout is no nn\.Dropout"):
+        tuned(nn.AlphaDropout(0.5))
+
+
+def test_a_network_that_reads_the_rate_itself_is_refused() -> None:
+    """As those do that hand it to a function of attention: it could not differ between images."""
+    hypernetwork = tuned(nn.Dropout(0.3))
+    with pytest.raises(SettingsError, match="the network reads the rate of the dropout 'dropout' itself"):
+        _ = hypernetwork.model.get_submodule("dropout").p
+
+
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.bn, self.hidden = nn.Conv2d(3, 4, 3, groups=1), nn.BatchNorm2d(4), nn.Linear(4, 5)
+        self.last = nn.Linear(5, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.as_tensor(self.last(self.hidden(self.bn(self.conv(x)).mean((2, 3)))))
+
+
+@pytest.mark.parametrize("sharing", ["first-bn", "conv", "conv+bn", "all"])
+def test_the_squared_norm_is_that_of_the_weights_of_each_image(sharing: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    hypernetwork = HyperNetwork(Layers(), N, sharing, generator).double()
+    hypernetwork.center.normal_(generator=generator)
+    for parameter in hypernetwork.parameters():
+        nn.init.normal_(parameter, generator=generator)
+    lam = torch.randn(6, N, generator=generator, dtype=torch.float64)
+    expected = [sum(float(one.detach().square().sum()) for one in hypernetwork.plain(row).parameters()) for row in lam]
+    torch.testing.assert_close(hypernetwork.squared_norm(lam), torch.tensor(expected, dtype=torch.float64))
+
+
+def test_the_squared_norm_leaves_out_what_is_frozen() -> None:
+    model = Layers()
+    model.conv.requires_grad_(False)
+    model.last.bias.requires_grad_(False)
+    found = HyperNetwork(model, N, "all").squared_norm(torch.zeros(1, N))
+    expected = sum(one.square().sum() for one in model.parameters() if one.requires_grad)
+    torch.testing.assert_close(found, torch.as_tensor(expected)[None])
+
+
+def test_the_gradient_of_the_squared_norm_is_that_of_finite_differences() -> None:
+    generator = torch.Generator().manual_seed(0)
+    hypernetwork = HyperNetwork(Layers(), N, "all", generator).double()
+    for parameter in hypernetwork.parameters():
+        nn.init.normal_(parameter, generator=generator)
+    lam = torch.randn(3, N, generator=generator, dtype=torch.float64)
+    hypernetwork.squared_norm(lam).sum().backward()
+    moved, step = copy.deepcopy(hypernetwork), 1e-6
+    for name in ("model.hidden.weight_V", "model.bn.affine_U", "model.conv.weight_0", "model.last.weight"):
+        gradient = hypernetwork.get_parameter(name).grad
+        assert gradient is not None
+        number = moved.get_parameter(name).data.view(-1)
+        before = float(number[0])
+        ends = []
+        for way in (step, -step):
+            number[0] = before + way
+            ends.append(float(moved.squared_norm(lam).detach().sum()))
+        number[0] = before
+        assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(float(gradient.view(-1)[0]), rel=1e-5)

@@ -1,0 +1,218 @@
+"""Networks of Delta-STN, against parameters counted by hand and layers applied one by one."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from hba.errors import SettingsError
+from hba.models import build_model, find_model
+
+DROPOUTS = (nn.Dropout, nn.Dropout2d)
+SMALL = ("alexnet-stn-4", "vgg-16-stn-2", "simple-cnn-4", "mlp-16")
+
+
+def conv(inputs: int, outputs: int, side: int = 3) -> int:
+    return outputs * (inputs * side**2 + 1)
+
+
+def linear(inputs: int, outputs: int) -> int:
+    return outputs * (inputs + 1)
+
+
+def n_parameters(name: str, in_channels: int, image_size: int) -> int:
+    with torch.device("meta"):
+        network = find_model(name)(10, in_channels, image_size)
+        assert network.eval()(torch.empty(2, in_channels, image_size, image_size)).shape == (2, 10)
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def test_alexnet_has_as_many_parameters_as_the_authors() -> None:
+    assert n_parameters("alexnet-stn", 3, 32) == 23_272_266
+    convolutions = conv(3, 64) + conv(64, 192) + conv(192, 384) + conv(384, 256) + conv(256, 256)
+    assert convolutions + linear(4 * 256, 4096) + linear(4096, 4096) + linear(4096, 10) == 23_272_266
+
+
+@pytest.mark.parametrize(
+    ("size", "map_side"),
+    # Halved four times, rounded up: 16 14 7 4 2 and 8 4 2 1 and 4 2 1 1.
+    [(32, 2), (28, 2), (16, 1), (8, 1), (33, 3)],
+)
+def test_a_quarter_of_alexnet_has_the_parameters_counted_by_hand(size: int, map_side: int) -> None:
+    convolutions = conv(3, 16) + conv(16, 48) + conv(48, 96) + conv(96, 64) + conv(64, 64)
+    rest = linear(64 * map_side**2, 1024) + linear(1024, 1024) + linear(1024, 10)
+    assert n_parameters("alexnet-stn-16", 3, size) == convolutions + rest
+
+
+VGG16 = (64, 64, 128, 128, 256, 256, 256, *[512] * 6)
+"""Configuration D of Simonyan and Zisserman (ICLR 2015), Table 1."""
+
+
+@pytest.mark.parametrize(("name", "part"), [("vgg-16-stn", 1), ("vgg-16-stn-8", 8)])
+@pytest.mark.parametrize("size", [32, 28, 16, 8])
+def test_vgg_has_thirteen_convolutions_and_hidden_layers_of_512(name: str, part: int, size: int) -> None:
+    widths = [width // part for width in VGG16]
+    convolutions = sum(conv(a, b) for a, b in zip([3, *widths], widths, strict=False))
+    hidden = linear(512 // part, 512 // part)
+    assert n_parameters(name, 3, size) == convolutions + 2 * hidden + linear(512 // part, 10)
+
+
+@pytest.mark.parametrize(("size", "map_side"), [(28, 7), (32, 8), (16, 4), (8, 2), (27, 7)])
+def test_simple_cnn_has_32_and_64_filters_of_5x5(size: int, map_side: int) -> None:
+    layers = conv(1, 32, 5) + conv(32, 64, 5) + linear(64 * map_side**2, 3136) + linear(3136, 10)
+    assert n_parameters("simple-cnn", 1, size) == layers
+
+
+def test_simple_cnn_of_16_filters_has_the_hidden_layer_of_1568_of_the_authors() -> None:
+    layers = conv(1, 16, 5) + conv(16, 32, 5) + linear(1568, 1568) + linear(1568, 10)
+    assert n_parameters("simple-cnn-16", 1, 28) == layers
+
+
+@pytest.mark.parametrize(("name", "width"), [("mlp", 1200), ("mlp-128", 128)])
+@pytest.mark.parametrize(("in_channels", "size"), [(1, 28), (3, 8), (3, 32), (1, 16)])
+def test_mlp_has_three_hidden_layers(name: str, width: int, in_channels: int, size: int) -> None:
+    layers = linear(in_channels * size**2, width) + 2 * linear(width, width) + linear(width, 10)
+    assert n_parameters(name, in_channels, size) == layers
+
+
+SITES = {
+    "alexnet-stn": ["on_input", *[f"after_conv{n}" for n in range(1, 6)], "after_fc1", "after_fc2"],
+    "vgg-16-stn": ["on_input", *[f"after_conv{n}" for n in range(1, 14)], "after_fc1", "after_fc2"],
+    "simple-cnn": ["on_input", "after_conv1", "after_conv2", "after_fc1"],
+    "mlp": ["on_input", "after_fc1", "after_fc2"],
+}
+"""8, 16, 4 and 3 of them (Delta-STN, 5.1 and 5.2)."""
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_dropout_stands_where_delta_stn_tunes_it(name: str) -> None:
+    with torch.device("meta"):
+        network = find_model(name)(10)
+    found = {site: layer for site, layer in network.named_modules() if isinstance(layer, DROPOUTS)}
+    assert list(found) == SITES[name]
+    for site, layer in found.items():
+        whole_channels = name != "mlp" and "fc" not in site
+        assert type(layer) is (nn.Dropout2d if whole_channels else nn.Dropout)
+        assert layer.p == 0
+
+
+def images(size: int = 32, n: int = 3) -> Tensor:
+    return torch.rand(n, 3, size, size, generator=torch.Generator().manual_seed(1))
+
+
+def halved(x: Tensor) -> Tensor:
+    """A max pooling of 2x2, of an even side."""
+    return torch.stack([x[..., i::2, j::2] for i in (0, 1) for j in (0, 1)]).amax(dim=0)
+
+
+def by_hand(name: str, network: nn.Module, x: Tensor) -> Tensor:
+    """The layers in their order, as the papers describe them."""
+    weight = network.get_parameter
+    n_convolutions, pooled = {"alexnet": (5, {1, 2, 5}), "vgg": (13, {2, 4, 7, 10, 13}), "simple": (2, {1, 2})}.get(
+        name.partition("-")[0], (0, set())
+    )
+    for number in range(1, n_convolutions + 1):
+        stride = 2 if name.startswith("alexnet") and number == 1 else 1
+        filters = weight(f"conv{number}.weight")
+        assert filters.shape[-1] == (5 if name.startswith("simple") else 3)
+        x = F.conv2d(x, filters, weight(f"conv{number}.bias"), stride, padding=filters.shape[-1] // 2).relu()
+        x = halved(x) if number in pooled else x
+    x = x.flatten(1)
+    n_hidden = {"simple-cnn-4": 1, "mlp-16": 3}.get(name, 2)
+    for number in range(1, n_hidden + 1):
+        x = (x @ weight(f"fc{number}.weight").T + weight(f"fc{number}.bias")).relu()
+    return x @ weight(f"fc{n_hidden + 1}.weight").T + weight(f"fc{n_hidden + 1}.bias")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_layers_run_as_the_papers_describe_them(name: str) -> None:
+    network = build_model(name, 7, seed=0, image_size=32).train()
+    before = torch.get_rng_state()
+    with torch.no_grad():
+        torch.testing.assert_close(network(images()), by_hand(name, network, images()), rtol=1e-4, atol=1e-6)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_dropout_acts_behind_the_layer_that_it_is_called_after(name: str) -> None:
+    network = build_model(name, 7, seed=0, image_size=32).train()
+    sites = [site for site, layer in network.named_children() if isinstance(layer, DROPOUTS)]
+    names = [site for site, _ in network.named_children()]
+    for site in sites:
+        layer, before = network.get_submodule(site), names[names.index(site) - 1]
+        assert site == "on_input" or before in (site.removeprefix("after_") + end for end in ("_relu", "_pool"))
+        seen: list[Tensor] = []
+        hook = layer.register_forward_hook(lambda _layer, given, output, seen=seen: seen.extend([given[0], output]))
+        layer.p = 0.5  # type: ignore[assignment]
+        torch.manual_seed(0)
+        network(images(n=64))
+        hook.remove()
+        layer.p = 0.0  # type: ignore[assignment]
+        full, dropped = (one.detach().flatten(2) if one.ndim == 4 else one.detach()[..., None] for one in seen)
+        if site == "on_input" and name == "mlp-16":
+            full, dropped = full.flatten(1)[..., None], dropped.flatten(1)[..., None]
+        is_dropped = (dropped == 0).all(dim=2, keepdim=True) & (full != 0).any(dim=2, keepdim=True)
+        torch.testing.assert_close(dropped, 2 * full * ~is_dropped)
+        # Of those that hold anything, half.
+        n = int((full != 0).any(dim=2).sum())
+        assert abs(int(is_dropped.sum()) / n - 0.5) < 4 * 0.5 / n**0.5, site
+
+
+@pytest.mark.parametrize("name", ["alexnet-stn-4", "simple-cnn-4", "mlp-16"])
+def test_weights_and_biases_begin_uniform_by_their_fan_in(name: str) -> None:
+    network = build_model(name, 10, seed=0, image_size=32)
+    for layer in network.children():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            bound = 1 / math.sqrt(layer.weight[0].numel())
+            values = layer.weight.detach().flatten()
+            assert float(values.abs().max()) <= bound
+            assert layer.bias is not None
+            assert float(layer.bias.detach().abs().max()) <= bound
+            if len(values) > 1000:
+                assert float(values.std()) == pytest.approx(bound / math.sqrt(3), rel=0.1)
+
+
+def test_activations_of_vgg_keep_their_scale_from_layer_to_layer() -> None:
+    network = build_model("vgg-16-stn-16", 10, seed=0, image_size=32)
+    for layer in network.children():
+        if isinstance(layer, nn.Conv2d):
+            spread = math.sqrt(2 / (9 * layer.out_channels))
+            assert float(layer.weight.detach().std()) == pytest.approx(spread, rel=0.1)
+            assert layer.bias is not None
+            assert not layer.bias.any()
+    seen: list[float] = []
+    for name in ("conv2", "conv13"):
+        network.get_submodule(name).register_forward_hook(lambda _layer, _given, out: seen.append(float(out.std())))
+    with torch.no_grad():
+        network(images())
+    # PyTorch's own start shrinks them by about 1000.
+    assert seen[1] > seen[0] / 10
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("size", [1, 2, 8, 13, 16, 28, 64])
+def test_they_are_built_for_images_of_any_size(name: str, size: int) -> None:
+    assert build_model(name, 5, seed=0, image_size=size)(images(size)).shape == (3, 5)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_images_of_another_size_or_other_channels_are_refused_in_one_line(name: str) -> None:
+    network = build_model(name, 5, seed=0, image_size=16, in_channels=1)
+    for wrong in (images(16), images(8)[:, :1], images(16)[:, :1, :, :8]):
+        with pytest.raises(SettingsError, match=r"takes images of shape \(1, 16, 16\), got") as raised:
+            network(wrong)
+        assert str(tuple(wrong.shape[1:])) in str(raised.value)
+        assert "\n" not in str(raised.value)
+
+
+def test_without_a_size_they_are_built_for_32x32() -> None:
+    for name in SMALL:
+        assert build_model(name, 5, seed=0)(images(32)).shape == (3, 5)
+
+
+@pytest.mark.parametrize("name", ["alexnet-stn-0", "vgg-16-stn-0", "simple-cnn-0", "mlp-0"])
+def test_a_width_of_nothing_is_refused_by_the_name(name: str) -> None:
+    with pytest.raises(SettingsError, match="first layer of a network must have a width of 1 or more, got 0"):
+        find_model(name)

@@ -1,0 +1,84 @@
+"""What a search of regularizers notes on its way: rows in its books, events, and the text beside its bar."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from search_problems import SMALL_SETTINGS, WithDropout, small_data
+
+import hba
+from hba.policy.space import SearchSpace
+from hba.policy_search.books import Books
+from hba.policy_search.progress import SearchProgress
+from hba.regularization.hyperparameter import Hyperparameter
+
+TUNE = "augmentation,dropout,weight-decay,label-smoothing"
+SETTINGS: dict[str, Any] = {**SMALL_SETTINGS, "operations": ("Rotate",)}
+
+
+def test_regularizers_are_kept_to_six_digits_however_small() -> None:
+    decay = Hyperparameter("weight_decay", 1e-6, 0.1, 5e-4, "log")
+    smoothing = Hyperparameter("label_smoothing", 0.0, 0.5, 0.05)
+    space = SearchSpace((), count_probabilities=(1.0,), regularizers=(decay, smoothing))
+    books = Books(3)
+    for row in ([1.23456789e-6, 0.123456789], [0.0123456789, 1e-9], [0.1 + 1e-12, 0.5]):
+        books.note(row, 0.0, {}, space)
+    assert books.rows == [[1.23457e-6, 0.123457], [0.0123457, 1e-9], [0.1, 0.5]]
+
+
+class Noting(SearchProgress):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.plan: hba.SearchPlan | None = None
+
+    def planned(self, plan: hba.SearchPlan) -> None:
+        super().planned(plan)
+        self.plan = plan
+
+    def epoch_done(self, metrics: Any) -> None:
+        super().epoch_done(metrics)
+        self.texts.append(self.text)
+
+
+@pytest.mark.parametrize("tune", [TUNE, "dropout,weight-decay,label-smoothing", "augmentation"])
+def test_the_plan_and_the_bar_name_regularizers_where_they_stand(tune: str) -> None:
+    settings = {**SETTINGS} if "augmentation" in tune else {**SMALL_SETTINGS}
+    with Noting() as observer:
+        result = hba.search(small_data(), tune=tune, network=WithDropout(), observer=observer, **settings)
+    schedule, plan = result.schedule, observer.plan
+    assert schedule is not None
+    assert plan is not None
+    assert plan.operations == tuple(one.name for one in schedule.space.operations)
+    began = {one.name: one.initial for one in schedule.space.regularizers}
+    assert dict(plan.regularizers) == pytest.approx(began, rel=1e-5)
+    for text, row in zip(observer.texts, schedule.values, strict=True):
+        values = row[schedule.space.n_of_policy :]
+        first = [f"{name} {value:.3g}" for name, value in zip(began, values, strict=True)][:2]
+        assert text.partition("; ")[2] == (f"{', '.join(first)} and 1 more" if first else "")
+
+
+@pytest.mark.parametrize("tune", [TUNE, "dropout,weight-decay,label-smoothing"])
+def test_events_of_regularizers_stand_side_by_side(tune: str, tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    settings = {**SETTINGS} if "augmentation" in tune else {**SMALL_SETTINGS}
+    logger = hba.TensorBoardLogger(tmp_path / "events")
+    out = tmp_path / "run"
+    schedule = hba.search(small_data(), tune=tune, network=WithDropout(), observer=logger, out=out, **settings).schedule
+    assert schedule is not None
+    events = accumulator.EventAccumulator(str(tmp_path / "events"))
+    events.Reload()
+    tags = set(events.Tags()["scalars"])
+    for column, name in enumerate(schedule.space.names):
+        tag = {"Rotate.1.probability": "probability/Rotate.1", "Rotate.2.magnitude": "magnitude/Rotate.2"}.get(name)
+        if column >= schedule.space.n_of_policy:
+            tag = f"regularizer/{name}"
+        if tag is not None:
+            found = [(one.step, one.value) for one in events.Scalars(tag)]
+            assert [step for step, _ in found] == [1, 2, 3]
+            np.testing.assert_allclose([value for _, value in found], schedule.values[:, column], rtol=1e-6)
+    assert {tag for tag in tags if "dropout" in tag} == {"regularizer/dropout.dropout"}
+    assert events.Tags()["images"] == (["augmented"] if "augmentation" in tune else [])

@@ -1,0 +1,172 @@
+"""Where the learnt scale of the noise comes to rest, held against the minimum of STN's eq. 15 (MacKay et al. 2019).
+
+Of a validation loss F(lambda) = 1/2 sum_j h_j (lambda_j - b_j)^2, the mean over normal noise of scale sigma is F plus
+1/2 sum_j h_j sigma_j^2. Less tau sum_j log sigma_j, it is least at lambda = b and sigma_j = sqrt(tau / h_j).
+"""
+
+import copy
+import math
+from typing import Any
+
+import pytest
+import torch
+from search_problems import seeded
+from search_steps import algorithm_of, begun
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from hba.algorithms import Hypergradient
+from hba.algorithms.learnt_scale import LearntScale, spread_of
+
+CURVATURES = (0.25, 1.0, 4.0, 16.0)
+BEST = (0.5, -1.0, 0.0, 2.0)
+N_STEPS, N_KEPT = 1600, 800
+
+
+class Answer(nn.Module):
+    """In the place of a hypernetwork: its output is the lambda of each image, so a loss of outputs is one of lambda."""
+
+    def forward(self, images: Tensor, rows: Tensor) -> Tensor:
+        return rows.expand(len(images), -1)
+
+
+class OfQuadratic(Hypergradient):
+    """Its validation loss is F, curved by CURVATURES about BEST in the first columns, and flat in the others."""
+
+    name = "of-quadratic"
+    probes: int = 0
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return quadratic(logits)
+
+
+def quadratic(rows: Tensor) -> Tensor:
+    """Mean over rows (B, n)."""
+    curvatures, best = torch.tensor(CURVATURES), torch.tensor(BEST)
+    return ((rows[:, : len(best)] - best).square() * curvatures).sum(dim=1).mean() / 2
+
+
+def searched(**settings: Any) -> tuple[Any, Any, Any]:
+    """An algorithm, its problem, and its state, whose hypernetwork answers with lambda."""
+    problem, state = begun(
+        **{"algorithm": OfQuadratic, "initial_fraction": 0.5, "val_batch_size": 16, "val_batches": 4, **settings}
+    )
+    state.learner.hypernetwork = Answer()
+    return algorithm_of(problem), problem, state
+
+
+def settled(**settings: Any) -> tuple[Tensor, Tensor]:
+    """Means over the last lambda steps, at a lower rate: of lambda and of sigma, in the columns that are curved."""
+    algorithm, problem, state = searched(**settings)
+    lams, sigmas = [], []
+    for number in range(N_STEPS):
+        if number == N_STEPS - N_KEPT - 200:
+            for optimizer in (state.mover.optimizer, state.mover.scale.optimizer):
+                optimizer.param_groups[0]["lr"] /= 5
+        algorithm.update_lambda(problem, state)
+        lams.append(state.lam.detach().clone())
+        sigmas.append(algorithm.sigma_now(problem, state))
+    kept = slice(-N_KEPT, None)
+    n_curved = len(CURVATURES)
+    return torch.stack(lams[kept]).mean(0)[:n_curved], torch.stack(sigmas[kept]).mean(0)[:n_curved]
+
+
+@pytest.mark.parametrize("lambda_optimizer", ["adam", "rmsprop"])
+@pytest.mark.parametrize("tau", [0.04, 0.25])
+def test_sigma_comes_to_rest_at_the_root_of_tau_over_the_curvature(tau: float, lambda_optimizer: str) -> None:
+    settings: dict[str, Any] = {"sigma": 0.5, "lambda_learning_rate": 0.03, "lambda_optimizer": lambda_optimizer}
+    lam, sigma = settled(sigma_entropy=tau, **settings)
+    expected = [math.sqrt(tau / curvature) for curvature in CURVATURES]
+    assert sigma.tolist() == pytest.approx(expected, rel=0.05)
+    assert lam.tolist() == pytest.approx(list(BEST), abs=0.05)
+
+
+def test_without_the_entropy_the_noise_goes_to_zero() -> None:
+    settings = {"sigma_entropy": 0.0, "sigma": 0.5, "lambda_learning_rate": 0.1, "lambda_optimizer": "rmsprop"}
+    algorithm, problem, state = searched(**settings)
+    sigmas = [algorithm.sigma_now(problem, state)[: len(CURVATURES)]]
+    for _ in range(4):
+        for _ in range(200):
+            algorithm.update_lambda(problem, state)
+        sigmas.append(algorithm.sigma_now(problem, state)[: len(CURVATURES)])
+        assert (sigmas[-1] < 0.7 * sigmas[-2]).all()
+    assert (sigmas[-1] < 0.01).all()
+    assert (sigmas[-1] > 0).all()
+
+
+def test_where_the_loss_is_flat_the_noise_grows() -> None:
+    algorithm, problem, state = searched(sigma_entropy=0.01, sigma=0.5)
+    before = algorithm.sigma_now(problem, state)[len(CURVATURES) :]
+    for _ in range(20):
+        algorithm.update_lambda(problem, state)
+    assert (algorithm.sigma_now(problem, state)[len(CURVATURES) :] > before + 0.1).all()
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.3])
+def test_a_step_goes_by_the_gradients_of_the_objective(tau: float) -> None:
+    """By finite differences, in double precision, at the noise that the step draws."""
+    algorithm, problem, state = searched(sigma_entropy=tau, sigma=0.75, val_batches=2)
+    rows = state.generator.clone_state()
+    noise = torch.stack([torch.randn(16, len(state.lam), generator=rows) for _ in range(2)]).double()
+    lam, spread = state.lam.detach().double().clone(), state.mover.scale.spread.detach().double().clone()
+
+    def objective(lam: Tensor, spread: Tensor) -> Tensor:
+        sigma = (1 + spread.exp()).log()
+        losses = torch.stack([quadratic(lam + sigma * one) for one in noise])
+        return losses.mean() - tau * sigma.log().sum()
+
+    algorithm.update_lambda(problem, state)
+    small = 1e-5
+    for column in range(len(CURVATURES) + 1):
+        step = small * torch.eye(len(lam), dtype=torch.float64)[column]
+        of_lam = (objective(lam + step, spread) - objective(lam - step, spread)) / (2 * small)
+        of_spread = (objective(lam, spread + step) - objective(lam, spread - step)) / (2 * small)
+        assert float(state.lam.grad[column]) == pytest.approx(float(of_lam), rel=1e-4, abs=1e-6)
+        assert float(state.mover.scale.spread.grad[column]) == pytest.approx(float(of_spread), rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("start", [-200.0, -20.1, -19.9, -3.0, 0.0, 4.0, 30.0])
+def test_the_entropy_and_its_gradient_are_right_where_sigma_underflows_too(start: float) -> None:
+    spread = torch.tensor([start], dtype=torch.float64, requires_grad=True)
+    scale = LearntScale(spread, torch.optim.Adam([spread]))
+    entropy = scale.entropy()
+    (slope,) = torch.autograd.grad(entropy, spread)
+    # log log(1 + e^s) is s - e^s / 2 far below 0.
+    expected = start - math.exp(start) / 2 if start < -15 else math.log(math.log1p(math.exp(start)))
+    assert entropy.item() == pytest.approx(expected, rel=1e-8)
+    share = 1 / (1 + math.exp(-start)) / math.log1p(math.exp(start)) if start > -30 else 1.0
+    assert slope.item() == pytest.approx(share, rel=1e-7)
+
+
+@pytest.mark.parametrize("sigma", [1e-6, 0.05, 0.5, 1.0, 30.0])
+def test_the_scale_begins_at_sigma(sigma: float) -> None:
+    assert softplus(torch.tensor(spread_of(sigma), dtype=torch.float64)).item() == pytest.approx(sigma, rel=1e-6)
+
+
+def test_the_gradient_of_lambda_is_that_of_the_noisy_loss_through_a_hypernetwork() -> None:
+    """The whole step again with PyTorch's own parts: rows at the noise, cross-entropy, entropy, two steps of Adam."""
+    problem, state = begun(algorithm="stn", val_batch_size=8)
+    generator = seeded(1)
+    for parameter in state.learner.hypernetwork.response_parameters():
+        nn.init.normal_(parameter, std=0.02, generator=generator)
+    network, rows = copy.deepcopy(state.learner.hypernetwork).eval(), state.generator.clone_state()
+    place = state.mover.val_stream.state_dict()
+    images, labels = state.mover.val_stream.next()
+    state.mover.val_stream.load_state_dict(place)
+    lam, spread = (
+        state.lam.detach().clone().requires_grad_(),
+        state.mover.scale.spread.detach().clone().requires_grad_(),
+    )
+    noise = torch.randn(8, len(lam), generator=rows)
+    logits = network(problem.preprocessing.measure(images), lam + softplus(spread) * noise)
+    (nn.functional.cross_entropy(logits, labels) - 0.001 * softplus(spread).log().sum()).backward()
+    assert lam.grad is not None
+    assert lam.grad.abs().max() > 1e-5
+
+    algorithm_of(problem).update_lambda(problem, state)
+    torch.testing.assert_close(state.lam.grad, lam.grad, rtol=1e-4, atol=1e-7)
+    torch.testing.assert_close(state.mover.scale.spread.grad, spread.grad, rtol=1e-4, atol=1e-7)
+    torch.optim.Adam([lam], lr=0.003).step()
+    torch.optim.Adam([spread], lr=0.003).step()
+    torch.testing.assert_close(state.lam.detach(), lam.detach())
+    torch.testing.assert_close(state.mover.scale.spread.detach(), spread.detach())

@@ -1,0 +1,195 @@
+"""Regularizers whose best weights are known: the tool's own dropout and weight decay in linear regression.
+
+STN is MacKay et al. 2019, Delta-STN is Bae and Grosse 2020.
+"""
+
+import copy
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from hba.algorithms.responses import RESPONSES, nothing
+from hba.hypernet import HyperNetwork, TunedRates
+
+N_FEATURES, N_IMAGES = 3, 40
+SIGMA = 0.2
+"""Small, because neither penalty is quadratic in lambda: the limits below are those of no noise."""
+APART = ("separate", "linearized")
+
+
+class Regression(nn.Module):
+    """w (m x) for inputs x (B, d) and the mask m of a dropout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(0.0)
+        self.weights, self.last = nn.Linear(N_FEATURES, 1, bias=False), nn.Linear(1, 1, bias=False)
+        self.last.requires_grad_(False)
+        nn.init.ones_(self.last.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.as_tensor(self.last(self.weights(self.dropout(x))))
+
+
+def half_squares(outputs: Tensor, targets: Tensor) -> Tensor:
+    return (outputs[:, 0] - targets).square().mean() / 2
+
+
+def problem() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(N_IMAGES, N_FEATURES, generator=generator, dtype=torch.float64)
+    noise = torch.randn(N_IMAGES, generator=generator, dtype=torch.float64)
+    return inputs, inputs @ torch.tensor([1.0, -0.5, 0.3], dtype=torch.float64) + 0.3 * noise
+
+
+def best_weights(lam: float, ridge: Callable[[float, Tensor], Tensor]) -> Tensor:
+    """(S + penalty) w = X^T y / N, with S = X^T X / N."""
+    inputs, targets = problem()
+    second = inputs.T @ inputs / N_IMAGES
+    return torch.linalg.solve(second + ridge(lam, second), inputs.T @ targets / N_IMAGES)
+
+
+def slope_of(lam: float, ridge: Callable[[float, Tensor], Tensor]) -> Tensor:
+    step = 1e-4
+    return (best_weights(lam + step, ridge) - best_weights(lam - step, ridge)) / (2 * step)
+
+
+def of_dropout(lam: float, second: Tensor) -> Tensor:
+    """With rate p = sigmoid(lambda) and inverted scaling, E |y - w (m x)|^2 is the plain loss plus
+    p / (1 - p) sum_j S_jj w_j^2: a ridge whose strength is e^lambda.
+    """
+    return math.exp(lam) * second.diagonal().diag()
+
+
+def of_weight_decay(lam: float, second: Tensor) -> Tensor:
+    return math.exp(lam) * torch.eye(N_FEATURES, dtype=torch.float64)
+
+
+def weights_at(hypernetwork: HyperNetwork, lam: float) -> Tensor:
+    units = torch.eye(N_FEATURES, dtype=torch.float64)
+    return hypernetwork.eval()(units, torch.tensor([lam], dtype=torch.float64))[:, 0].detach()
+
+
+def hypernetwork_at(lam: float, rates: TunedRates | None) -> HyperNetwork:
+    generator = torch.Generator().manual_seed(0)
+    model = Regression()
+    nn.init.zeros_(model.weights.weight)
+    found = HyperNetwork(model, 1, "all", generator, rates).double()
+    nn.init.constant_(found.response_parameters()[1], 0.1)
+    found.center.fill_(lam)
+    return found
+
+
+@pytest.mark.parametrize("response", APART)
+@pytest.mark.parametrize("lam", [-3.0, -1.0])
+def test_tuned_weight_decay_is_ridge_regression_and_its_response_the_slope(response: str, lam: float) -> None:
+    hypernetwork = hypernetwork_at(lam, rates=None)
+    inputs, targets = problem()
+
+    def penalty(outputs: Tensor, labels: Tensor, lam_rows: Tensor) -> Tensor:
+        # The last layer, of a single frozen one, is no part of the norm.
+        return (lam_rows[:, 0].exp() * hypernetwork.squared_norm(lam_rows)).mean() / 2
+
+    noise = torch.tensor([SIGMA, -SIGMA], dtype=torch.float64).repeat_interleave(N_IMAGES)[:, None]
+    optimizer = torch.optim.SGD([one for one in hypernetwork.parameters() if one.requires_grad], lr=0.5, momentum=0.98)
+    rows = inputs.repeat(2, 1), targets.repeat(2), lam + noise
+    for _ in range(1000):
+        optimizer.zero_grad()
+        RESPONSES[response].gradients(hypernetwork.train(), lambda x, _: x, half_squares, *rows, penalty)
+        optimizer.step()
+    torch.testing.assert_close(weights_at(hypernetwork, lam), best_weights(lam, of_weight_decay), rtol=1e-4, atol=1e-6)
+    slope = weights_at(hypernetwork, lam + 0.5) - weights_at(hypernetwork, lam - 0.5)
+    torch.testing.assert_close(slope, slope_of(lam, of_weight_decay), rtol=0.05, atol=2e-3)
+
+
+@pytest.mark.parametrize("response", APART)
+def test_tuned_dropout_of_the_inputs_is_ridge_regression_and_its_response_the_slope(response: str) -> None:
+    """By its masks alone: nobody tells the weights of the ridge."""
+    torch.manual_seed(0)
+    lam, n_masks = -1.0, 100
+    hypernetwork = hypernetwork_at(lam, TunedRates({"dropout": 0}, torch.sigmoid))
+    inputs, targets = problem()
+    noise = torch.tensor([SIGMA, -SIGMA], dtype=torch.float64).repeat_interleave(n_masks * N_IMAGES // 2)[:, None]
+    optimizer = torch.optim.SGD([one for one in hypernetwork.parameters() if one.requires_grad], lr=0.3, momentum=0.9)
+    rows = inputs.repeat(n_masks, 1), targets.repeat(n_masks), lam + noise
+    averaged, n_averaged = torch.zeros(2, N_FEATURES, dtype=torch.float64), 0
+    for step in range(500):
+        optimizer.zero_grad()
+        RESPONSES[response].gradients(hypernetwork.train(), lambda x, _: x, half_squares, *rows, nothing)
+        optimizer.step()
+        if step >= 200:
+            slope = weights_at(hypernetwork, lam + 0.5) - weights_at(hypernetwork, lam - 0.5)
+            averaged += torch.stack([weights_at(hypernetwork, lam), slope])
+            n_averaged += 1
+    weights, slope = averaged / n_averaged
+    torch.testing.assert_close(weights, best_weights(lam, of_dropout), rtol=0.01, atol=2e-3)
+    torch.testing.assert_close(slope, slope_of(lam, of_dropout), rtol=0.1, atol=0.01)
+    assert (weights - best_weights(lam, lambda *_: torch.zeros(3, 3, dtype=torch.float64))).abs().max() > 0.05
+
+
+def test_the_best_rate_of_dropout_is_where_the_hypergradient_ends() -> None:
+    """The ridge that is best on other images, by its closed form; and the validation loss through the learned weights
+    falls towards it from both sides.
+    """
+    generator = torch.Generator().manual_seed(5)
+    inputs = torch.randn(400, N_FEATURES, generator=generator, dtype=torch.float64)
+    targets = inputs @ torch.tensor([0.7, -0.35, 0.2], dtype=torch.float64)
+
+    def validation(lam: float) -> float:
+        return float(half_squares((inputs @ best_weights(lam, of_dropout))[:, None], targets))
+
+    places = [step / 20 for step in range(-100, 60)]
+    best = min(places, key=validation)
+    assert -3 < best < 2
+    for lam in (best - 0.5, best + 0.5):
+        hypernetwork = hypernetwork_at(lam, TunedRates({"dropout": 0}, torch.sigmoid))
+        layer = copy.deepcopy(hypernetwork)
+        weights, slope = best_weights(lam, of_dropout), slope_of(lam, of_dropout)
+        direction, reach = layer.response_parameters()
+        with torch.no_grad():
+            layer.get_parameter("model.weights.weight_0").copy_(weights[None])
+            direction.copy_(slope[None])
+            reach.fill_(1.0)
+        at = torch.tensor([lam], dtype=torch.float64, requires_grad=True)
+        (gradient,) = torch.autograd.grad(half_squares(layer.eval()(inputs, at), targets), at)
+        step = 1e-4
+        assert float(gradient) == pytest.approx(
+            (validation(lam + step) - validation(lam - step)) / (2 * step), rel=1e-4
+        )
+        assert math.copysign(1, float(gradient)) == math.copysign(1, lam - best)
+
+
+def gated(lam: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
+    """STN's theorem 2: weights (d,) of y = s_0^T (sigmoid(v lambda + c) * Q_0 x), v = -1 and c = 2 log d, from the
+    singular value decomposition U D V^T of the inputs: Q_0 = V^T and s_0 = D^-1 U^T t.
+    """
+    left, singular, right = torch.linalg.svd(inputs, full_matrices=False)
+    gates = torch.sigmoid(-lam + 2 * singular.log())
+    return (left.T @ targets / singular * gates) @ right
+
+
+@pytest.mark.parametrize("lam", [-4.0, -1.0, 0.0, 2.0, 5.0])
+def test_gates_of_the_principal_components_are_exact_for_every_lambda(lam: float) -> None:
+    """Of a linear network with its Jacobian's norm penalised by e^lambda, in sum over the data: ridge regression."""
+    inputs, targets = problem()
+    ridge = inputs.T @ inputs + math.exp(lam) * torch.eye(N_FEATURES, dtype=torch.float64)
+    best = torch.linalg.solve(ridge, inputs.T @ targets)
+    torch.testing.assert_close(gated(torch.tensor(lam, dtype=torch.float64), inputs, targets), best)
+
+
+def test_an_affine_response_is_the_worse_the_wider_the_noise_it_must_hold_for() -> None:
+    """Why the noise is small, and the gate of STN's theorem 2 is replaced by a linear one near lambda (its 3.3)."""
+    inputs, targets = problem()
+    noise = torch.special.ndtri((torch.arange(201, dtype=torch.float64) + 0.5) / 201)
+    errors = []
+    for sigma in (0.25, 0.5, 1.0, 2.0):
+        rows = 2.0 + sigma * noise
+        best = torch.stack([gated(lam, inputs, targets) for lam in rows])
+        design = torch.stack([torch.ones_like(rows), rows], dim=1)
+        fit = design @ torch.linalg.lstsq(design, best).solution
+        errors.append(float((fit - best).norm() / (best - best.mean(0)).norm()))
+    assert errors == sorted(errors)
+    assert errors[0] < errors[-1] / 3

@@ -1,0 +1,238 @@
+"""Regularizers of a schedule in an ordinary training."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from small_trainings import BATCH, EPOCHS, N_TRAIN, tiny_data, two_sides
+from torch import Tensor, nn
+
+import hba
+from hba.config.evaluation import EvaluationConfig
+from hba.data import SearchData
+from hba.errors import ScheduleError, SettingsError
+from hba.operations import OPERATIONS
+from hba.policy.space import SearchSpace
+from hba.regularization import groups
+from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.in_loss import label_smoothing
+from hba.regularization.regularizer import Regularizer
+from hba.schedule.schedule import Schedule
+from hba.training.augmentation import Unchanged, augmentation_of
+from hba.training.own_network import OwnNetwork
+from hba.training.regularizing import is_regularizing
+from hba.training.train import train
+
+SETTINGS: dict[str, Any] = {
+    **{"data": "tiny", "model": "wrn-10-1", "epochs": EPOCHS, "batch_size": BATCH, "device": "cpu"},
+    **{"learning_rate": 0.01, "weight_decay": 0.01},
+}
+DROPOUT = Hyperparameter("dropout.dropout", 0.0, 1.0, 0.05)
+DECAY = Hyperparameter("weight_decay", 1e-6, 1.0, 5e-4, "log")
+SMOOTHING = Hyperparameter("label_smoothing", 0.0, 1.0, 0.05)
+
+
+class Watched(nn.Module):
+    """Keeps the rate of its dropout and what it is given, in each training pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.dropout = nn.Linear(3 * 64, 2), nn.Dropout(0.25)
+        self.rates: list[float] = []
+        self.seen: list[Tensor] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.rates.append(self.dropout.p)
+            self.seen.append(x.detach().clone())
+        return torch.as_tensor(self.linear(self.dropout(x.flatten(1))))
+
+
+def schedule_of(rows: list[list[float]], *regularizers: Hyperparameter, operations: tuple[str, ...] = ()) -> Schedule:
+    space = SearchSpace(
+        tuple(OPERATIONS[name] for name in operations),
+        copies=1,
+        count_probabilities=(0.0, 1.0) if operations else (1.0,),
+        regularizers=regularizers,
+    )
+    return Schedule(space, np.array(rows))
+
+
+def trained(schedule: Schedule | None, network: nn.Module, **settings: Any) -> Any:
+    torch.manual_seed(0)
+    config = EvaluationConfig.make({**SETTINGS, **settings})
+    return train(config, tiny_data(), augmentation_of(schedule), 0, own_network=OwnNetwork.of(network)).network
+
+
+def weights(network: nn.Module) -> Tensor:
+    return torch.cat([one.detach().flatten() for one in network.parameters()])
+
+
+def made() -> Watched:
+    torch.manual_seed(1)
+    return Watched()
+
+
+def test_each_epoch_drops_by_its_own_rate() -> None:
+    found = trained(schedule_of([[0.1], [0.2], [0.6]], DROPOUT), made())
+    steps = N_TRAIN // BATCH
+    assert found.rates == pytest.approx([rate for rate in (0.1, 0.2, 0.6) for _ in range(steps)])
+
+
+def test_a_constant_weight_decay_is_that_of_the_settings() -> None:
+    """Bit for bit, with whatever weight decay the settings have beside it."""
+    expected = trained(None, made(), weight_decay=0.125)
+    found = trained(schedule_of([[0.125]], DECAY), made(), weight_decay=0.5)
+    assert torch.equal(weights(found), weights(expected))
+    assert not torch.equal(weights(found), weights(trained(None, made(), weight_decay=0.5)))
+
+
+def test_a_weight_decay_that_changes_is_that_of_each_epoch() -> None:
+    settings = {"learning_rate_schedule": "step", "epochs": 2}
+    found = trained(schedule_of([[1e-6], [1.0]], DECAY), made(), **settings)
+    constant = [trained(schedule_of([[value]], DECAY), made(), **settings) for value in (1e-6, 1.0)]
+    norms = [float(weights(one).norm()) for one in (constant[1], found, constant[0])]
+    assert norms == sorted(norms)
+    assert len(set(norms)) == 3
+
+
+def test_label_smoothing_is_that_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = trained(schedule_of([[0.3]], SMOOTHING), made())
+    monkeypatch.setattr(
+        "hba.training.train.loss_of", lambda logits, labels: F.cross_entropy(logits, labels, label_smoothing=0.3)
+    )
+    torch.testing.assert_close(weights(found), weights(trained(None, made())))
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_label_smoothing_adds_what_even_targets_cost_more(several: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits, value = torch.randn(6, 4, generator=generator), torch.rand(6, generator=generator)
+    if several:
+        labels = torch.rand(6, 4, generator=generator) < 0.5
+        smoothed = (1 - value)[:, None] * labels + value[:, None] / 2
+        losses = F.binary_cross_entropy_with_logits(logits, smoothed, reduction="none").mean(1)
+        plain = F.binary_cross_entropy_with_logits(logits, labels.float(), reduction="none").mean(1)
+    else:
+        labels = torch.tensor([0, 1, 2, 3, 0, 1])
+        ones = [
+            F.cross_entropy(row[None], label[None], label_smoothing=float(smoothing))
+            for row, label, smoothing in zip(logits, labels, value, strict=True)
+        ]
+        losses, plain = torch.stack(ones), F.cross_entropy(logits, labels, reduction="none")
+    torch.testing.assert_close(label_smoothing(logits, labels, value=value), losses - plain)
+
+
+def test_a_schedule_without_regularizers_leaves_the_networks_own() -> None:
+    assert set(trained(None, made()).rates) == {0.25}
+    assert set(trained(schedule_of([[1.0, 1.0]], operations=("Rotate",)), made()).rates) == {0.25}
+
+
+def test_operations_come_before_regularizers_of_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inverted, and then twice as dark: 1 - x, halved; not 1 - x / 2."""
+    monkeypatch.setattr(groups, "_registered", {})
+    one = Hyperparameter("dimming.factor", 0.0, 1.0, 0.5)
+    hba.register_regularizer(
+        Regularizer("dimming", (one,), "pixels", lambda images, _, factor: images * factor[:, None, None, None])
+    )
+    schedule = schedule_of([[1.0, 0.5]], one, operations=("Invert",))
+    seen = torch.cat(trained(schedule, made()).seen)
+    plain = torch.cat(trained(None, made()).seen)
+    data = two_sides(N_TRAIN, seed=0).images.float() / 255
+    mean, std = (one.double() for one in (data.mean((0, 2, 3)), data.std((0, 2, 3), correction=0)))
+    shape = (1, 3, 1, 1)
+    pixels = plain.double() * std.reshape(shape) + mean.reshape(shape)
+    expected = ((1 - pixels) / 2 - mean.reshape(shape)) / std.reshape(shape)
+    torch.testing.assert_close(seen.double(), expected, atol=1e-3, rtol=1e-3)
+
+
+def test_a_dropout_that_the_network_has_not_is_refused_before_anything_is_trained() -> None:
+    other = Hyperparameter("dropout.elsewhere", 0.0, 1.0, 0.05)
+    with pytest.raises(
+        SettingsError, match="the schedule has rates for the dropouts elsewhere, Watched has dropout: train the model"
+    ):
+        hba.evaluate(schedule_of([[0.1]], other), tiny_data(), network=made(), against=["none"], seeds=1, epochs=1)
+
+
+def test_a_weight_decay_of_sgd_is_not_given_to_another_optimizer() -> None:
+    with pytest.raises(SettingsError, match="the weight decay of schedule is that of sgd, got the optimizer adamw"):
+        hba.evaluate(
+            schedule_of([[0.1]], DECAY), tiny_data(), network=made(), against=["none"], optimizer="adamw", epochs=1
+        )
+
+
+def test_rates_for_a_part_of_the_dropouts_are_refused() -> None:
+    """As of a network that has the same sites and further ones: a schedule is not half applied."""
+
+    class Deeper(Watched):
+        def __init__(self) -> None:
+            super().__init__()
+            self.second = nn.Dropout(0.1)
+
+    with pytest.raises(SettingsError, match="rates for the dropouts dropout, Deeper has dropout, second: train the"):
+        hba.evaluate(schedule_of([[0.1]], DROPOUT), tiny_data(), network=Deeper(), against=["none"], epochs=1)
+
+
+def test_values_are_one_for_each_regularizer() -> None:
+    with pytest.raises(ScheduleError, match="there must be a value for each of 2 regularizers, got 1"):
+        schedule_of([[0.1]], DROPOUT).with_regularizers((DROPOUT, SMOOTHING), [0.001])
+
+
+def test_an_evaluation_compares_the_parts_of_a_schedule() -> None:
+    schedule = schedule_of([[1.0, 10.0, 0.3, 0.1], [1.0, 20.0, 0.1, 0.2]], DROPOUT, SMOOTHING, operations=("Rotate",))
+    against = ["none", "only-augmentation", "only-regularization", "static", "final", "random"]
+    settings = {**SETTINGS, "seeds": 1}
+    del settings["data"], settings["model"]
+    found = hba.evaluate(schedule, tiny_data(), network=made(), against=against, **settings)
+    assert [row.name for row in found.rows][1:] == against
+    assert len({row.definition for row in found.rows}) == len(found.rows)
+
+
+@pytest.mark.parametrize("rival", ["only-augmentation", "only-regularization"])
+def test_parts_need_a_schedule_of_both(rival: str) -> None:
+    with pytest.raises(SettingsError, match="need a schedule of both operations and regularizers; omit them"):
+        hba.evaluate(schedule_of([[0.1]], DROPOUT), tiny_data(), network=made(), against=[rival], seeds=1, epochs=1)
+
+
+def test_a_regularizer_of_ones_own_is_tuned_kept_and_replayed_in_other_processes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setattr(groups, "_registered", {})
+    strength = Hyperparameter("entropy_bonus", 0.0, 1.0, 0.1)
+
+    def bonus(logits: Tensor, labels: Tensor, *, value: Tensor) -> Tensor:
+        probabilities = logits.softmax(1)
+        return value * (probabilities * logits.log_softmax(1)).sum(1)
+
+    hba.register_regularizer(Regularizer("entropy_bonus", (strength,), "loss", bonus))
+    settings: dict[str, Any] = {"epochs": 2, "batch_size": BATCH, "device": "cpu"}
+    data = SearchData("tiny", ("left", "right"), two_sides(N_TRAIN, seed=0), two_sides(N_TRAIN, seed=1))
+    network = nn.Sequential(nn.Flatten(), nn.Linear(192, 4), nn.ReLU(), nn.Linear(4, 2))
+    found = hba.search(data, network=network, tune="entropy-bonus", algorithm="hba", sharing="all", **settings)
+    assert found.schedule is not None
+    assert found.schedule.space.names == ("entropy_bonus",)
+    schedule = schedule_of([[0.2], [0.4]], strength)
+    schedule.save(tmp_path / "policy.json")
+    loaded = Schedule.load(tmp_path / "policy.json")
+    assert loaded.space == schedule.space
+    rows = [
+        hba.evaluate(loaded, tiny_data(), network=made(), against=["none"], seeds=1, jobs=jobs, **settings).rows[0]
+        for jobs in (1, 2)
+    ]
+    assert rows[0].test_error_percent == rows[1].test_error_percent
+
+
+def test_unchanged_has_nothing_to_regularize() -> None:
+    assert not is_regularizing(Unchanged())
+
+
+def test_an_own_augmentation_may_have_an_attribute_of_any_name() -> None:
+    class Mine(Unchanged):
+        regularization = 0.5
+
+    assert not is_regularizing(Mine())
+    assert trained(None, made()) is not None
+    config = EvaluationConfig.make(SETTINGS)
+    assert train(config, tiny_data(), Mine(), 0, own_network=OwnNetwork.of(made())).epochs
