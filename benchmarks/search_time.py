@@ -46,7 +46,7 @@ def search_time(n_images: int, size: int) -> tuple[float, int]:
     setup = Setup.of(config, data, None, None, None)
     pace = Pace(setup.problem.train_stream().batches_per_pass, config.algorithm.rhythm)
     pieces = measured(setup, None, Budget.of(TIMED_SECONDS), time.monotonic)
-    return pieces.of_epochs(config.epochs, pace, config.validate_every), pace.policy_steps(config.epochs)
+    return pieces.of_epochs(config.epochs, pace, config.measured_every), pace.policy_steps(config.epochs)
 
 
 def table() -> str:

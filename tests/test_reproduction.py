@@ -46,8 +46,9 @@ def cells_of(table: Any) -> dict[tuple[str, str], str]:
     return {(cell.row, cell.column): cell.paper for cell in table.cells}
 
 
-def test_there_is_every_table_of_the_paper_and_the_derivation(tables: Any) -> None:
-    assert list(tables) == ["2", "3", "4", "5", "6", "7", "8", "algorithms"]
+def test_there_is_every_table_of_the_paper_the_derivation_and_those_of_stn(tables: Any) -> None:
+    of_others = ["stn-table-1", "stn-table-2", "delta-stn-table-1"]
+    assert list(tables) == ["2", "3", "4", "5", "6", "7", "8", "algorithms", *of_others]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_there_is_every_table_of_the_paper_and_the_derivation(tables: Any) -> No
         ("4", "cifar100-pyramidnet-272-200", "HBA: test error (%)", "12.10 ± 0.14"),
         ("4", "cifar10-shake-shake-26-2x112d", "Cutout: test error (%)", "2.6"),
         ("7", "cifar100-wrn-28-10", "on the target: test error (%)", "16.87 ± 0.22"),
-        ("8", "HBA: conv", "test error (%)", "18.76 ± 0.11"),
+        ("8", "conv, sigma fixed (HBA)", "test error (%)", "18.76 ± 0.11"),
     ],
 )
 def test_the_papers_numbers(tables: Any, number: str, row: str, column: str, paper: str) -> None:
@@ -99,6 +100,17 @@ def test_a_table_runs_once_is_kept_and_names_what_it_did_not_run(images: Path, t
     assert "0 of 2 runs to do" in again.output
     assert "6 of 12 runs to do" in again.output, "those on CIFAR-100, whose images are not there"
     assert (tmp_path / "results" / "reproduction.jsonl").read_bytes() == kept
+
+
+def test_networks_that_tune_themselves_are_measured_on_the_test_images(images: Path, tmp_path: Path) -> None:
+    output = reproduce(images, tmp_path, "8", "--seeds", "1", "--only", "stn-alexnet-").output
+    assert "4 of 4 runs to do" in output
+    text = (tmp_path / "results" / "self-tuning.jsonl").read_text(encoding="utf-8")
+    found = [json.loads(line)["results"] for line in text.splitlines()]
+    assert [len(results["values"]) for results in found] == [15] * 4
+    for results in found:
+        # Of 20 test images.
+        assert results["test_error_percent"] / 5 == pytest.approx(round(results["test_error_percent"] / 5))
 
 
 def test_results_of_other_settings_or_images_are_not_mixed_with_these(tmp_path: Path) -> None:
@@ -159,7 +171,7 @@ def test_the_floor_trains_on_images_of_the_networks_size(images: Path, monkeypat
     module("common.timing").floor_seconds_per_step(config, data, 8)
     assert data.train.image_size == 16
     assert set(seen) == {14}
-    assert len(seen) == 8 + 4, "training batches, and a validation batch behind every second one"
+    assert len(seen) == 1 + 8 + 4, "a try, training batches, and a validation batch behind every second one"
 
 
 def test_lambda_can_go_equally_far_in_all_searches_but_those_of_the_derivation() -> None:
@@ -189,7 +201,7 @@ def test_an_unknown_dataset_is_one_line() -> None:
 def test_a_page_without_any_results_says_not_run(tmp_path: Path) -> None:
     module("reproduction.page").write_page(tmp_path / "nothing", tmp_path)
     text = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
-    assert text.count("Not run at any scale.") == 8
+    assert text.count("Not run at any scale.") == 11
 
 
 def test_a_record_says_what_it_is_and_names_no_folder(images: Path, tmp_path: Path) -> None:

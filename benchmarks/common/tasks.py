@@ -21,15 +21,12 @@ from common.timing import (
 )
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, SearchData
-from hba.data.config import DataConfig
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.folder import RunFolder
-from hba.preprocessing.preprocessing import Preprocessing
 from hba.runtime.seeding import derived_seed
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import changes, summarize
 from hba.training.augmentation import Augmentation, augmentation_of
-from hba.training.measure import measure
 from hba.training.train import train
 
 STEPS_MEASURED = 16
@@ -43,8 +40,7 @@ Further = Mapping[str, Any]
 class SearchTask:
     """A policy search. label: what records call the images. work: the folder of run folders, which can be made again;
     without it nothing but the record is kept. further: what decides the results besides config. ablation: sizes of the
-    three-way split. tested: the search's own network is measured on the test split in the end. view: what is done to
-    the images after they are read; `further` says it too, or the label.
+    three-way split. view: what is done to the images after they are read; `further` says it too, or the label.
     """
 
     name: str
@@ -53,7 +49,6 @@ class SearchTask:
     work: Path | None = None
     further: Further = field(default_factory=dict)
     ablation: Sizes | None = None
-    tested: bool = False
     view: View | None = None
 
     @property
@@ -75,8 +70,7 @@ class SearchTask:
         return n_steps(self.config, len(self.data.train))
 
     def do(self) -> Results:
-        result = self._searched()
-        return {**results_of(result), **(self._on_test_split(result) if self.tested else {})}
+        return results_of(self._searched())
 
     def estimated_seconds(self) -> float:
         return self.n_steps * search_seconds_per_step(self.config, self.data, STEPS_MEASURED)
@@ -104,14 +98,6 @@ class SearchTask:
         """Resumes a search that was interrupted; one that had ended only gives its result."""
         resume = self.folder is not None and RunFolder(self.folder).has_checkpoint()
         return hba.search(self.data, out=self.folder, resume=resume, **without_data(self.config))
-
-    def _on_test_split(self, result: hba.SearchResult) -> Results:
-        of_images = (set(DataConfig.model_fields) | {"device"}) - {"val_size", "train_size"}
-        config = EvaluationConfig.make({name: getattr(self.config, name) for name in of_images})
-        tested = IMAGES.of_training(config, view=self.view)
-        preprocessing = Preprocessing.of(self.data.train, self.config.baseline_augmentation())
-        measured = measure(result.network, tested.test, preprocessing.measure)
-        return {"test_loss": measured.loss, "test_error_percent": measured.error_percent}
 
 
 LEAST = 1e-6

@@ -98,10 +98,11 @@ def floor_seconds_per_step(config: SearchConfig, data: SearchData, measured: int
     """
     device = find_device(config.device)
     data = data.to(device)
-    network = build_model(config.model, len(data.class_names), seed=0).to(device)
+    preprocessing = Preprocessing.of(data.train, config.baseline_augmentation())
+    network = build_model(config.model, len(data.class_names), 0, preprocessing.image_size).to(device)
     train_stream, val_stream = (BatchStream(part, config.batch_size, seed=0) for part in (data.train, data.val))
     optimizer, schedule = optimizer_for(config, network.parameters(), train_stream.batches_per_pass)
-    prepare = Preprocessing.of(data.train, config.baseline_augmentation()).measure
+    prepare = preprocessing.measure
     rhythm = config.algorithm.rhythm
     clock = StepClock(measured, rhythm.train_steps, device)
     clock.started(0, 0, 0, 0)

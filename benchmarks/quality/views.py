@@ -21,7 +21,8 @@ CPU = torch.device("cpu")
 @dataclass(frozen=True)
 class View:
     """grey: of all images, three equal channels by their luma. shift: of validation and test images, always the same.
-    test_size: as many test images, stratified, always the same ones; None keeps all.
+    test_size: as many test images, stratified, always the same ones; None keeps all. label_noise: the share of training
+    images that have a random label in the place of their own, always the same; 0 for none.
 
     Images have to be in memory and on the CPU, so that a shift is the same on every machine.
     """
@@ -29,16 +30,19 @@ class View:
     grey: bool = False
     shift: Shift | None = None
     test_size: int | None = None
+    label_noise: float = 0.0
 
     def of_search(self, data: SearchData) -> SearchData:
         val = self._shifted(self._colored(data.val), "validation")
-        return dataclasses.replace(data, train=self._colored(data.train), val=val)
+        train = self._noisy(self._colored(data.train), len(data.class_names))
+        return dataclasses.replace(data, train=train, val=val)
 
     def of_training(self, data: EvaluationData) -> EvaluationData:
         """It reads the test images."""
         test = data.test.opened() if isinstance(data.test, HeldBack) else data.test
         test = self._shifted(self._colored(self._part(_in_memory(test))), "test")
-        return dataclasses.replace(data, train=self._colored(data.train), test=test)
+        train = self._noisy(self._colored(data.train), len(data.class_names))
+        return dataclasses.replace(data, train=train, test=test)
 
     def as_json(self) -> dict[str, Any]:
         """What of it is not off; part of a record, so that it decides what a run is compared with."""
@@ -47,6 +51,15 @@ class View:
     def _colored(self, images: Images) -> LabelledImages:
         kept = _in_memory(images)
         return dataclasses.replace(kept, images=TF.rgb_to_grayscale(kept.images, 3)) if self.grey else kept
+
+    def _noisy(self, images: LabelledImages, n_classes: int) -> LabelledImages:
+        """A random label may be the right one."""
+        if not self.label_noise:
+            return images
+        generator = generator_for(0, "noise of training labels", CPU)
+        is_noisy = torch.rand(len(images), generator=generator) < self.label_noise
+        random = torch.randint(0, n_classes, (len(images),), generator=generator)
+        return dataclasses.replace(images, labels=torch.where(is_noisy, random, images.labels))
 
     def _shifted(self, images: LabelledImages, part: str) -> LabelledImages:
         if self.shift is None:

@@ -1,1 +1,1 @@
-"""The paper's Tables 2 to 8, and the derivation of its algorithm, run again at any scale."""
+"""Tables 2 to 8 of the paper, the derivation of its algorithm, and tables of STN and Delta-STN, at any scale."""

@@ -1,6 +1,6 @@
 """What docs/reproduction.md is filled with, and the picture beside it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,25 +12,30 @@ from common.tables import NOTHING, markdown, origin, spread_text
 from matplotlib.figure import Figure
 
 from hba.runtime.files import write_atomically
+from reproduction.contests import ByRun, difference_table, order_table, time_table
 from reproduction.runs import Cell, Table
 from reproduction.tables import TABLES
+from reproduction.tasks import SELF_TUNING
 
 PICTURE = "algorithms.png"
 COLORS = ("tab:red", "tab:orange", "tab:blue", "tab:green")
-
-ByRun = Mapping[str, Sequence[Record]]
-"""Records by the name of the run."""
+QUESTIONS = ("reproduction", SELF_TUNING)
 
 
 @dataclass(frozen=True)
 class AtScale:
-    """A table as it was run at one scale. option: the scale's name for the command."""
+    """A table as it was run at one scale. option: the scale's name for the command. order, differences, times: of
+    methods; empty where there are none to compare.
+    """
 
     scale: str
     option: str
     datasets: str
     origin: str
     table: str
+    order: str = ""
+    differences: str = ""
+    times: str = ""
 
 
 def write_page(results: Path, docs: Path) -> Path:
@@ -52,7 +57,8 @@ def write_page(results: Path, docs: Path) -> Path:
 
 def by_scale(results: Path) -> dict[str, ByRun]:
     """The records of each scale by run, in the order of their seeds."""
-    records = newest(store_of(results, "reproduction").by_key().values(), lambda run: (run.name, *run.further.values()))
+    kept = [record for question in QUESTIONS for record in store_of(results, question).by_key().values()]
+    records = newest(kept, lambda run: (run.name, run.further["scale"]))
     found: dict[str, dict[str, list[Record]]] = {}
     for record in sorted(records, key=lambda record: record.run.seed):
         found.setdefault(record.run.further["scale"], {}).setdefault(record.run.name, []).append(record)
@@ -82,7 +88,9 @@ def _at_scale(table: Table, scale: str, records: ByRun) -> AtScale | None:
         return None
     datasets = ", ".join(sorted({record.run.dataset for record in own}))
     option = scale.removeprefix("epochs-")
-    return AtScale(scale, option, datasets, origin(own), markdown(cell_table(table, records)))
+    compared = [make(table.contests, records) for make in (order_table, difference_table, time_table)]
+    texts = [markdown(one) if len(one) else "" for one in compared]
+    return AtScale(scale, option, datasets, origin(own), markdown(cell_table(table, records)), *texts)
 
 
 def draw_derivation(scales: Mapping[str, ByRun], out: Path) -> bool:

@@ -1,7 +1,7 @@
 """What a table is made of: searches, trainings and timings, each with a name that its results are kept by."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
@@ -11,14 +11,12 @@ from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
 class Search:
     """A policy search by one of hba's presets, with some settings changed.
 
-    ablation: on the split of the paper's ablation study (4.1) instead of the preset's. tested: the search's own
-    network is measured on the test split in the end, as the paper does for its Table 8.
+    ablation: on the split of the paper's ablation study (4.1) instead of the preset's.
     """
 
     preset: str
     changes: tuple[tuple[str, Any], ...] = ()
     ablation: bool = False
-    tested: bool = False
 
     @property
     def preset_settings(self) -> Mapping[str, Any]:
@@ -76,7 +74,28 @@ class Timing:
         return ()
 
 
-Asked = Search | Training | Timing
+@dataclass(frozen=True)
+class Tuned:
+    """A training that tunes itself, or what it is held against, in an experiment of STN or Delta-STN.
+
+    experiment: an entry of self_tuning.toml. method: one of self_tuning.METHODS; a tuner of tuning_baselines.py;
+    `fixed` or `replay`, of schedules_held_still.py.
+    """
+
+    experiment: str
+    method: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.experiment}-{self.method}"
+
+    @property
+    def needs(self) -> tuple["Tuned", ...]:
+        """Baselines have the time of another, which the table has too."""
+        return ()
+
+
+Asked = Search | Training | Timing | Tuned
 
 
 @dataclass(frozen=True)
@@ -95,11 +114,24 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Contest:
+    """Cells that are compared with each other: one quantity, of which less is better, of several methods. about: the
+    method whose table it is.
+    """
+
+    title: str
+    about: str
+    methods: tuple[tuple[str, Cell], ...]
+
+
+@dataclass(frozen=True)
 class Table:
-    """Cells in the order of the paper's rows."""
+    """Cells in the order of the paper's rows. seeds: by scale, where not the scale's own."""
 
     title: str
     cells: tuple[Cell, ...]
+    contests: tuple[Contest, ...] = ()
+    seeds: Mapping[str, int] = field(default_factory=dict)
 
 
 def _joined(*words: str) -> str:

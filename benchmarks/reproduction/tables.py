@@ -6,22 +6,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from reproduction.contests import CONTESTS
 from reproduction.runs import Cell, Search, Table, Timing, Training
 
 PAPER = tomllib.loads(Path(__file__).with_name("paper.toml").read_text(encoding="utf-8"))
 ERROR = "test_error_percent"
 NO_CUTOUT = (("cutout_size", 0),)
 REDUCED = Search("reduced-cifar10")
-
-AS_STN = (
-    ("model", "alexnet"),
-    ("learning_rate", 0.01),
-    ("weight_decay", 0.0),
-    ("flip", False),
-    ("crop_padding", 0),
-    ("cutout_size", 0),
-)
-"""Self-Tuning Networks, sections 4.3 and E: no weight decay, and no augmentation but the one that is tuned."""
 
 Rows = Mapping[str, Any]
 
@@ -73,16 +64,6 @@ def _targets(rows: Rows) -> Iterator[Cell]:
         yield Cell(preset, "on the target: search (hours)", hours, Timing((search,)), "hours", digits=3)
 
 
-def _stn(rows: Rows) -> Iterator[Cell]:
-    """Table 8."""
-    for row, (val_loss, test_loss, test_error) in rows.items():
-        sharing = row.partition(": ")[2]
-        search = Search("cifar10-wrn-40-2", (*AS_STN, ("sharing", sharing)), tested=True)
-        yield Cell(row, "validation loss", val_loss, search, "val_loss", digits=3)
-        yield Cell(row, "test loss", test_loss, search, "test_loss", digits=3)
-        yield Cell(row, "test error (%)", test_error, search, ERROR)
-
-
 def _derivation(rows: Rows) -> Iterator[Cell]:
     """Appendix B."""
     for row, algorithm in rows.items():
@@ -101,7 +82,6 @@ def _cells() -> Iterator[tuple[str, Iterator[Cell]]]:
     yield "table-5", _test_errors(rows["table-5"], Search("reduced-svhn"))
     yield "table-6", _imagenet(rows["table-6"])
     yield "table-7", _targets(rows["table-7"])
-    yield "table-8", _stn(rows["table-8"])
     yield "algorithms", _derivation(rows["algorithms"])
 
 
@@ -109,8 +89,18 @@ def _tables() -> dict[str, Table]:
     cells: dict[str, list[Cell]] = {name: [] for name in PAPER}
     for name, found in _cells():
         cells[name] += found
-    return {name.removeprefix("table-"): Table(PAPER[name]["title"], tuple(cells[name])) for name in PAPER}
+    contests = {name: tuple(make(PAPER[name])) for name, make in CONTESTS.items()}
+    for name, compared in contests.items():
+        unordered = [cell for contest in compared for _, cell in contest.methods]
+        rows = list(dict.fromkeys(cell.row for cell in unordered))
+        cells[name] = sorted(unordered, key=lambda cell: rows.index(cell.row))
+    return {
+        name.removeprefix("table-"): Table(
+            entry["title"], tuple(cells[name]), contests.get(name, ()), entry.get("seeds", {})
+        )
+        for name, entry in PAPER.items()
+    }
 
 
 TABLES: Mapping[str, Table] = MappingProxyType(_tables())
-"""By the number in the paper; the derivation of Appendix B has none."""
+"""By the number in the paper; the derivation of Appendix B has none. Those of STN and Delta-STN have their names."""

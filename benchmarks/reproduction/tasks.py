@@ -7,31 +7,44 @@ from typing import Any
 
 import pandas as pd
 from common.images import Place, Sizes
-from common.records import Results, Run
+from common.records import RESULTS, Results, Run, store_of
+from common.running import Task
 from common.settings import PAPER
 from common.tasks import FLOOR, STEPS_MEASURED, SearchTask, TrainingTask, seconds_in_turns
 
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import SettingsError
 from hba.policy_search.config import SearchConfig
-from reproduction.runs import Asked, Search, Table, Timing, Training
+from reproduction.runs import Asked, Search, Table, Timing, Training, Tuned
 from reproduction.scales import Scale
+from reproduction.schedules_held_still import FixedTask, ReplayTask
+from reproduction.self_tuning import METHODS, Experiment, find_experiment
+from reproduction.self_tuning_tasks import BaselineTask, Bed, SelfTuningTask
+from reproduction.tuning_baselines import TUNERS
 
 ROUNDS, STEPS_PER_ROUND = 5, 80
 """Of a timing."""
+SELF_TUNING = "self-tuning"
+"""The records of experiments of STN and Delta-STN."""
+TunedTask = SelfTuningTask | BaselineTask | FixedTask | ReplayTask
 
 
 @dataclass(frozen=True)
 class Bench:
-    """At which scale, where images are, and where run folders are, which can be made again."""
+    """At which scale, where images are, and where run folders are, which can be made again. results: where the records
+    are, for what depends on how long another run took.
+    """
 
     scale: Scale
     places: Mapping[str, Place] = field(default_factory=dict)
     work: Path = Path("runs/reproduction")
     device: str = "auto"
+    results: Path = RESULTS
 
     def covers(self, asked: Asked) -> bool:
         """Whether the run, and each search that it needs, is part of the scale."""
+        if isinstance(asked, Tuned):
+            return find_experiment(asked, self.scale.name) is not None
         parts = asked.searches if isinstance(asked, Timing) else (asked, *asked.needs)
         return all(self.scale.settings(part) is not None for part in parts)
 
@@ -39,7 +52,7 @@ class Bench:
         settings = {**PAPER, **self._settings(search), "seed": seed}
         config = SearchConfig.from_preset(settings, search.preset).resolved()
         label, ablation = self.place(search).label, self._ablation(search)
-        return SearchTask(search.name, label, config, self.work, self._further, ablation, search.tested)
+        return SearchTask(search.name, label, config, self.work, self._further, ablation)
 
     def training(self, training: Training, seed: int) -> TrainingTask:
         config = EvaluationConfig.like_search({}, self._settings(training), training.preset)
@@ -50,8 +63,26 @@ class Bench:
     def timing(self, timing: Timing) -> "TimingTask":
         return TimingTask(timing.name, tuple(self.search(one, 0) for one in timing.searches), timing.floor)
 
+    def tuned(self, tuned: Tuned, seed: int) -> TunedTask:
+        experiment = find_experiment(tuned, self.scale.name)
+        if experiment is None:
+            raise SettingsError(f"{tuned.name} is not part of the scale {self.scale.name}")
+        method = tuned.method if tuned.method in METHODS else experiment.budget
+        own = self._self_tuning(Tuned(tuned.experiment, method), experiment, seed)
+        if tuned.method in METHODS:
+            return own
+        if tuned.method in TUNERS:
+            return BaselineTask(tuned.name, tuned.method, own, store_of(self.results, SELF_TUNING))
+        return FixedTask(tuned.name, own.bed) if tuned.method == "fixed" else ReplayTask(tuned.name, own)
+
+    def _self_tuning(self, tuned: Tuned, experiment: Experiment, seed: int) -> SelfTuningTask:
+        bed = Bed(experiment, tuned.method, self._place_of(experiment.dataset), self.device, seed)
+        return SelfTuningTask(tuned.name, bed, self.work)
+
     def place(self, asked: Search | Training) -> Place:
-        dataset = str(asked.preset_settings["data"])
+        return self._place_of(str(asked.preset_settings["data"]))
+
+    def _place_of(self, dataset: str) -> Place:
         return self.places.get(dataset, Place(dataset, dataset))
 
     @property
@@ -107,13 +138,26 @@ class TimingTask:
         return seconds_in_turns(self.searches, self.searches[-1] if self.floor else None, measured)
 
 
-def tasks_of(bench: Bench, table: Table, n_seeds: int) -> tuple[list[SearchTask], list[TrainingTask], list[TimingTask]]:
-    """The searches that the table needs, the trainings with what they found, and the timings, seed by seed."""
+def question_of(table: Table) -> str:
+    """Where the records of a table are."""
+    return SELF_TUNING if table.contests else "reproduction"
+
+
+def tasks_of(bench: Bench, table: Table, n_seeds: int) -> tuple[list[Task], list[Task], list[Task]]:
+    """The searches that the table needs, the trainings with what they found or in their time, and the timings, seed by
+    seed.
+    """
     covered = [cell.asked for cell in table.cells if bench.covers(cell.asked)]
     wanted = dict.fromkeys(part for asked in covered for part in (*asked.needs, asked))
-    return (
-        [bench.search(one, seed) for seed in range(n_seeds) for one in wanted if isinstance(one, Search)],
-        [bench.training(one, seed) for seed in range(n_seeds) for one in wanted if isinstance(one, Training)],
-        # A timing takes its spread from its rounds.
-        [bench.timing(one) for one in wanted if isinstance(one, Timing)],
-    )
+    tuned = [one for one in wanted if isinstance(one, Tuned)]
+    first = [one for one in tuned if one.method in METHODS]
+    searches: list[Task] = [
+        bench.search(one, seed) for seed in range(n_seeds) for one in wanted if isinstance(one, Search)
+    ]
+    searches += [bench.tuned(one, seed) for one in first for seed in range(n_seeds)]
+    trainings: list[Task] = [
+        bench.training(one, seed) for seed in range(n_seeds) for one in wanted if isinstance(one, Training)
+    ]
+    trainings += [bench.tuned(one, seed) for one in tuned if one not in first for seed in range(n_seeds)]
+    # A timing takes its spread from its rounds.
+    return searches, trainings, [bench.timing(one) for one in wanted if isinstance(one, Timing)]

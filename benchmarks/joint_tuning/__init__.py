@@ -1,0 +1,1 @@
+"""Does it pay to tune dropout and weight decay together with augmentation?"""
