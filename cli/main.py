@@ -40,6 +40,14 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "evaluate",
             "Train with SCHEDULE and without, and compare the test errors after the last epoch.",
         ),
+        "search-text": Listed(
+            "search_text", "search_text", "Search a schedule of regularisation for a language model on DATA."
+        ),
+        "evaluate-text": Listed(
+            "evaluate_text",
+            "evaluate_text",
+            "Train language models with SCHEDULE and with fixed regularisation, and compare their test perplexities.",
+        ),
         "show": Listed(
             "show",
             "show",

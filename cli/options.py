@@ -62,15 +62,21 @@ def settings_options(
 
 
 def algorithm_options(
-    algorithms: Mapping[str, type[pydantic.BaseModel]], text: str, *, default_texts: Mapping[str, str]
+    algorithms: Mapping[str, type[pydantic.BaseModel]],
+    text: str,
+    *,
+    default_texts: Mapping[str, str],
+    without: Sequence[str] = (),
 ) -> Callable[[Command], Command]:
-    """--algorithm, whose help is the text, and an option --field-name for each field that any of the algorithms has.
+    """--algorithm, whose help is the text, and an option --field-name for each field that any of the algorithms has,
+    but those of `without`.
 
     algorithms: settings by name, those of the default algorithm first. Of a field that several have, text and type are
     those of the first of them. The help names the algorithms that read it, unless all do, and the defaults that differ
     from the first one's. default_texts: as in settings_options. What is not given stays None.
     """
-    names = list(dict.fromkeys(name for settings in algorithms.values() for name in settings.model_fields))
+    every_name = dict.fromkeys(name for settings in algorithms.values() for name in settings.model_fields)
+    names = [name for name in every_name if name not in without]
 
     def shown(name: str) -> _Setting:
         readers = {key: settings for key, settings in algorithms.items() if name in settings.model_fields}

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hba import report as report
     from hba import runtime as runtime
     from hba import schedule as schedule
+    from hba import text as text
     from hba import training as training
     from hba.exports import export
     from hba.hypernet import HyperNetwork
@@ -108,6 +109,7 @@ _FOLDERS = (
     "report",
     "runtime",
     "schedule",
+    "text",
     "training",
 )
 

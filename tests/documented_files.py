@@ -22,6 +22,15 @@ SUB_POLICIES = [[("Rotate", 0.6, 0.7), ("Invert", 0.3, 0.2)], [("ShearX", 0.4, 0
 SOLARIZED = {"__class_fullname__": "Solarize", "always_apply": False, "p": 1.0, "threshold": [200, 200]}
 
 
+TINY_TEXT: dict[str, Any] = {
+    "vocabulary_size": 20,
+    "width": 4,
+    "sequence_length": 5,
+    "batch_size": 2,
+    "epochs": 2,
+}
+
+
 def make_documented_files(folder: Path, weights: Path) -> None:
     """Into an empty folder. weights: of timm's ResNet-18, which the folder gets a link to."""
     with contextlib.chdir(folder):
@@ -30,9 +39,20 @@ def make_documented_files(folder: Path, weights: Path) -> None:
         _make_arrays()
         _make_runs()
         _make_policies_of_others()
+        make_text(Path("TEXT"))
+        hba.text.search("TEXT", out="runs/TEXT-1", **TINY_TEXT)
         (example,) = re.findall(r"^```python\n(# mine\.py\n.*?)^```", text_of("docs/extending.md"), re.DOTALL | re.M)
         Path("mine.py").write_text(example, encoding="utf-8")
         Path("weights.pth").symlink_to(weights)
+
+
+def make_text(folder: Path) -> None:
+    """A folder of text: lines of five words, of which there are fifteen."""
+    random, words = np.random.default_rng(2), [f"word{number}" for number in range(15)]
+    folder.mkdir()
+    for part, n_lines in (("train", 60), ("valid", 40), ("test", 40)):
+        lines = (" ".join(random.choice(words, 5)) for _ in range(n_lines))
+        folder.joinpath(f"{part}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _make_images() -> None:

@@ -8,7 +8,7 @@ import click
 import pytest
 from benchmark_modules import module
 from click.testing import CliRunner
-from documented_files import TINY, make_documented_files, make_saved_dataset, make_weights
+from documented_files import TINY, TINY_TEXT, make_documented_files, make_saved_dataset, make_weights
 from documents import ROOT, Command, commands_in_blocks, commands_in_sentences
 from hba.cli import main
 
@@ -45,6 +45,10 @@ EVALUATION: Mapping[str, str] = {
     "--seeds": "2",
 }
 """The network and the size of images are those of the search."""
+OF_TEXT: Mapping[str, Mapping[str, str]] = {
+    "search-text": {f"--{name.replace('_', '-')}": str(value) for name, value in TINY_TEXT.items()},
+    "evaluate-text": {"--seeds": "2"},
+}
 
 
 def is_run(command: Command) -> bool:
@@ -54,6 +58,8 @@ def is_run(command: Command) -> bool:
 def shortened(words: list[str]) -> list[str]:
     """The same command, as short as can be: of an option that is given twice, click takes the last value."""
     further = {option: value for option, value in SMALLER.items() if option in words}
+    if words[0] in OF_TEXT:
+        return [*words, *(part for pair in OF_TEXT[words[0]].items() for part in pair)]
     if not {"--resume", "--config"} & {*words}:
         further |= {"search": SEARCH, "evaluate": EVALUATION}.get(words[0], {})
     if any(word.startswith("timm:") for word in words):

@@ -20,6 +20,7 @@ LINE = (
     ("algorithms",),
     ("report",),
     ("policy_search", "policy_evaluation"),
+    ("text",),
     ("__init__",),
     ("__main__",),
 )

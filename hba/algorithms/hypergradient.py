@@ -33,7 +33,6 @@ from hba.data.config import Size
 from hba.data.images import Batch
 from hba.errors import SettingsError
 from hba.runtime.default_text import DefaultText
-from hba.training.criterion import error_share, loss_of
 
 HyperGradientState = GradientState[HyperLearner]
 Response = Literal["affine", "centered", "separate", "linearized"]
@@ -111,7 +110,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
     def train_step(self, problem: Problem, state: HyperGradientState) -> Batch:
         """One update of phi on the next batch, every image at a lambda of its own; returns the batch."""
         images, labels = state.train_stream.next()
-        noise = torch.randn(len(images), len(state.lam), generator=state.generator, device=state.device)
+        noise = problem.noise(len(images), state.generator)
         lam_rows = state.lam.detach() + self.sigma_now(problem, state) * noise
         update_phi(problem, state, images, labels, lam_rows, self.response)
         state.step += 1
@@ -141,7 +140,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
         hypernetwork, scale = state.learner.hypernetwork.eval(), scale_of(state)
 
         def predict(images: Tensor) -> Tensor:
-            noise = torch.randn(len(images), len(state.lam), generator=state.generator, device=state.device)
+            noise = problem.noise(len(images), state.generator)
             return hypernetwork(images, state.lam + scale.sigma * noise)
 
         with validation_statistics(hypernetwork, self.val_statistics):
@@ -190,10 +189,11 @@ def update_phi(
     augment = augment or partial(problem.augment, generator=state.generator)
     penalty = penalty_of(problem, learner)
     loss, logits = RESPONSES[response].gradients(
-        learner.hypernetwork, augment, loss_of, images, labels, lam_rows, penalty
+        learner.hypernetwork, augment, problem.loss_of, images, labels, lam_rows, penalty
     )
     learner.update()
-    state.totals.add_training(loss, error_share(logits, labels))
+    problem.carry(state.train_stream, logits)
+    state.totals.add_training(loss, problem.error_share(logits, labels))
 
 
 def penalty_of(problem: Problem, learner: HyperLearner) -> Penalty:

@@ -59,7 +59,7 @@ class Joint(BothGradients):
         The weights are told of that lambda only as far as they answer it.
         """
         images, labels = state.train_stream.next()
-        noise = torch.randn(len(images), len(state.lam), generator=state.generator, device=state.device)
+        noise = problem.noise(len(images), state.generator)
         lam_rows = state.lam.detach() + self.sigma_now(problem, state) * noise
         of_weights = torch.where(problem.through_weights, lam_rows, state.lam.detach())
 

@@ -144,7 +144,9 @@ class LambdaSteps(Noisy):
         losses = []
         for _ in range(self.val_batches):
             images, labels = state.mover.val_stream.next()
-            losses.append(self.loss(predict(problem.preprocessing.measure(images)), labels))
+            outputs = predict(problem.as_measured(images))
+            problem.carry(state.mover.val_stream, outputs)
+            losses.append(self.loss(outputs, labels))
         return torch.stack(losses).mean()
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:

@@ -13,15 +13,7 @@ from hba.algorithms.problem import Problem
 from hba.hypernet import HyperNetwork, TunedRates
 from hba.runtime.seeding import derived_seed
 from hba.training.criterion import error_share, loss_of
-from hba.training.optimizer import Parameters, optimizer_for
 from hba.training.plateau import Plateau
-
-
-def optimizer_of(problem: Problem, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
-    """As the settings of the problem have it, and the schedule of its learning rate."""
-    config, n_images = problem.config, len(problem.data.train)
-    steps_per_epoch = n_images // min(config.batch_size, n_images)
-    return optimizer_for(config, parameters, steps_per_epoch, config.plateau_epochs)
 
 
 @dataclass(kw_only=True)
@@ -60,7 +52,7 @@ class NetworkLearner(Learner):
     @classmethod
     def of(cls, problem: Problem, network: nn.Module) -> Self:
         network = network.to(problem.device)
-        optimizer, schedule = optimizer_of(problem, network.parameters())
+        optimizer, schedule = problem.optimizer_of(network.parameters())
         return cls(network=network, optimizer=optimizer, schedule=schedule)
 
     def learn(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -100,7 +92,7 @@ class HyperLearner(Learner):
         if problem.regularization.weight_decay_column is not None:
             # It is in the loss, for each image.
             groups = [{**group, "weight_decay": 0.0} for group in groups]
-        optimizer, schedule = optimizer_of(problem, groups)
+        optimizer, schedule = problem.optimizer_of(groups)
         return cls(hypernetwork=hypernetwork, optimizer=optimizer, schedule=schedule)
 
     def plain(self, lam: Tensor) -> nn.Module:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from hba.algorithms.exploring import Exploring, best_of
-from hba.algorithms.learners import Learner, optimizer_of
+from hba.algorithms.learners import Learner
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
 from hba.algorithms.state import EpochTotals, SearchState
@@ -52,7 +52,7 @@ class PopulationLearner(Learner):
         """Each member from a network of its own."""
         members = [networks(number).to(problem.device) for number in range(n_members)]
         weights, buffers = stack_module_state(members)
-        optimizer, schedule = optimizer_of(problem, weights.values())
+        optimizer, schedule = problem.optimizer_of(weights.values())
         return cls(
             optimizer=optimizer,
             schedule=schedule,

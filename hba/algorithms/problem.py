@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from hba.config.search import CommonSearchConfig
 from hba.data.batches import BatchStream
@@ -17,6 +20,8 @@ from hba.policy.starts import at_fraction, of_row, randaugment
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.regularization.regularization import Regularization
 from hba.runtime.seeding import derived_seed, generator_for
+from hba.training.criterion import error_share, loss_of
+from hba.training.optimizer import Parameters, optimizer_for
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,31 @@ class Problem:
         else:
             found = randaugment(self.space) if init == "randaugment" else at_fraction(self.space, fraction)
         return found.to(self.device)
+
+    def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
+        """epsilon: standard normal numbers (B, n), a row for each image of a batch."""
+        return torch.randn(n_rows, self.space.n, generator=generator, device=self.device)
+
+    def as_measured(self, images: Tensor) -> Tensor:
+        """What the network takes of images that are not augmented."""
+        return self.preprocessing.measure(images)
+
+    def loss_of(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Mean loss () in nats."""
+        return loss_of(outputs, labels)
+
+    def error_share(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Share () of wrong answers."""
+        return error_share(outputs, labels)
+
+    def carry(self, stream: Any, outputs: Tensor) -> None:
+        """Tell a stream what the network made of its batch: an image leaves nothing for the next one."""
+
+    def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
+        """Of weights, as the settings have it, and the schedule of its learning rate."""
+        n_images = len(self.data.train)
+        steps_per_epoch = n_images // min(self.config.batch_size, n_images)
+        return optimizer_for(self.config, parameters, steps_per_epoch, self.config.plateau_epochs)
 
     def train_stream(self) -> BatchStream:
         """Batches of D_T."""

@@ -6,7 +6,7 @@
     Theta           hypernetwork.response_parameters()    phi_U and phi_V: the response to a change of lambda
     lambda + eps    lam_rows (B, n)                       a lambda for each image of a batch
 
-All set the gradients of phi, and return loss and logits of the batch that the current weights learn from. A penalty is
+All set the gradients of phi, and return loss and outputs of the batch that the current weights learn from. A penalty is
 in what is learned from, not in the loss that is returned.
 
 Dropout inside the network draws by the rates of lambda + eps, also where the weights stand at lambda_0 (Delta-STN, eq.
@@ -16,6 +16,7 @@ Dropout inside the network draws by the rates of lambda + eps, also where the we
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -44,7 +45,7 @@ class Response:
 
 def nothing(outputs: Tensor, labels: Tensor, lam_rows: Tensor) -> Tensor:
     """The penalty of a search without any."""
-    return outputs.new_zeros(())
+    return lam_rows.new_zeros(())
 
 
 def joint(
@@ -60,7 +61,7 @@ def joint(
     logits = hypernetwork(augment(images, lam_rows), lam_rows)
     loss = loss_of(logits, labels)
     (loss + penalty(logits, labels, lam_rows)).backward()
-    return loss.detach(), logits.detach()
+    return loss.detach(), in_each(torch.Tensor.detach, logits)
 
 
 def separate(
@@ -96,11 +97,21 @@ def linearized(
     center = hypernetwork.center.expand_as(lam_rows).clone()
     with forward_mode("the linearized response", "the response separate"), forward_ad.dual_level():
         lam = forward_ad.make_dual(center, lam_rows - center)
-        logits, change = forward_ad.unpack_dual(hypernetwork(augment(images, lam_rows), lam, lam_rows))
-    assert change is not None
-    moved = logits.detach() + change
+        moved = in_each(_first_order, hypernetwork(augment(images, lam_rows), lam, lam_rows))
     _learn_response(hypernetwork, loss_of(moved, labels) + penalty(moved, labels, lam_rows))
     return current
+
+
+def in_each(function: Callable[[Tensor], Tensor], outputs: Any) -> Any:
+    """A function of one tensor, of what a network returns: a tensor, or a named tuple of them."""
+    return function(outputs) if isinstance(outputs, Tensor) else type(outputs)(*map(function, outputs))
+
+
+def _first_order(output: Tensor) -> Tensor:
+    """The output at the center and its change along eps, of a dual number."""
+    value, change = forward_ad.unpack_dual(output)
+    assert change is not None
+    return value.detach() + change
 
 
 def _learn_current(

@@ -4,8 +4,9 @@ In training mode, TunedDropout draws as the layer in whose place it stands, with
 it; in eval mode it does nothing. Draws come from torch's default generator, as those of nn.Dropout.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,20 +31,54 @@ class TunedRates:
     decode: Callable[[Tensor], Tensor]
 
 
+class RatedDropout(nn.Module):
+    """A dropout of its own kind whose rate may differ within a batch: a subclass says in `dropped` what it drops.
+
+    p: the rate in [0, 1]. of_batch: a batch has one rate, because what is dropped is the same for all of it.
+    """
+
+    of_batch = False
+
+    def __init__(self, p: float = 0.0) -> None:
+        super().__init__()
+        self.p = p
+
+    def dropped(self, x: Any, *further: Any, rate: Tensor) -> Any:
+        """What is left of x. rate: () or (B,), one for each example."""
+        raise NotImplementedError
+
+    def forward(self, x: Any, *further: Any) -> Any:
+        return self.dropped(x, *further, rate=torch.tensor(self.p)) if self.training and self.p else x
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
+
+def scaled_mask(shape: Sequence[int], rate: Tensor) -> Tensor:
+    """0 with the probability `rate`, else 1 / (1 - rate), each number drawn from torch's default generator.
+
+    rate: of as many dimensions as the shape, or none. A rate of 1 keeps nothing.
+    """
+    kept = torch.rand(*shape, device=rate.device, dtype=rate.dtype) >= rate
+    return kept / (1 - rate).clamp(min=torch.finfo(rate.dtype).eps)
+
+
 class TunedDropout(nn.Module):
     """In the place of a dropout module. name: that of the module in the network."""
 
     def __init__(self, layer: nn.Module, name: str, column: int, door: Door) -> None:
         super().__init__()
-        if type(layer) not in _DIMENSIONS_OF_MASK:
+        if type(layer) not in _DIMENSIONS_OF_MASK and not isinstance(layer, RatedDropout):
             raise SettingsError(f"the rate of {name!r} cannot be tuned: a {type(layer).__name__} is no nn.Dropout")
         self.layer, self.name, self.column, self.door = layer, name, column, door
 
-    def forward(self, x: Tensor) -> Tensor:
-        """x (B, ...)."""
+    def forward(self, x: Any, *further: Any) -> Any:
+        """x (B, ...); what a RatedDropout takes may be something else."""
         if not self.training:
             return x
         values = self.door.read_values()
+        if isinstance(self.layer, RatedDropout):
+            return self.layer.dropped(x, *further, rate=values[..., self.column])
         if values.ndim == 2 and len(values) != len(x):
             raise SettingsError(
                 f"the dropout {self.name!r} gets {len(x)} rows for {len(values)} images, so it cannot have a rate for "
@@ -53,9 +88,7 @@ class TunedDropout(nn.Module):
         n_dimensions = _DIMENSIONS_OF_MASK[type(self.layer)] or x.ndim
         shape = (*x.shape[:n_dimensions], *[1] * (x.ndim - n_dimensions))
         rate = rate.reshape(-1, *[1] * (x.ndim - 1))
-        kept = torch.rand(shape, device=x.device, dtype=x.dtype) >= rate
-        # A rate of 1 keeps nothing, so what it is divided by does not matter.
-        return x * (kept / (1 - rate).clamp(min=torch.finfo(x.dtype).eps))
+        return x * scaled_mask(shape, rate)
 
     @property
     def p(self) -> float:

@@ -1,6 +1,7 @@
 """HyperNetwork: an ordinary network with some of its weights made affine in lambda."""
 
 import copy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -50,8 +51,10 @@ class HyperNetwork(nn.Module):
             layer = self.model.get_submodule(name)
             _replace(self.model, layer, TunedDropout(layer, name, column, self.door))
 
-    def forward(self, x: Tensor, lam: Tensor, acting: Tensor | None = None) -> Tensor:
+    def forward(self, x: Any, lam: Tensor, acting: Tensor | None = None) -> Any:
         """The network's output for images x (B, ...) at lam: (n,) for all images, or (B, n) with one row per image.
+
+        x may be whatever the network takes, if its length is B.
 
         acting: the lambda by whose rates dropout draws, of the same shapes; None is lam. A gradient never passes them.
         """

@@ -9,7 +9,7 @@ import json
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 
@@ -52,6 +52,9 @@ class Saved(NamedTuple):
 
 class RunFolder:
     """Files of one run. The checkpoint alone decides how a run goes on; the other files can be made again from it."""
+
+    columns: ClassVar[tuple[str, ...]] = METRICS
+    """Of metrics.csv."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -178,7 +181,7 @@ class RunFolder:
 
     def save_metrics(self, metrics: list[dict[str, float | None]]) -> None:
         text = io.StringIO()
-        writer = csv.DictWriter(text, METRICS, lineterminator="\n")
+        writer = csv.DictWriter(text, self.columns, lineterminator="\n")
         writer.writeheader()
         for row in metrics:
             writer.writerow({name: value if value is None else round(value, 6) for name, value in row.items()})

@@ -9,7 +9,7 @@ from hba.errors import SettingsError
 from hba.regularization.affine import affine
 from hba.regularization.holes import cutout
 from hba.regularization.hyperparameter import Hyperparameter
-from hba.regularization.in_loss import label_smoothing
+from hba.regularization.in_loss import activation, label_smoothing
 from hba.regularization.in_network import (
     DROPOUT,
     WEIGHT_DECAY,
@@ -56,6 +56,8 @@ _AFFINE = _numbers(
     ("scale", 0, 0.5, 0.05, None),
 )
 """Delta-STN's code; largest changes, as torchvision's RandomAffine has them."""
+_ACTIVATION = _numbers("activation", ("alpha", 0, 4, 0.05, None), ("beta", 0, 4, 0.05, None))
+"""STN, section 4.2."""
 
 REGULARIZERS: Mapping[str, Regularizer] = MappingProxyType(
     {
@@ -73,6 +75,7 @@ REGULARIZERS: Mapping[str, Regularizer] = MappingProxyType(
             Regularizer("cutout", _CUTOUT, "inputs", cutout, fixed=_most_holes),
             Regularizer("jitter", _JITTER, "pixels", jitter),
             Regularizer("affine", _AFFINE, "pixels", affine, uses_fill=True),
+            Regularizer("activation", _ACTIVATION, "states", activation),
         )
     }
 )
@@ -95,6 +98,8 @@ LIMITS: Mapping[str, tuple[float, float]] = MappingProxyType(
         "affine.shear": (0, 89),
         "affine.translate": (0, 1),
         "affine.scale": (0, 0.99),
+        "activation.alpha": (0, 1_000),
+        "activation.beta": (0, 1_000),
     }
 )
 """What ranges of one's own must lie in, by hyperparameter or by group: beyond, they mean nothing."""
@@ -139,8 +144,9 @@ def find_regularizer(name: str) -> Regularizer:
 
 
 def tunable() -> tuple[str, ...]:
-    """What the setting `tune` may name."""
-    return (AUGMENTATION, *(one.tuned_as for one in (*REGULARIZERS.values(), *_registered.values())))
+    """What the setting `tune` may name in a search on images: all but what needs a recurrent network."""
+    known = (*REGULARIZERS.values(), *_registered.values())
+    return (AUGMENTATION, *(one.tuned_as for one in known if one.place != "states"))
 
 
 def check_tune(tune: Iterable[str]) -> tuple[str, ...]:

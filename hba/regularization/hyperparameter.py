@@ -7,7 +7,7 @@ from typing import Literal
 from hba.errors import SettingsError
 
 Scale = Literal["linear", "log"]
-LARGEST_LOGIT = 3.0
+LARGEST_LOGIT = 5.0
 """Of a start: what begins at an end of its range could not be told to move."""
 
 

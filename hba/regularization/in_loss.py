@@ -20,3 +20,14 @@ def label_smoothing(logits: Tensor, labels: Tensor, *, value: Tensor) -> Tensor:
         of_even = -logits.log_softmax(dim=1).mean(dim=1)
         of_labels = F.cross_entropy(logits, labels, reduction="none")
     return value * (of_even - of_labels)
+
+
+def activation(states: Tensor, dropped: Tensor, *, alpha: Tensor, beta: Tensor) -> Tensor:
+    """Activation regularisation, and its temporal kind, of each column of a passage (B,).
+
+    alpha (B,) times the mean square of what dropout leaves of the last layer's states (B, T, H), and beta (B,) times
+    the mean square of how far the states (B, T, H) move from word to word. T is at least 2. Ref: Merity et al. 2017,
+    whose means of squares these are; STN (MacKay et al. 2019), eq. 63 and 64, prints norms.
+    """
+    moved = states[:, 1:] - states[:, :-1]
+    return alpha * dropped.square().mean(dim=(1, 2)) + beta * moved.square().mean(dim=(1, 2))

@@ -6,6 +6,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from hba.errors import SettingsError
+from hba.hypernet.dropout import RatedDropout
 from hba.regularization.hyperparameter import Hyperparameter
 
 DROPOUT, WEIGHT_DECAY = "dropout", "weight_decay"
@@ -21,7 +22,11 @@ DROPOUT_KINDS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 
 def dropouts(network: nn.Module) -> Mapping[str, nn.Module]:
     """Dropout modules by name, in the order in which the network defines them; each once."""
-    return {name: module for name, module in network.named_modules() if type(module) in DROPOUT_KINDS}
+    return {name: module for name, module in network.named_modules() if _is_dropout(module)}
+
+
+def _is_dropout(module: nn.Module) -> bool:
+    return type(module) in DROPOUT_KINDS or isinstance(module, RatedDropout)
 
 
 def dropout_hyperparameters(network: nn.Module) -> tuple[Hyperparameter, ...]:

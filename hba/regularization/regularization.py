@@ -16,7 +16,7 @@ from hba.errors import SettingsError
 from hba.regularization.groups import check_range, find_regularizer
 from hba.regularization.hyperparameter import Hyperparameter
 from hba.regularization.in_network import DROPOUT, WEIGHT_DECAY, set_dropout, set_weight_decay
-from hba.regularization.regularizer import ON_IMAGES, Place, Regularizer
+from hba.regularization.regularizer import IN_LOSS, ON_IMAGES, Place, Regularizer
 
 
 @dataclass(frozen=True)
@@ -89,14 +89,19 @@ class Regularization:
             images = group(images, generator, rows=values.expand(len(images), -1), **further)
         return images
 
-    def penalty(self, logits: Tensor, labels: Tensor, values: Tensor) -> Tensor:
-        """What the loss grows by (), but for weight decay; the mean over the images."""
+    def penalty(self, outputs: Any, labels: Tensor, values: Tensor) -> Tensor:
+        """What the loss grows by (), but for weight decay; the mean over the images.
+
+        outputs: logits, or of a recurrent network what has its states.
+        """
         rows = values.expand(len(labels), -1)
-        return sum((group(logits, labels, rows=rows).mean() for group in self._at("loss")), logits.new_zeros(()))
+        of_outputs = [group(outputs, labels, rows=rows) for group in self._at("loss")]
+        of_states = [group(outputs.states, outputs.dropped, rows=rows) for group in self._at("states")]
+        return sum((one.mean() for one in of_outputs + of_states), values.new_zeros(()))
 
     @property
     def has_penalty(self) -> bool:
-        return any(self._at("loss"))
+        return any(group.regularizer.place in IN_LOSS for group in self.groups)
 
     def give(self, network: nn.Module, optimizer: Optimizer | None, row: Mapping[str, float]) -> None:
         """Let a network, which has these dropouts, drop, and its optimizer decay, by a row of values by name, from now

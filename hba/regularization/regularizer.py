@@ -13,9 +13,10 @@ from hba.regularization.hyperparameter import Hyperparameter
 if TYPE_CHECKING:
     from torch import Tensor
 
-Place = Literal["pixels", "inputs", "network", "loss"]
-PLACES: tuple[Place, ...] = ("pixels", "inputs", "network", "loss")
+Place = Literal["pixels", "inputs", "network", "loss", "states"]
+PLACES: tuple[Place, ...] = ("pixels", "inputs", "network", "loss", "states")
 ON_IMAGES: tuple[Place, ...] = ("pixels", "inputs")
+IN_LOSS: tuple[Place, ...] = ("loss", "states")
 
 Ranges = Mapping[str, Hyperparameter]
 """The hyperparameters of a group by their own names."""
@@ -33,6 +34,8 @@ class Regularizer:
     pixels     f(images, generator, **values) -> images      images (B, C, H, W) in [0, 1], behind the policy
     inputs     f(images, generator, **values) -> images      what the network takes, standardised
     loss       f(logits, labels, **values) -> (B,) or ()     the training loss, to which its mean is added
+    states     f(states, dropped, **values) -> (B,)          the same, by the states (B, T, H) of a recurrent network
+                                                             behind its last layer, and by what dropout leaves of them
     network    none: hba changes the network itself (dropout, weight_decay)
 
     values: by own name, one number for each image (B,), in natural units, on the device. uses_fill: the function takes

@@ -16,14 +16,14 @@ PLACES = {
 
 
 def table() -> str:
-    """Markdown, a line for each hyperparameter of hba's own regularizers."""
+    """Markdown, a line for each hyperparameter of hba's own regularizers, but those of language models."""
     lines = [HEADINGS, ("---",) * len(HEADINGS), *_rows()]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _rows() -> Iterator[tuple[str, ...]]:
     of_dropout = Hyperparameter(f"{DROPOUT}.<module>", 0.0, LARGEST_RATE, INITIAL_RATE)
-    for regularizer in REGULARIZERS.values():
+    for regularizer in (one for one in REGULARIZERS.values() if one.place in PLACES):
         for number, one in enumerate(regularizer.hyperparameters or (of_dropout,)):
             group = "" if number else f"`{regularizer.tuned_as}`"
             yield (group, f"`{one.name}`", _range(one), f"{one.initial:g}", PLACES[regularizer.place])

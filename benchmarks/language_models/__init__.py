@@ -1,0 +1,1 @@
+"""Language models with regularisation that is searched, replayed and fixed."""

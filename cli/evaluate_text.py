@@ -1,0 +1,66 @@
+"""hba evaluate-text: does a schedule of regularisation help a language model?"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+import hba.text
+from hba.errors import SettingsError
+from hba.text.config import TextEvaluationConfig
+from hba.text.evaluation import RIVALS, Loss, TextEvaluationProgress
+from hba.text.measure import perplexity
+
+from .completion import SCHEDULE
+from .options import given, settings_options
+from .sections import SectionedCommand
+from .terminal import console, say
+
+
+@click.command(name="evaluate-text", cls=SectionedCommand)
+@click.argument("schedule", shell_complete=SCHEDULE)
+@click.argument("data", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder for results.json. [default: none, nothing is kept]"
+)
+@click.option(
+    "--resume", is_flag=True, help="Resume the evaluation in --out: there may be more seeds, and more rivals."
+)
+@click.option(
+    "--against",
+    metavar="NAMES",
+    default="none,static,final",
+    show_default=True,
+    help=f"Fixed regularisations to compare with, separated by commas: {', '.join(RIVALS)}.",
+)
+@settings_options(
+    TextEvaluationConfig,
+    without=("data",),
+    default_texts=dict.fromkeys((*TextEvaluationConfig.model_fields.keys() - {"seeds", "device"},), "as in the search"),
+)
+def evaluate_text(
+    schedule: str, data: Path | None, out: Path | None, resume: bool, against: str, **options: Any
+) -> None:
+    """Train language models with SCHEDULE and with fixed regularisation, and compare their test perplexities.
+
+    DATA is the folder of text; left out, that of the search.
+    """
+    if resume and out is None:
+        raise SettingsError("--resume needs --out, the folder of the evaluation to resume")
+    with _Terminal() as observer:
+        found = hba.text.evaluate(
+            schedule, data, against=against, out=out, resume=resume, observer=observer, **given(options)
+        )
+    for line in found.lines():
+        console().print(line)
+    if found.folder is not None:
+        console().print(f"Results: {found.folder / 'results.json'}")
+
+
+class _Terminal(TextEvaluationProgress):
+    """Shows progress: a bar in a terminal, a line for each training elsewhere."""
+
+    def training_done(self, name: str, seed: int, loss: Loss) -> None:
+        super().training_done(name, seed, loss)
+        if not self.bar.visible:
+            say(f"{name}, seed {seed}: test perplexity {perplexity(loss.test):.1f}")

@@ -1,0 +1,181 @@
+"""Settings of a search and of an evaluation on text. Their defaults are those of STN's experiment on Penn Treebank."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
+from torch import Tensor
+
+from hba.algorithms import DeltaSelfTuning, Hypergradient, SelfTuning
+from hba.algorithms.hypergradient import Entropy
+from hba.algorithms.lambda_steps import WarmUp
+from hba.config.fields import DeviceName, NotNegative, Positive
+from hba.data.config import Seed, Size
+from hba.errors import SettingsError
+from hba.regularization.groups import REGULARIZERS, registered_regularizers
+from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.in_network import DROPOUT, WEIGHT_DECAY
+from hba.runtime.settings import Settings
+from hba.runtime.unknown import did_you_mean, unknown
+from hba.runtime.validation import words
+from hba.text.measure import next_word_loss
+
+AtLeastTwo = Annotated[int, Field(ge=2)]
+DROPOUTS = ("words", "input", "hidden", "output", "weights")
+"""Of the language model, by name."""
+
+
+def tunable() -> tuple[str, ...]:
+    """What `tune` may name in a search on text."""
+    of_states = [one.tuned_as for one in (*REGULARIZERS.values(), *registered_regularizers()) if one.place == "states"]
+    return (DROPOUT, *(f"{DROPOUT}.{name}" for name in DROPOUTS), *of_states, WEIGHT_DECAY.replace("_", "-"))
+
+
+def check_tune(tune: Iterable[str]) -> tuple[str, ...]:
+    names = tuple(tune)
+    for name in names:
+        if name not in tunable():
+            raise SettingsError(f"tune: {unknown('group', name, tunable())}")
+    if not names or len(set(names)) < len(names):
+        raise SettingsError(f"tune must name at least one group and each once, got {', '.join(names) or 'none'}")
+    if DROPOUT in names and (twice := [name for name in names if name.startswith(f"{DROPOUT}.")]):
+        raise SettingsError(f"tune: {DROPOUT} holds {twice[0]}; omit one of them")
+    return names
+
+
+def is_tuned(one: Hyperparameter, tune: Iterable[str]) -> bool:
+    """Whether a hyperparameter is in one of the groups, or named itself."""
+    return bool({one.name, one.group.replace("_", "-")} & {*tune})
+
+
+class _OfText(SelfTuning):
+    """What the algorithms do otherwise on text."""
+
+    def loss(self, logits: Any, labels: Tensor) -> Tensor:
+        """Of a validation passage; logits: what the language model returns."""
+        return next_word_loss(logits, labels)
+
+
+class TextStn(_OfText):
+    """STN with the settings of its Penn Treebank experiment: noise of a fixed scale, which did best there (4.2)."""
+
+    name: ClassVar[str] = "stn"
+    sigma: NotNegative = 1.0
+    sigma_entropy: Entropy | None = None
+    warm_up_epochs: WarmUp = 1
+    lambda_learning_rate: Positive = 0.01
+
+
+class TextDeltaStn(_OfText, DeltaSelfTuning):
+    """Delta-STN. Its settings for text are not published: those of its image experiments, STN's warm-up of an epoch."""
+
+    name: ClassVar[str] = "delta-stn"
+    warm_up_epochs: WarmUp = 1
+
+
+TEXT_ALGORITHMS: Mapping[str, type[Hypergradient]] = MappingProxyType(
+    {algorithm.name: algorithm for algorithm in (TextStn, TextDeltaStn)}
+)
+OF_IMAGES = (
+    "init",
+    "initial_fraction",
+    "init_from",
+    "count",
+    "spread_over",
+    "spread_share",
+    "calibrate",
+    "val_statistics",
+    "strength_learning_rate",
+    "probes",
+)
+"""Settings of these algorithms that need images or operations."""
+
+
+class TextTrainingConfig(Settings):
+    """What a search and an evaluation on text share."""
+
+    data: str
+    """Folder of text: train.txt, valid.txt and test.txt, words between blanks."""
+    vocabulary_size: Annotated[int, Field(ge=3)] = 10_000
+    """Most words that the model knows, the most frequent ones of the training text; <unk> stands for all others."""
+    width: Size = 650
+    """Size of the word vectors and of each LSTM layer."""
+    layers: Size = 2
+    """LSTM layers."""
+    sequence_length: AtLeastTwo = 70
+    """Words of a column in a training step, through which gradients go."""
+    batch_size: Size = 40
+    """Columns of the training text that are read side by side."""
+    epochs: Size = 40
+    """Passes over the training text."""
+    learning_rate: Positive = 30.0
+    """Initial learning rate of SGD without momentum."""
+    patience_epochs: Size = 5
+    """Epochs without a lower validation loss after which the learning rate takes a quarter."""
+    clip_norm: Positive = 0.25
+    """Largest Euclidean length of a gradient of all weights."""
+    weight_decay: NotNegative = 0.0
+    """Weight decay of all weights."""
+    device: DeviceName = "auto"
+    """cpu, cuda, cuda:1, ..., or auto, which takes a GPU where there is one."""
+
+
+class TextSearchConfig(TextTrainingConfig):
+    """A search. In files, in Python and on the command line, the algorithm's settings stand flat beside the others."""
+
+    tune: Annotated[tuple[str, ...], BeforeValidator(words), AfterValidator(check_tune)] = (DROPOUT, "activation")
+    """What the search moves, separated by commas: dropout (of words, input, hidden states, output and recurrent
+    weights; dropout.output, for example, is one of them), activation (activation regularisation and its temporal kind),
+    weight-decay."""
+    seed: Seed = 0
+    """Decides weights and draws."""
+    algorithm: SerializeAsAny[Hypergradient] = Field(default_factory=TextStn)
+    """stn, or delta-stn."""
+
+    @classmethod
+    def make(cls, settings: Mapping[str, Any]) -> Self:
+        """Check flat settings; SettingsError says in one line what is wrong."""
+        name = settings.get("algorithm", TextStn.name)
+        if name not in TEXT_ALGORITHMS:
+            raise SettingsError(f"algorithm must be one of {', '.join(TEXT_ALGORITHMS)}, got {name!r}")
+        kind = TEXT_ALGORITHMS[name]
+        able = [field for field in kind.model_fields if field not in OF_IMAGES]
+        own = {field: value for field, value in settings.items() if field in able}
+        common = {field: value for field, value in settings.items() if field not in own}
+        for field in common:
+            if field not in cls.model_fields:
+                raise SettingsError(
+                    f"there is no setting {field} of text{did_you_mean(field, (*cls.model_fields, *able))}"
+                )
+        algorithm = kind.make(own)
+        config = super().make({**common, "algorithm": algorithm})
+        algorithm.check(config)  # type: ignore[arg-type]
+        if "weight-decay" in config.tune and algorithm.response_weight_decay is not None:
+            raise SettingsError("response_weight_decay has no effect where weight-decay is tuned; omit one of them")
+        return config
+
+    def flat(self) -> dict[str, Any]:
+        """All settings as JSON values, by name."""
+        own = self.algorithm.model_dump(mode="json", exclude=set(OF_IMAGES))
+        return {**self.model_dump(mode="json", exclude={"algorithm"}), "algorithm": self.algorithm.name, **own}
+
+    def training(self) -> dict[str, Any]:
+        """What an evaluation takes over."""
+        return {name: getattr(self, name) for name in TextTrainingConfig.model_fields}
+
+
+class TextEvaluationConfig(TextTrainingConfig):
+    """An evaluation."""
+
+    seeds: Size = 3
+    """Trainings of each row, with the seeds 0, 1, ..."""
+
+
+def resolved(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with an absolute path of the folder."""
+    found = dict(settings)
+    if isinstance(data := settings.get("data"), str | Path):
+        found["data"] = str(Path(data).resolve())
+    return found

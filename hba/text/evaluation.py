@@ -1,0 +1,308 @@
+"""Does a schedule of regularisation help a language model? Ordinary trainings with it and with rivals, seed by seed."""
+
+import json
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pydantic
+
+from hba.errors import RunError, ScheduleError, SettingsError
+from hba.policy_evaluation.paired import PairedDifference
+from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.in_network import DROPOUT
+from hba.runtime.claim import claimed
+from hba.runtime.devices import find_device
+from hba.runtime.files import read_text, reason_of, write_text
+from hba.runtime.memory_errors import explained_memory_errors
+from hba.runtime.progress import ShowsBar, shows_progress
+from hba.runtime.provenance import environment
+from hba.runtime.unknown import unknown
+from hba.runtime.validation import words
+from hba.schedule.library import load_policy
+from hba.schedule.schedule import Schedule
+from hba.text.config import DROPOUTS, TextEvaluationConfig, TextTrainingConfig, resolved, tunable
+from hba.text.corpus import FILES, Corpus
+from hba.text.measure import perplexity
+from hba.text.train import train
+
+SCHEDULE = "schedule"
+RESULTS_NAME = "results.json"
+FORMAT = "hba-text-evaluation"
+
+
+def _none(schedule: Schedule) -> Schedule:
+    return _row_of(schedule, [one.low for one in schedule.space.regularizers])
+
+
+def _start(schedule: Schedule) -> Schedule:
+    return _row_of(schedule, [one.initial for one in schedule.space.regularizers])
+
+
+def _row_of(schedule: Schedule, row: Sequence[float]) -> Schedule:
+    return Schedule(schedule.space, np.array([row]))
+
+
+RIVALS: Mapping[str, Callable[[Schedule], Schedule]] = MappingProxyType(
+    {
+        "none": _none,
+        "start": _start,
+        "static": Schedule.averaged,
+        "final": lambda schedule: schedule.only(schedule.epochs - 1),
+    }
+)
+"""By name, a fixed regularisation made of a schedule: every value at the least of its range; where its search began;
+the mean of all its epochs; its last row.
+"""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Mean losses in nats of a word after the last epoch."""
+
+    val: float
+    test: float
+
+
+@dataclass(frozen=True)
+class TextRow:
+    """losses: by seed."""
+
+    name: str
+    losses: Mapping[int, Loss]
+
+    @property
+    def test_losses(self) -> Mapping[int, float]:
+        return {seed: loss.test for seed, loss in self.losses.items()}
+
+    def perplexities(self, part: str) -> list[float]:
+        """Of `val` or `test`, a number for each seed."""
+        return [perplexity(getattr(loss, part)) for loss in self.losses.values()]
+
+
+@dataclass(frozen=True)
+class TextEvaluation:
+    """rows: the schedule first. Differences are of test losses in nats: perplexities are their exponentials."""
+
+    rows: tuple[TextRow, ...]
+    folder: Path | None
+
+    def difference(self, rival: str) -> PairedDifference | None:
+        """Test loss with the schedule minus that with a rival, seed by seed; None while no seed has both."""
+        of = {row.name: row.test_losses for row in self.rows}
+        return PairedDifference.of(of[SCHEDULE], of[rival])
+
+    def lines(self) -> list[str]:
+        """What it found, for a terminal."""
+        return [*self._rows(), *self._differences()]
+
+    def _rows(self) -> Iterable[str]:
+        for row in self.rows:
+            val, test = (_mean_and_deviation(row.perplexities(part)) for part in ("val", "test"))
+            yield f"{row.name:<10} perplexity {test} on the test text, {val} on the validation text"
+
+    def _differences(self) -> Iterable[str]:
+        for row in self.rows[1:]:
+            if (found := self.difference(row.name)) is None:
+                continue
+            change = f"{SCHEDULE} - {row.name}: {found.mean:+.3f} nats a word"
+            if found.interval is None:
+                yield f"{change}; one seed says nothing of how far that is to be trusted"
+                continue
+            low, high = found.interval
+            told = "lower loss" if high < 0 else "higher loss" if low > 0 else "no difference shown"
+            yield f"{change} (95 %: {low:+.3f} to {high:+.3f}, {found.n_pairs} seeds): {told}"
+
+
+def _mean_and_deviation(values: Sequence[float]) -> str:
+    deviation = f" +- {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.1f}{deviation}"
+
+
+class TextEvaluationObserver:
+    """Override what you need; the defaults do nothing."""
+
+    def started(self, n_trainings: int, steps_per_training: int, words_per_step: int) -> None:
+        """The first training follows."""
+
+    def step_done(self) -> None:
+        """A training step is done."""
+
+    def training_done(self, name: str, seed: int, loss: Loss) -> None:
+        """A training has ended, and is kept."""
+
+
+class TextEvaluationProgress(ShowsBar, TextEvaluationObserver):
+    """Shows a bar, as a context, in a terminal or a notebook."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = 0
+
+    def started(self, n_trainings: int, steps_per_training: int, words_per_step: int) -> None:
+        self.bar.begin("first training", 0, n_trainings * steps_per_training, "words", per_step=words_per_step)
+
+    def step_done(self) -> None:
+        self.steps += 1
+        self.bar.advance_to(self.steps)
+
+    def training_done(self, name: str, seed: int, loss: Loss) -> None:
+        self.bar.describe(f"{name}, seed {seed}: test perplexity {perplexity(loss.test):.1f}")
+
+
+@shows_progress(TextEvaluationProgress)
+@explained_memory_errors()
+def evaluate(
+    schedule: Schedule | str | Path,
+    data: str | Path | None = None,
+    *,
+    against: str | Sequence[str] = ("none", "static", "final"),
+    out: str | Path | None = None,
+    resume: bool = False,
+    observer: TextEvaluationObserver | None = None,
+    progress: bool = False,
+    **settings: Any,
+) -> TextEvaluation:
+    """Train language models with a schedule that hba.text.search has found, and with rivals, and measure the test text.
+
+    schedule: what was found, or its file or folder. data: the folder of text; None for that of the search. against:
+    names of RIVALS. out: a folder for results.json, which is written after each training. resume: go on with the
+    evaluation in `out`; there may be more seeds and rows. settings: those of hba.text.TextEvaluationConfig; what is not
+    given is as in the search. Raises HbaError for what cannot work, DivergedError for a loss that is not finite.
+    """
+    found = load_policy(schedule) if not isinstance(schedule, Schedule) else schedule
+    check_of_text(found)
+    names = _checked_rivals(against)
+    if resume and out is None:
+        raise SettingsError("resume needs out, the folder of the evaluation to resume")
+    given = resolved({**settings, **({} if data is None else {"data": data})})
+    config = TextEvaluationConfig.make({**_of_search(found), **given})
+    rows = {SCHEDULE: found, **{name: RIVALS[name](found) for name in names}}
+    corpus = Corpus.read(config.data, config.vocabulary_size)
+    folder = None if out is None else Path(out)
+    with claimed(folder):
+        kept = _Kept.of(folder, config, corpus, found, resume=resume)
+        return _train_all(config, corpus, rows, kept, observer or TextEvaluationObserver())
+
+
+def check_of_text(schedule: Schedule) -> None:
+    """ScheduleError for one that a language model cannot be trained by."""
+    names = [one.name for one in schedule.space.operations]
+    names += [one.name for one in schedule.space.regularizers if not _is_of_text(one)]
+    if names:
+        raise ScheduleError(
+            f"a language model has no {names[0]}: give a schedule that hba search-text has found; for images there is "
+            "hba evaluate"
+        )
+
+
+def _is_of_text(one: Hyperparameter) -> bool:
+    return one.own_name in DROPOUTS if one.group == DROPOUT else one.group.replace("_", "-") in tunable()
+
+
+def _checked_rivals(against: str | Sequence[str]) -> tuple[str, ...]:
+    names = tuple(words(against))
+    for name in names:
+        if name not in RIVALS:
+            raise SettingsError(f"against: {unknown('rival', name, RIVALS)}")
+    if len(set(names)) < len(names):
+        raise SettingsError(f"against must name each rival once, got {', '.join(names)}")
+    return names
+
+
+def _of_search(schedule: Schedule) -> dict[str, Any]:
+    """The settings of the search that found it, as far as it tells."""
+    stored = schedule.provenance.get("settings")
+    if not isinstance(stored, Mapping):
+        return {}
+    return {name: stored[name] for name in TextTrainingConfig.model_fields if name in stored and name != "device"}
+
+
+class _StoredLoss(pydantic.BaseModel):
+    row: str
+    seed: int
+    val_loss: float
+    test_loss: float
+
+
+class _Stored(pydantic.BaseModel):
+    format: str
+    identity: dict[str, Any]
+    trainings: list[_StoredLoss]
+
+
+@dataclass
+class _Kept:
+    """What has ended, by row and seed, and the file that it is kept in. identity: what all of it was made by."""
+
+    path: Path | None
+    identity: Mapping[str, Any]
+    losses: dict[tuple[str, int], Loss]
+
+    @staticmethod
+    def of(
+        folder: Path | None, config: TextEvaluationConfig, corpus: Corpus, schedule: Schedule, *, resume: bool
+    ) -> "_Kept":
+        """RunError where the folder holds another evaluation, or one that is not to be resumed."""
+        identity = {
+            "settings": config.model_dump(mode="json", exclude={"seeds", "data", "device"}),
+            "text": [text.sha256 for text in corpus.texts.values()],
+            "regularizers": list(schedule.space.names),
+            "values": schedule.values.tolist(),
+        }
+        path = None if folder is None else folder / RESULTS_NAME
+        kept = _Kept(path, identity, {})
+        if path is None or not path.exists():
+            if resume:
+                raise RunError(f"{folder} holds no evaluation to resume: there is no {RESULTS_NAME} in it")
+            return kept
+        if not resume:
+            raise RunError(f"{folder} already holds an evaluation: add --resume to resume it, or choose another --out")
+        try:
+            stored = _Stored.model_validate_json(read_text(path))
+        except (ValueError, OSError) as error:
+            raise RunError(f"{path} cannot be read: {reason_of(error)}; start anew with another --out") from None
+        if stored.format != FORMAT or stored.identity != identity:
+            raise RunError(
+                f"{path} is of another schedule, text or settings than are given now; resume with those, or choose "
+                "another --out"
+            )
+        kept.losses.update({(one.row, one.seed): Loss(one.val_loss, one.test_loss) for one in stored.trainings})
+        return kept
+
+    def add(self, row: str, seed: int, loss: Loss, machine: Mapping[str, Any]) -> None:
+        """Keep what a training came to."""
+        self.losses[row, seed] = loss
+        if self.path is None:
+            return
+        trainings = [
+            {"row": row, "seed": seed, "val_loss": one.val, "test_loss": one.test}
+            for (row, seed), one in self.losses.items()
+        ]
+        content = {"format": FORMAT, "identity": self.identity, "trainings": trainings, **machine}
+        write_text(self.path, json.dumps(content, indent=2) + "\n")
+
+
+def _train_all(
+    config: TextEvaluationConfig,
+    corpus: Corpus,
+    rows: Mapping[str, Schedule],
+    kept: _Kept,
+    observer: TextEvaluationObserver,
+) -> TextEvaluation:
+    device = find_device(config.device)
+    tokens = {name: corpus.texts[name].tokens.to(device) for name in FILES}
+    left = [(name, seed) for seed in range(config.seeds) for name in rows if (name, seed) not in kept.losses]
+    steps = (len(tokens["train"]) // config.batch_size - 1) // config.sequence_length * config.epochs
+    observer.started(len(left), steps, config.batch_size * config.sequence_length)
+    machine = environment(device)
+    for name, seed in left:
+        trained = train(config, tokens, len(corpus.vocabulary), rows[name], seed, observer.step_done)
+        kept.add(name, seed, Loss(trained.val_loss, trained.test_loss), machine)
+        observer.training_done(name, seed, kept.losses[name, seed])
+    found = tuple(TextRow(name, {seed: kept.losses[name, seed] for seed in range(config.seeds)}) for name in rows)
+    return TextEvaluation(found, None if kept.path is None else kept.path.parent)

@@ -1,0 +1,142 @@
+"""What stays the same during a search on text."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import SGD, Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from hba.hypernet.dropout import RatedDropout
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import without_operations
+from hba.regularization.groups import hyperparameters_of
+from hba.regularization.in_network import DROPOUT
+from hba.regularization.regularization import Regularization
+from hba.runtime.seeding import derived_seed, generator_for
+from hba.text.config import TextSearchConfig, TextTrainingConfig, is_tuned
+from hba.text.corpus import Corpus
+from hba.text.lstm import LstmLanguageModel
+from hba.text.measure import next_word_error, next_word_loss
+from hba.text.passages import Passage, Prediction, TokenStream
+from hba.training.optimizer import Parameters
+from hba.training.plateau import Plateau
+
+QUARTER = 0.25
+"""What a plateau leaves of the learning rate (STN, section 4.2)."""
+
+
+class ClippedSGD(SGD):
+    """SGD without momentum along a gradient that is first made no longer than clip_norm, all weights together."""
+
+    def __init__(self, parameters: Parameters, learning_rate: float, weight_decay: float, clip_norm: float) -> None:
+        super().__init__(parameters, lr=learning_rate, weight_decay=weight_decay)
+        self.clip_norm = clip_norm
+
+    def step(self, closure: Any = None) -> Any:
+        torch.nn.utils.clip_grad_norm_([one for group in self.param_groups for one in group["params"]], self.clip_norm)
+        return super().step(closure)
+
+
+def optimizer_of(config: TextTrainingConfig, parameters: Parameters) -> tuple[Optimizer, Plateau]:
+    """Of the weights, and the schedule of its learning rate, which waits for the validation loss."""
+    optimizer = ClippedSGD(parameters, config.learning_rate, config.weight_decay, config.clip_norm)
+    return optimizer, Plateau(optimizer, config.patience_epochs, factor=QUARTER)
+
+
+def network_of(config: TextTrainingConfig, n_words: int, seed: int) -> LstmLanguageModel:
+    """With weights by that seed; torch's default generator is left alone."""
+    with torch.random.fork_rng([]):
+        torch.manual_seed(derived_seed(seed, "weights of a language model"))
+        return LstmLanguageModel(n_words, config.width, config.layers)
+
+
+def space_of(config: TextSearchConfig, network: LstmLanguageModel) -> SearchSpace:
+    """What the settings tune."""
+    groups = list(dict.fromkeys(name.partition(".")[0] for name in config.tune))
+    found = hyperparameters_of(groups, lambda: network, config.weight_decay)
+    return without_operations(tuple(one for one in found if is_tuned(one, config.tune)))
+
+
+@dataclass(frozen=True)
+class TextProblem:
+    """In a search on text, what hba.algorithms.Problem is in one on images, for the algorithms of hba.text.config.
+
+    tokens (N,): by the names of the texts, on the device. network: as it begins.
+    """
+
+    config: TextSearchConfig
+    space: SearchSpace
+    tokens: Mapping[str, Tensor]
+    network: LstmLanguageModel
+
+    @staticmethod
+    def of(config: TextSearchConfig, corpus: Corpus, device: torch.device) -> "TextProblem":
+        network = network_of(config, len(corpus.vocabulary), config.seed).to(device)
+        tokens = {name: text.tokens.to(device) for name, text in corpus.texts.items()}
+        return TextProblem(config, space_of(config, network), tokens, network)
+
+    @property
+    def device(self) -> torch.device:
+        return self.tokens["train"].device
+
+    @cached_property
+    def regularization(self) -> Regularization:
+        return Regularization(self.space.regularizers, self.space.n_of_policy)
+
+    @cached_property
+    def of_batch(self) -> tuple[int, ...]:
+        """Columns of what has one rate for a batch."""
+        modules = {
+            f"{DROPOUT}.{name}": one for name, one in self.network.named_modules() if isinstance(one, RatedDropout)
+        }
+        return tuple(
+            column for column, name in enumerate(self.space.names) if name in modules and modules[name].of_batch
+        )
+
+    def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
+        """epsilon: standard normal numbers (B, n), a row for each column of text; of what has one rate for a batch, the
+        same in all rows (STN, appendix D).
+        """
+        drawn = torch.randn(n_rows, self.space.n, generator=generator, device=self.device)
+        for column in self.of_batch:
+            drawn[:, column] = drawn[0, column]
+        return drawn
+
+    def augment(self, passage: Passage, lam: Tensor, generator: torch.Generator) -> Passage:
+        """All that is tuned acts inside the network or in the loss."""
+        return passage
+
+    def as_measured(self, passage: Passage) -> Passage:
+        return passage
+
+    def loss_of(self, prediction: Prediction, following: Tensor) -> Tensor:
+        return next_word_loss(prediction, following)
+
+    def error_share(self, prediction: Prediction, following: Tensor) -> Tensor:
+        return next_word_error(prediction, following)
+
+    def carry(self, stream: TokenStream, prediction: Prediction) -> None:
+        """The hidden state, to the passage that follows."""
+        stream.carry(prediction.state)
+
+    def initial_lambda(self, *_: object) -> Tensor:
+        """Logits (n,): every regularizer begins where it says."""
+        return self.space.initial().to(self.device)
+
+    def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
+        return optimizer_of(self.config, parameters)
+
+    def train_stream(self) -> TokenStream:
+        config = self.config
+        return TokenStream(self.tokens["train"], config.batch_size, config.sequence_length, self.network.zero_state)
+
+    def val_stream(self, batch_size: int) -> TokenStream:
+        return TokenStream(self.tokens["valid"], batch_size, self.config.sequence_length, self.network.zero_state)
+
+    def generator(self) -> torch.Generator:
+        """For all that a search draws itself, on the device."""
+        return generator_for(self.config.seed, "perturbations of a search on text", self.device)
