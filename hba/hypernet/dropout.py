@@ -21,6 +21,8 @@ _DIMENSIONS_OF_MASK: Mapping[type[nn.Module], int | None] = {
     nn.Dropout3d: 2,
 }
 """How many of the leading dimensions have a draw of their own: all of them, or images and channels."""
+_WITHOUT_BATCH: Mapping[type[nn.Module], int] = {nn.Dropout1d: 2, nn.Dropout3d: 4}
+"""With so many dimensions, PyTorch takes the first one for channels. Dropout2d does not."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,8 @@ class TunedDropout(nn.Module):
                 "each image; omit dropout from tune"
             )
         rate = values[..., self.column].to(x)
-        n_dimensions = _DIMENSIONS_OF_MASK[type(self.layer)] or x.ndim
+        kind = type(self.layer)
+        n_dimensions = 1 if _WITHOUT_BATCH.get(kind) == x.ndim else _DIMENSIONS_OF_MASK[kind] or x.ndim
         shape = (*x.shape[:n_dimensions], *[1] * (x.ndim - n_dimensions))
         rate = rate.reshape(-1, *[1] * (x.ndim - 1))
         return x * scaled_mask(shape, rate)

@@ -1,8 +1,9 @@
 """Weight sharing strategies: which layers get a hyper-layer; all others share their weights (paper, 3.5, Table 2).
 
-Layers count in the order in which the network defines them. The output projection of nn.MultiheadAttention, which
-reads its weights directly, never gets a hyper-layer. The last linear layer gets one by `every` alone (a network that
-ends in a convolution has none, so `conv` takes the last convolution too).
+Layers count in the order in which the network defines them. The output projection of nn.MultiheadAttention and the two
+linear layers of nn.TransformerEncoderLayer, whose weights are read directly, never get a hyper-layer. The last linear
+layer gets one by `every` alone (a network that ends in a convolution has none, so `conv` takes the last convolution
+too).
 
 A frozen layer, all of whose parameters have requires_grad False, does not count: it stays the layer that it is.
 """
@@ -98,10 +99,18 @@ def working_strategies(model: nn.Module) -> tuple[str, ...]:
 
 
 def _candidates(model: nn.Module) -> Named:
+    of_encoders = {
+        id(layer)
+        for encoder in model.modules()
+        if isinstance(encoder, nn.TransformerEncoderLayer)
+        for layer in (encoder.linear1, encoder.linear2)
+    }
     return [
         (name, layer)
         for name, layer in model.named_modules()
-        if layer is not model and not isinstance(layer, NonDynamicallyQuantizableLinear)
+        if layer is not model
+        and not isinstance(layer, NonDynamicallyQuantizableLinear)
+        and id(layer) not in of_encoders
     ]
 
 

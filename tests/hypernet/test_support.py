@@ -210,6 +210,26 @@ def test_the_output_projection_of_attention_is_left_out() -> None:
     torch.testing.assert_close(HyperNetwork(model, N, "all")(x, randn(BATCH, N)), model(x), rtol=1e-4, atol=1e-5)
 
 
+class Encoding(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Linear(8, 8)
+        self.encoder = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.encoder(self.stem(x)).mean(dim=1))
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_the_linear_layers_of_a_transformer_encoder_are_left_out(mode: bool) -> None:
+    # In eval mode, PyTorch reads their weights without running them.
+    model, x = Encoding().train(mode), randn(BATCH, 3, 8)
+    assert layers_to_replace(model, "every") == ["stem", "head"]
+    found = HyperNetwork(model, N, "every").train(mode)(x, randn(BATCH, N))
+    torch.testing.assert_close(found, model(x), rtol=1e-4, atol=1e-5)
+
+
 def test_a_network_that_ends_in_a_convolution_has_no_last_linear_layer() -> None:
     model = nn.Sequential(nn.Conv2d(3, 6, 3), nn.Conv2d(6, 2, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     for sharing in ("conv", "all", "every"):

@@ -62,6 +62,26 @@ def test_dropout_of_channels_drops_whole_ones(dropout: nn.Module, shape: tuple[i
     assert 0.4 < float((of_channels[..., 0] == 0).float().mean()) < 0.6
 
 
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [(nn.Dropout1d, (400, 7)), (nn.Dropout2d, (400, 5, 3)), (nn.Dropout3d, (400, 5, 2, 2))],
+)
+@pytest.mark.filterwarnings("ignore:dropout2d")
+def test_inputs_with_a_dimension_less_are_dropped_as_pytorch_does(
+    kind: type[nn.Module], shape: tuple[int, ...]
+) -> None:
+    def groups(found: Tensor) -> tuple[bool, bool]:
+        """Whether all that belongs to an image is dropped or kept together, and all of a channel."""
+        return tuple(bool((part == part[..., :1]).all()) for part in (found.flatten(1), found.flatten(2)))  # type: ignore[return-value]
+
+    torch.manual_seed(0)
+    x = torch.ones(*shape, 1) if len(shape) == 2 else torch.ones(shape)
+    own = kind(0.5).train()(x.view(shape)).view(x.shape)
+    found = tuned(kind(0.0)).train()(x.view(shape), rows_of(torch.full((len(x),), 0.5))).view(x.shape)
+    assert groups(found) == groups(own)
+    assert 0.3 < float((found == 0).float().mean()) < 0.7
+
+
 def test_one_lambda_for_all_is_one_rate_for_all() -> None:
     torch.manual_seed(0)
     found = tuned(nn.Dropout(0.3)).train()(torch.ones(BATCH, 100), rows_of(torch.tensor([0.25]))[0])
