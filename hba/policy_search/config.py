@@ -176,15 +176,36 @@ def default_algorithm(settings: Mapping[str, Any]) -> str:
     return Joint.name if is_more else Lookahead.name
 
 
-OF_OPERATIONS = ("space", "operations", "interpolation", "count", "init", "initial_fraction")
+OF_OPERATIONS = (
+    "space",
+    "operations",
+    "interpolation",
+    "count",
+    "init",
+    "initial_fraction",
+    "spread_over",
+    "spread_share",
+    "strength_learning_rate",
+)
 """Settings without effect where operations are not tuned."""
+OF_REWARDS = (
+    "reward_draws",
+    "reward_limit",
+    "reward_derivative",
+    "divergence_weight",
+    "search_spread",
+    "horizon_steps",
+)
+"""Settings without effect where nothing is tuned that acts on images."""
 
 
 def _idle_settings(config: SearchConfig) -> tuple[str, ...]:
     if config.tunes_operations:
         return ()
-    uses_fill = any(find_regularizer(name.replace("-", "_")).uses_fill for name in config.tune)
-    return OF_OPERATIONS if uses_fill else (*OF_OPERATIONS, "fill")
+    groups = [name.replace("-", "_") for name in config.tune]
+    uses_fill = any(find_regularizer(group).uses_fill for group in groups)
+    of_rewards = () if any(map(acts_on_images, groups)) else OF_REWARDS
+    return (*OF_OPERATIONS, *of_rewards, *(() if uses_fill else ("fill",)))
 
 
 def _check_tuned(config: SearchConfig, settings: Mapping[str, Any]) -> None:

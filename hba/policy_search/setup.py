@@ -68,7 +68,7 @@ class Setup:
         preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
         networks = _networks(config, data, preprocessing.image_size, network, start)
         space = own_space or config.search_space(
-            hyperparameters_of(config.tune, lambda: networks(0), config.weight_decay)
+            hyperparameters_of(config.tune, lambda: networks(0), config.weight_decay, preprocessing.image_size)
         )
         _check_goes_with(data, config, space)
         if own_space is not None:

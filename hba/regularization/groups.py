@@ -1,6 +1,7 @@
 """What can be tuned beside operations, by name; and registering groups of your own."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from torch import nn
@@ -21,6 +22,9 @@ from hba.regularization.noise import input_dropout, input_noise
 from hba.regularization.regularizer import ON_IMAGES, Ranges, Regularizer
 from hba.runtime.unknown import unknown
 
+PIXELS = "pixels"
+SIDE = 32
+"""Of images in pixels: what ranges in pixels are for, those of CIFAR-10."""
 AUGMENTATION = "augmentation"
 """In `tune`, the operations of the search space."""
 
@@ -36,7 +40,7 @@ def _most_holes(ranges: Ranges) -> Mapping[str, int]:
 
 
 _CUTOUT = (
-    Hyperparameter("cutout.length", 0, 24, 4, whole=True, unit="pixels"),
+    Hyperparameter("cutout.length", 0, 24, 4, whole=True, unit=PIXELS),
     Hyperparameter("cutout.holes", 0, 4, 1, whole=True),
 )
 """STN, Appendix E."""
@@ -161,9 +165,12 @@ def check_tune(tune: Iterable[str]) -> tuple[str, ...]:
 
 
 def hyperparameters_of(
-    tune: Iterable[str], network: Callable[[], nn.Module], weight_decay: float
+    tune: Iterable[str], network: Callable[[], nn.Module], weight_decay: float, image_size: int = SIDE
 ) -> tuple[Hyperparameter, ...]:
-    """Those of the named groups, in the order of the names. weight_decay: of the settings, where it begins."""
+    """Those of the named groups, in the order of the names. weight_decay: of the settings, where it begins.
+
+    image_size: side of the images in pixels; ranges in pixels are for SIDE, and grow and shrink with it.
+    """
 
     def of(group: str) -> Iterator[Hyperparameter]:
         if group == DROPOUT:
@@ -171,9 +178,16 @@ def hyperparameters_of(
         elif group == WEIGHT_DECAY:
             yield weight_decay_hyperparameter(weight_decay)
         else:
-            yield from find_regularizer(group).hyperparameters
+            yield from (_at_size(one, image_size) for one in find_regularizer(group).hyperparameters)
 
     return tuple(one for name in tune if name != AUGMENTATION for one in of(name.replace("-", "_")))
+
+
+def _at_size(one: Hyperparameter, image_size: int) -> Hyperparameter:
+    if one.unit != PIXELS or image_size == SIDE:
+        return one
+    low, high, initial = (round(number * image_size / SIDE) for number in (one.low, one.high, one.initial))
+    return replace(one, low=low, high=max(high, low + 1), initial=initial)
 
 
 def acts_on_images(name: str) -> bool:

@@ -3,7 +3,7 @@
 import dataclasses
 import reprlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -75,8 +75,11 @@ class Schedule:
         return len(self.values)
 
     def values_at(self, position: float) -> np.ndarray:
-        """Values (n,) at a row number that may be fractional, interpolated linearly; position in [0, epochs - 1]."""
-        return self._between(self.values, position)
+        """Values (n,) at a row number that may be fractional, interpolated linearly; position in [0, epochs - 1].
+
+        Those on a log scale are interpolated by their logarithms.
+        """
+        return _on_scales(self.space, lambda rows: self._between(rows, position), self.values)
 
     def spread_at(self, position: float) -> np.ndarray:
         """The same of the spread (n,)."""
@@ -130,8 +133,12 @@ class Schedule:
         return self._fixed(self.values[row], self.spread[row], f"epoch {epoch + 1} of {self.epochs}")
 
     def averaged(self) -> "Schedule":
-        """A schedule of one row, the mean of all, with the mean of the spread: a fixed policy."""
-        return self._fixed(_mean(self.values), _mean(self.spread), f"the mean of {self.epochs} epochs")
+        """A schedule of one row, the mean of all, with the mean of the spread: a fixed policy.
+
+        The mean of values on a log scale is the geometric one.
+        """
+        values = _on_scales(self.space, _mean, self.values)
+        return self._fixed(values, _mean(self.spread), f"the mean of {self.epochs} epochs")
 
     def _fixed(self, values: np.ndarray, spread: np.ndarray, rows: str) -> "Schedule":
         """Its provenance says which rows of the whole schedule it is made of."""
@@ -244,6 +251,16 @@ def _check_values(space: SearchSpace, values: np.ndarray) -> None:
             f"values[{row}][{column}] ({space.names[column]}) must lie in [{bounds[0]:g}, {bounds[1]:g}], "
             f"got {values[row, column]:g}"
         )
+
+
+def _on_scales(space: SearchSpace, function: Callable[[np.ndarray], np.ndarray], rows: np.ndarray) -> np.ndarray:
+    """A function of rows (epochs, n) whose values lie between the rows', which sees logarithms on a log scale."""
+    columns = [column for column, one in enumerate(space.regularizers, space.n_of_policy) if one.scale == "log"]
+    found = function(rows)
+    if columns:
+        own = rows[:, columns]
+        found[..., columns] = np.clip(np.exp(function(np.log(own))), own.min(axis=0), own.max(axis=0))
+    return found
 
 
 def _mean(rows: np.ndarray) -> np.ndarray:

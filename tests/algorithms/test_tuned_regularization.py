@@ -196,6 +196,8 @@ def test_a_search_of_regularizers_alone_has_no_operations() -> None:
         ),
         ({"tune": "weight-decay", "fill": "0.5"}, "fill has no effect where augmentation is not tuned"),
         ({"tune": "dropout", "operations": "Rotate"}, "operations has no effect where augmentation is not tuned"),
+        ({"tune": "dropout", "reward_draws": 2}, "reward_draws has no effect where augmentation is not tuned"),
+        ({"tune": "cutout", "spread_share": 0.1}, "spread_share has no effect where augmentation is not tuned"),
     ],
 )
 def test_what_cannot_be_tuned_is_refused_in_one_line(settings: dict[str, Any], said: str) -> None:

@@ -58,6 +58,13 @@ def test_the_network_is_only_asked_for_where_dropout_is_tuned() -> None:
     assert len(hyperparameters_of(["augmentation", "cutout", "weight-decay"], never, 0.1)) == 3
 
 
+@pytest.mark.parametrize(("image_size", "length"), [(32, (0, 24, 4)), (8, (0, 6, 1)), (224, (0, 168, 28))])
+def test_ranges_in_pixels_go_with_the_size_of_the_images(image_size: int, length: tuple[int, int, int]) -> None:
+    of_length, of_holes = hyperparameters_of(["cutout"], nn.Module, 0.0, image_size)
+    assert (of_length.low, of_length.high, of_length.initial) == length
+    assert (of_holes.low, of_holes.high, of_holes.initial) == (0, 4, 1)
+
+
 @pytest.mark.parametrize("name", [name for name, one in REGULARIZERS.items() if one.place in ("pixels", "inputs")])
 def test_each_regularizer_of_images_acts_by_the_values_of_each_image(name: str) -> None:
     """Image 0 has zeros and stays; image 1 has the ends of the ranges and does not."""

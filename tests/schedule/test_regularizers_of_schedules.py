@@ -15,7 +15,9 @@ from tuned_schedules import DECAY, DROPOUT, NAMES, OTHERS, POLICY, alone, both, 
 
 from hba.errors import LeftOutWarning, ScheduleError
 from hba.policy.space import SearchSpace
+from hba.policy.spaces import without_operations
 from hba.regularization.groups import REGULARIZERS
+from hba.regularization.hyperparameter import Hyperparameter
 from hba.schedule.pictures import augmented_copies, draw_schedule, is_seen, lines_below
 from hba.schedule.reach import reach
 from hba.schedule.regularizers import (
@@ -42,6 +44,16 @@ def test_each_regularizer_has_its_values_and_where_the_space_begins(schedule: Sc
         assert one.values == tuple(values)
         assert one.began == began
     assert summarize_regularizers(both().without_regularizers()) == ()
+
+
+def test_values_on_a_log_scale_are_stretched_and_averaged_by_their_logarithms() -> None:
+    space = without_operations(
+        (Hyperparameter("weight_decay", 1e-6, 0.1, 1e-3, "log"), *alone().space.regularizers[:1])
+    )
+    schedule = Schedule(space, np.array([[1e-5, 0.1], [1e-3, 0.3]]))
+    np.testing.assert_allclose(schedule.stretched(3).values, [[1e-5, 0.1], [1e-4, 0.2], [1e-3, 0.3]])
+    np.testing.assert_allclose(schedule.averaged().values, [[1e-4, 0.2]])
+    assert np.array_equal(schedule.stretched(2).values, schedule.values)
 
 
 def test_a_search_that_began_elsewhere_says_so() -> None:
