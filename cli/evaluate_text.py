@@ -9,7 +9,7 @@ import hba.text
 from hba.errors import SettingsError
 from hba.text.config import TextEvaluationConfig
 from hba.text.evaluation import RIVALS, Loss, TextEvaluationProgress
-from hba.text.measure import perplexity
+from hba.text.measure import in_words, perplexity
 
 from .completion import SCHEDULE
 from .options import given, settings_options
@@ -63,4 +63,4 @@ class _Terminal(TextEvaluationProgress):
     def training_done(self, name: str, seed: int, loss: Loss) -> None:
         super().training_done(name, seed, loss)
         if not self.bar.visible:
-            say(f"{name}, seed {seed}: test perplexity {perplexity(loss.test):.1f}")
+            say(f"{name}, seed {seed}: test perplexity {in_words(perplexity(loss.test))}")

@@ -1,5 +1,6 @@
 """hba search-text: find a schedule of regularisation for a language model."""
 
+import math
 import shlex
 import signal
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ import hba.text
 from hba.errors import SettingsError
 from hba.runtime.wording import counted
 from hba.text.config import OF_IMAGES, TEXT_ALGORITHMS, TextSearchConfig
+from hba.text.measure import in_words
 from hba.text.observer import TextPlan, TextProgress
 
 from .options import algorithm_options, given, settings_options
@@ -119,7 +121,8 @@ def _report(result: hba.text.TextSearchResult, out: Path) -> None:
             f"  {one.name:<20} {one.initial:.3g} at the start, {first:.3g} after epoch 1, {last:.3g} in the end"
         )
     printer.print(
-        f"Perplexity of the search's own network on the validation text: {result.metrics[-1]['val_perplexity']:.1f}"
+        "Perplexity of the search's own network on the validation text: "
+        f"{in_words(result.metrics[-1]['val_perplexity'] or math.nan)}"
     )
     policy = out / "policy.json"
     printer.print(f"Schedule: {policy} ({result.metrics[-1]['seconds']:.0f} s)")

@@ -14,7 +14,7 @@ SPACE, ALGORITHM, RUN = "Search space", "Algorithm", "Run and output"
 
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        DATA: (),
+        DATA: ("vocabulary_size",),
         TRAINING: (
             "model",
             "pretrained",
@@ -29,6 +29,11 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "plateau_epochs",
             "learning_rate_warm_up_epochs",
             "weight_decay",
+            "width",
+            "layers",
+            "sequence_length",
+            "patience_epochs",
+            "clip_norm",
         ),
         BASELINE: (
             "baseline",
@@ -69,6 +74,30 @@ FIRST: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "against",
             "seeds",
             "jobs",
+            "device",
+            "out",
+            "resume",
+        ),
+        "search-text": (
+            "tune",
+            "vocabulary_size",
+            "width",
+            "epochs",
+            "batch_size",
+            "learning_rate",
+            "algorithm",
+            "seed",
+            "out",
+            "resume",
+        ),
+        "evaluate-text": (
+            "vocabulary_size",
+            "width",
+            "against",
+            "epochs",
+            "batch_size",
+            "learning_rate",
+            "seeds",
             "device",
             "out",
             "resume",

@@ -42,3 +42,10 @@ def test_the_version_is_written_down_once() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
     assert "version" not in project["project"]
     assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "hba.runtime.version.VERSION"}
+
+
+def test_every_folder_of_the_library_is_installed() -> None:
+    root = Path(__file__).parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    found = {".".join(path.parent.relative_to(root).parts) for path in (root / "hba").rglob("__init__.py")}
+    assert {*project["tool"]["setuptools"]["packages"]} == {*found, "hba.cli", "hba.policies"}

@@ -33,6 +33,7 @@ from hba.policy_evaluation.strength import AsStrong
 from hba.policy_evaluation.torchvision_policies import ScaledTrivialAugment, TorchvisionPolicy
 from hba.regularization.in_network import DROPOUT, WEIGHT_DECAY, check_dropouts
 from hba.schedule.library import load_policy
+from hba.schedule.regularizers import is_of_text
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
 from hba.training.own_network import OwnNetwork
@@ -177,6 +178,16 @@ RIVALS: Mapping[str, Reserved] = MappingProxyType(
     }
 )
 """By reserved name, which comes before a file that is called so."""
+
+
+def check_of_images(rows: Mapping[str, object]) -> None:
+    """SettingsError for a schedule of language models."""
+    for name, row in rows.items():
+        if isinstance(row, Schedule) and is_of_text(row):
+            raise SettingsError(
+                f"the row {name} is of language models, as {row.space.regularizers[-1].name} says; train these by "
+                "hba evaluate-text"
+            )
 
 
 def check_rows_take(everyone: Sequence[Contender], schedules: Mapping[str, Schedule], n_channels: int) -> None:

@@ -22,6 +22,7 @@ from hba.policy_evaluation.contenders import (
     Contender,
     Rival,
     check_networks_take,
+    check_of_images,
     check_rows_take,
     contenders,
     named_rows,
@@ -109,6 +110,7 @@ def evaluate(
     own_network = None if network is None else OwnNetwork.of(network)
     rows = named_rows(schedule, against)
     main = next(row for row in rows.values() if isinstance(row, Schedule))
+    check_of_images(rows)
     given = settings
     if config is not None:
         check_config(preset, resume)

@@ -158,7 +158,7 @@ def check_tune(tune: Iterable[str]) -> tuple[str, ...]:
     names = tuple(tune)
     for name in names:
         if name not in tunable():
-            raise SettingsError(f"tune: {unknown('group', name, tunable())}")
+            raise SettingsError(unknown("group", name, tunable()))
     if not names or len(set(names)) < len(names):
         raise SettingsError(f"tune must name at least one group and each once, got {', '.join(names) or 'none'}")
     return names

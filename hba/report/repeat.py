@@ -18,6 +18,7 @@ from hba.errors import HbaError
 from hba.operations import OPERATIONS
 from hba.regularization.groups import REGULARIZERS
 from hba.report.run import EVALUATED_NAME, EvaluationFiles
+from hba.schedule.regularizers import is_of_text
 from hba.schedule.schedule import Schedule
 
 OPERATIONS_FILE = "FILE"
@@ -31,6 +32,10 @@ def search_command(schedule: Schedule) -> str | None:
     settings = schedule.provenance.get("settings")
     if not isinstance(settings, Mapping):
         return None
+    if is_of_text(schedule):
+        # All settings: their defaults are not known here.
+        usual = dict.fromkeys(name for name in settings if name not in ("data", "device"))
+        return _command(["hba", "search-text", str(settings.get("data"))], settings, usual, schedule)
     algorithm = ALGORITHMS.get(str(settings.get("algorithm")))
     if algorithm is None or None in (settings.get("model"), settings.get("space")):
         return None

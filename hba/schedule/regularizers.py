@@ -28,6 +28,12 @@ class RegularizerSummary:
         return abs(place_of(self.hyperparameter, self.values[-1]) - place_of(self.hyperparameter, self.began))
 
 
+def is_of_text(schedule: Schedule) -> bool:
+    """Whether a search on text found it, or it has what language models alone have."""
+    own = (find_regularizer(one.group).place == "states" for one in schedule.space.regularizers)
+    return "vocabulary_size" in schedule.provenance or any(own)
+
+
 def summarize_regularizers(schedule: Schedule) -> tuple[RegularizerSummary, ...]:
     """All of them, in the order of the space; empty where none was tuned."""
     space = schedule.space

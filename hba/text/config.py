@@ -37,11 +37,11 @@ def check_tune(tune: Iterable[str]) -> tuple[str, ...]:
     names = tuple(tune)
     for name in names:
         if name not in tunable():
-            raise SettingsError(f"tune: {unknown('group', name, tunable())}")
+            raise SettingsError(unknown("group", name, tunable()))
     if not names or len(set(names)) < len(names):
         raise SettingsError(f"tune must name at least one group and each once, got {', '.join(names) or 'none'}")
     if DROPOUT in names and (twice := [name for name in names if name.startswith(f"{DROPOUT}.")]):
-        raise SettingsError(f"tune: {DROPOUT} holds {twice[0]}; omit one of them")
+        raise SettingsError(f"{DROPOUT} holds {twice[0]}; omit one of them")
     return names
 
 
@@ -50,15 +50,7 @@ def is_tuned(one: Hyperparameter, tune: Iterable[str]) -> bool:
     return bool({one.name, one.group.replace("_", "-")} & {*tune})
 
 
-class _OfText(SelfTuning):
-    """What the algorithms do otherwise on text."""
-
-    def loss(self, logits: Any, labels: Tensor) -> Tensor:
-        """Of a validation passage; logits: what the language model returns."""
-        return next_word_loss(logits, labels)
-
-
-class TextStn(_OfText):
+class TextStn(SelfTuning):
     """STN with the settings of its Penn Treebank experiment: noise of a fixed scale, which did best there (4.2)."""
 
     name: ClassVar[str] = "stn"
@@ -67,12 +59,20 @@ class TextStn(_OfText):
     warm_up_epochs: WarmUp = 1
     lambda_learning_rate: Positive = 0.01
 
+    def loss(self, logits: Any, labels: Tensor) -> Tensor:
+        """Of a validation passage; logits: what the language model returns."""
+        return next_word_loss(logits, labels)
 
-class TextDeltaStn(_OfText, DeltaSelfTuning):
+
+class TextDeltaStn(DeltaSelfTuning):
     """Delta-STN. Its settings for text are not published: those of its image experiments, STN's warm-up of an epoch."""
 
     name: ClassVar[str] = "delta-stn"
     warm_up_epochs: WarmUp = 1
+
+    def loss(self, logits: Any, labels: Tensor) -> Tensor:
+        """Of a validation passage; logits: what the language model returns."""
+        return next_word_loss(logits, labels)
 
 
 TEXT_ALGORITHMS: Mapping[str, type[Hypergradient]] = MappingProxyType(
@@ -138,7 +138,7 @@ class TextSearchConfig(TextTrainingConfig):
     def make(cls, settings: Mapping[str, Any]) -> Self:
         """Check flat settings; SettingsError says in one line what is wrong."""
         name = settings.get("algorithm", TextStn.name)
-        if name not in TEXT_ALGORITHMS:
+        if not isinstance(name, str) or name not in TEXT_ALGORITHMS:
             raise SettingsError(f"algorithm must be one of {', '.join(TEXT_ALGORITHMS)}, got {name!r}")
         kind = TEXT_ALGORITHMS[name]
         able = [field for field in kind.model_fields if field not in OF_IMAGES]

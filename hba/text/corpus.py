@@ -86,14 +86,16 @@ def _words(path: Path) -> tuple[list[str], str]:
     """All words of a file, and its SHA-256."""
     try:
         content = path.read_bytes()
-        text = content.decode()
+        text = content.decode("utf-8-sig")
     except FileNotFoundError:
         raise DataError(f"there is no {path.name} in {path.parent}; it must have {', '.join(FILES.values())}") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise DataError(f"{path} must be text in UTF-8, but byte {error.start} is not; save it as UTF-8") from None
-    words = [word for line in text.splitlines() for word in (*line.split(), END_OF_LINE)]
+    # Other tools end a line here alone, not at every character that Unicode calls an end.
+    lines = text.removesuffix("\n").split("\n")
+    words = [word for line in lines for word in (*line.split(), END_OF_LINE)]
     if all(word == END_OF_LINE for word in words):
         raise DataError(f"{path} must hold words between blanks, but there are none")
     return words, hashlib.sha256(content).hexdigest()

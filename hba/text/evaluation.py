@@ -27,7 +27,7 @@ from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.text.config import DROPOUTS, TextEvaluationConfig, TextTrainingConfig, resolved, tunable
 from hba.text.corpus import FILES, Corpus
-from hba.text.measure import perplexity
+from hba.text.measure import in_words, perplexity
 from hba.text.train import train
 
 SCHEDULE = "schedule"
@@ -151,7 +151,7 @@ class TextEvaluationProgress(ShowsBar, TextEvaluationObserver):
         self.bar.advance_to(self.steps)
 
     def training_done(self, name: str, seed: int, loss: Loss) -> None:
-        self.bar.describe(f"{name}, seed {seed}: test perplexity {perplexity(loss.test):.1f}")
+        self.bar.describe(f"{name}, seed {seed}: test perplexity {in_words(perplexity(loss.test))}")
 
 
 @shows_progress(TextEvaluationProgress)
@@ -217,7 +217,8 @@ def _checked_rivals(against: str | Sequence[str]) -> tuple[str, ...]:
 def _of_search(schedule: Schedule) -> dict[str, Any]:
     """The settings of the search that found it, as far as it tells."""
     stored = schedule.provenance.get("settings")
-    if not isinstance(stored, Mapping):
+    if not isinstance(stored, Mapping) or "vocabulary_size" not in stored:
+        # Batches and learning rates of images are no start for text.
         return {}
     return {name: stored[name] for name in TextTrainingConfig.model_fields if name in stored and name != "device"}
 

@@ -36,7 +36,10 @@ class TextRunFolder(RunFolder):
         if not self.config.exists():
             raise RunError(f"{self.path} holds no run to resume: there is no {self.config.name} in it")
         try:
-            return TextSearchConfig.make(json.loads(read_text(self.config)))
+            stored = json.loads(read_text(self.config))
+            if not isinstance(stored, dict):
+                raise ValueError(f"it must hold settings by name, got {type(stored).__name__}")
+            return TextSearchConfig.make(stored)
         except (ValueError, OSError, RecursionError) as error:
             raise RunError(f"{self.config} holds no settings of a search on text: {reason_of(error)}") from None
 

@@ -11,6 +11,8 @@ from hba.text.passages import Passage, Prediction, once
 
 MEASURE_COLUMNS = 10
 """A text is measured in so many columns side by side, each of which begins without a past."""
+MOST_SHOWN = 1e6
+"""Above it, decimals say nothing."""
 MOST_NATS = 700.0
 """More would be no finite perplexity."""
 
@@ -42,6 +44,11 @@ def measured_loss(network: LstmLanguageModel, tokens: Tensor, length: int) -> fl
         state, count = prediction.state, count + following.numel()
     network.train(was_training)
     return float(total) / count
+
+
+def in_words(perplexity: float) -> str:
+    """A perplexity as people read it, also one that says that nothing was learnt."""
+    return f"{perplexity:.1f}" if perplexity < MOST_SHOWN else f"{perplexity:.1e}"
 
 
 def perplexity(loss: float) -> float:

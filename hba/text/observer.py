@@ -1,11 +1,13 @@
 """How a search on text tells what it is doing, and is asked to stop; and the bar that shows it."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from hba.runtime.progress import ShowsBar
 from hba.runtime.wording import first_of
+from hba.text.measure import in_words
 from hba.text.result import TextSearchResult
 
 SHOWN = 3
@@ -70,8 +72,9 @@ class TextProgress(ShowsBar, TextObserver):
 
     def epoch_done(self, metrics: Mapping[str, float | None], values: Mapping[str, float]) -> None:
         found = [f"{name} {value:.3g}" for name, value in values.items()]
+        train, val = (in_words(metrics[f"{part}_perplexity"] or math.nan) for part in ("train", "val"))
         self.text = (
-            f"epoch {metrics['epoch']:.0f}/{self.n_epochs}: perplexity {metrics['train_perplexity']:.1f} in training, "
-            f"{metrics['val_perplexity']:.1f} in validation; {first_of(found, SHOWN)}"
+            f"epoch {metrics['epoch']:.0f}/{self.n_epochs}: perplexity {train} in training, {val} in validation; "
+            f"{first_of(found, SHOWN)}"
         )
         self.bar.describe(self.text)

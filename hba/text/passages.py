@@ -40,16 +40,16 @@ class TokenStream:
 
     The text is cut into batch_size columns of equal length, the rest dropped. A passage has `length` words of each; the
     last, shorter one of a pass is dropped. The hidden state is what `carry` was told last, and the network's first at
-    the beginning of a pass. All of it can be saved and restored.
+    the beginning of a pass. All of it can be saved and restored. name: of the text, in an error.
     """
 
-    def __init__(self, tokens: Tensor, batch_size: int, length: int, state_of: StateOf) -> None:
+    def __init__(self, tokens: Tensor, batch_size: int, length: int, state_of: StateOf, name: str = "a text") -> None:
         self.columns = columns_of(tokens, batch_size)
         self.batch_size, self.length, self.state_of = batch_size, length, state_of
         self.batches_per_pass = (self.columns.shape[1] - 1) // length
-        if not self.batches_per_pass:
+        if self.batches_per_pass < 1:
             raise DataError(
-                f"a text must have at least {batch_size * (length + 1)} words for {batch_size} columns of {length} "
+                f"{name} must have at least {batch_size * (length + 1)} words for {batch_size} columns of {length} "
                 f"words and one more, got {len(tokens)}; lower batch_size or sequence_length"
             )
         self.position = 0

@@ -18,7 +18,7 @@ from hba.regularization.in_network import DROPOUT
 from hba.regularization.regularization import Regularization
 from hba.runtime.seeding import derived_seed, generator_for
 from hba.text.config import TextSearchConfig, TextTrainingConfig, is_tuned
-from hba.text.corpus import Corpus
+from hba.text.corpus import FILES, Corpus
 from hba.text.lstm import LstmLanguageModel
 from hba.text.measure import next_word_error, next_word_loss
 from hba.text.passages import Passage, Prediction, TokenStream
@@ -131,11 +131,14 @@ class TextProblem:
         return optimizer_of(self.config, parameters)
 
     def train_stream(self) -> TokenStream:
-        config = self.config
-        return TokenStream(self.tokens["train"], config.batch_size, config.sequence_length, self.network.zero_state)
+        return self._stream("train", self.config.batch_size)
 
     def val_stream(self, batch_size: int) -> TokenStream:
-        return TokenStream(self.tokens["valid"], batch_size, self.config.sequence_length, self.network.zero_state)
+        return self._stream("valid", batch_size)
+
+    def _stream(self, part: str, batch_size: int) -> TokenStream:
+        length, state_of = self.config.sequence_length, self.network.zero_state
+        return TokenStream(self.tokens[part], batch_size, length, state_of, FILES[part])
 
     def generator(self) -> torch.Generator:
         """For all that a search draws itself, on the device."""

@@ -12,6 +12,7 @@ from hba.regularization.regularization import Regularization
 from hba.runtime.seeding import derived_seed
 from hba.schedule.schedule import Schedule
 from hba.text.config import TextTrainingConfig
+from hba.text.corpus import FILES
 from hba.text.lstm import LstmLanguageModel
 from hba.text.measure import measured_loss, next_word_loss
 from hba.text.passages import TokenStream
@@ -47,7 +48,7 @@ def train(
     regularization = Regularization(schedule.space.regularizers, schedule.space.n_of_policy)
     network = network_of(config, n_words, derived_seed(seed, "an evaluation on text")).to(device)
     optimizer, learning_rate = optimizer_of(config, network.parameters())
-    stream = TokenStream(tokens["train"], config.batch_size, config.sequence_length, network.zero_state)
+    stream = TokenStream(tokens["train"], config.batch_size, config.sequence_length, network.zero_state, FILES["train"])
     val_losses = []
     with torch.random.fork_rng([] if device.type == "cpu" else [device]):
         torch.manual_seed(derived_seed(seed, "default generators of an evaluation on text"))

@@ -6,6 +6,7 @@ from typing import Any
 import click
 import pytest
 from commands import command_of, run
+from hba.cli.main import COMMANDS
 from hba.cli.sections import FIRST, SECTIONS, section_of
 
 from hba.algorithms import ALGORITHMS, Lookahead
@@ -33,6 +34,13 @@ def as_typed(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_help(command: str) -> None:
+    shown = run(command, "--help")
+    assert shown.exit_code == 0
+    assert shown.stdout.startswith(f"Usage: main {command} ")
 
 
 def test_every_default_of_a_search_that_is_shown_is_the_one_that_is_taken() -> None:
@@ -110,7 +118,8 @@ def test_help_lists_the_ten_options_that_people_need_first_and_says_how_to_see_t
 
 def test_every_name_of_a_section_is_an_option_of_a_search() -> None:
     names = [name for names in SECTIONS.values() for name in names]
-    assert set(names) <= {parameter.name for parameter in command_of("search").params}
+    known = (parameter.name for command in ("search", "search-text") for parameter in command_of(command).params)
+    assert set(names) <= {*known}
     assert len(set(names)) == len(names)
 
 

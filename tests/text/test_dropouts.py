@@ -1,0 +1,225 @@
+"""Dropout of language models: what is dropped together, at which rate, and what is left in the mean."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from hba.hypernet import HyperNetwork, TunedRates
+from hba.hypernet.dropout import RatedDropout, scaled_mask
+from hba.hypernet.layers import Door, HyperLinear
+from hba.text.dropouts import EmbeddingDropout, VariationalDropout, WeightDropout
+
+COLUMNS, LENGTH, WIDTH = 3, 5, 2000
+RATES = torch.tensor([0.1, 0.5, 0.9])
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
+def ones() -> Tensor:
+    return torch.ones(COLUMNS, LENGTH, WIDTH)
+
+
+def numbered() -> Tensor:
+    """Each column has each of 50 words, in another order."""
+    return torch.stack([torch.randperm(50) for _ in range(COLUMNS)])
+
+
+def test_a_mask_drops_its_share_and_keeps_the_mean() -> None:
+    found = scaled_mask((3, 40_000), RATES[:, None])
+    torch.testing.assert_close((found == 0).float().mean(1), RATES, atol=0.01, rtol=0)
+    torch.testing.assert_close(found.mean(1), torch.ones(3), atol=0.04, rtol=0)
+    for row, rate in zip(found, RATES, strict=True):
+        torch.testing.assert_close(row[row != 0].unique(), 1 / (1 - rate)[None])
+
+
+def test_variational_dropout_has_a_mask_for_all_words_and_another_for_each_column() -> None:
+    found = VariationalDropout(0.5).train()(ones())
+    assert torch.equal(found, found[:, :1].expand_as(found))
+    assert set(found.unique().tolist()) == {0.0, 2.0}
+    for one, other in ((0, 1), (1, 2)):
+        assert 0.4 < float((found[one, 0] != found[other, 0]).float().mean()) < 0.6
+
+
+def test_variational_dropout_multiplies_what_it_is_given() -> None:
+    x = torch.randn(COLUMNS, LENGTH, 7)
+    found = VariationalDropout(0.5).train()(x)
+    torch.testing.assert_close(found, torch.where(found == 0, 0.0, 2 * x))
+
+
+def test_each_column_of_variational_dropout_has_the_rate_that_it_is_given() -> None:
+    found = VariationalDropout().dropped(ones(), rate=RATES)
+    torch.testing.assert_close((found[:, 0] == 0).float().mean(1), RATES, atol=0.04, rtol=0)
+    torch.testing.assert_close(found.amax((1, 2)), 1 / (1 - RATES))
+
+
+def test_embedding_dropout_drops_a_word_wherever_it_stands() -> None:
+    tokens = torch.randint(50, (COLUMNS, 400))
+    found = EmbeddingDropout(50, 0.5).train()(torch.ones(COLUMNS, 400, 2), tokens)
+    of_word: dict[int, list[float]] = {}
+    for word, numbers in zip(tokens.flatten().tolist(), found.flatten(0, 1).tolist(), strict=True):
+        of_word.setdefault(word, numbers)
+        assert of_word[word] == numbers
+        assert numbers in ([0.0, 0.0], [2.0, 2.0])
+    assert 10 < sum(numbers == [0.0, 0.0] for numbers in of_word.values()) < 40
+
+
+def test_each_column_of_embedding_dropout_has_the_rate_that_it_is_given() -> None:
+    n_words = 4000
+    tokens = torch.arange(n_words).expand(COLUMNS, -1)
+    found = EmbeddingDropout(n_words).dropped(torch.ones(COLUMNS, n_words, 1), tokens, rate=RATES)[..., 0]
+    torch.testing.assert_close((found == 0).float().mean(1), RATES, atol=0.04, rtol=0)
+    torch.testing.assert_close(found.amax(1), 1 / (1 - RATES))
+    kept = found != 0
+    assert (kept[0] | ~kept[1]).all(), "a word that a higher rate keeps is kept at a lower one"
+    assert (kept[1] | ~kept[2]).all()
+
+
+def mask_of(function: Callable[[Tensor], Tensor], layer: nn.Linear) -> Tensor:
+    bias = 0 if layer.bias is None else layer.bias.detach()
+    return ((function(torch.eye(layer.in_features)).detach() - bias).T) / layer.weight.detach()
+
+
+def test_weight_dropout_drops_single_weights_the_same_ones_for_all_words() -> None:
+    layer = nn.Linear(40, 50)
+    function = WeightDropout(0.25).train()(layer)
+    mask = mask_of(function, layer)
+    torch.testing.assert_close((mask.abs() < 1e-4).float().mean(), torch.tensor(0.25), atol=0.05, rtol=0)
+    torch.testing.assert_close(
+        mask[mask.abs() > 1e-4], torch.full_like(mask[mask.abs() > 1e-4], 4 / 3), atol=1e-3, rtol=0
+    )
+    for _ in range(3):
+        x = torch.randn(COLUMNS, 40)
+        torch.testing.assert_close(function(x), F.linear(x, layer.weight * mask, layer.bias))
+
+
+def test_weight_dropout_draws_other_weights_for_the_next_passage_and_keeps_their_mean() -> None:
+    layer, dropout = nn.Linear(6, 5, bias=False), WeightDropout(0.4).train()
+    masks = torch.stack([mask_of(dropout(layer), layer) for _ in range(4000)])
+    torch.testing.assert_close(masks.mean(0), torch.ones(5, 6), atol=0.06, rtol=0)
+    assert (masks.std(0) > 0.5).all()
+
+
+def test_only_weights_that_are_kept_learn() -> None:
+    layer = nn.Linear(20, 20, bias=False)
+    function = WeightDropout(0.5).train()(layer)
+    mask = mask_of(function, layer)
+    function(torch.ones(1, 20)).sum().backward()
+    assert layer.weight.grad is not None
+    torch.testing.assert_close(layer.weight.grad, torch.where(mask.abs() < 1e-4, 0.0, 2.0))
+
+
+def hyper_layer(n: int) -> tuple[HyperLinear, Door]:
+    door = Door()
+    found = HyperLinear(nn.Linear(6, 5, bias=False), n, door, torch.Generator().manual_seed(0))
+    nn.init.normal_(found.weight_V)
+    return found, door
+
+
+def test_weight_dropout_of_a_hyper_layer_masks_weights_and_their_response_alike() -> None:
+    layer, door = hyper_layer(2)
+    function = WeightDropout().dropped(layer, rate=torch.full((COLUMNS,), 0.5))
+    door.lam = torch.zeros(2)
+    mask = (function(torch.eye(6)).T / layer.weight_0).detach()
+    assert sorted(mask.round(decimals=3).unique().tolist()) == [0.0, 2.0]
+    for _ in range(3):
+        x, door.lam = torch.randn(COLUMNS, 6), torch.randn(COLUMNS, 2)
+        expected = [
+            F.linear(row, mask * (layer.weight_0 + (layer.weight_V @ lam)[:, None] * layer.weight_U))
+            for row, lam in zip(x, door.lam, strict=True)
+        ]
+        torch.testing.assert_close(function(x), torch.stack(expected))
+
+
+def test_only_weight_dropout_has_one_rate_for_a_batch() -> None:
+    assert [kind.of_batch for kind in (VariationalDropout, EmbeddingDropout, WeightDropout)] == [False, False, True]
+
+
+def all_kinds(rate: float) -> list[tuple[RatedDropout, tuple[Any, ...]]]:
+    tokens = numbered()
+    return [
+        (VariationalDropout(rate), (torch.randn(COLUMNS, LENGTH, 7),)),
+        (EmbeddingDropout(50, rate), (torch.randn(COLUMNS, 50, 7), tokens)),
+        (WeightDropout(rate), (nn.Linear(4, 4),)),
+    ]
+
+
+@pytest.mark.parametrize(("rate", "training"), [(0.0, True), (0.5, False), (0.0, False)])
+def test_without_a_rate_or_in_eval_mode_all_is_kept_and_no_number_drawn(rate: float, training: bool) -> None:
+    for dropout, arguments in all_kinds(rate):
+        before = torch.get_rng_state()
+        assert dropout.train(training)(*arguments) is arguments[0]
+        assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_rate_of_one_keeps_nothing_and_stays_finite() -> None:
+    variational, embedding, weight = all_kinds(1.0)
+    for dropout, arguments in (variational, embedding):
+        assert not dropout.train()(*arguments).any()
+    layer = nn.Linear(4, 4, bias=False)
+    assert not weight[0].train()(layer)(torch.randn(2, 4)).any()
+
+
+def test_a_dropout_shows_its_rate() -> None:
+    assert repr(VariationalDropout(0.25)) == "VariationalDropout(p=0.25)"
+
+
+class Dropping(nn.Module):
+    """Drops, behind layers that answer lambda."""
+
+    def __init__(self, dropout: RatedDropout) -> None:
+        super().__init__()
+        self.kind = type(dropout)
+        self.dropout, self.hidden, self.last = dropout, nn.Linear(6, 5, bias=False), nn.Linear(5, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.kind is WeightDropout:
+            return torch.as_tensor(self.dropout(self.hidden)(x))
+        further = (numbered(),) if self.kind is EmbeddingDropout else ()
+        return torch.as_tensor(self.dropout(x, *further))
+
+
+def hypernetwork_of(dropout: RatedDropout) -> HyperNetwork:
+    """Its second hyperparameter is the logit of the rate."""
+    found = HyperNetwork(Dropping(dropout), 2, "every", rates=TunedRates({"dropout": 1}, torch.sigmoid))
+    return found.train()
+
+
+def rows_of(rates: Tensor) -> Tensor:
+    return torch.stack([torch.zeros_like(rates), rates.logit()], dim=1)
+
+
+def test_each_column_of_a_hypernetwork_drops_by_its_own_rate() -> None:
+    found = hypernetwork_of(VariationalDropout())(ones(), rows_of(RATES))
+    torch.testing.assert_close((found[:, 0] == 0).float().mean(1), RATES, atol=0.04, rtol=0)
+    assert torch.equal(found, found[:, :1].expand_as(found))
+
+
+def test_words_are_dropped_by_the_rate_of_their_column_in_a_hypernetwork() -> None:
+    hypernetwork = hypernetwork_of(EmbeddingDropout(50))
+    found = torch.stack([hypernetwork(torch.ones(COLUMNS, 50, 1), rows_of(RATES)) for _ in range(100)])
+    torch.testing.assert_close((found == 0).float().mean((0, 2, 3)), RATES, atol=0.03, rtol=0)
+
+
+def test_weights_are_dropped_by_the_rate_of_the_batch_in_a_hypernetwork() -> None:
+    hypernetwork = hypernetwork_of(WeightDropout())
+    shares = []
+    for _ in range(200):
+        found = hypernetwork(torch.eye(6), rows_of(torch.full((6,), 0.3)))
+        shares.append((found == 0).float().mean())
+    assert float(torch.stack(shares).mean()) == pytest.approx(0.3, abs=0.03)
+
+
+@pytest.mark.parametrize("dropout", [VariationalDropout(), EmbeddingDropout(50), WeightDropout()])
+def test_a_plain_network_drops_by_the_rate_of_lambda(dropout: RatedDropout) -> None:
+    plain = hypernetwork_of(dropout).plain(rows_of(RATES)[2])
+    found = plain.get_submodule("dropout")
+    assert type(found) is type(dropout)
+    assert found.p == pytest.approx(0.9)
+    assert dropout.p == 0.0

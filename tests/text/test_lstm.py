@@ -1,0 +1,133 @@
+"""The language model, beside PyTorch's LSTM with the same weights."""
+
+import pytest
+import torch
+from small_texts import small_network
+from torch import Tensor, nn
+
+from hba.regularization.in_network import dropouts
+from hba.text.config import DROPOUTS
+from hba.text.lstm import LstmLanguageModel
+from hba.text.passages import Passage, Prediction
+
+WIDTH, N_WORDS, COLUMNS, LENGTH = 4, 12, 3, 6
+
+
+def pytorchs(network: LstmLanguageModel) -> nn.LSTM:
+    """The same layers; of PyTorch's two biases one is zero."""
+    reference = nn.LSTM(WIDTH, WIDTH, network.n_layers, batch_first=True)
+    with torch.no_grad():
+        for number in range(network.n_layers):
+            own = {name.removesuffix(f"_l{number}"): one for name, one in reference.named_parameters()}
+            own["weight_ih"].copy_(network.get_parameter(f"layers.{number}.inputs.weight"))
+            own["weight_hh"].copy_(network.get_parameter(f"layers.{number}.recurrent.weight"))
+            own["bias_ih"].copy_(network.get_parameter(f"layers.{number}.inputs.bias"))
+            own["bias_hh"].zero_()
+    return reference
+
+
+def some_passage(n_layers: int = 2, seed: int = 0) -> Passage:
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(N_WORDS, (COLUMNS, LENGTH), generator=generator)
+    return Passage(tokens, torch.randn(2, n_layers, COLUMNS, WIDTH, generator=generator))
+
+
+def check_against(reference: nn.LSTM, network: LstmLanguageModel, found: Prediction, x: Tensor, state: Tensor) -> None:
+    states, (last, cell) = reference(x, (state[0].contiguous(), state[1].contiguous()))
+    torch.testing.assert_close(found.states, states)
+    torch.testing.assert_close(found.state, torch.stack([last, cell]))
+    torch.testing.assert_close(found.logits, states @ network.decoder.weight.T + network.decoder.bias)
+
+
+@pytest.mark.parametrize("n_layers", [1, 2, 3])
+def test_in_eval_mode_it_is_pytorchs_lstm(n_layers: int) -> None:
+    network, passage = small_network(n_layers).eval(), some_passage(n_layers)
+    for name in DROPOUTS:
+        network.get_submodule(name).p = 0.5  # type: ignore[assignment]
+    found = network(passage)
+    check_against(pytorchs(network), network, found, network.embedding.weight[passage.tokens], passage.state)
+    assert torch.equal(found.dropped, found.states)
+
+
+def test_two_passages_with_the_state_carried_are_one_longer_passage() -> None:
+    network, passage = small_network().eval(), some_passage()
+    whole = network(passage)
+    first = network(Passage(passage.tokens[:, :2], passage.state))
+    second = network(Passage(passage.tokens[:, 2:], first.state))
+    torch.testing.assert_close(torch.cat([first.logits, second.logits], dim=1), whole.logits)
+    torch.testing.assert_close(second.state, whole.state)
+    lost = network(Passage(passage.tokens[:, 2:], passage.state))
+    assert not torch.allclose(lost.logits, second.logits)
+
+
+def test_no_word_tells_of_those_behind_it_or_in_another_column() -> None:
+    network, passage = small_network().eval(), some_passage()
+    other = passage.tokens.clone()
+    other[1, 3] = (other[1, 3] + 1) % N_WORDS
+    differs = (network(passage).logits != network(Passage(other, passage.state)).logits).any(2)
+    assert differs.tolist() == [[False] * 6, [False] * 3 + [True] * 3, [False] * 6]
+
+
+def test_at_rates_of_zero_training_draws_nothing_and_is_eval() -> None:
+    network, passage = small_network(), some_passage()
+    before = torch.get_rng_state()
+    found = network.train()(passage)
+    assert torch.equal(torch.get_rng_state(), before)
+    for one, expected in zip(found, network.eval()(passage), strict=True):
+        assert torch.equal(one, expected)
+
+
+def test_dropouts_are_named_as_the_settings_name_them_and_begin_at_zero() -> None:
+    found = dropouts(LstmLanguageModel(N_WORDS, WIDTH))
+    assert tuple(found) == DROPOUTS
+    assert {module.p for module in found.values()} == {0.0}
+
+
+def with_dropout(name: str) -> LstmLanguageModel:
+    """All of it is dropped."""
+    network = small_network().train()
+    network.get_submodule(name).p = 1.0  # type: ignore[assignment]
+    return network
+
+
+def test_dropout_of_weights_acts_on_the_recurrent_ones_of_all_layers() -> None:
+    network, passage = with_dropout("weights"), some_passage()
+    reference = pytorchs(network)
+    with torch.no_grad():
+        for name, parameter in reference.named_parameters():
+            if name.startswith("weight_hh"):
+                parameter.zero_()
+    check_against(reference, network, network(passage), network.embedding.weight[passage.tokens], passage.state)
+
+
+@pytest.mark.parametrize("name", ["words", "input"])
+def test_dropout_of_words_and_of_the_input_acts_before_the_first_layer(name: str) -> None:
+    network, passage = with_dropout(name), some_passage()
+    nothing = torch.zeros(COLUMNS, LENGTH, WIDTH)
+    check_against(pytorchs(network), network, network(passage), nothing, passage.state)
+
+
+def test_dropout_of_hidden_states_acts_between_layers_alone() -> None:
+    network, passage = with_dropout("hidden"), some_passage()
+    reference = pytorchs(network)
+    with torch.no_grad():
+        dict(reference.named_parameters())["weight_ih_l1"].zero_()
+    check_against(reference, network, network(passage), network.embedding.weight[passage.tokens], passage.state)
+
+
+def test_dropout_of_the_output_acts_behind_the_last_layer_and_not_on_what_is_carried() -> None:
+    network, passage = with_dropout("output"), some_passage()
+    found, expected = network(passage), small_network().eval()(passage)
+    assert torch.equal(found.states, expected.states)
+    assert torch.equal(found.state, expected.state)
+    assert not found.dropped.any()
+    torch.testing.assert_close(found.logits, network.decoder.bias.expand(COLUMNS, LENGTH, -1))
+
+
+def test_it_begins_with_small_words_and_a_state_of_zeros() -> None:
+    network = LstmLanguageModel(500, WIDTH, 3)
+    words = network.embedding.weight
+    assert 0.09 < float(words.detach().max()) <= 0.1
+    assert -0.1 <= float(words.detach().min()) < -0.09
+    assert network.zero_state(5).shape == (2, 3, 5, WIDTH)
+    assert not network.zero_state(5).any()

@@ -1,0 +1,95 @@
+"""A text in passages, against plain slices of numbers."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from hba.errors import DataError
+from hba.text.passages import Passage, TokenStream, once, zero_state
+
+N_WORDS, COLUMNS, LENGTH = 37, 3, 4
+"""12 words in each column, so two passages and words left over."""
+
+
+def counted_state(n_columns: int) -> Tensor:
+    return torch.zeros(2, 1, n_columns, 2)
+
+
+def stream(n_words: int = N_WORDS, batch_size: int = COLUMNS, length: int = LENGTH) -> TokenStream:
+    return TokenStream(torch.arange(n_words), batch_size, length, counted_state)
+
+
+def test_a_pass_reads_each_column_in_its_order_with_the_words_that_follow() -> None:
+    found = stream()
+    assert found.batches_per_pass == 2
+    for number in (0, 1, 0, 1, 0):
+        passage, following = found.next()
+        first = [12 * column + LENGTH * number for column in range(COLUMNS)]
+        assert passage.tokens.tolist() == [list(range(one, one + LENGTH)) for one in first]
+        assert following.tolist() == [list(range(one + 1, one + 1 + LENGTH)) for one in first]
+        assert len(passage) == COLUMNS
+
+
+def test_a_passage_begins_with_the_state_that_the_one_before_left_and_a_pass_with_the_first() -> None:
+    found = stream()
+    for _ in range(2):
+        first, _ = found.next()
+        assert torch.equal(first.state, counted_state(COLUMNS))
+        left = torch.randn(2, 1, COLUMNS, 2)
+        found.carry(left)
+        second, _ = found.next()
+        assert torch.equal(second.state, left)
+        found.carry(left + 1)
+
+
+def test_what_is_carried_has_no_past() -> None:
+    found = stream()
+    found.next()
+    found.carry(torch.ones(2, 1, COLUMNS, 2, requires_grad=True) * 3)
+    assert not found.next()[0].state.requires_grad
+
+
+def test_a_restored_stream_goes_on_where_the_saved_one_was() -> None:
+    saved, restored = stream(), stream()
+    saved.next()
+    saved.carry(torch.randn(2, 1, COLUMNS, 2))
+    restored.load_state_dict(saved.state_dict())
+    for _ in range(5):
+        expected, found = saved.next(), restored.next()
+        assert torch.equal(expected[0].tokens, found[0].tokens)
+        assert torch.equal(expected[0].state, found[0].state)
+        assert torch.equal(expected[1], found[1])
+
+
+def test_a_text_must_have_a_passage_and_a_word_more_in_each_column() -> None:
+    assert stream(COLUMNS * (LENGTH + 1)).batches_per_pass == 1
+    with pytest.raises(DataError) as caught:
+        stream(COLUMNS * (LENGTH + 1) - 1)
+    assert str(caught.value) == (
+        "a text must have at least 15 words for 3 columns of 4 words and one more, got 14; lower batch_size or "
+        "sequence_length"
+    )
+
+
+@pytest.mark.parametrize("n_words", [1, COLUMNS - 1])
+def test_a_text_of_fewer_words_than_columns_is_refused_too(n_words: int) -> None:
+    with pytest.raises(DataError, match=f"at least 15 words for 3 columns of 4 words and one more, got {n_words};"):
+        stream(n_words)
+
+
+@pytest.mark.parametrize("length", [1, 4, 5, 11, 100])
+def test_once_pairs_each_word_with_the_next_of_its_column(length: int) -> None:
+    pairs = [
+        (int(word), int(one))
+        for words, following in once(torch.arange(N_WORDS), COLUMNS, length)
+        for word, one in zip(words.flatten(), following.flatten(), strict=True)
+    ]
+    expected = [(word, word + 1) for word in range(36) if word % 12 != 11]
+    assert sorted(pairs) == expected
+
+
+def test_the_first_state_is_zero_for_each_layer_and_column() -> None:
+    found = zero_state(3, 5, 7, torch.device("cpu"))
+    assert found.shape == (2, 3, 5, 7)
+    assert not found.any()
+    assert len(Passage(torch.zeros(5, 2), found)) == 5

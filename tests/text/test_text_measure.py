@@ -1,0 +1,78 @@
+"""Loss and perplexity of a text, against logarithms taken one by one."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from small_texts import small_network
+from torch import Tensor, nn
+
+from hba.text.measure import MEASURE_COLUMNS, measured_loss, next_word_error, next_word_loss, perplexity
+from hba.text.passages import Passage, Prediction
+
+N_WORDS = 12
+
+
+def text(n_words: int) -> Tensor:
+    return torch.randint(N_WORDS, (n_words,), generator=torch.Generator().manual_seed(0))
+
+
+def prediction_of(logits: Tensor) -> Prediction:
+    nothing = torch.zeros(())
+    return Prediction(logits, nothing, nothing, nothing)
+
+
+def test_the_perplexity_of_a_model_that_knows_nothing_is_the_size_of_its_vocabulary() -> None:
+    network = small_network()
+    nn.init.zeros_(network.decoder.weight)
+    nn.init.zeros_(network.decoder.bias)
+    assert perplexity(measured_loss(network, text(200), 7)) == pytest.approx(N_WORDS)
+
+
+def loss_word_by_word(n_words: int) -> float:
+    """Each column alone, a word at a time."""
+    network, words = small_network().eval(), text(n_words)
+    n_columns = min(MEASURE_COLUMNS, n_words // 2)
+    losses = []
+    for column in np.array_split(words[: n_words // n_columns * n_columns].numpy(), n_columns):
+        state = network.zero_state(1)
+        for word, following in itertools.pairwise(column):
+            found = network(Passage(torch.tensor([[word]]), state))
+            state, logits = found.state, found.logits[0, 0].detach().double().numpy()
+            losses.append(np.log(np.exp(logits).sum()) - logits[following])
+    return float(np.mean(losses))
+
+
+@pytest.mark.parametrize("n_words", [2, 5, 23, 104])
+@pytest.mark.parametrize("length", [1, 4, 1000])
+def test_the_loss_of_a_text_is_the_mean_of_its_words_whatever_the_passages(n_words: int, length: int) -> None:
+    assert measured_loss(small_network(), text(n_words), length) == pytest.approx(loss_word_by_word(n_words))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_it_is_measured_without_dropout_and_the_mode_stays(training: bool) -> None:
+    network = small_network().train(training)
+    expected = measured_loss(network, text(100), 7)
+    network.output.p = network.weights.p = 0.9
+    assert measured_loss(network, text(100), 7) == expected
+    assert network.training is training
+
+
+def test_loss_and_error_are_means_over_all_words_of_all_columns() -> None:
+    logits = torch.randn(3, 4, N_WORDS, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    following = text(12).view(3, 4)
+    losses, errors = [], []
+    for row, words in zip(logits.numpy(), following.numpy(), strict=True):
+        for numbers, word in zip(row, words, strict=True):
+            losses.append(-math.log(np.exp(numbers[word]) / np.exp(numbers).sum()))
+            errors.append(numbers.argmax() != word)
+    assert float(next_word_loss(prediction_of(logits), following)) == pytest.approx(np.mean(losses))
+    assert float(next_word_error(prediction_of(logits), following)) == pytest.approx(np.mean(errors))
+
+
+def test_perplexity_is_the_exponential_and_stays_a_number_where_there_is_a_loss() -> None:
+    assert perplexity(math.log(50)) == pytest.approx(50)
+    assert math.isfinite(perplexity(1e6))
+    assert math.isnan(perplexity(math.nan))

@@ -1,0 +1,202 @@
+"""What a search on text keeps the same: noise, penalty, steps, and the response in a linearized language model."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_texts import SMALL, small_network, training_config, write_texts
+from torch import Tensor, nn
+
+from hba.algorithms.responses import linearized
+from hba.hypernet import HyperNetwork
+from hba.regularization.in_loss import activation
+from hba.text.config import DROPOUTS, TextSearchConfig
+from hba.text.corpus import Corpus
+from hba.text.passages import Passage, Prediction
+from hba.text.problem import ClippedSGD, TextProblem, network_of, optimizer_of
+
+ALL = (*(f"dropout.{name}" for name in DROPOUTS), "activation.alpha", "activation.beta", "weight_decay")
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    return write_texts(tmp_path)
+
+
+def problem_of(texts: Path, **settings: Any) -> TextProblem:
+    config = TextSearchConfig.make({**SMALL, "data": str(texts), **settings})
+    corpus = Corpus.read(texts, config.vocabulary_size, ("train", "valid"))
+    return TextProblem.of(config, corpus, torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    ("tune", "names"),
+    [
+        ("dropout,activation,weight-decay", ALL),
+        ("activation,dropout", ALL[:-1]),
+        ("dropout.output,dropout.words", ("dropout.words", "dropout.output")),
+        ("weight-decay,dropout.weights", ("dropout.weights", "weight_decay")),
+    ],
+)
+def test_the_space_has_what_is_tuned_and_nothing_else(tune: str, names: tuple[str, ...], texts: Path) -> None:
+    space = problem_of(texts, tune=tune).space
+    assert sorted(space.names) == sorted(names)
+    assert space.operations == ()
+
+
+def test_what_is_tuned_begins_where_it_says(texts: Path) -> None:
+    problem = problem_of(texts, tune="dropout,activation,weight-decay", weight_decay=1e-4)
+    values = dict(problem.space.named(problem.space.decode(problem.initial_lambda().double())))
+    expected = {**dict.fromkeys(ALL, 0.05), "weight_decay": 1e-4}
+    assert {name: float(value) for name, value in values.items()} == pytest.approx(expected, rel=1e-5)
+
+
+def test_noise_of_what_has_one_rate_for_a_batch_is_the_same_in_all_rows(texts: Path) -> None:
+    problem = problem_of(texts)
+    (column,) = problem.of_batch
+    assert problem.space.names[column] == "dropout.weights"
+    noise = problem.noise(6, torch.Generator().manual_seed(0))
+    equal = (noise == noise[:1]).all(0)
+    assert equal.nonzero().flatten().tolist() == [column]
+    others = [number for number in range(problem.space.n) if number != column]
+    drawn = torch.randn(6, problem.space.n, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(noise[:, others], drawn[:, others])
+    assert noise[:, column].unique().tolist() == drawn[:1, column].tolist()
+
+
+def test_without_weight_dropout_all_noise_differs(texts: Path) -> None:
+    problem = problem_of(texts, tune="dropout.words,activation")
+    assert problem.of_batch == ()
+    noise = problem.noise(6, torch.Generator().manual_seed(0))
+    assert torch.equal(noise, torch.randn(6, 3, generator=torch.Generator().manual_seed(0)))
+
+
+def penalties_in_a_loop(states: np.ndarray, dropped: np.ndarray, alpha: np.ndarray, beta: np.ndarray) -> list[float]:
+    found = []
+    n_columns, length, width = states.shape
+    for column in range(n_columns):
+        squares = sum(dropped[column, t, unit] ** 2 for t in range(length) for unit in range(width))
+        moves = 0.0
+        for t in range(length - 1):
+            for unit in range(width):
+                moves += (states[column, t + 1, unit] - states[column, t, unit]) ** 2
+        of_squares, of_moves = squares / (length * width), moves / ((length - 1) * width)
+        found.append(float(alpha[column] * of_squares + beta[column] * of_moves))
+    return found
+
+
+def some_states(n_columns: int = 3) -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(0)
+    states, dropped = torch.randn(2, n_columns, 5, 4, generator=generator, dtype=torch.float64)
+    alpha, beta = torch.rand(2, n_columns, generator=generator, dtype=torch.float64)
+    return states, dropped, alpha, beta
+
+
+def test_activation_regularisation_is_that_of_a_loop() -> None:
+    states, dropped, alpha, beta = some_states()
+    found = activation(states, dropped, alpha=alpha, beta=beta)
+    expected = penalties_in_a_loop(states.numpy(), dropped.numpy(), alpha.numpy(), beta.numpy())
+    assert found.tolist() == pytest.approx(expected)
+
+
+def test_the_penalty_is_the_mean_over_columns_each_with_values_of_its_own(texts: Path) -> None:
+    problem = problem_of(texts, tune="activation,dropout.words")
+    states, dropped, alpha, beta = some_states()
+    of_name = {"activation.alpha": alpha, "activation.beta": beta, "dropout.words": torch.full_like(alpha, 0.5)}
+    values = torch.stack([of_name[name] for name in problem.space.names], dim=1)
+    prediction = Prediction(torch.randn(3, 5, 12), states, dropped, torch.zeros(()))
+    found = problem.regularization.penalty(prediction, torch.zeros(3, 5), values)
+    expected = penalties_in_a_loop(states.numpy(), dropped.numpy(), alpha.numpy(), beta.numpy())
+    assert float(found) == pytest.approx(np.mean(expected))
+    assert problem.regularization.has_penalty
+    assert not problem_of(texts, tune="dropout").regularization.has_penalty
+
+
+@pytest.mark.parametrize(("clip_norm", "share"), [(0.5, 0.1), (10.0, 1.0)])
+def test_a_step_goes_along_a_gradient_that_is_no_longer_than_its_limit(clip_norm: float, share: float) -> None:
+    """Both weights together have a gradient of length 5."""
+    weights = [nn.Parameter(torch.tensor([1.0, 2.0])), nn.Parameter(torch.tensor([[3.0]]))]
+    optimizer = ClippedSGD(weights, learning_rate=2.0, weight_decay=0.1, clip_norm=clip_norm)
+    weights[0].grad, weights[1].grad = torch.tensor([3.0, 0.0]), torch.tensor([[4.0]])
+    optimizer.step()
+    # The decay is not clipped.
+    assert weights[0].tolist() == pytest.approx([1 - 2 * (3 * share + 0.1), 2 - 2 * 0.2], rel=1e-5)
+    assert weights[1].tolist() == [pytest.approx([3 - 2 * (4 * share + 0.3)], rel=1e-5)]
+
+
+def test_the_learning_rate_takes_a_quarter_after_epochs_without_a_lower_loss() -> None:
+    optimizer, schedule = optimizer_of(training_config(patience_epochs=2), [nn.Parameter(torch.zeros(1))])
+    rates = []
+    for loss in (3.0, 2.0, 2.5, 2.0, 1.9, 1.9, 1.9):
+        optimizer.step()
+        schedule.step()
+        schedule.observe(loss)
+        rates.append(optimizer.param_groups[0]["lr"])
+    assert rates == pytest.approx([5, 5, 5, 1.25, 1.25, 1.25, 0.3125])
+
+
+def test_a_network_is_made_by_its_seed_alone() -> None:
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    first = network_of(training_config(), 12, seed=0).state_dict()
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.rand(1)
+    again, other = (network_of(training_config(), 12, seed=seed).state_dict() for seed in (0, 1))
+    for name, one in first.items():
+        assert torch.equal(one, again[name])
+        assert not torch.equal(one, other[name])
+
+
+def test_a_training_step_carries_the_state_to_the_passage_that_follows(texts: Path) -> None:
+    problem = problem_of(texts, algorithm="delta-stn", warm_up_epochs=0, train_steps=1)
+    algorithm: Any = problem.config.algorithm
+    state = algorithm.begin(problem, lambda _: problem.network)
+    streams = (state.train_stream, state.mover.val_stream)
+    torch.manual_seed(0)
+    for _ in range(2):
+        before = [stream.state.clone() for stream in streams]
+        algorithm.step(problem, state)
+        for stream, old in zip(streams, before, strict=True):
+            assert not torch.equal(stream.state, old)
+            assert not stream.state.requires_grad
+
+
+def responding_network(n: int) -> HyperNetwork:
+    """Every layer answers lambda, around a center that is not zero."""
+    hypernetwork = HyperNetwork(small_network(), n, "every").double().train()
+    generator = torch.Generator().manual_seed(1)
+    for parameter in hypernetwork.response_parameters():
+        nn.init.normal_(parameter, std=0.3, generator=generator)
+    hypernetwork.center.normal_(generator=generator)
+    return hypernetwork
+
+
+def test_the_linearized_language_model_is_that_of_finite_differences() -> None:
+    n, n_columns, length, small = 3, 4, 5, 1e-5
+    hypernetwork, generator = responding_network(n), torch.Generator().manual_seed(2)
+    passage = Passage(
+        torch.randint(12, (n_columns, length), generator=generator),
+        torch.randn(2, 2, n_columns, 4, generator=generator, dtype=torch.float64),
+    )
+    rows = hypernetwork.center + torch.randn(n_columns, n, generator=generator, dtype=torch.float64)
+    seen: list[Prediction] = []
+
+    def loss_of(prediction: Prediction, following: Tensor) -> Tensor:
+        seen.append(prediction)
+        return prediction.logits.square().mean()
+
+    linearized(copy.deepcopy(hypernetwork), lambda same, _: same, loss_of, passage, torch.zeros(4), rows)  # type: ignore[arg-type]
+    _, moved = seen
+    center = hypernetwork.center
+    with torch.no_grad():
+        plus, minus = (hypernetwork(passage, center + sign * small * (rows - center)) for sign in (1, -1))
+        at_center, far = hypernetwork(passage, center), hypernetwork(passage, rows)
+    assert isinstance(moved, Prediction)
+    for name in Prediction._fields:
+        first, second, zeroth = (getattr(one, name) for one in (plus, minus, at_center))
+        expected = zeroth + (first - second) / (2 * small)
+        torch.testing.assert_close(getattr(moved, name), expected, rtol=1e-6, atol=1e-7)
+        assert not torch.allclose(getattr(far, name), expected, rtol=1e-2), "it is not linear"
