@@ -21,7 +21,7 @@ def plain(*names: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["sear"], plain("search")),
+        (["sear"], plain("search", "search-text")),
         (["search", "--lambda-l"], plain("--lambda-learning-rate")),
         (["search", "cif"], [*plain("cifar10", "cifar100"), ("file", "cif")]),
         (["search", "--model", "wrn-4"], plain("wrn-40-2")),

@@ -125,7 +125,7 @@ def images() -> Path:
     ("tune", "planned"),
     [
         ("weight-decay,label-smoothing", "tuned: weight_decay 0.0005, label_smoothing 0.05"),
-        ("augmentation,cutout", "tuned: 15 operations; cutout.length 4, cutout.holes 1"),
+        ("augmentation,cutout", "tuned: 15 operations; cutout.length 1, cutout.holes 1"),
     ],
 )
 def test_a_search_says_what_is_tuned_and_what_came_of_it(tune: str, planned: str, images: Path) -> None:

@@ -151,5 +151,5 @@ def test_one_of_ones_own_can_be_tuned_by_name() -> None:
     hba.register_regularizer(Regularizer("mine", (MINE,), "loss", nothing))
     assert tunable()[-1] == "mine"
     assert hyperparameters_of(["mine"], nn.Module, 0.0) == (MINE,)
-    with pytest.raises(SettingsError, match="tune: unknown group 'min'"):
+    with pytest.raises(SettingsError, match="unknown group 'min'; did you mean mine"):
         groups.check_tune(["min"])
