@@ -23,6 +23,7 @@ QUESTIONS = (
     "joint",
     "reproduction",
     "self-tuning",
+    "language-model",
     "faults",
     "fuzz",
 )
