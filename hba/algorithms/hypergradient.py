@@ -63,7 +63,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
     response: Response = "affine"
     """How the weights answer a change of lambda. `affine` (the paper's): affine in lambda. `centered`: affine in the
     distance from where the search stands. `separate`: as centered, with the current weights learned apart from the
-    response, at twice the cost. `linearized`: as separate, with the response learned in the linearized network."""
+    response, in a pass of their own. `linearized`: as separate, with the response learned in the linearized network."""
     sigma_entropy: Annotated[Entropy | None, DefaultText("none: sigma stays")] = None
     """Learn the standard deviation of the noise too, for each hyperparameter, from sigma on: the weight of the noise's
     entropy against the validation loss (STN's tau)."""

@@ -58,10 +58,7 @@ def joint(
     penalty: Penalty = nothing,
 ) -> tuple[Tensor, Tensor]:
     """The paper's eq. 2 and 4 (and Delta-STN's 2.5): all of phi from one loss, every image at its own lambda."""
-    logits = hypernetwork(augment(images, lam_rows), lam_rows)
-    loss = loss_of(logits, labels)
-    (loss + penalty(logits, labels, lam_rows)).backward()
-    return loss.detach(), in_each(torch.Tensor.detach, logits)
+    return _learn(lam_rows, hypernetwork, augment, loss_of, images, labels, lam_rows, penalty)
 
 
 def separate(
@@ -94,10 +91,8 @@ def linearized(
     The weights are affine in lambda, so J Theta eps is the derivative of the output along eps.
     """
     current = _learn_current(hypernetwork, augment, loss_of, images, labels, lam_rows, penalty)
-    center = hypernetwork.center.expand_as(lam_rows).clone()
     with forward_mode("the linearized response", "the response separate"), forward_ad.dual_level():
-        lam = forward_ad.make_dual(center, lam_rows - center)
-        moved = in_each(_first_order, hypernetwork(augment(images, lam_rows), lam, lam_rows))
+        moved = in_each(_first_order, hypernetwork.first_order(augment(images, lam_rows), lam_rows))
     _learn_response(hypernetwork, loss_of(moved, labels) + penalty(moved, labels, lam_rows))
     return current
 
@@ -123,9 +118,28 @@ def _learn_current(
     lam_rows: Tensor,
     penalty: Penalty,
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of w_0; those of Theta are zero, because its argument is."""
+    """Gradients of w_0; those of Theta are zero, because its argument is. One lambda for all images runs each layer
+    once.
+    """
     center = hypernetwork.center
-    return joint(hypernetwork, augment, loss_of, images, labels, center.expand_as(lam_rows), penalty)
+    return _learn(center, hypernetwork, augment, loss_of, images, labels, center.expand_as(lam_rows), penalty)
+
+
+def _learn(
+    lam: Tensor,
+    hypernetwork: HyperNetwork,
+    augment: Augment,
+    loss_of: Loss,
+    images: Tensor,
+    labels: Tensor,
+    lam_rows: Tensor,
+    penalty: Penalty,
+) -> tuple[Tensor, Tensor]:
+    """Gradients of all of phi at lam: that of each image, or the one of all, (n,)."""
+    logits = hypernetwork(augment(images, lam_rows), lam)
+    loss = loss_of(logits, labels)
+    (loss + penalty(logits, labels, lam_rows)).backward()
+    return loss.detach(), in_each(torch.Tensor.detach, logits)
 
 
 def _learn_response(hypernetwork: HyperNetwork, loss: Tensor) -> None:

@@ -15,6 +15,9 @@ one of phi_0 plus (phi_V[j] . lambda_i) times the one of phi_U. No weights are e
 phi_V starts at zero, so a hyper-layer begins as the layer it replaces (as in Delta-STN); phi_U starts as PyTorch
 starts weights of that shape, and at one for biases and BatchNorm, where zero would be a saddle point.
 
+The network linearized in lambda at its center needs no more: what a move eps (B, n) from there changes in an output is
+(phi_V eps) times the one of phi_U, of the input at the center, and what it changed in the input, through phi_0.
+
 A weight or bias that is frozen in the layer (requires_grad False) stays frozen here and in the plain layer, and does
 not depend on lambda: its phi_V stays at zero.
 """
@@ -26,6 +29,7 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from hba.errors import SettingsError
 from hba.hypernet.support import is_batch_norm_act
@@ -34,9 +38,12 @@ from hba.hypernet.support import is_batch_norm_act
 class Door:
     """The place where a HyperNetwork puts lambda for its hyper-layers, and values in natural units for its dropouts,
     open during one forward pass only.
+
+    eps (B, n): in the place of lambda, a move from the center, along which dual numbers carry the change of outputs.
     """
 
     lam: Tensor | None = None
+    eps: Tensor | None = None
     values: Tensor | None = None
 
     def read(self) -> Tensor:
@@ -114,6 +121,8 @@ class _HyperLinearMap(HyperLayer):
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.door.eps is not None:
+            return self.first_order(x, self.door.eps)
         lam = self.door.read()
         if lam.ndim == 1:
             return self.linear_map(x, *self.weights_at(lam))
@@ -122,6 +131,17 @@ class _HyperLinearMap(HyperLayer):
         if self.bias_U is not None and self.bias_V is not None:
             y = y + self.per_image((lam @ self.bias_V.T) * self.bias_U, y)
         return y
+
+    def first_order(self, x: Tensor, eps: Tensor) -> Tensor:
+        """The output at the center, and its change: dual numbers. Only the change has a graph, to phi_U and phi_V."""
+        bias_0 = None if self.bias_0 is None else self.bias_0.detach()
+        y = self.linear_map(x, self.weight_0.detach(), bias_0)
+        at_center = forward_ad.unpack_dual(x).primal.detach()
+        change = self.linear_map(at_center, self.weight_U, None)
+        change = self.per_image(eps @ self.weight_V.T, change) * change
+        if self.bias_U is not None and self.bias_V is not None:
+            change = change + self.per_image((eps @ self.bias_V.T) * self.bias_U, change)
+        return _changed(y, change)
 
     def weights_at(self, lam: Tensor) -> tuple[Tensor, Tensor | None]:
         """Weight and bias at lam (n,)."""
@@ -197,16 +217,21 @@ class HyperBatchNorm2d(HyperLayer):
         self.frozen = _parameter(frozen[0], trained=False) if trained and frozen else None
 
     def forward(self, x: Tensor) -> Tensor:
-        lam = self.door.read()
         # Not self.normalize(x), which for a BatchNormAct2d would also drop and act, before scale and offset.
         y = nn.BatchNorm2d.forward(self.normalize, x)
-        if lam.ndim == 1:
-            affine = modulated(self.affine_0, self.affine_U, self.affine_V, lam).expand(len(x), -1)
-        else:
-            affine = self.affine_0 + (lam @ self.affine_V.T) * self.affine_U
-        scale, offset = self._scale_and_offset(affine)
+        scale, offset = self._scale_and_offset(self.affine_of(len(x)))
         y = y * _per_channel(scale) + _per_channel(offset)
         return self.normalize.act(self.normalize.drop(y)) if self.acts else y
+
+    def affine_of(self, n_images: int) -> Tensor:
+        """Rows (B, 2c) of scale and offset; dual numbers where the door has eps."""
+        if self.door.eps is not None:
+            at_center = self.affine_0.detach().expand(n_images, -1).clone()
+            return forward_ad.make_dual(at_center, (self.door.eps @ self.affine_V.T) * self.affine_U)
+        lam = self.door.read()
+        if lam.ndim == 1:
+            return modulated(self.affine_0, self.affine_U, self.affine_V, lam).expand(n_images, -1)
+        return self.affine_0 + (lam @ self.affine_V.T) * self.affine_U
 
     def squared_norm(self, lam: Tensor) -> Tensor:
         if not self.affine_0.requires_grad:
@@ -228,6 +253,12 @@ class HyperBatchNorm2d(HyperLayer):
             return scale, offset
         frozen = self.frozen.expand_as(affine)
         return (affine, frozen) if self.trains_scale else (frozen, affine)
+
+
+def _changed(y: Tensor, change: Tensor) -> Tensor:
+    """y, a dual number or none, with a change that is added to its own."""
+    value, own = forward_ad.unpack_dual(y)
+    return forward_ad.make_dual(value, change if own is None else own + change)
 
 
 def _parameter(value: Tensor, trained: bool) -> nn.Parameter:

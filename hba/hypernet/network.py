@@ -51,22 +51,31 @@ class HyperNetwork(nn.Module):
             layer = self.model.get_submodule(name)
             _replace(self.model, layer, TunedDropout(layer, name, column, self.door))
 
-    def forward(self, x: Any, lam: Tensor, acting: Tensor | None = None) -> Any:
+    def forward(self, x: Any, lam: Tensor) -> Any:
         """The network's output for images x (B, ...) at lam: (n,) for all images, or (B, n) with one row per image.
 
-        x may be whatever the network takes, if its length is B.
-
-        acting: the lambda by whose rates dropout draws, of the same shapes; None is lam. A gradient never passes them.
+        x may be whatever the network takes, if its length is B. No gradient passes the rates of dropout.
         """
         if lam.shape not in ((self.n,), (len(x), self.n)):
             raise SettingsError(f"lam must be of shape ({self.n},) or ({len(x)}, {self.n}), got {tuple(lam.shape)}")
         self.door.lam = lam - self.center
+        return self._through_door(x, lam)
+
+    def first_order(self, x: Any, lam_rows: Tensor) -> Any:
+        """The output for images x (B, ...) at the center, and its derivative along lam_rows (B, n) minus the center, as
+        dual numbers of a forward_ad.dual_level. The derivative has a graph to the response alone. Dropout draws by the
+        rates of lam_rows.
+        """
+        self.door.eps = lam_rows - self.center
+        return self._through_door(x, lam_rows)
+
+    def _through_door(self, x: Any, lam: Tensor) -> Any:
         if self.rates is not None and self.training:
-            self.door.values = self.rates.decode((lam if acting is None else acting).detach())
+            self.door.values = self.rates.decode(lam.detach())
         try:
             return self.model(x)
         finally:
-            self.door.lam = self.door.values = None
+            self.door.lam = self.door.eps = self.door.values = None
 
     def plain(self, lam: Tensor) -> nn.Module:
         """An ordinary network, without hyper-layers, with the weights at lam (n,)."""

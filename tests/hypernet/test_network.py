@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from hba.errors import SettingsError
 from hba.hypernet import SHARING, HyperBatchNorm2d, HyperConv2d, HyperLayer, HyperLinear, HyperNetwork
@@ -259,6 +260,28 @@ def test_forward_mode_derivative_in_lambda_equals_the_backward_mode(sharing: str
     torch.testing.assert_close(value, hyper(x, lam).square().sum())
     torch.testing.assert_close(derivative, (backward * direction).sum())
     assert abs(float(derivative.detach())) > 1e-6
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+@pytest.mark.parametrize("sharing", STRATEGIES)
+def test_the_first_order_is_the_derivative_of_the_output_at_the_center(sharing: str, mode: str) -> None:
+    hyper, x, rows = trained("small", sharing).double().train(mode == "train"), randn(BATCH, 3, 12, 12), randn(BATCH, N)
+    x, rows = x.double(), rows.double()
+    hyper.center.copy_(randn(N, seed=3))
+    center, response = hyper.center.expand_as(rows).clone(), hyper.response_parameters()
+    own, wanted = [], []
+    with forward_ad.dual_level():
+        for dual in (hyper(x, forward_ad.make_dual(center, rows - center)), hyper.first_order(x, rows)):
+            value, change = forward_ad.unpack_dual(dual)
+            assert change is not None
+            own.append((value, change))
+            wanted.append(torch.autograd.grad(change.square().sum(), response, allow_unused=True))
+    for found, expected in zip(own[1], own[0], strict=True):
+        torch.testing.assert_close(found, expected)
+    assert any(one is not None and one.any() for one in wanted[1])
+    for found, expected in zip(wanted[1], wanted[0], strict=True):
+        torch.testing.assert_close(found, expected)
+    assert hyper.door.eps is None
 
 
 class Twice(nn.Module):

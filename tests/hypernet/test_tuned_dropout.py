@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from hba.errors import SettingsError
 from hba.hypernet import HyperNetwork, TunedRates
@@ -93,10 +94,12 @@ def test_in_eval_mode_nothing_is_dropped() -> None:
     assert torch.equal(tuned(nn.Dropout(0.5)).eval()(x, rows_of(torch.full((BATCH,), 0.9))), x)
 
 
-def test_rates_may_be_those_of_another_lambda_than_the_weights() -> None:
+def test_in_the_first_order_rates_are_those_of_the_rows_and_not_of_the_center() -> None:
     torch.manual_seed(0)
     hypernetwork, x = tuned(nn.Dropout(0.0)).train(), torch.ones(BATCH, 100)
-    found = hypernetwork(x, rows_of(torch.full((BATCH,), 0.9)), rows_of(torch.full((BATCH,), 0.2)))
+    hypernetwork.center.fill_(0.9)
+    with forward_ad.dual_level():
+        found = forward_ad.unpack_dual(hypernetwork.first_order(x, rows_of(torch.full((BATCH,), 0.2)))).primal
     assert float((found == 0).float().mean()) == pytest.approx(0.2, abs=0.01)
 
 
