@@ -75,7 +75,7 @@ class LambdaSteps(Noisy):
     val_steps: Annotated[int, Field(ge=0)] = 1
     """Lambda steps in a row (T_val); 0 switches the search off."""
     val_batch_size: Annotated[Size | None, DefaultText("as batch_size")] = None
-    """Validation images of a batch."""
+    """Validation images of a batch, or columns of a text."""
     val_batches: Size = 1
     """Validation batches whose gradients are averaged in a lambda step."""
     val_statistics: Literal["running", "batch"] = "running"

@@ -81,10 +81,13 @@ class Pace:
         remedy = self._remedy
         if steps == 0:
             return f"No policy step comes in so few training steps: {remedy}."
-        farthest = 1 / (1 + math.exp(-steps * stride))
+        farthest = 100 / (1 + math.exp(-steps * stride))
         count = "1 policy step is" if steps == 1 else f"{steps} policy steps are"
         what = "it" if steps == 1 else "they"
-        return f"{count} too few: {what} can move a probability from 0.50 to about {farthest:.2f} at most; {remedy}."
+        return (
+            f"{count} too few: {what} can move a hyperparameter from the middle of its range to about {farthest:.0f} % "
+            f"of it at most; {remedy}."
+        )
 
     @property
     def _remedy(self) -> str:

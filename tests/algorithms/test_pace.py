@@ -72,11 +72,11 @@ def test_a_search_that_cannot_move_a_logit_by_one_is_too_short() -> None:
     assert " are too few: " in str(pace().advice(2 * 33))
     assert " are too few: " in str(pace(stride=0.003).advice(2 * 333))
     assert pace(stride=0.003).advice(2 * 334) is None
-    # A probability of 0.5 is a logit of 0; after 6 steps it is 0.18 at most.
-    farthest = 1 / (1 + math.exp(-0.18))
+    # The middle is a logit of 0; after 6 steps it is 0.18 at most.
+    farthest = 100 / (1 + math.exp(-0.18))
     assert pace().advice(12) == (
-        f"6 policy steps are too few: they can move a probability from 0.50 to about {farthest:.2f} at most; use about "
-        "200 epochs, or a smaller batch size."
+        "6 policy steps are too few: they can move a hyperparameter from the middle of its range to about "
+        f"{farthest:.0f} % of it at most; use about 200 epochs, or a smaller batch size."
     )
     assert str(pace().advice(2)).startswith("1 policy step is too few: ")
     assert pace().advice(1) == (
