@@ -13,7 +13,8 @@ weights of image i is phi_0[j] + (phi_V[j] . lambda_i) phi_U[j], and because the
 one of phi_0 plus (phi_V[j] . lambda_i) times the one of phi_U. No weights are ever made per image.
 
 phi_V starts at zero, so a hyper-layer begins as the layer it replaces (as in Delta-STN); phi_U starts as PyTorch
-starts weights of that shape, and at one for biases and BatchNorm, where zero would be a saddle point.
+starts weights and biases of that shape (as in STN's listing 1), and at one for BatchNorm, where zero would be a saddle
+point.
 
 The network linearized in lambda at its center needs no more: what a move eps (B, n) from there changes in an output is
 (phi_V eps) times the one of phi_U, of the input at the center, and what it changed in the input, through phi_0.
@@ -102,14 +103,17 @@ class _HyperLinearMap(HyperLayer):
         self.template = _without_parameters(layer)
         weight, trained = layer.weight.detach(), layer.weight.requires_grad
         bound = 1 / math.sqrt(weight[0].numel())
-        direction = torch.empty(weight.shape).uniform_(-bound, bound, generator=generator)
+
+        def direction(of: Tensor) -> Tensor:
+            return torch.empty(of.shape).uniform_(-bound, bound, generator=generator).to(of)
+
         self.weight_0 = _parameter(weight, trained)
-        self.weight_U = nn.Parameter(direction.to(weight), trained)
+        self.weight_U = nn.Parameter(direction(weight), trained)
         self.weight_V = nn.Parameter(weight.new_zeros(len(weight), n), trained)
         bias = layer.bias
         trained = bias is not None and bias.requires_grad
         self.bias_0 = None if bias is None else _parameter(bias, trained)
-        self.bias_U = None if bias is None else nn.Parameter(torch.ones_like(bias), trained)
+        self.bias_U = None if bias is None else nn.Parameter(direction(bias.detach()), trained)
         self.bias_V = None if bias is None else nn.Parameter(weight.new_zeros(len(weight), n), trained)
 
     def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
