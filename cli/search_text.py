@@ -120,10 +120,12 @@ def _report(result: hba.text.TextSearchResult, out: Path) -> None:
         printer.print(
             f"  {one.name:<20} {one.initial:.3g} at the start, {first:.3g} after epoch 1, {last:.3g} in the end"
         )
-    printer.print(
-        "Perplexity of the search's own network on the validation text: "
-        f"{in_words(result.metrics[-1]['val_perplexity'] or math.nan)}"
-    )
+    perplexity, n_words = result.metrics[-1]["val_perplexity"] or math.nan, result.network.words.n_words
+    printer.print(f"Perplexity of the search's own network on the validation text: {in_words(perplexity)}")
+    if perplexity > n_words:
+        printer.print(
+            f"That is worse than guessing among {n_words:,} words, which has {n_words:,}; lower --learning-rate."
+        )
     policy = out / "policy.json"
     printer.print(f"Schedule: {policy} ({result.metrics[-1]['seconds']:.0f} s)")
     if result.finished:

@@ -208,7 +208,7 @@ class TestHeldLambda:
                 parameter.grad.neg_()
             return learnt
 
-        monkeypatch.setattr("exact.runs.RESPONSES", {"separate": Response(wrong, centered=True)})
+        monkeypatch.setattr("exact.runs.RESPONSES", {"separate": Response(wrong, centered=True, apart=True)})
         monkeypatch.setitem(self.CHANGES, "n_steps", 300)
         assert not self.last("separate").error < 0.99
 

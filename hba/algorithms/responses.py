@@ -37,10 +37,13 @@ Gradients = Callable[..., tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Response:
-    """gradients: of phi, by backward. centered: the center of the hypernetwork goes with lambda."""
+    """gradients: of phi, by backward. centered: the center of the hypernetwork goes with lambda. apart: w_0 learns from
+    a loss of its own, in which the response has no part.
+    """
 
     gradients: Gradients
     centered: bool
+    apart: bool
 
 
 def nothing(outputs: Tensor, labels: Tensor, lam_rows: Tensor) -> Tensor:
@@ -152,10 +155,10 @@ def _learn_response(hypernetwork: HyperNetwork, loss: Tensor) -> None:
 
 RESPONSES: Mapping[str, Response] = MappingProxyType(
     {
-        "affine": Response(joint, centered=False),
-        "centered": Response(joint, centered=True),
-        "separate": Response(separate, centered=True),
-        "linearized": Response(linearized, centered=True),
+        "affine": Response(joint, centered=False, apart=False),
+        "centered": Response(joint, centered=True, apart=False),
+        "separate": Response(separate, centered=True, apart=True),
+        "linearized": Response(linearized, centered=True, apart=True),
     }
 )
 """The paper's response first."""

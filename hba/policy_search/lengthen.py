@@ -32,12 +32,9 @@ def lengthen(config: CommonSearchConfig, state: SearchState[Learner], books: Boo
     follows_epochs = config.learning_rate_schedule not in WITHOUT_EPOCHS
     if follows_epochs:
         _take_the_longer_schedule(config, state)
-    books.epochs = config.epochs
+    note_longer(config.epochs, state.step, books)
     if state.step == 0:
         return None
-    books.lengthened.append(
-        {"from_epochs": from_epochs, "to_epochs": config.epochs, "at_epoch": after_epochs, "at_step": state.step}
-    )
     what = f"Lengthened from {from_epochs} to {config.epochs} epochs after {after_epochs}"
     if not follows_epochs:
         return f"{what}: the learning rate does not depend on their number."
@@ -45,6 +42,16 @@ def lengthen(config: CommonSearchConfig, state: SearchState[Learner], books: Boo
         f"{what}: from here on the learning rate is that of {config.epochs} epochs ({before:.3g} -> "
         f"{learner.learning_rate:.3g}), so the schedule is not the one that so many epochs find from the beginning."
     )
+
+
+def note_longer(epochs: int, step: int, books: Books) -> None:
+    """More epochs than the books have, from that step on. Before the first step, it is as if they had been so many."""
+    from_epochs, after_epochs = books.epochs, len(books.rows)
+    books.epochs = epochs
+    if step:
+        books.lengthened.append(
+            {"from_epochs": from_epochs, "to_epochs": epochs, "at_epoch": after_epochs, "at_step": step}
+        )
 
 
 def _take_the_longer_schedule(config: CommonSearchConfig, state: SearchState[Learner]) -> None:

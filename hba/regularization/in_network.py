@@ -16,6 +16,8 @@ INITIAL_RATE = 0.05
 """Where the network itself drops nothing (STN, sections 4.2 and 4.3)."""
 LEAST_WEIGHT_DECAY, LARGEST_WEIGHT_DECAY = 1e-6, 0.1
 """They hold what trainings of images use: 5e-5 to 0.01 in the paper's Tables 10 and 11."""
+INITIAL_WEIGHT_DECAY = 1e-5
+"""Where the settings have none. The least would be too near the end of the range to move."""
 
 DROPOUT_KINDS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 
@@ -47,8 +49,10 @@ def dropout_hyperparameters(network: nn.Module) -> tuple[Hyperparameter, ...]:
 
 
 def weight_decay_hyperparameter(weight_decay: float) -> Hyperparameter:
-    """On a log scale; it begins at the weight decay of the settings, as far as that lies in the range."""
-    initial = min(max(weight_decay, LEAST_WEIGHT_DECAY), LARGEST_WEIGHT_DECAY)
+    """On a log scale; it begins at the weight decay of the settings, if they have one, as far as that lies in the
+    range.
+    """
+    initial = min(max(weight_decay or INITIAL_WEIGHT_DECAY, LEAST_WEIGHT_DECAY), LARGEST_WEIGHT_DECAY)
     return Hyperparameter(WEIGHT_DECAY, LEAST_WEIGHT_DECAY, LARGEST_WEIGHT_DECAY, initial, "log")
 
 

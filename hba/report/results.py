@@ -1,5 +1,6 @@
 """results.json, as a report and a resumed evaluation read it."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -88,6 +89,10 @@ class Row(pydantic.BaseModel):
         return tuple(None if counts is None else Confusion.from_counts(n_classes, counts) for counts in found)
 
 
+TEXT_EVALUATION = "hba-text-evaluation"
+"""The format of what hba evaluate-text writes, in a file of the same name."""
+
+
 class Results(pydantic.BaseModel):
     """What is shown, and what is needed to resume. Older versions wrote fewer fields."""
 
@@ -130,8 +135,22 @@ class Results(pydantic.BaseModel):
 def read_results(path: Path, must: str = "is not what an evaluation writes", remedy: str = "") -> Results:
     """RunError for a file that cannot be read or breaks its format. must, remedy: what it says then."""
     try:
-        return Results.model_validate_json(read_text(path))
+        text = read_text(path)
+        if _format_of(text) == TEXT_EVALUATION:
+            raise RunError(
+                f"{path} is of language models: hba evaluate-text POLICY --out {path.parent} --resume shows it{remedy}"
+            )
+        return Results.model_validate_json(text)
     except pydantic.ValidationError as error:
         raise RunError(f"{path} {must}: {first_problem(error)}{remedy}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise RunError(f"{path} cannot be read: {reason_of(error)}{remedy}") from None
+
+
+def _format_of(text: str) -> Any:
+    """What a file of JSON says of its format; None where it says nothing, or is none."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return content.get("format") if isinstance(content, dict) else None

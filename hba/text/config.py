@@ -23,8 +23,9 @@ from hba.runtime.validation import words
 from hba.text.measure import next_word_loss
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
-DROPOUTS = ("words", "input", "hidden", "output", "weights")
-"""Of the language model, by name."""
+HIDDEN = "hidden"
+DROPOUTS = ("words", "input", HIDDEN, "output", "weights")
+"""Of the language model, by name. HIDDEN is between two layers."""
 
 
 def tunable() -> tuple[str, ...]:

@@ -17,6 +17,8 @@ END_OF_LINE = "<eos>"
 UNKNOWN = "<unk>"
 ALWAYS = (UNKNOWN, END_OF_LINE)
 """Words that every vocabulary has; the first stands for all that it has not."""
+FEWEST_MEASURED = 20
+"""Words: two in each of the ten columns that a text is measured in."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,15 @@ class Corpus:
             tokens = vocabulary.encoded(words)
             texts[part] = Text(tokens, int((tokens == 0).sum()), sha256)
         return Corpus(folder, vocabulary, MappingProxyType(texts))
+
+    def check_measured(self, *parts: str) -> None:
+        """DataError for a text that says nothing of a model."""
+        for part in parts:
+            if len(self.texts[part]) < FEWEST_MEASURED:
+                raise DataError(
+                    f"{self.path / FILES[part]} must hold at least {FEWEST_MEASURED} words, to measure a model by, got "
+                    f"{len(self.texts[part])}, ends of lines among them"
+                )
 
 
 def _words(path: Path) -> tuple[list[str], str]:

@@ -15,6 +15,7 @@ from hba.errors import RunError, ScheduleError, SettingsError
 from hba.policy_evaluation.paired import PairedDifference
 from hba.regularization.hyperparameter import Hyperparameter
 from hba.regularization.in_network import DROPOUT
+from hba.report.results import TEXT_EVALUATION
 from hba.runtime.claim import claimed
 from hba.runtime.devices import find_device
 from hba.runtime.files import read_text, reason_of, write_text
@@ -25,14 +26,13 @@ from hba.runtime.unknown import unknown
 from hba.runtime.validation import words
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
-from hba.text.config import DROPOUTS, TextEvaluationConfig, TextTrainingConfig, resolved, tunable
+from hba.text.config import DROPOUTS, HIDDEN, TextEvaluationConfig, TextTrainingConfig, resolved, tunable
 from hba.text.corpus import FILES, Corpus
 from hba.text.measure import in_words, perplexity
 from hba.text.train import train
 
 SCHEDULE = "schedule"
 RESULTS_NAME = "results.json"
-FORMAT = "hba-text-evaluation"
 
 
 def _none(schedule: Schedule) -> Schedule:
@@ -119,8 +119,8 @@ class TextEvaluation:
 
 
 def _mean_and_deviation(values: Sequence[float]) -> str:
-    deviation = f" +- {statistics.stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.1f}{deviation}"
+    deviation = f" +- {in_words(statistics.stdev(values))}" if len(values) > 1 else ""
+    return f"{in_words(statistics.fmean(values))}{deviation}"
 
 
 class TextEvaluationObserver:
@@ -181,8 +181,11 @@ def evaluate(
         raise SettingsError("resume needs out, the folder of the evaluation to resume")
     given = resolved({**settings, **({} if data is None else {"data": data})})
     config = TextEvaluationConfig.make({**_of_search(found), **given})
+    if f"{DROPOUT}.{HIDDEN}" in found.space.names and config.layers == 1:
+        raise SettingsError(f"layers must be at least 2 for a schedule of {DROPOUT}.{HIDDEN}, got 1")
     rows = {SCHEDULE: found, **{name: RIVALS[name](found) for name in names}}
     corpus = Corpus.read(config.data, config.vocabulary_size)
+    corpus.check_measured("valid", "test")
     folder = None if out is None else Path(out)
     with claimed(folder):
         kept = _Kept.of(folder, config, corpus, found, resume=resume)
@@ -267,7 +270,7 @@ class _Kept:
             stored = _Stored.model_validate_json(read_text(path))
         except (ValueError, OSError) as error:
             raise RunError(f"{path} cannot be read: {reason_of(error)}; start anew with another --out") from None
-        if stored.format != FORMAT or stored.identity != identity:
+        if stored.format != TEXT_EVALUATION or stored.identity != identity:
             raise RunError(
                 f"{path} is of another schedule, text or settings than are given now; resume with those, or choose "
                 "another --out"
@@ -284,7 +287,7 @@ class _Kept:
             {"row": row, "seed": seed, "val_loss": one.val, "test_loss": one.test}
             for (row, seed), one in self.losses.items()
         ]
-        content = {"format": FORMAT, "identity": self.identity, "trainings": trainings, **machine}
+        content = {"format": TEXT_EVALUATION, "identity": self.identity, "trainings": trainings, **machine}
         write_text(self.path, json.dumps(content, indent=2) + "\n")
 
 

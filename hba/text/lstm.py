@@ -53,7 +53,8 @@ class LstmLanguageModel(nn.Module):
         self.width, self.n_layers = width, n_layers
         self.words = EmbeddingDropout(n_words)
         self.input = VariationalDropout()
-        self.hidden = VariationalDropout()
+        if n_layers > 1:
+            self.hidden = VariationalDropout()
         self.output = VariationalDropout()
         self.weights = WeightDropout()
         self.embedding = nn.Embedding(n_words, width)

@@ -48,6 +48,8 @@ def measured_loss(network: LstmLanguageModel, tokens: Tensor, length: int) -> fl
 
 def in_words(perplexity: float) -> str:
     """A perplexity as people read it, also one that says that nothing was learnt."""
+    if perplexity >= math.exp(MOST_NATS):
+        return f"more than {math.exp(MOST_NATS):.0e}"
     return f"{perplexity:.1f}" if perplexity < MOST_SHOWN else f"{perplexity:.1e}"
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from hba.errors import DataError
+from hba.errors import SettingsError
 
 StateOf = Callable[[int], Tensor]
 """Of a network, the hidden state that so many columns begin with; the columns are its second dimension from the end."""
@@ -48,7 +48,7 @@ class TokenStream:
         self.batch_size, self.length, self.state_of = batch_size, length, state_of
         self.batches_per_pass = (self.columns.shape[1] - 1) // length
         if self.batches_per_pass < 1:
-            raise DataError(
+            raise SettingsError(
                 f"{name} must have at least {batch_size * (length + 1)} words for {batch_size} columns of {length} "
                 f"words and one more, got {len(tokens)}; lower batch_size or sequence_length"
             )

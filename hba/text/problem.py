@@ -10,6 +10,8 @@ from torch import Tensor
 from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from hba.algorithms.responses import RESPONSES
+from hba.errors import SettingsError
 from hba.hypernet.dropout import RatedDropout
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import without_operations
@@ -17,7 +19,7 @@ from hba.regularization.groups import hyperparameters_of
 from hba.regularization.in_network import DROPOUT
 from hba.regularization.regularization import Regularization
 from hba.runtime.seeding import derived_seed, generator_for
-from hba.text.config import TextSearchConfig, TextTrainingConfig, is_tuned
+from hba.text.config import HIDDEN, TextSearchConfig, TextTrainingConfig, is_tuned
 from hba.text.corpus import FILES, Corpus
 from hba.text.lstm import LstmLanguageModel
 from hba.text.measure import next_word_error, next_word_loss
@@ -30,20 +32,42 @@ QUARTER = 0.25
 
 
 class ClippedSGD(SGD):
-    """SGD without momentum along a gradient that is first made no longer than clip_norm, all weights together."""
+    """SGD without momentum along a gradient that is first made no longer than clip_norm, weight decay with it.
 
-    def __init__(self, parameters: Parameters, learning_rate: float, weight_decay: float, clip_norm: float) -> None:
+    So a weight decay that is tuned, which is in the loss of a search, trains as it does here. The groups of parameters
+    are clipped together, or each by itself, where one is learned as if the other were not there.
+    """
+
+    def __init__(
+        self, parameters: Parameters, learning_rate: float, weight_decay: float, clip_norm: float, together: bool = True
+    ) -> None:
         super().__init__(parameters, lr=learning_rate, weight_decay=weight_decay)
-        self.clip_norm = clip_norm
+        self.clip_norm, self.together = clip_norm, together
 
+    @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        torch.nn.utils.clip_grad_norm_([one for group in self.param_groups for one in group["params"]], self.clip_norm)
-        return super().step(closure)
+        groups, decays = self.param_groups, [group["weight_decay"] for group in self.param_groups]
+        for group, decay in zip(groups, decays, strict=True):
+            for one in group["params"] if decay else ():
+                if one.grad is not None:
+                    one.grad.add_(one, alpha=decay)
+        apart = [group["params"] for group in groups]
+        for part in [[one for group in apart for one in group]] if self.together else apart:
+            torch.nn.utils.clip_grad_norm_(part, self.clip_norm)
+        for group in groups:
+            group["weight_decay"] = 0.0
+        try:
+            return super().step(closure)
+        finally:
+            for group, decay in zip(groups, decays, strict=True):
+                group["weight_decay"] = decay
 
 
-def optimizer_of(config: TextTrainingConfig, parameters: Parameters) -> tuple[Optimizer, Plateau]:
+def optimizer_of(
+    config: TextTrainingConfig, parameters: Parameters, together: bool = True
+) -> tuple[Optimizer, Plateau]:
     """Of the weights, and the schedule of its learning rate, which waits for the validation loss."""
-    optimizer = ClippedSGD(parameters, config.learning_rate, config.weight_decay, config.clip_norm)
+    optimizer = ClippedSGD(parameters, config.learning_rate, config.weight_decay, config.clip_norm, together)
     return optimizer, Plateau(optimizer, config.patience_epochs, factor=QUARTER)
 
 
@@ -55,7 +79,11 @@ def network_of(config: TextTrainingConfig, n_words: int, seed: int) -> LstmLangu
 
 
 def space_of(config: TextSearchConfig, network: LstmLanguageModel) -> SearchSpace:
-    """What the settings tune."""
+    """What the settings tune. SettingsError for a dropout that this network has not."""
+    if f"{DROPOUT}.{HIDDEN}" in config.tune and config.layers == 1:
+        raise SettingsError(
+            f"{DROPOUT}.{HIDDEN} drops what one layer hands to the next: layers must be at least 2, got 1"
+        )
     groups = list(dict.fromkeys(name.partition(".")[0] for name in config.tune))
     found = hyperparameters_of(groups, lambda: network, config.weight_decay)
     return without_operations(tuple(one for one in found if is_tuned(one, config.tune)))
@@ -128,7 +156,8 @@ class TextProblem:
         return self.space.initial().to(self.device)
 
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
-        return optimizer_of(self.config, parameters)
+        """The response is clipped with the current weights where both learn from one loss."""
+        return optimizer_of(self.config, parameters, not RESPONSES[self.config.algorithm.response].apart)
 
     def train_stream(self) -> TokenStream:
         return self._stream("train", self.config.batch_size)

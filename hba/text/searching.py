@@ -17,6 +17,7 @@ from hba.algorithms.hypergradient import HyperGradientState
 from hba.algorithms.pace import Pace
 from hba.errors import DivergedError, SettingsError
 from hba.policy_search.books import Books, finite_or_none, is_finite, row_of
+from hba.policy_search.lengthen import note_longer
 from hba.runtime.claim import claimed
 from hba.runtime.devices import find_device
 from hba.runtime.memory_errors import explained_memory_errors
@@ -102,7 +103,8 @@ class _Run:
             restore(state, found.state["search"])
             restore(run.books, found.state["books"])
             restore_default_generators(found.state["default_generators"], problem.device)
-            run.books.epochs = config.epochs
+            if config.epochs > run.books.epochs:
+                note_longer(config.epochs, state.step, run.books)
         if folder is not None:
             folder.write_settings(config)
         return run
@@ -222,7 +224,8 @@ class _Run:
             "settings": config.flat(),
             "epochs_finished": len(self.books.rows),
             "steps_per_epoch": self.state.steps_per_epoch,
-            "policy_steps": self.pace().policy_steps(config.epochs, len(self.books.rows)),
+            "policy_steps": self.policy_steps(len(self.books.rows)),
+            **({"lengthened": self.books.lengthened} if self.books.lengthened else {}),
             "train_loss": last["train_loss"],
             "val_loss": finite_or_none(last["val_loss"]),
             "val_perplexity": finite_or_none(last["val_perplexity"]),
@@ -230,8 +233,10 @@ class _Run:
             **environment(self.problem.device),
         }
 
-    def pace(self) -> Pace:
-        return Pace(self.state.steps_per_epoch, self.config.algorithm.rhythm)
+    def policy_steps(self, epochs_done: int | None = None) -> int:
+        """Steps of lambda in so many epochs, or in all."""
+        pace = Pace(self.state.steps_per_epoch, self.config.algorithm.rhythm)
+        return pace.policy_steps(self.config.epochs, epochs_done, self.books.lengthened)
 
     def plan(self) -> TextPlan:
         texts, space = self.corpus.texts, self.problem.space
@@ -245,7 +250,7 @@ class _Run:
             epochs=self.config.epochs,
             epochs_done=len(self.books.rows),
             steps_per_epoch=self.state.steps_per_epoch,
-            lambda_steps=self.pace().policy_steps(self.config.epochs),
+            lambda_steps=self.policy_steps(),
             folder=None if self.folder is None else self.folder.path,
             regularizers=dict(space.named(values)),
         )

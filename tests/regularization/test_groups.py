@@ -45,7 +45,7 @@ def test_every_dropout_of_a_network_has_a_rate_that_begins_at_its_own() -> None:
     assert [one.initial for one in found] == [0.3] + [0.05] * 5
 
 
-@pytest.mark.parametrize(("given", "begins"), [(0.0, 1e-6), (5e-4, 5e-4), (3.0, 0.1)])
+@pytest.mark.parametrize(("given", "begins"), [(0.0, 1e-5), (5e-4, 5e-4), (3.0, 0.1)])
 def test_weight_decay_begins_at_that_of_the_settings_as_far_as_it_can(given: float, begins: float) -> None:
     (found,) = hyperparameters_of(["weight-decay"], nn.Module, given)
     assert found.initial == begins

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hba.errors import DataError
+from hba.errors import SettingsError
 from hba.text.passages import Passage, TokenStream, once, zero_state
 
 N_WORDS, COLUMNS, LENGTH = 37, 3, 4
@@ -63,7 +63,7 @@ def test_a_restored_stream_goes_on_where_the_saved_one_was() -> None:
 
 def test_a_text_must_have_a_passage_and_a_word_more_in_each_column() -> None:
     assert stream(COLUMNS * (LENGTH + 1)).batches_per_pass == 1
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(SettingsError) as caught:
         stream(COLUMNS * (LENGTH + 1) - 1)
     assert str(caught.value) == (
         "a text must have at least 15 words for 3 columns of 4 words and one more, got 14; lower batch_size or "
@@ -73,7 +73,7 @@ def test_a_text_must_have_a_passage_and_a_word_more_in_each_column() -> None:
 
 @pytest.mark.parametrize("n_words", [1, COLUMNS - 1])
 def test_a_text_of_fewer_words_than_columns_is_refused_too(n_words: int) -> None:
-    with pytest.raises(DataError, match=f"at least 15 words for 3 columns of 4 words and one more, got {n_words};"):
+    with pytest.raises(SettingsError, match=f"at least 15 words for 3 columns of 4 words and one more, got {n_words};"):
         stream(n_words)
 
 

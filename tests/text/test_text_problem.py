@@ -11,10 +11,12 @@ from small_texts import SMALL, small_network, training_config, write_texts
 from torch import Tensor, nn
 
 from hba.algorithms.responses import linearized
+from hba.errors import SettingsError
 from hba.hypernet import HyperNetwork
 from hba.regularization.in_loss import activation
 from hba.text.config import DROPOUTS, TextSearchConfig
 from hba.text.corpus import Corpus
+from hba.text.measure import next_word_loss
 from hba.text.passages import Passage, Prediction
 from hba.text.problem import ClippedSGD, TextProblem, network_of, optimizer_of
 
@@ -117,14 +119,70 @@ def test_the_penalty_is_the_mean_over_columns_each_with_values_of_its_own(texts:
 
 @pytest.mark.parametrize(("clip_norm", "share"), [(0.5, 0.1), (10.0, 1.0)])
 def test_a_step_goes_along_a_gradient_that_is_no_longer_than_its_limit(clip_norm: float, share: float) -> None:
-    """Both weights together have a gradient of length 5."""
+    """Both weights together have a gradient of length 5, with that of their decay."""
     weights = [nn.Parameter(torch.tensor([1.0, 2.0])), nn.Parameter(torch.tensor([[3.0]]))]
     optimizer = ClippedSGD(weights, learning_rate=2.0, weight_decay=0.1, clip_norm=clip_norm)
-    weights[0].grad, weights[1].grad = torch.tensor([3.0, 0.0]), torch.tensor([[4.0]])
+    weights[0].grad, weights[1].grad = torch.tensor([2.9, -0.2]), torch.tensor([[3.7]])
     optimizer.step()
-    # The decay is not clipped.
-    assert weights[0].tolist() == pytest.approx([1 - 2 * (3 * share + 0.1), 2 - 2 * 0.2], rel=1e-5)
-    assert weights[1].tolist() == [pytest.approx([3 - 2 * (4 * share + 0.3)], rel=1e-5)]
+    assert weights[0].tolist() == pytest.approx([1 - 2 * 3 * share, 2], rel=1e-5)
+    assert weights[1].tolist() == [pytest.approx([3 - 2 * 4 * share], rel=1e-5)]
+    assert [group["weight_decay"] for group in optimizer.param_groups] == [0.1]
+
+
+def test_groups_that_learn_apart_are_clipped_apart() -> None:
+    weights = [nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))]
+    optimizer = ClippedSGD([{"params": [one]} for one in weights], 1.0, 0.0, clip_norm=1.0, together=False)
+    weights[0].grad, weights[1].grad = torch.tensor([0.5]), torch.tensor([40.0])
+    optimizer.step()
+    assert [float(one.detach()) for one in weights] == pytest.approx([-0.5, -1.0], rel=1e-5)
+
+
+@pytest.mark.parametrize(("algorithm", "together"), [("stn", True), ("delta-stn", False)])
+def test_the_response_is_clipped_by_itself_where_it_has_a_loss_of_its_own(
+    algorithm: str, together: bool, texts: Path
+) -> None:
+    problem = problem_of(texts, algorithm=algorithm)
+    optimizer, _ = problem.optimizer_of([nn.Parameter(torch.zeros(1))])
+    assert isinstance(optimizer, ClippedSGD)
+    assert optimizer.together is together
+
+
+@pytest.mark.parametrize("weight_decay", [1e-4, 0.08])
+def test_tuned_weight_decay_is_the_same_training_in_a_search_and_behind_it(weight_decay: float, texts: Path) -> None:
+    """Without noise, a step of the search on the weights is one of an ordinary training, the gradient being clipped."""
+    settings = {"algorithm": "delta-stn", "sigma": 0.0, "sigma_entropy": None, "weight_decay": weight_decay}
+    problem = problem_of(texts, tune="weight-decay", **settings)
+    algorithm, value = problem.config.algorithm, problem.space.regularizers[0].initial
+    assert value == weight_decay
+    network = copy.deepcopy(problem.network)
+    state = algorithm.begin(problem, lambda _: problem.network)  # type: ignore[arg-type]
+    optimizer, _ = optimizer_of(problem.config, network.parameters())
+    problem.regularization.give(network, optimizer, {"weight_decay": value})
+    stream = problem.train_stream()
+    for _ in range(3):
+        algorithm.train_step(problem, state)  # type: ignore[arg-type]
+        passage, following = stream.next()
+        prediction = network(passage)
+        stream.carry(prediction.state)
+        optimizer.zero_grad()
+        next_word_loss(prediction, following).backward()
+        assert sum(float(one.grad.square().sum()) for one in network.parameters() if one.grad is not None) > 0.01
+        optimizer.step()
+    for found, expected in zip(state.plain().parameters(), network.parameters(), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_where_the_settings_have_no_weight_decay_it_begins_inside_its_range(texts: Path) -> None:
+    (decay,) = problem_of(texts, tune="weight-decay").space.regularizers
+    assert decay.low < decay.initial < decay.high
+    assert abs(decay.initial_logit) < 2
+
+
+def test_one_layer_hands_nothing_on(texts: Path) -> None:
+    assert "dropout.hidden" not in problem_of(texts, layers=1).space.names
+    assert "dropout.hidden" in problem_of(texts, layers=2).space.names
+    with pytest.raises(SettingsError, match=r"dropout\.hidden"):
+        problem_of(texts, layers=1, tune="dropout.hidden,weight-decay")
 
 
 def test_the_learning_rate_takes_a_quarter_after_epochs_without_a_lower_loss() -> None:

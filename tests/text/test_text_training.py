@@ -77,12 +77,13 @@ class WrittenOut:
 
     def step(self, loss: Tensor, weight_decay: float) -> None:
         weights = list(self.network.parameters())
+        loss = loss + weight_decay / 2 * sum(one.square().sum() for one in weights)
         gradients = torch.autograd.grad(loss, weights)
         length = torch.cat([one.flatten() for one in gradients]).norm()
         with torch.no_grad():
             for weight, gradient in zip(weights, gradients, strict=True):
                 share = min(1.0, 0.25 / (float(length) + 1e-6))
-                weight.sub_(self.rate * (share * gradient + weight_decay * weight))
+                weight.sub_(self.rate * share * gradient)
 
     def measure(self) -> None:
         self.losses.append(measured_loss(self.network, self.tokens["valid"], LENGTH))
