@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import click
+from common.pages import fill_page
 from common.records import DIRTY, DOCS, last_change, store_of
 from common.running import carry_out
 from joint_tuning.beds import JOINT_BEDS, Place, joint_bed
-from joint_tuning.page import joint_table, placed
+from joint_tuning.page import MARK, joint_table
 from joint_tuning.tasks import ROWS, row_task
 from quality.options import KEPT_IN, with_options_of_runs
 
 from hba.data.config import Seed, Size
 from hba.errors import HbaError, SettingsError
-from hba.runtime.files import write_text
 from hba.runtime.settings import Settings
 from hba.runtime.validation import words
 
@@ -92,9 +92,7 @@ def _noted(planned: Planned) -> dict[str, Any]:
 @main.command(help="Write the table of docs/regularization.md.")
 @KEPT_IN
 def page(results: Path) -> None:
-    path = DOCS / "regularization.md"
-    table = joint_table(list(store_of(results, QUESTION).by_key().values()))
-    write_text(path, placed(path.read_text(encoding="utf-8"), table))
+    fill_page("regularization", MARK, DOCS, joint_table(list(store_of(results, QUESTION).by_key().values())))
 
 
 if __name__ == "__main__":

@@ -13,15 +13,15 @@ import tomllib
 from pathlib import Path
 
 import click
+from common.pages import fill_page
 from common.records import DOCS, store_of
 from common.running import carry_out
-from language_models.page import placed, table_of
+from language_models.page import MARK, table_of
 from language_models.tasks import Plan, tasks_of
 from language_models.texts import source, write_parts
 from quality.options import DEVICE, KEPT_IN
 
 from hba.errors import HbaError
-from hba.runtime.files import write_text
 
 PLAN = Path(__file__).parent / "language_models" / "plan.toml"
 QUESTION = "language-model"
@@ -51,9 +51,7 @@ def run(data: str | None, jobs: int, device: str, work: Path, results: Path, est
 @main.command(help="Write the table of docs/language-models.md.")
 @KEPT_IN
 def page(results: Path) -> None:
-    path = DOCS / "language-models.md"
-    table = table_of(list(store_of(results, QUESTION).by_key().values()))
-    write_text(path, placed(path.read_text(encoding="utf-8"), table))
+    fill_page("language-models", MARK, DOCS, table_of(list(store_of(results, QUESTION).by_key().values())))
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ def test_the_page_has_the_table_of_what_is_kept() -> None:
     page, records = module("joint_tuning.page"), module("common.records")
     kept = list(records.store_of(records.RESULTS, "joint").by_key().values())
     text = (records.DOCS / "regularization.md").read_text(encoding="utf-8")
-    assert page.placed(text, page.joint_table(kept)) == text
+    assert module("common.pages").placed(text, page.MARK, page.joint_table(kept)) == text
 
 
 def test_what_the_page_says_of_the_table_is_what_the_records_show() -> None:

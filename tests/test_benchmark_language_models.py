@@ -85,7 +85,7 @@ def test_the_table_in_the_documentation_is_that_of_the_records() -> None:
     records, page = module("common.records"), module("language_models.page")
     text = (records.DOCS / "language-models.md").read_text(encoding="utf-8")
     kept = list(records.store_of(records.RESULTS, "language-model").by_key().values())
-    assert page.placed(text, page.table_of(kept)) == text
+    assert module("common.pages").placed(text, page.MARK, page.table_of(kept)) == text
 
 
 def test_the_records_are_of_the_plan() -> None:

@@ -24,6 +24,7 @@ QUESTIONS = (
     "reproduction",
     "self-tuning",
     "language-model",
+    "steps",
     "faults",
     "fuzz",
 )

@@ -1,4 +1,4 @@
-"""Pages of docs/: people write the sentences, in benchmarks/pages, and records fill the tables and figures."""
+"""Pages of docs/: people write the sentences, in benchmarks/pages or around marks, and records fill the tables."""
 
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,20 @@ def write_page(name: str, docs: Path, **values: Any) -> Path:
     path = docs / f"{name}.md"
     write_text(path, environment.get_template(f"{name}.md.j2").render(**values))
     return path
+
+
+def fill_page(name: str, mark: str, docs: Path, table: str) -> Path:
+    """docs/NAME.md, with the table between the marks of that name."""
+    path = docs / f"{name}.md"
+    write_text(path, placed(path.read_text(encoding="utf-8"), mark, table))
+    return path
+
+
+def placed(text: str, mark: str, table: str) -> str:
+    """A page's text with the table between its marks."""
+    begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
+    before, rest = text.split(begin)
+    return f"{before}{begin}\n{table}\n{end}{rest.split(end)[1]}"
 
 
 def in_words(number: int) -> str:

@@ -10,7 +10,7 @@ from hba.policy_evaluation.paired import PairedDifference
 from joint_tuning.beds import JOINT_BEDS
 from joint_tuning.tasks import JOINT, ROWS
 
-BEGIN, END = "<!-- joint: begin -->", "<!-- joint: end -->"
+MARK = "joint"
 MEASURES = {"test_error_percent": "test error, %", "test_loss": "test loss"}
 
 
@@ -49,9 +49,3 @@ def _text(found: PairedDifference | None, digits: int) -> str:
         return f"{found.mean:+.{digits}f}"
     low, high = found.interval
     return f"{found.mean:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f})"
-
-
-def placed(text: str, table: str) -> str:
-    """A page's text with the table between its marks."""
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n{table}\n{END}{rest.split(END)[1]}"

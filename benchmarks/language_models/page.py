@@ -11,7 +11,7 @@ from common.tables import markdown
 from hba.policy_evaluation.paired import PairedDifference
 from language_models.tasks import FINAL, FIXED, REPLAY
 
-BEGIN, END = "<!-- language models: begin -->", "<!-- language models: end -->"
+MARK = "language models"
 ROWS = {
     "stn": "STN's own network",
     f"stn-{REPLAY}": "its schedule, in an ordinary training",
@@ -65,9 +65,3 @@ def _difference(found: Losses, row: str) -> str:
         return ""
     interval = "" if less.interval is None else f" ({less.interval[0]:+.3f} to {less.interval[1]:+.3f})"
     return f"{less.mean:+.3f}{interval}"
-
-
-def placed(text: str, table: str) -> str:
-    """A page's text with the table between its marks."""
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n{table}\n{END}{rest.split(END)[1]}"

@@ -1,0 +1,1 @@
+"""What a step of each search algorithm costs beside its own floor."""

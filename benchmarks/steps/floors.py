@@ -1,0 +1,126 @@
+"""The floor of each algorithm: the passes through the network that its steps cannot do without, and nothing else."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from common.timing import StepClock
+from torch import Tensor, nn
+
+from hba.data import SearchData
+from hba.data.batches import BatchStream
+from hba.models import build_model
+from hba.policy_search.config import SearchConfig
+from hba.preprocessing.preprocessing import Preprocessing
+from hba.runtime.devices import find_device
+from hba.training.optimizer import optimizer_for
+
+Reached = Literal["weights", "images"]
+
+
+@dataclass(frozen=True)
+class Floor:
+    """Of one algorithm, in passes of the plain network, without augmentation and hyper-layers.
+
+    settings: of the search. trainings: passes forward and backward of a training step. forwards: passes forward of a
+    training step, besides. validates: what the gradient of a lambda step, of the loss on a validation batch, has to
+    reach: the weights, or, where it goes through them to lambda, what each layer was given. rewards: passes forward of
+    the training batch in a lambda step.
+    """
+
+    settings: Mapping[str, Any]
+    trainings: int = 1
+    forwards: int = 0
+    validates: Reached = "weights"
+    rewards: int = 0
+    why: str = field(default="", compare=False)
+
+
+FLOORS: Mapping[str, Floor] = MappingProxyType(
+    {
+        "lookahead": Floor(
+            {}, rewards=8, why="a training; then a validation gradient, and two passes forward for each of four draws"
+        ),
+        "hba": Floor(
+            {"algorithm": "hba"},
+            validates="images",
+            why="a training; then a validation gradient that reaches the first layer",
+        ),
+        "hba-lookahead": Floor(
+            {"algorithm": "hba-lookahead", "reward_derivative": "difference"},
+            rewards=8,
+            why="as look-ahead, by the difference of losses",
+        ),
+        "stn": Floor({"algorithm": "stn", "warm_up_epochs": 0}, validates="images", why="as hba"),
+        "delta-stn": Floor(
+            {"algorithm": "delta-stn", "warm_up_epochs": 0},
+            trainings=2,
+            forwards=2,
+            validates="images",
+            why="as hba, and for the response its derivative, of two passes forward, and a training",
+        ),
+    }
+)
+"""By algorithm. Where the response is linearized, the outputs' change takes a pass forward through the weights and one
+through phi_U, beside that of the outputs; and it is only backward of the change that gradients come by.
+"""
+
+
+def bare_seconds_per_step(floor: Floor, config: SearchConfig, data: SearchData, measured: int) -> float:
+    """Of the floor, on batches of the search's sizes, with the optimizer's step."""
+    device = find_device(config.device)
+    rhythm = config.algorithm.rhythm
+    clock = StepClock(measured, rhythm.train_steps, device)
+    clock.started(0, 0, 0, 0)
+    for step, (train, validate) in enumerate(_bare_steps(floor, config, data.to(device), measured), start=1):
+        train()
+        if step % rhythm.train_steps == 0:
+            for _ in range(rhythm.in_a_row):
+                validate()
+        clock.step_done(step)
+    return clock.seconds_per_step
+
+
+Step = Callable[[], None]
+
+
+def _bare_steps(floor: Floor, config: SearchConfig, data: SearchData, n_steps: int) -> Iterator[tuple[Step, Step]]:
+    """A training step, and the lambda step that may follow it."""
+    preprocessing = Preprocessing.of(data.train, config.baseline_augmentation())
+    network = build_model(config.model, len(data.class_names), 0, preprocessing.image_size).to(data.train.device)
+    train_stream, val_stream = (BatchStream(part, config.batch_size, seed=0) for part in (data.train, data.val))
+    optimizer, schedule = optimizer_for(config, network.parameters(), train_stream.batches_per_pass)
+    for _ in range(n_steps):
+        images, labels = train_stream.next()
+        images = preprocessing.measure(images)
+
+        def train(images: Tensor = images, labels: Tensor = labels) -> None:
+            network.train()
+            for _ in range(floor.trainings):
+                optimizer.zero_grad()
+                F.cross_entropy(network(images), labels).backward()
+            _forward(network, images, floor.forwards)
+            optimizer.step()
+            schedule.step()
+
+        def validate(images: Tensor = images) -> None:
+            network.eval()
+            val_images, val_labels = val_stream.next()
+            _gradient(network, preprocessing.measure(val_images), val_labels, floor.validates)
+            _forward(network, images, floor.rewards)
+
+        yield train, validate
+
+
+def _gradient(network: nn.Module, images: Tensor, labels: Tensor, reached: Reached) -> None:
+    wanted = [images.requires_grad_()] if reached == "images" else list(network.parameters())
+    torch.autograd.grad(F.cross_entropy(network(images), labels), wanted)
+
+
+def _forward(network: nn.Module, images: Tensor, n_passes: int) -> None:
+    with torch.no_grad():
+        for _ in range(n_passes):
+            network(images)
