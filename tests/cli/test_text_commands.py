@@ -117,6 +117,29 @@ def test_the_page_of_a_run_on_text_does_not_say_that_no_command_does_it_again() 
     assert "No command does it again" not in Path("run/report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("command", ["report", "compare"])
+def test_the_results_of_an_evaluation_on_text_are_said_to_be_of_text(command: str) -> None:
+    said(run("evaluate-text", "run/policy.json", "--seeds", "1", "--against", "none", "--out", "evaluation"))
+    assert refusal_of(command, "evaluation").startswith(
+        "evaluation/results.json is of language models: hba evaluate-text POLICY --out evaluation --resume shows it"
+    )
+
+
+def test_a_model_that_is_worse_than_guessing_is_said_to_be() -> None:
+    lines = said(run("search-text", "texts", *SMALL, "--learning-rate", "40", "--clip-norm", "9", "--out", "steep"))
+    vocabulary = next(line for line in lines if line.startswith("Text: ")).split("knows ")[1].split()[0]
+    told = f"That is worse than guessing among {vocabulary} words, which has {vocabulary}; lower --learning-rate."
+    assert told in lines
+    slow = said(run("search-text", "texts", *SMALL, "--learning-rate", "0.5", "--out", "slow"))
+    assert not [line for line in slow if "guessing" in line]
+
+
+def test_settings_are_named_as_on_the_command_line_where_a_text_is_too_short() -> None:
+    assert refusal_of("search-text", "texts", "--batch-size", "2000").endswith(
+        "lower --batch-size or --sequence-length"
+    )
+
+
 def test_compare_shows_the_run() -> None:
     lines = said(run("compare", "run"))
     assert any("dropout.words" in line for line in lines)

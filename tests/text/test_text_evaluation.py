@@ -199,6 +199,25 @@ def test_a_loss_that_is_not_finite_is_told_in_one_line(schedule: Schedule) -> No
         evaluated(schedule, learning_rate=1e38)
 
 
+def test_a_text_too_short_to_measure_by_is_refused(schedule: Schedule, texts: Path) -> None:
+    (texts / "test.txt").write_text("a b c\n" * 4, encoding="utf-8")
+    with pytest.raises(DataError, match=r"test\.txt must hold at least 20 words, to measure a model by, got 16"):
+        hba.text.evaluate(schedule, texts)
+
+
+def test_a_schedule_of_what_two_layers_have_needs_two(schedule: Schedule) -> None:
+    assert "dropout.hidden" in schedule.space.names
+    with pytest.raises(SettingsError, match=r"layers must be at least 2 for a schedule of dropout\.hidden, got 1"):
+        hba.text.evaluate(schedule, layers=1)
+
+
+def test_a_perplexity_beyond_all_numbers_is_said_in_few_characters() -> None:
+    rows = tuple(TextRow(name, {seed: Loss(900.0, 901.0) for seed in range(2)}) for name in ("schedule", "none"))
+    line = TextEvaluation(rows, None).lines()[0]
+    assert "perplexity more than 1e+304" in line
+    assert len(line) < 120
+
+
 def test_a_schedule_of_images_is_refused(texts: Path) -> None:
     for found, name in ((hba.load_policy("digits"), "ShearX"), (both(), "Rotate"), (alone(), r"dropout\.fc1")):
         with pytest.raises(
