@@ -45,7 +45,7 @@ def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
 
 def print_settings(settings: Mapping[str, Sourced], printer: Console) -> None:
     """A row for each setting: its value as it would be typed, empty where the data decide, and where it comes from."""
-    table = Table("setting", Column("value", overflow="fold"), "from", title="Settings; an empty value is by the data")
+    table = Table("setting", Column("value", overflow="fold"), "from", title="Settings; an empty value is not set")
     for name, (value, layer) in settings.items():
         table.add_row(*map(Text, (name, "" if value is None else as_typed(value), layer)))
     printer.print(table)

@@ -176,7 +176,7 @@ def _settings_of(run: Run, kind: str) -> Mapping[str, object]:
 
 def _value(settings: Mapping[str, object] | None, name: str) -> str:
     """A dash where the run has no such setting, as another algorithm."""
-    return "-" if settings is None or name not in settings else setting_text(settings[name]) or "by the data"
+    return "-" if settings is None or name not in settings else setting_text(settings[name]) or "not set"
 
 
 def _measured(run: Run, name: str) -> Points:
