@@ -37,7 +37,7 @@ class HalfFrozen(nn.Module):
 
 
 def searched(network: nn.Module, **settings: Any) -> hba.SearchResult:
-    moving = {"weight_decay": 0.1, "learning_rate": 0.05, **SELF_TUNING.get(settings.get("algorithm", ""), {})}
+    moving = {"weight_decay": 0.1, "learning_rate": 0.01, **SELF_TUNING.get(settings.get("algorithm", ""), {})}
     return hba.search(small_data(), network=network, **small_settings(**{**moving, **settings}))
 
 
