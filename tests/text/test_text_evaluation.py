@@ -199,7 +199,8 @@ def test_a_loss_that_is_not_finite_is_told_in_one_line(schedule: Schedule) -> No
         evaluated(schedule, learning_rate=1e38)
 
 
-def test_a_text_too_short_to_measure_by_is_refused(schedule: Schedule, texts: Path) -> None:
+def test_a_text_too_short_to_measure_by_is_refused(schedule: Schedule, tmp_path: Path) -> None:
+    texts = write_texts(tmp_path)
     (texts / "test.txt").write_text("a b c\n" * 4, encoding="utf-8")
     with pytest.raises(DataError, match=r"test\.txt must hold at least 20 words, to measure a model by, got 16"):
         hba.text.evaluate(schedule, texts)
