@@ -180,7 +180,10 @@ def evaluate(
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the evaluation to resume")
     given = resolved({**settings, **({} if data is None else {"data": data})})
-    config = TextEvaluationConfig.make({**_of_search(found), **given})
+    taken = {**_of_search(found), **given}
+    if "data" not in taken:
+        raise SettingsError("data must be given for a schedule that does not name its search's folder of text")
+    config = TextEvaluationConfig.make(taken)
     if f"{DROPOUT}.{HIDDEN}" in found.space.names and config.layers == 1:
         raise SettingsError(f"layers must be at least 2 for a schedule of {DROPOUT}.{HIDDEN}, got 1")
     rows = {SCHEDULE: found, **{name: RIVALS[name](found) for name in names}}

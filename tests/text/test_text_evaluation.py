@@ -212,6 +212,14 @@ def test_a_schedule_of_what_two_layers_have_needs_two(schedule: Schedule) -> Non
         hba.text.evaluate(schedule, layers=1)
 
 
+def test_a_schedule_of_no_search_on_text_needs_the_folder_of_text(schedule: Schedule, texts: Path) -> None:
+    by_hand = dataclasses.replace(schedule, provenance={})
+    with pytest.raises(SettingsError, match="data must be given for a schedule that does not name its search's folder"):
+        evaluated(by_hand)
+    small = {"vocabulary_size": 9, "width": 5, "sequence_length": 5, "batch_size": 4, "epochs": 1}
+    assert losses_of(evaluated(by_hand, data=texts, **small))["schedule"]
+
+
 def test_a_perplexity_beyond_all_numbers_is_said_in_few_characters() -> None:
     rows = tuple(TextRow(name, {seed: Loss(900.0, 901.0) for seed in range(2)}) for name in ("schedule", "none"))
     line = TextEvaluation(rows, None).lines()[0]
