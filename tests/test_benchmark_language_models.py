@@ -9,6 +9,7 @@ import pytest
 from benchmark_modules import BENCHMARKS, module
 
 from hba.errors import SettingsError
+from hba.policy_evaluation.paired import PairedDifference
 
 pytestmark = pytest.mark.usefixtures("benchmarks_can_be_imported")
 TINY: dict[str, Any] = {
@@ -93,3 +94,25 @@ def test_the_records_are_of_the_plan() -> None:
     plan = tasks.Plan.make(tomllib.loads((BENCHMARKS / "language_models" / "plan.toml").read_text(encoding="utf-8")))
     planned = {task.run.key for task in tasks.tasks_of(plan, Path("TEXT"), "cpu", Path("runs"))}
     assert set(records.store_of(records.RESULTS, "language-model").by_key()) <= planned
+
+
+def test_what_the_page_says_of_the_table_is_what_the_records_show() -> None:
+    records, page = module("common.records"), module("language_models.page")
+    found = page.losses_of(list(records.store_of(records.RESULTS, "language-model").by_key().values()))
+
+    def interval(row: str) -> tuple[float, float]:
+        own, others = ({seed: one["test_loss"] for seed, one in found[name].items()} for name in (row, "fixed"))
+        less = PairedDifference.of(own, others)
+        assert less is not None
+        assert less.interval is not None
+        return less.interval
+
+    for row in ("stn-replay", "stn-final"):
+        low, high = interval(row)
+        assert low < 0 < high
+    for row in ("stn", "delta-stn-replay", "delta-stn-final"):
+        assert interval(row)[0] > 0
+    for name in ("stn", "delta-stn"):
+        replayed = found[f"{name}-replay"]
+        assert len(replayed) == 3
+        assert all(found[name][seed]["test_loss"] > one["test_loss"] for seed, one in replayed.items())
