@@ -22,8 +22,8 @@ Values = tuple[float, ...]
 
 PLACES = (0.5, 0.25, 0.75, 0.125, 0.625, 0.375, 0.875, 0.0)
 """Of the grid, in ranges that go from 0 to 1; coarse ones come first, as time may be over."""
-STARTS = 5
-"""Random trials before TPE's own. Optuna's ten would leave it none where the time is short."""
+STARTS = 2
+"""Random trials before TPE's own. Optuna's ten would leave it none where there is time for five."""
 REDUCTION, RUNGS = 3, 2
 """Of ASHA: one of so many goes on, after a ninth and after a third of the epochs."""
 TUNERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
