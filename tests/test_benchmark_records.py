@@ -151,8 +151,9 @@ def test_the_reproductions_trainings_are_of_older_seeds_and_all_else_need_not_be
 
 
 def test_the_self_tuning_runs_that_are_shown_are_those_that_the_tables_ask_for(tmp_path: Path) -> None:
-    runs, scales = module("reproduction.tasks"), module("reproduction.scales")
-    bench = runs.Bench(scales.find_scale("small"), {}, tmp_path, "cpu")
+    runs, scales, images = module("reproduction.tasks"), module("reproduction.scales"), module("common.images")
+    place = images.Place(str(tmp_path), "CIFAR-10 (JPEG copy)")
+    bench = runs.Bench(scales.find_scale("small"), {"cifar10": place}, tmp_path, "cpu")
     tables = [table for table in module("reproduction.tables").TABLES.values() if table.contests]
     asked = {
         task.run.key: task.run.name
