@@ -14,6 +14,8 @@ import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.config.inheritance import INHERITED
 from hba.errors import DivergedError, HbaError, SettingsError
+from hba.parallel.processes import joined
+from hba.parallel.world import is_first, launched
 from hba.policy_evaluation import RESULTS_NAME, RIVALS, TensorBoardLogger
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.progress import EvaluationProgress, training_text
@@ -127,8 +129,10 @@ def evaluate(
         raise SettingsError("--resume needs --out, the folder of the evaluation to resume")
     others = [name.strip() for name in against.split(",") if name.strip()]
     spoken = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
-    with spoken, run_folder(out, "evaluate") as folder, _Terminal() as observer, terminated_as_interrupted():
-        told: Any = Together(observer, TensorBoardLogger(folder / FOLDER_NAME)) if tensorboard else observer
+    with joined(), spoken, run_folder(out, "evaluate") as folder, _Terminal() as observer, terminated_as_interrupted():
+        told: Any = observer
+        if tensorboard and is_first():
+            told = Together(observer, TensorBoardLogger(folder / FOLDER_NAME))
         try:
             result = hba.evaluate(
                 schedule,
@@ -146,6 +150,8 @@ def evaluate(
             if observer.n_done:
                 say(_kept_line(observer.n_done, folder, isinstance(error, DivergedError)), err=True)
             raise
+    if launched().rank:
+        return
     if as_json:
         click.echo((folder / RESULTS_NAME).read_text("utf-8"), nl=False)
         return

@@ -13,15 +13,20 @@ from typing import Any, NamedTuple
 import click
 
 from hba.errors import HbaError, ReportWarning, RunError, SettingsError
+from hba.parallel.world import being, check_alone, launched
 from hba.runtime.unknown import did_you_mean
 from hba.runtime.version import VERSION
 
 from .messages import in_options
 
 USER_ERROR = 2
+OF_SEVERAL = ("search", "evaluate")
+"""Commands that processes started by torchrun do together."""
 BEGAN = "hba.began"
 """In what the contexts of click share: when the command was called, as time.monotonic has it."""
 INTERRUPTED = 130
+FIRST_SPEAKS_SECONDS = 10.0
+"""How long the other processes of one computation wait with what they have to say."""
 
 
 class Listed(NamedTuple):
@@ -105,6 +110,15 @@ class _Group(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, listed.short_help) for name, listed in COMMANDS.items()])
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name not in OF_SEVERAL:
+            with being(launched()):
+                check_alone(f"what hba {name} does")
+        return name, command, rest
+
     def main(self, *args: Any, **kwargs: Any) -> Any:
         # PyTorch's threads spin while they wait for each other. Where another program wants a core too, a search is
         # then several times slower than with threads that yield their core. Works only before torch is loaded.
@@ -158,7 +172,11 @@ class _UserError(click.ClickException):
         super().__init__(in_options(str(error), parameters) if is_of_options else str(error))
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"hba: error: {self.message}", file=file, err=True)
+        rank = launched().rank
+        if rank:
+            # Where the first process has the same to say, torchrun ends this one meanwhile.
+            time.sleep(FIRST_SPEAKS_SECONDS)
+        click.echo(f"hba: error: {f'process {rank}: ' if rank else ''}{self.message}", file=file, err=True)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:

@@ -16,6 +16,7 @@ LEAST_SECONDS = 5.0
 def plan_lines(plan: SearchPlan) -> list[str]:
     """The images, the network and what it is trained on, the search's length, and the notes."""
     threads = f" ({counted(plan.threads, 'thread')})" if plan.device == "cpu" else ""
+    shared = f", shared by {plan.processes} processes" if plan.processes > 1 else ""
     done = f" ({plan.epochs_done} done)" if plan.epochs_done else ""
     where = f"; in {plan.folder}" if plan.folder is not None else ""
     probes = f", {counted(plan.probes, 'probe')}" if plan.probes else ""
@@ -23,7 +24,7 @@ def plan_lines(plan: SearchPlan) -> list[str]:
         f"{plan.train_images:,} training and {plan.val_images:,} validation images of {class_words(plan.class_names)}"
         f"{_kept_for_test(plan)}{left_out_words(plan.left_out, plan.folder)}",
         f"{plan.model}, {plan.n_parameters:,} parameters, images of {plan.image_size}x{plan.image_size}, on "
-        f"{plan.device}{threads}{where}",
+        f"{plan.device}{threads}{shared}{where}",
         f"{counted(plan.epochs, 'epoch')}{done}, each of {counted(plan.steps_per_epoch, 'step')} on {plan.batch_size} "
         f"images; {counted(plan.policy_steps, 'policy step')}{probes}",
         *_tuned(plan),

@@ -17,6 +17,8 @@ from hba.config.presets import SEARCH_PRESETS
 from hba.config.search import CommonSearchConfig
 from hba.data.naming import run_name
 from hba.errors import SettingsError
+from hba.parallel.processes import joined
+from hba.parallel.world import is_first
 from hba.policy_search.budget import Budget, with_many_epochs
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.earlier import config_like
@@ -103,9 +105,11 @@ def search(
     if budget is not None:
         named = with_many_epochs(named)
     name = "" if out is not None else run_name(_data_of(named, preset, paper, config))
-    with run_folder(out, name) as folder:
+    with joined(), run_folder(out, name) as folder:
         with _Terminal() as observer:
-            told: Any = Together(observer, TensorBoardLogger(folder / FOLDER_NAME)) if tensorboard else observer
+            told: Any = observer
+            if tensorboard and is_first():
+                told = Together(observer, TensorBoardLogger(folder / FOLDER_NAME))
             try:
                 result = hba.search(
                     data,
@@ -118,7 +122,8 @@ def search(
                 )
             finally:
                 observer.restore_signals()
-        _report(result, folder)
+        if is_first():
+            _report(result, folder)
     if not result.finished:
         raise SystemExit(130)
 

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hba.errors import RunError
+from hba.parallel.world import is_first
 
 RUNS = Path("runs")
 PLAIN_WIDTH = 110
@@ -57,8 +58,11 @@ def _finite(content: Any) -> Any:
 def say(text: str, *, err: bool = False) -> None:
     """Print a line, above a progress bar where one is shown.
 
-    Where nobody reads any more (`hba search | head`), the work continues in silence.
+    Where nobody reads any more (`hba search | head`), the work continues in silence. Of processes of one computation,
+    the first alone speaks.
     """
+    if not is_first():
+        return
     try:
         # A bar replaces sys.stdout and sys.stderr; click.echo would look for the file that it wraps.
         print(text, file=sys.stderr if err else sys.stdout, flush=True)
@@ -71,17 +75,22 @@ def run_folder(out: Path | None, name: str) -> Iterator[Path]:
     """`out`, or else runs/<name>-<number> with the first number that is free.
 
     The new folder is made at once, so two commands never share one. If nothing was put into it, it is removed again.
+    Processes of one computation have the first one's.
     """
     if out is not None:
         yield out
         return
-    path = _claim(name)
+    # It imports PyTorch, which takes seconds.
+    from hba.parallel.processes import from_first
+
+    path = from_first(lambda: _claim(name))
     try:
         yield path
     finally:
-        with contextlib.suppress(OSError):
-            path.rmdir()
-            RUNS.rmdir()
+        if is_first():
+            with contextlib.suppress(OSError):
+                path.rmdir()
+                RUNS.rmdir()
 
 
 def _claim(name: str) -> Path:

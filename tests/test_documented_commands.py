@@ -21,6 +21,7 @@ NOT_RUN: Mapping[str, str] = {
     "ruff": "is what .ci/run does",
     "mypy": "is what .ci/run does",
     "pytest": "is what runs this",
+    "torchrun": "is run by tests/cli/test_torchrun.py",
     "python benchmarks/": "takes minutes, or rewrites pages; its options are parsed",
     "python examples/draw_overview.py": "is run by test_example.py",
     "hba search --preset reduced-cifar10 --data-root data --download": "downloads CIFAR-10",

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 LINE = (
     ("errors",),
     ("runtime",),
+    ("parallel",),
     ("operations", "models", "hypernet", "data"),
     ("preprocessing",),
     ("regularization",),

@@ -58,6 +58,8 @@ class Algorithm(Settings):
     multi_label: ClassVar[bool] = False
     """Whether images may have several labels: loss and error are then hba.training.criterion's."""
 
+    shares_batches: ClassVar[bool] = False
+    """Whether several processes can share its batches: it then takes by hba.parallel.rows what it knows of a batch."""
     tunes_training: ClassVar[bool] = False
     """Whether it moves regularizers that act inside the network or in the loss, so that their effect comes through the
     weights."""

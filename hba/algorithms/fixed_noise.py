@@ -12,6 +12,7 @@ from torch import Tensor
 from hba.algorithms.hypergradient import Hypergradient, HyperGradientState, update_phi
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
+from hba.parallel.rows import own
 
 
 @dataclass(kw_only=True)
@@ -39,7 +40,7 @@ class FixedNoise(Hypergradient):
         if state.step % self.train_steps == 0:
             state.noise.normal_(generator=state.generator)
         images, labels = state.train_stream.next()
-        lam_rows = state.lam.detach() + self.sigma_now(problem, state) * state.noise
+        lam_rows = state.lam.detach() + self.sigma_now(problem, state) * own(state.noise)
         update_phi(problem, state, images, labels, lam_rows, self.response)
         state.step += 1
         if self.is_lambda_time(problem, state):

@@ -23,6 +23,7 @@ from hba.config.training import SGD, SGDS
 from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.hypernet import HyperNetwork
+from hba.parallel.rows import means
 from hba.training.optimizer import preconditioned
 
 
@@ -58,7 +59,9 @@ class BothGradients(Rewards, Hypergradient):
             loss = self.validation_loss(problem, state, lambda images: network(images, lam))
         weights = current_weights(network)
         wanted = [lam, *weights.values()]
-        through_response, *gradient = torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)
+        through_response, *gradient = means(
+            torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)
+        )
         direction = preconditioned(state.learner.optimizer, weights.values(), gradient)
         along = dict(zip(weights, direction, strict=True))
         rewards = rewards_of(network, trial, along, lam.detach(), derivative=self.reward_derivative)

@@ -32,6 +32,7 @@ from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
 from hba.data.images import Batch
 from hba.errors import SettingsError
+from hba.parallel.rows import means
 from hba.runtime.default_text import DefaultText
 
 HyperGradientState = GradientState[HyperLearner]
@@ -56,6 +57,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
 
     name: ClassVar[str] = "hba"
     multi_label: ClassVar[bool] = True
+    shares_batches: ClassVar[bool] = True
     tunes_training: ClassVar[bool] = True
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.05
@@ -126,7 +128,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
         hypernetwork = state.learner.hypernetwork.eval()
         with validation_statistics(hypernetwork, self.val_statistics):
             loss = self.validation_loss(problem, state, lambda images: hypernetwork(images, state.lam))
-        (gradient,) = torch.autograd.grad(loss, state.lam)
+        (gradient,) = means(torch.autograd.grad(loss, [state.lam]))
         state.mover.moves.add(gradient)
         self.move_lambda(problem, state, gradient)
         self.move_center(state)
@@ -146,7 +148,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
         with validation_statistics(hypernetwork, self.val_statistics):
             loss = self.validation_loss(problem, state, predict)
         objective = loss - weight * scale.entropy()
-        gradient, of_spread = torch.autograd.grad(objective, [state.lam, scale.spread])
+        gradient, of_spread = means(torch.autograd.grad(objective, [state.lam, scale.spread]))
         state.mover.moves.add(gradient)
         self.move_lambda(problem, state, gradient)
         scale.move(of_spread)

@@ -25,6 +25,7 @@ from hba.config.training import SGD, SGDS
 from hba.data.batches import BatchStream
 from hba.data.config import Size
 from hba.errors import SettingsError
+from hba.parallel.rows import gathered
 from hba.runtime.default_text import DefaultText
 from hba.runtime.validation import words
 from hba.training.criterion import loss_of
@@ -155,7 +156,7 @@ class LambdaSteps(Noisy):
         The temperature is found without a gradient and then held.
         """
         if self.calibrate:
-            logits = logits / best_temperature(logits.detach(), labels)
+            logits = logits / best_temperature(gathered(logits.detach()), gathered(labels))
         return loss_of(logits, labels)
 
     def move_lambda(

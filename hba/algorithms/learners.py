@@ -11,6 +11,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from hba.algorithms.problem import Problem
 from hba.hypernet import HyperNetwork, TunedRates
+from hba.parallel.rows import average_gradients
 from hba.runtime.seeding import derived_seed
 from hba.training.criterion import error_share, loss_of
 from hba.training.plateau import Plateau
@@ -29,7 +30,8 @@ class Learner:
         return float(self.schedule.get_last_lr()[0])
 
     def update(self) -> None:
-        """One step along the gradients that the weights have."""
+        """One step along the gradients that the weights have, or their means over the processes."""
+        average_gradients(one for group in self.optimizer.param_groups for one in group["params"])
         self.optimizer.step()
         self.schedule.step()
 

@@ -49,6 +49,7 @@ from hba.config.fields import NotNegative, Positive, Share
 from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
 from hba.errors import SettingsError
+from hba.parallel.rows import copies, gathered, means, own
 from hba.runtime.default_text import DefaultText
 from hba.training.criterion import losses_of
 from hba.training.optimizer import preconditioned
@@ -116,16 +117,18 @@ class Rewards(LambdaSteps):
         """Every image, as often as it is drawn for, augmented at a lambda of its own, lambda + sigma epsilon."""
         space, sigma = problem.space, self.sigma_now(problem, state)
         images, labels = images.repeat(draws, 1, 1, 1), torch.cat([labels] * draws)
-        noise = torch.randn(len(images), space.n, generator=state.generator, device=state.device)
-        values = space.decode(state.lam.detach() + sigma * noise)
-        inputs, walk = problem.augment_with(values, images, state.generator)
+        with copies(draws):
+            noise = problem.noise(len(images), state.generator)
+            values = space.decode(state.lam.detach() + sigma * noise)
+            inputs, walk = problem.augment_with(values, images, state.generator)
         return Trial(inputs, labels, walk, values, noise, sigma, draws, problem.image_columns)
 
     def standardized(self, trial: Trial, rewards: Tensor) -> tuple[Tensor, Tensor]:
         """Advantages (B,) of rewards (B,), in standard deviations and limited; and one standard deviation ()."""
-        advantages = advantages_of(rewards, trial.draws)
-        scale = advantages.std().clamp(min=torch.finfo(rewards.dtype).tiny)
-        in_deviations = advantages / scale
+        with copies(trial.draws):
+            advantages = advantages_of(gathered(rewards), trial.draws)
+            scale = advantages.std().clamp(min=torch.finfo(rewards.dtype).tiny)
+            in_deviations = own(advantages) / scale
         if self.reward_limit is not None:
             in_deviations = in_deviations.clamp(-self.reward_limit, self.reward_limit)
         return in_deviations, scale
@@ -136,6 +139,7 @@ class Lookahead(Rewards):
 
     name: ClassVar[str] = "lookahead"
     multi_label: ClassVar[bool] = True
+    shares_batches: ClassVar[bool] = True
 
     train_steps: Size = 5
     init: Init = "randaugment"
@@ -195,7 +199,7 @@ class Lookahead(Rewards):
         """
         parameters = trained_parameters(learner.network)
         weights = list(parameters.values())
-        gradient = torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True)
+        gradient = means(torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True))
         direction = preconditioned(learner.optimizer, weights, gradient)
         along = dict(zip(parameters, direction, strict=True))
         return rewards_of(learner.network, trial, along, derivative=self.reward_derivative)

@@ -14,6 +14,7 @@ from hba.config.search import CommonSearchConfig
 from hba.data.batches import BatchStream
 from hba.data.images import Images
 from hba.data.load import SearchData
+from hba.parallel.rows import own_rows
 from hba.policy.draw import Walk, apply_operations, draw_walk
 from hba.policy.space import SearchSpace
 from hba.policy.starts import at_fraction, of_row, randaugment
@@ -88,11 +89,11 @@ class Problem:
             found = of_row(self.space, row)
         else:
             found = randaugment(self.space) if init == "randaugment" else at_fraction(self.space, fraction)
-        return found.to(self.device)
+        return found.to(self.device, torch.get_default_dtype())
 
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
         """epsilon: standard normal numbers (B, n), a row for each image of a batch."""
-        return torch.randn(n_rows, self.space.n, generator=generator, device=self.device)
+        return own_rows(n_rows, lambda n: torch.randn(n, self.space.n, generator=generator, device=self.device))
 
     def as_measured(self, images: Tensor) -> Tensor:
         """What the network takes of images that are not augmented."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hba.parallel.rows import mean
 from hba.policy.draw import Walk
 from hba.policy.space import SearchSpace
 
@@ -43,15 +44,16 @@ def expected_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
     score = rewards.new_zeros(len(rewards), space.n + 1)
     if space.searches_count:
         wanted = torch.arange(space.max_count, device=rewards.device) < trial.walk.count
-        score[:, columns.counts] = (wanted.float() - trial.values[:, columns.counts]) * _steps_asked(space, trial.walk)
+        unexpected = wanted.to(trial.values) - trial.values[:, columns.counts]
+        score[:, columns.counts] = unexpected * _steps_asked(space, trial.walk)
     score[:, columns.probability] = (
-        trial.walk.fired.float() - trial.values[:, columns.probability]
+        trial.walk.fired.to(trial.values) - trial.values[:, columns.probability]
     ) * trial.walk.visited
     # The column after the last is of slots without a magnitude.
     score[:, columns.magnitude] = _of_magnitudes(space, trial) / trial.sigma * trial.walk.fired
     if trial.regularizers is not None:
         score[:, trial.regularizers] = trial.noise[:, trial.regularizers] / trial.sigma
-    return (rewards[:, None] * score).mean(dim=0)[: space.n]
+    return mean((rewards[:, None] * score).mean(dim=0)[: space.n])
 
 
 def divergence_curvature(space: SearchSpace, trial: Trial, sigma: float | Tensor) -> Tensor:
@@ -73,10 +75,10 @@ def divergence_curvature(space: SearchSpace, trial: Trial, sigma: float | Tensor
     p = values[:, columns.probability]
     curvature[columns.probability] = (walk.visited * p * (1 - p)).mean(dim=0)
     # The column after the last is of slots without a magnitude.
-    curvature[columns.magnitude] = walk.fired.float().mean(dim=0) / sigma**2
+    curvature[columns.magnitude] = walk.fired.to(values).mean(dim=0) / sigma**2
     if trial.regularizers is not None:
         curvature[trial.regularizers] = 1 / sigma**2
-    return curvature[: space.n]
+    return mean(curvature[: space.n])
 
 
 def expected_spread_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
@@ -85,7 +87,7 @@ def expected_spread_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> 
     """
     has_magnitude = space.slot_columns(rewards.device).magnitude < space.n
     score = (_of_magnitudes(space, trial).square() - 1) * (trial.walk.fired & has_magnitude)
-    return (rewards * score.sum(dim=1)).mean()
+    return mean((rewards * score.sum(dim=1)).mean())
 
 
 def spread_divergence_gradient(space: SearchSpace, trial: Trial, log_spread: Tensor) -> Tensor:
@@ -93,8 +95,8 @@ def spread_divergence_gradient(space: SearchSpace, trial: Trial, log_spread: Ten
     start: of a magnitude that was used sigma^2 / (sigma at the start)^2 - 1.
     """
     has_magnitude = space.slot_columns(log_spread.device).magnitude < space.n
-    used = (trial.walk.fired & has_magnitude).sum(dim=1).float().mean()
-    return used * torch.expm1(2 * log_spread)
+    used = (trial.walk.fired & has_magnitude).sum(dim=1).to(trial.values).mean()
+    return mean(used) * torch.expm1(2 * log_spread)
 
 
 def _steps_asked(space: SearchSpace, walk: Walk) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from hba.algorithms.learners import Learner
 from hba.data.batches import BatchStream
+from hba.parallel import rows
 
 
 @dataclass
@@ -35,12 +36,19 @@ class EpochTotals:
         self.lambda_loss += loss
         self.lambda_steps += 1
 
+    def share(self) -> None:
+        """Let each process have the sums of the whole batches, where it has those of its own images."""
+        totals = list(vars(self).values())
+        for own, found in zip(totals, rows.means(totals), strict=True):
+            own.copy_(found)
+
     def reset(self) -> None:
         for total in vars(self).values():
             total.zero_()
 
     def means(self) -> tuple[float, float, float | None]:
         """Mean training loss, training error in per cent, mean loss of the lambda steps (None without any)."""
+        self.share()
         sums = (self.train_loss, self.train_error, self.train_steps, self.lambda_loss, self.lambda_steps)
         loss, error, n_train, lambda_loss, n_lambda = torch.stack(sums).tolist()
         return loss / n_train, 100 * error / n_train, lambda_loss / n_lambda if n_lambda else None

@@ -8,13 +8,16 @@ from torch import Tensor
 
 from hba.data.images import Batch, Images
 from hba.errors import DataError
+from hba.parallel.rows import check_divides, own
+from hba.parallel.world import size
 
 
 class BatchStream:
     """Endless batches (images float in [0, 1], labels): whole passes in a new random order each, last part dropped.
 
-    A pass has len(data) // batch_size batches; a batch never has more images than there are. The place in the stream
-    can be saved and restored.
+    A pass has len(data) // batch_size batches; a batch never has more images than there are. Where several processes
+    share a batch, each gets its own images of it, and batch_size is that of all. The place in the stream can be saved
+    and restored.
     """
 
     def __init__(self, data: Images, batch_size: int, seed: int) -> None:
@@ -22,6 +25,7 @@ class BatchStream:
             raise DataError("there must be at least one image to make batches of")
         self.data = data
         self.batch_size = min(batch_size, len(data))
+        check_divides("a batch", self.batch_size)
         self.generator = torch.Generator(data.device).manual_seed(seed)
         self.order = self._new_order()
         self.position = 0
@@ -38,10 +42,17 @@ class BatchStream:
                 next(self._rest_of_pass, None)
             self.order, self.position, self._rest_of_pass = self._new_order(), 0, None
         if self._rest_of_pass is None:
-            self._rest_of_pass = self.data.batches(self.order, self.batch_size, self.position)
+            self._rest_of_pass = self.data.batches(self._own_order(), self.batch_size // size(), self.position)
         images, labels = next(self._rest_of_pass)
         self.position += 1
         return as_floats(images), labels
+
+    def _own_order(self) -> Tensor:
+        """Of every batch of the pass, the images of this process."""
+        if size() == 1:
+            return self.order
+        whole = self.order[: self.batches_per_pass * self.batch_size]
+        return own(whole.view(-1, self.batch_size), dim=1).flatten()
 
     def _new_order(self) -> Tensor:
         return torch.randperm(len(self.data), generator=self.generator, device=self.data.device)
@@ -56,5 +67,5 @@ class BatchStream:
 
 
 def as_floats(images: Tensor) -> Tensor:
-    """uint8 to float32 in [0, 1]."""
-    return images.float() / 255
+    """uint8 to floats in [0, 1], of PyTorch's default type, which is float32."""
+    return images.to(torch.get_default_dtype()) / 255

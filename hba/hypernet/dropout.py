@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from hba.errors import SettingsError
 from hba.hypernet.layers import Door
+from hba.parallel.rows import own_rows
 
 _DIMENSIONS_OF_MASK: Mapping[type[nn.Module], int | None] = {
     nn.Dropout: None,
@@ -61,7 +62,9 @@ def scaled_mask(shape: Sequence[int], rate: Tensor) -> Tensor:
 
     rate: of as many dimensions as the shape, or none. A rate of 1 keeps nothing.
     """
-    kept = torch.rand(*shape, device=rate.device, dtype=rate.dtype) >= rate
+    first, *others = shape
+    drawn = own_rows(first, lambda n: torch.rand(n, *others, device=rate.device, dtype=rate.dtype))
+    kept = drawn >= rate
     return kept / (1 - rate).clamp(min=torch.finfo(rate.dtype).eps)
 
 

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from hba.parallel.rows import own_rows
+
 
 def conv(in_channels: int, out_channels: int, kernel_size: int, stride: int = 1) -> nn.Conv2d:
     """A convolution without bias that keeps the size at stride 1, with He et al.'s (2015) weights."""
@@ -16,4 +18,4 @@ def uniform_per_image(images: Tensor) -> Tensor:
 
     Always in single precision, because half precision has too few numbers to compare with.
     """
-    return torch.rand(len(images), 1, 1, 1, device=images.device)
+    return own_rows(len(images), lambda n: torch.rand(n, 1, 1, 1, device=images.device))

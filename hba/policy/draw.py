@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import apply_steps, check_images
+from hba.parallel.rows import own_rows
 from hba.policy.space import SearchSpace
 from hba.policy.spread import mean_probabilities, of_slots, spread_magnitudes
 
@@ -91,7 +92,7 @@ def draw_by_means(
         # A compiler refuses the argument, even where it is None.
         if generator is None:
             return torch.rand(batch_size, *shape, device=device)
-        return torch.rand(batch_size, *shape, generator=generator, device=device)
+        return own_rows(batch_size, lambda n: torch.rand(n, *shape, generator=generator, device=device))
 
     fires = uniform(space.n_slots) < rows[..., columns.probability]
     # A uniform random order of the slots is a random key for each; one that does not fire comes after all others.

@@ -70,10 +70,15 @@ def moved_by(space: SearchSpace, values: Tensor, offset: Tensor) -> Tensor:
 def _normal(like: Tensor, generator: torch.Generator | None) -> Tensor:
     import torch
 
+    from hba.parallel.rows import own_rows
+
     # A compiler refuses the argument, even where it is None.
     if generator is None:
         return torch.randn(like.shape, dtype=like.dtype, device=like.device)
-    return torch.randn(like.shape, dtype=like.dtype, device=like.device, generator=generator)
+    return own_rows(
+        len(like),
+        lambda n: torch.randn(n, *like.shape[1:], dtype=like.dtype, device=like.device, generator=generator),
+    )
 
 
 def of_slots(space: SearchSpace, rows: Tensor, slots: Tensor) -> Tensor:

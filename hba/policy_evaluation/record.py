@@ -55,8 +55,9 @@ class Record:
         self._began, self._seconds_before = time.monotonic(), 0.0 if stored is None else stored.wall_seconds or 0.0
         self._found: dict[str, dict[int, _Found]] = {contender.name: {} for contender in contenders}
         self._fingerprints = {"training": data.train.fingerprint()}
-        if stored is not None and folder is not None:
-            check_images(stored, "training", self._fingerprints["training"], folder)
+        if stored is not None:
+            if folder is not None:
+                check_images(stored, "training", self._fingerprints["training"], folder)
             for row in stored.rows:
                 found = zip(row.test_error_percent, row.losses(), row.confusions(len(data.class_names)), strict=True)
                 self._found[row.name] = {seed: _Found(*one) for seed, one in zip(row.seeds, found, strict=True)}

@@ -17,6 +17,8 @@ from hba.data.left_out import save_left_out
 from hba.data.load import EvaluationData, check_data, load_evaluation_data, notes_on_classes
 from hba.errors import RunError, SettingsError
 from hba.models import Start, build_model
+from hba.parallel.processes import after_first, from_first, in_first, is_restarted
+from hba.parallel.world import alone, is_first, size
 from hba.policy_evaluation.contenders import (
     NONE,
     Contender,
@@ -99,13 +101,14 @@ def evaluate(
     has. resume: continue the evaluation in `out`, with the same settings, network and rows; there may be more seeds,
     and more rows after the old ones. jobs: how many trainings run at a time, more than one in processes of their own,
     which share PyTorch's threads: a script then calls this under `if __name__ == "__main__":`. None is one for each
-    thread, on a GPU 1. With as many threads for each training, the numbers do not depend on it. allow_seen: test also
+    thread, on a GPU 1. With as many threads for each training, the numbers do not depend on it. Inside of
+    hba.parallel.joined, the processes share one training after the other, as hba.search says. allow_seen: test also
     on images that a search has seen, which is otherwise a SettingsError. progress: show a bar in a terminal or a
     notebook. config: the results.json of an earlier evaluation, or its folder, whose settings stand above those of the
     search and below those given; all but its device, and not its rows. Raises HbaError for what cannot work,
     DivergedError for a loss that is not finite.
     """
-    observer = observer or EvaluationObserver()
+    observer = observer if observer is not None and is_first() else EvaluationObserver()
     check_data(data, EvaluationData, settings.get("data_root"))
     own_network = None if network is None else OwnNetwork.of(network)
     rows = named_rows(schedule, against)
@@ -120,25 +123,32 @@ def evaluate(
     start = used.network_start()
     check_weights(settled, main, start)
     everyone = contenders(rows, main, used, own_network, start)
-    folder = None if out is None else Path(out)
-    with contextlib.nullcontext() if resume and _is_whole(folder, used, everyone) else claimed(folder):
-        stored = _stored(folder, resume, used, everyone)
+    # The first of several processes has the folder.
+    folder = Path(out) if out is not None and is_first() else None
+    if resume and out is None:
+        raise SettingsError("resume needs out, the folder of the evaluation to resume")
+    is_whole = from_first(lambda: resume and _is_whole(folder, used, everyone))
+    with contextlib.nullcontext() if is_whole else in_first(claimed(folder)):
+        if is_restarted() and from_first(lambda: folder is not None and (folder / RESULTS_NAME).exists()):
+            resume = True
+        stored = from_first(lambda: _stored(folder, resume, used, everyone))
         is_in_memory = not isinstance(data, str | Path | None)
         data = _loaded(data, used, observer)
         check_batch_size(given, len(data.train))
         if own_network is None:
             data = data.in_color()
-        _try_out(data, used, against, own_network)
         schedules = {name: row for name, row in rows.items() if isinstance(row, Schedule)}
-        check_rows_take(everyone, schedules, data.train.n_channels)
-        check_networks_take(everyone, data)
+        with alone():
+            _try_out(data, used, against, own_network)
+            check_rows_take(everyone, schedules, data.train.n_channels)
+            check_networks_take(everyone, data)
+            of_start = _of_start(data, used, start)
         searched = searched_rows(schedules, used, data, is_in_memory)
-        if not allow_seen:
-            for row in searched:
-                row.check()
+        for row in () if allow_seen else searched:
+            row.check()
         its_data = str(settings_of(main).get("data"))
         of_data = (*data.facts, *notes_on_classes(data), *filter(None, [error_note(data.train.labels)]))
-        notes = (*of_data, *_of_start(data, used, start), *notes_on(main, used, searched))
+        notes = (*of_data, *of_start, *notes_on(main, used, searched))
         task = _Task(main, used, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
         return _train_all(task, jobs, observer)
 
@@ -147,8 +157,10 @@ def _loaded(data: object, config: EvaluationConfig, observer: EvaluationObserver
     """data: as evaluate takes them."""
     if isinstance(data, EvaluationData):
         return data
-    read = partial(as_evaluation_data, data) if is_dataset(data) else load_evaluation_data
-    return read(config, observer.images_read)
+    source = partial(as_evaluation_data, data) if is_dataset(data) else load_evaluation_data
+    read = partial(source, config, observer.images_read)
+    # Several downloads would write over each other.
+    return after_first(read) if config.download else read()
 
 
 def _of_start(data: EvaluationData, config: EvaluationConfig, start: Start | None) -> tuple[str, ...]:
@@ -193,8 +205,6 @@ def _stored(
 ) -> Results | None:
     """The evaluation to resume, if any; refused where this is another one."""
     if folder is None:
-        if resume:
-            raise SettingsError("resume needs out, the folder of the evaluation to resume")
         return None
     path = folder / RESULTS_NAME
     if not resume:
@@ -227,14 +237,15 @@ def _definition(everyone: Sequence[Contender]) -> str | None:
 def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> EvaluationResult:
     config, data, stored = task.config, task.data, task.stored
     device = find_device(config.device)
-    if stored:
+    if stored and task.folder is not None:
         check_device(stored, device, task.folder)
     # What is left of a resumed evaluation trains on as many threads as if it had never been interrupted.
-    n_jobs = number_of_jobs(jobs, len(task.everyone) * config.seeds, data, device)
+    n_jobs = _number_of_jobs(jobs, task, device)
     n_threads = max(1, torch.get_num_threads() // n_jobs)
     # Each process moves the images to the device by itself.
     data = data.to(device) if n_jobs == 1 else data
     made_by = {**environment(device), "n_threads": n_threads, "jobs": n_jobs, "levels": data.levels}
+    made_by |= {"n_processes": size()} if size() > 1 else {}
     record = Record(
         task.everyone, config, data, made_by, task.folder, stored, task.searched, _definition(task.everyone)
     )
@@ -262,6 +273,15 @@ def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> E
     return _reported(record.result(), task, data, is_new=bool(trainings))
 
 
+def _number_of_jobs(jobs: int | None, task: _Task, device: torch.device) -> int:
+    """How many trainings run at a time; one that several processes share is alone."""
+    if size() == 1:
+        return number_of_jobs(jobs, len(task.everyone) * task.config.seeds, task.data, device)
+    if jobs not in (None, 1):
+        raise SettingsError(f"jobs must be 1 where {size()} processes share one training after the other, got {jobs}")
+    return 1
+
+
 def _reported(result: EvaluationResult, task: _Task, data: EvaluationData, *, is_new: bool) -> EvaluationResult:
     """With its report, where it has a folder. is_new: whether a training has ended since it was last written."""
     if task.folder is None:
@@ -269,7 +289,8 @@ def _reported(result: EvaluationResult, task: _Task, data: EvaluationData, *, is
     if not is_new and is_reported(task.folder):
         return replace(result, report=task.folder / REPORT_NAME)
     evaluated = respread(task.schedule, task.config.spread)
-    report = report_at_the_end(task.folder, lambda: Samples.of(data.train, data.class_names), evaluated)
+    with alone():
+        report = report_at_the_end(task.folder, lambda: Samples.of(data.train, data.class_names), evaluated)
     return replace(result, report=report)
 
 

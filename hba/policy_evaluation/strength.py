@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -38,6 +39,8 @@ class AsStrong:
 
     schedule: Schedule
     like: Schedule
+
+    shares_batches: ClassVar[bool] = True
 
     @property
     def definition(self) -> str:

@@ -12,6 +12,8 @@ from hba.algorithms.pace import Pace
 from hba.data.labels import error_of
 from hba.data.left_out import save_left_out
 from hba.errors import DivergedError, SettingsError
+from hba.parallel.processes import from_first
+from hba.parallel.world import size
 from hba.policy_search.books import Books, finite_or_none
 from hba.policy_search.folder import OLDER_VERSION, RunFolder
 from hba.policy_search.probes import probes_of
@@ -41,7 +43,8 @@ class Keeper:
 
     def restore(self) -> bool:
         """Give state and books what the folder has saved; False where it has nothing."""
-        found = None if self.folder is None else self.folder.load_checkpoint(self.setup.identity)
+        folder = self.folder
+        found = from_first(lambda: None if folder is None else folder.load_checkpoint(self.setup.identity))
         if found is None:
             return False
         version, saved, self.note = found
@@ -138,6 +141,7 @@ class Keeper:
             "val_error_percent": last["val_error_percent"],
             "wall_seconds": round(books.seconds, 1),
             **environment(state.device),
+            **({"n_processes": size()} if size() > 1 else {}),
         }
 
 

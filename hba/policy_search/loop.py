@@ -14,6 +14,8 @@ from hba.algorithms.overfitting import overfitting_note_in
 from hba.algorithms.pace import Pace
 from hba.data.labels import error_note
 from hba.data.load import notes_on_classes
+from hba.parallel.agreement import Agreement
+from hba.parallel.world import alone, size
 from hba.policy_search.books import Books, Metrics, is_finite, row_of
 from hba.policy_search.cost import probes_within, round_cost, trained_share
 from hba.policy_search.folder import RunFolder
@@ -60,7 +62,8 @@ class Loop:
             # What cannot be saved is told before anything is trained.
             keeper.snapshot()
         lengthened = lengthen(config, state, books) if was_saved else None
-        share = trained_share(state.plain(), setup.input_shape)
+        with alone():
+            share = trained_share(state.plain(), setup.input_shape)
         sizes = (state.train_stream.batch_size, len(problem.val), share)
         probes = probes_within(config, config.algorithm, pace, *sizes)
         cost = round_cost(config, config.algorithm, *sizes)
@@ -77,7 +80,8 @@ class Loop:
         epochs = setup.config.epochs
         total_steps = epochs * state.steps_per_epoch
         observer.started(state.step, total_steps, state.train_stream.batch_size, epochs)
-        while state.step < total_steps and not observer.stop_requested():
+        stop = Agreement(observer.stop_requested)
+        while state.step < total_steps and not stop.reached():
             setup.config.algorithm.step(setup.problem, state)
             if state.step % state.steps_per_epoch == 0:
                 self.close_epoch()
@@ -86,6 +90,7 @@ class Loop:
                 observer.epoch_done(self.books.metrics[-1])
                 self.keeper.save_now_and_then()
             observer.step_done(state.step)
+        state.totals.share()
         self.keeper.save()
         result = self._result(plan, finished=state.step == total_steps)
         observer.search_ended(result)
@@ -110,7 +115,8 @@ class Loop:
         if self.keeper.folder is None:
             return None
         data = self.setup.problem.data
-        return report_at_the_end(self.keeper.folder.path, lambda: Samples.of(data.train, data.class_names))
+        with alone():
+            return report_at_the_end(self.keeper.folder.path, lambda: Samples.of(data.train, data.class_names))
 
     def close_epoch(self) -> None:
         """Note the epoch's row and metrics."""
@@ -152,7 +158,9 @@ class Loop:
         if not isinstance(algorithm, LambdaSteps) or not self._is_probe_epoch(epoch):
             return dict.fromkeys(PROBED)
         assert isinstance(state, GradientState)
-        probed = probe(algorithm, self.setup.problem, state, epoch)
+        with alone():
+            # Everything drawn is the same in all processes.
+            probed = probe(algorithm, self.setup.problem, state, epoch)
         state.mover.moves = Moves.since(state.lam)
         return probed
 
@@ -180,6 +188,7 @@ class Loop:
             n_parameters=sum(parameter.numel() for parameter in state.plain().parameters()),
             device=str(state.device),
             threads=torch.get_num_threads(),
+            processes=size(),
             image_size=setup.problem.preprocessing.image_size,
             epochs=config.epochs,
             epochs_done=len(self.books.rows),

@@ -16,7 +16,7 @@ class SearchPlan:
     step, counted from 1, that the next policy step follows; another follows train_steps later. round_cost: of the
     policy steps that follow one training step, in training steps; None where nobody knows. notes: sentences that a
     person should read before the search goes on. operations: names of those that are tuned. regularizers: what is
-    tuned beside them, by name, in natural units, as it stands now.
+    tuned beside them, by name, in natural units, as it stands now. processes: how many share every batch.
     """
 
     data: str
@@ -43,3 +43,4 @@ class SearchPlan:
     notes: tuple[str, ...]
     operations: tuple[str, ...] = ()
     regularizers: Mapping[str, float] = field(default_factory=dict)
+    processes: int = 1

@@ -11,6 +11,10 @@ from torch import nn
 
 from hba.data.adapt import AnyDataset, as_search_data, is_dataset
 from hba.data.load import SearchData, check_data, load_search_data
+from hba.errors import SettingsError
+from hba.parallel.processes import after_first, from_first, in_first, is_restarted, stopped_by_first
+from hba.parallel.whole_batch import whole_batch_layers
+from hba.parallel.world import alone, is_first, size
 from hba.policy.space import SearchSpace
 from hba.policy_search.arguments import Choose, budget_of, check_resume, settings_of_data, settings_of_space
 from hba.policy_search.budget import Budget, with_many_epochs, within
@@ -63,52 +67,102 @@ def search(
     config: the config.json of an earlier search, or its folder, whose settings stand in the place of the defaults; all
     but its device.
 
+    Inside of hba.parallel.joined, processes that torchrun has started make one search together: all call this alike,
+    the first one alone tells its observer and writes files, and all get the result.
+
     Raises HbaError for what cannot work, DivergedError for a loss that is not finite; what was found until then is
     saved in `out`.
     """
     check_resume(preset, paper, resume, out, config)
     budget = budget_of(budget_seconds, resume)
-    observer = observer or SearchObserver()
     check_data(data, SearchData, settings.get("data_root"))
-    folder = RunFolder(Path(out)) if out is not None else None
-    if budget is not None:
-        settings = with_many_epochs(settings)
-    settings |= settings_of_space(space, settings)
-    if config is not None:
-        own, in_memory = _own_parts(network, space), isinstance(data, SearchData)
-        choose: Choose = partial(config_like, Path(config), own=own, in_memory=in_memory)
-    elif folder is not None and resume:
-        choose = folder.stored_config
-    else:
-        choose = partial(_of_preset, preset=preset, paper=paper)
-    with claimed(None if folder is None else folder.path):
-        settings |= settings_of_data(data, settings, choose)
-        chosen = choose(settings)
-        if folder is not None and not resume:
-            folder.check_free()
-        # Before the images are read, which may take long.
-        start = chosen.network_start()
-        if not isinstance(data, SearchData):
-            data = _read(data, chosen, observer)
-        check_batch_size(settings, len(data.train))
-        data = data if network is not None else data.in_color()
-        # So the run is resumed, and evaluated, with the scale that was found.
-        chosen = chosen.model_copy(update={"levels": data.levels})
-        device = find_device(chosen.device)
-        with (
-            torch.random.fork_rng([] if device.type == "cpu" else [device]),
-            contextlib.closing(data.to(device)) as placed,
-        ):
-            torch.manual_seed(derived_seed(chosen.seed, "default generators"))
-            own_space = space if isinstance(space, SearchSpace) else None
+    if size() > 1 and budget is not None:
+        raise SettingsError("a budget is measured by one process; give epochs, or start one process")
+    # The first process has the folder, and speaks.
+    folder = RunFolder(Path(out)) if out is not None and is_first() else None
+    told = observer if observer is not None and is_first() else SearchObserver()
+    with in_first(claimed(None if folder is None else folder.path)):
+        if is_restarted() and from_first(lambda: folder is not None and folder.has_checkpoint()):
+            resume = True
+        if budget is not None:
+            settings = with_many_epochs(settings)
+        settings |= settings_of_space(space, settings)
+        if out is not None and resume:
+            choose: Choose = partial(_stored, folder)
+        elif config is not None:
+            own, in_memory = _own_parts(network, space), isinstance(data, SearchData)
+            choose = partial(config_like, Path(config), own=own, in_memory=in_memory)
+        else:
+            choose = partial(_of_preset, preset=preset, paper=paper)
+        return _searched(data, choose, settings, network, space, folder, told, budget, resume=resume)
+
+
+def _searched(
+    data: Any,
+    choose: Choose,
+    settings: dict[str, Any],
+    network: nn.Module | None,
+    space: SearchSpace | str | None,
+    folder: RunFolder | None,
+    observer: SearchObserver,
+    budget: Budget | None,
+    *,
+    resume: bool,
+) -> SearchResult:
+    """In the processes that are joined. choose: all settings, from those that are given."""
+    settings |= settings_of_data(data, settings, choose)
+    chosen = choose(settings)
+    if not resume:
+        from_first(lambda: None if folder is None else folder.check_free())
+    _check_shares_batches(chosen)
+    # Before the images are read, which may take long.
+    start = chosen.network_start()
+    if not isinstance(data, SearchData):
+        read = partial(_read, data, chosen, observer)
+        # Several downloads would write over each other.
+        data = after_first(read) if chosen.download else read()
+    check_batch_size(settings, len(data.train))
+    data = data if network is not None else data.in_color()
+    # So the run is resumed, and evaluated, with the scale that was found.
+    chosen = chosen.model_copy(update={"levels": data.levels})
+    device = find_device(chosen.device)
+    with (
+        torch.random.fork_rng([] if device.type == "cpu" else [device]),
+        contextlib.closing(data.to(device)) as placed,
+        whole_batch_layers(),
+        stopped_by_first(),
+    ):
+        torch.manual_seed(derived_seed(chosen.seed, "default generators"))
+        own_space = space if isinstance(space, SearchSpace) else None
+        with alone():
+            # It tries the network.
             setup = Setup.of(chosen, placed, network, own_space, start)
-            if budget is not None:
-                setup = within(budget, setup, folder)
-            loop = Loop.begun(setup, folder)
-            if folder is not None:
-                # Before the first save: a run that is killed in between is lengthened, or finds its images, later.
-                folder.write_config(setup.config, data.left_out)
-            return loop.run(observer)
+        if budget is not None:
+            setup = within(budget, setup, folder)
+        loop = Loop.begun(setup, folder)
+        if folder is not None:
+            # Before the first save: a run that is killed in between is lengthened, or finds its images, later.
+            folder.write_config(setup.config, data.left_out)
+        return loop.run(observer)
+
+
+def _stored(folder: RunFolder | None, settings: Mapping[str, Any]) -> SearchConfig:
+    """Of the run that is resumed; the first process has its folder."""
+
+    def read() -> SearchConfig:
+        assert folder is not None
+        return folder.stored_config(settings)
+
+    return from_first(read)
+
+
+def _check_shares_batches(config: SearchConfig) -> None:
+    """SettingsError for an algorithm that computes in one process only."""
+    if size() > 1 and not config.algorithm.shares_batches:
+        raise SettingsError(
+            f"the algorithm {config.algorithm.name} searches in one process, got {size()}; start it without torchrun, "
+            "or choose the algorithm lookahead"
+        )
 
 
 def _of_preset(settings: Mapping[str, Any], preset: str | None, paper: bool) -> SearchConfig:

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hba.operations import OPERATIONS
+from hba.parallel.rows import own_rows
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,9 @@ def augment(images: Tensor, baseline: Baseline, generator: torch.Generator) -> T
     What crop and Cutout uncover is 0, the mean colour after standardisation.
     """
     if baseline.flip:
-        flipped = torch.rand(len(images), 1, 1, 1, generator=generator, device=images.device) < 0.5
+        flipped = (
+            own_rows(len(images), lambda n: torch.rand(n, 1, 1, 1, generator=generator, device=images.device)) < 0.5
+        )
         images = torch.where(flipped, images.flip(3), images)
     if baseline.crop_padding:
         images = random_crop(images, baseline.crop_padding, generator)
@@ -72,7 +75,8 @@ def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Ten
     """Pad with 0 on all sides and cut the old size out again, at one of (2 padding + 1)^2 places per image."""
     batch, channels, height, width = images.shape
     device = images.device
-    offsets = torch.randint(2 * padding + 1, (2, batch, 1), generator=generator, device=device)
+    places = 2 * padding + 1
+    offsets = own_rows(batch, lambda n: torch.randint(places, (2, n, 1), generator=generator, device=device), dim=1)
     rows = offsets[0] + torch.arange(height, device=device)
     columns = offsets[1] + torch.arange(width, device=device)
     image = torch.arange(batch, device=device)[:, None, None, None]
@@ -84,5 +88,5 @@ def random_cutout(images: Tensor, size: int, generator: torch.Generator) -> Tens
     """Set a square of `size` pixels to 0 about a uniformly drawn pixel (DeVries and Taylor 2017)."""
     batch, channels, height, width = images.shape
     fraction = images.new_full((batch,), size / min(height, width))
-    position = torch.rand(batch, 2, generator=generator, device=images.device)
+    position = own_rows(batch, lambda n: torch.rand(n, 2, generator=generator, device=images.device))
     return OPERATIONS["Cutout"](images, fraction, fill=images.new_zeros(channels), position=position)

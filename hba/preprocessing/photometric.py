@@ -5,6 +5,7 @@ from torch import Tensor
 
 from hba.operations import COMMON_CHANNELS
 from hba.operations.enhance import blend, gray, mean_gray
+from hba.parallel.rows import own_rows
 from hba.runtime.device_constants import device_constant
 
 EIGENVALUES = (0.2175, 0.0188, 0.0045)
@@ -19,10 +20,19 @@ def color_jitter(images: Tensor, strength: float, generator: torch.Generator) ->
     """Change brightness, contrast and saturation of each image by factors from U(1 - strength, 1 + strength), in an
     order of its own. Ref: torchvision's ColorJitter.
     """
-    shape, device = (len(images), N_JITTERS), images.device
-    factors = torch.empty(shape, device=device).uniform_(1 - strength, 1 + strength, generator=generator)
-    order = torch.rand(shape, generator=generator, device=device).argsort(dim=1)
-    return jittered(images, factors, order)
+    low, high = 1 - strength, 1 + strength
+
+    def numbers(n: int) -> Tensor:
+        return torch.empty(n, N_JITTERS, device=images.device)
+
+    factors = own_rows(len(images), lambda n: numbers(n).uniform_(low, high, generator=generator))
+    return jittered(images, factors, order_of_jitters(images, generator))
+
+
+def order_of_jitters(images: Tensor, generator: torch.Generator | None) -> Tensor:
+    """A random order (B, 3) of 0, 1 and 2 for each image."""
+    keys = own_rows(len(images), lambda n: torch.rand(n, N_JITTERS, generator=generator, device=images.device))
+    return keys.argsort(dim=1)
 
 
 def jittered(images: Tensor, factors: Tensor, order: Tensor) -> Tensor:
@@ -43,7 +53,8 @@ def pca_jitter(images: Tensor, std: float, generator: torch.Generator) -> Tensor
 
     Ref: Krizhevsky, Sutskever and Hinton 2012, 4.1, with alpha of standard deviation `std` per component.
     """
-    alpha = torch.randn(len(images), len(EIGENVALUES), generator=generator, device=images.device) * std
+    n_components, device = len(EIGENVALUES), images.device
+    alpha = own_rows(len(images), lambda n: torch.randn(n, n_components, generator=generator, device=device)) * std
     return images + (alpha @ _components(images.device))[:, :, None, None]
 
 

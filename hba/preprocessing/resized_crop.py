@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from hba.parallel.rows import own_rows
 from hba.runtime.device_constants import device_constant
 
 SCALE = (0.08, 1.0)
@@ -39,8 +40,14 @@ def random_boxes(batch: int, height: int, width: int, generator: torch.Generator
     torchvision's rule too for images that are about square, as all stored ones are).
     """
     device = generator.device
-    area = torch.empty(batch, N_TRIES, device=device).uniform_(*SCALE, generator=generator) * (height * width)
-    log_ratio = torch.empty(batch, N_TRIES, device=device).uniform_(*map(math.log, RATIO), generator=generator)
+
+    def tries(low: float, high: float) -> Tensor:
+        return own_rows(
+            batch, lambda n: torch.empty(n, N_TRIES, device=device).uniform_(low, high, generator=generator)
+        )
+
+    area = tries(*SCALE) * (height * width)
+    log_ratio = tries(*map(math.log, RATIO))
     sizes = torch.stack([area * (-log_ratio).exp(), area * log_ratio.exp()]).sqrt().round()
     limits = _limits(height, width, device)
     fits = (sizes <= limits[..., None]).all(dim=0)
@@ -48,7 +55,8 @@ def random_boxes(batch: int, height: int, width: int, generator: torch.Generator
     first = fits.int().argmax(dim=1, keepdim=True)
     chosen = sizes.gather(2, first.expand(2, -1, -1))[..., 0]
     chosen = torch.where(fits.any(dim=1), chosen.clamp(min=1), limits)
-    place = torch.rand(2, batch, generator=generator, device=device) * (limits - chosen + 1)
+    place = own_rows(batch, lambda n: torch.rand(2, n, generator=generator, device=device), dim=1)
+    place = place * (limits - chosen + 1)
     # The product may round up to the limit itself.
     corner = place.floor().minimum(limits - chosen)
     return torch.cat([corner, chosen]).T

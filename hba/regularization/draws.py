@@ -3,7 +3,12 @@
 import torch
 from torch import Tensor
 
+from hba.parallel.rows import own_rows
+
 
 def uniform(low: Tensor, high: Tensor, generator: torch.Generator | None) -> Tensor:
-    """U(low, high) elementwise, of the bounds' shape, on their device; the bound itself where they are equal."""
-    return torch.rand(low.shape, generator=generator, dtype=low.dtype, device=low.device) * (high - low) + low
+    """U(low, high) elementwise, (B, ...) as the bounds, on their device; the bound itself where they are equal."""
+    drawn = own_rows(
+        len(low), lambda n: torch.rand(n, *low.shape[1:], generator=generator, dtype=low.dtype, device=low.device)
+    )
+    return drawn * (high - low) + low

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from hba.operations.cutout import covered
+from hba.parallel.rows import own_rows
 from hba.runtime.device_constants import whole_numbers
 
 
@@ -17,7 +18,7 @@ def cutout(
     pixels, so squares may overlap, and are cut off at the border. generator: on the device of the images; None is
     torch's default. Ref: DeVries and Taylor 2017; STN (MacKay et al. 2019), Appendix E.
     """
-    centres = torch.rand(len(images), most_holes, 2, generator=generator, device=images.device)
+    centres = own_rows(len(images), lambda n: torch.rand(n, most_holes, 2, generator=generator, device=images.device))
     return with_holes(images, centres, length.detach().round(), holes.detach().round())
 
 

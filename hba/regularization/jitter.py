@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from hba.preprocessing.photometric import N_JITTERS, jittered
+from hba.preprocessing.photometric import jittered, order_of_jitters
 from hba.regularization.draws import uniform
 
 GREEN_TURN, BLUE_TURN, WHOLE_TURN = 2, 4, 6
@@ -33,8 +33,7 @@ def jitter(
     strengths = torch.stack([brightness, contrast, saturation], dim=1).detach()
     factors = uniform((1 - strengths).clamp(min=0), 1 + strengths, generator)
     shift = uniform(-hue.detach(), hue.detach(), generator)
-    order = torch.rand(len(images), N_JITTERS, generator=generator, device=images.device).argsort(dim=1)
-    return colors_changed(images, factors, order, shift)
+    return colors_changed(images, factors, order_of_jitters(images, generator), shift)
 
 
 def colors_changed(images: Tensor, factors: Tensor, order: Tensor, shift: Tensor) -> Tensor:

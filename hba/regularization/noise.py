@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from hba.parallel.rows import own_rows
+
 
 def input_dropout(images: Tensor, generator: torch.Generator | None, *, rate: Tensor) -> Tensor:
     """Standardised images (B, C, H, W) with each number set to 0 by the probability `rate` (B,); a new tensor.
@@ -13,7 +15,8 @@ def input_dropout(images: Tensor, generator: torch.Generator | None, *, rate: Te
     """
     rate = rate.detach()[:, None, None, None]
     # float32 for all: draws in half precision would be too coarse for small rates.
-    dropped = torch.rand(images.shape, generator=generator, device=images.device) < rate
+    pixels, device = images.shape[1:], images.device
+    dropped = own_rows(len(images), lambda n: torch.rand(n, *pixels, generator=generator, device=device)) < rate
     kept_share = (1 - rate).clamp(min=torch.finfo(rate.dtype).eps)
     return images.masked_fill(dropped, 0) / kept_share.to(images.dtype)
 
@@ -25,5 +28,6 @@ def input_noise(images: Tensor, generator: torch.Generator | None, *, deviation:
     default. Ref: STN (MacKay et al. 2019), section 4.3, tunes "input scaling noise" and does not state its form;
     multiplying each number is this library's choice.
     """
-    noise = torch.randn(images.shape, generator=generator, dtype=images.dtype, device=images.device)
+    pixels, dtype, device = images.shape[1:], images.dtype, images.device
+    noise = own_rows(len(images), lambda n: torch.randn(n, *pixels, generator=generator, dtype=dtype, device=device))
     return noise.mul_(deviation.detach().to(images.dtype)[:, None, None, None]).add_(1).mul_(images)

@@ -12,6 +12,7 @@ import numpy as np
 import pydantic
 
 from hba.errors import RunError, ScheduleError, SettingsError
+from hba.parallel.world import check_alone
 from hba.policy_evaluation.paired import PairedDifference
 from hba.regularization.hyperparameter import Hyperparameter
 from hba.regularization.in_network import DROPOUT
@@ -174,6 +175,7 @@ def evaluate(
     evaluation in `out`; there may be more seeds and rows. settings: those of hba.text.TextEvaluationConfig; what is not
     given is as in the search. Raises HbaError for what cannot work, DivergedError for a loss that is not finite.
     """
+    check_alone("an evaluation")
     found = load_policy(schedule) if not isinstance(schedule, Schedule) else schedule
     check_of_text(found)
     names = _checked_rivals(against)

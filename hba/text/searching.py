@@ -16,6 +16,7 @@ from hba.algorithms import Problem
 from hba.algorithms.hypergradient import HyperGradientState
 from hba.algorithms.pace import Pace
 from hba.errors import DivergedError, SettingsError
+from hba.parallel.world import check_alone
 from hba.policy_search.books import Books, finite_or_none, is_finite, row_of
 from hba.policy_search.lengthen import note_longer
 from hba.runtime.claim import claimed
@@ -61,6 +62,7 @@ def search(
     Raises HbaError for what cannot work, DivergedError for a loss that is not finite; what was found until then is
     saved in `out`.
     """
+    check_alone("a search on text")
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the run to resume")
     given = resolved({**settings, **({} if data is None else {"data": data})})

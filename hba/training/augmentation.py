@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -26,7 +26,9 @@ class Augmentation(Protocol):
     """An augmentation for a whole training, of which an evaluation makes a row: `hba.evaluate(..., against=[Mine()])`.
 
     It needs no base class, only what stands below. Its row is called by an attribute `name` (a text), else by its
-    class. For jobs in processes of their own it must be picklable. An example, which adds noise that grows:
+    class. For jobs in processes of their own it must be picklable. Where several processes share every batch, each
+    gives it the whole batch; an attribute `shares_batches` that is True asks for the process's own images, and such an
+    augmentation draws by hba.parallel.rows.own_rows. An example, which adds noise that grows:
 
         @dataclass(frozen=True)
         class Noise:
@@ -66,6 +68,8 @@ class Augmentation(Protocol):
 class Unchanged:
     """Leaves images as they are."""
 
+    shares_batches: ClassVar[bool] = True
+
     @property
     def definition(self) -> str:
         return "unchanged"
@@ -83,6 +87,8 @@ class ScheduleAugmentation:
     """A schedule, stretched to the epochs, with its own fill colour."""
 
     schedule: Schedule
+
+    shares_batches: ClassVar[bool] = True
 
     @property
     def definition(self) -> str:

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from hba.data.batches import as_floats
 from hba.data.images import Measurable
 from hba.data.labels import is_multi_label
+from hba.parallel.rows import total
+from hba.parallel.world import rank, size
 from hba.training.confusion import Confusion
 from hba.training.criterion import error_share, loss_sum_of
 
@@ -34,13 +36,16 @@ def totals(predict: Function, data: Measurable, prepare: Function, confusion: Te
     """Sum of the loss in nats, share of error times number of images, number of images: a tensor (3,) on the device.
 
     predict gives logits for what prepare makes of images in [0, 1]. Images that cannot be read do not count.
-    confusion: int64 (K, K) on the device, to which the images are added by label and answer.
+    confusion: int64 (K, K) on the device, to which the images are added by label and answer; zeros before. Several
+    processes take every so many-th batch each, and all get the sums.
     """
     sums = torch.zeros(3, device=data.device)
     # An average precision is of the order of all images: no sum over batches.
     answers: list[tuple[Tensor, Tensor]] = []
     with contextlib.closing(data.once(_batch_size(data.image_size))) as batches:
-        for images, labels in batches:
+        for number, (images, labels) in enumerate(batches):
+            if not is_multi_label(labels) and number % size() != rank():
+                continue
             logits = predict(prepare(as_floats(images)))
             loss = loss_sum_of(logits, labels)
             if is_multi_label(labels):
@@ -56,7 +61,10 @@ def totals(predict: Function, data: Measurable, prepare: Function, confusion: Te
     if answers:
         logits, labels = map(torch.cat, zip(*answers, strict=True))
         sums[1] = error_share(logits, labels) * sums[2]
-    return sums
+        return sums
+    if confusion is not None:
+        confusion.copy_(total(confusion))
+    return total(sums)
 
 
 def _batch_size(image_size: int) -> int:

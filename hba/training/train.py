@@ -4,10 +4,11 @@ import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data.batches import BatchStream
@@ -15,9 +16,12 @@ from hba.data.labels import is_multi_label
 from hba.data.load import EvaluationData
 from hba.errors import DivergedError, SettingsError
 from hba.models import Start, build_model
+from hba.parallel import rows
+from hba.parallel.whole_batch import whole_batch_layers
+from hba.parallel.world import alone, size
 from hba.preprocessing.preprocessing import Preprocessing, network_input_size
 from hba.runtime.seeding import derived_seed, generator_for
-from hba.training.augmentation import Augmentation
+from hba.training.augmentation import Augment, Augmentation
 from hba.training.criterion import error_share, loss_of
 from hba.training.measure import Measured, measure
 from hba.training.optimizer import optimizer_for
@@ -58,7 +62,7 @@ def train(
     device = data.train.device
     preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
     network = network_of(config, data, seed, own_network, start).to(device)
-    with contextlib.closing(data.train):
+    with contextlib.closing(data.train), whole_batch_layers():
         epochs = _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step)
     # One of several labels is not taken for another.
     n_classes = None if is_multi_label(data.train.labels) else len(data.class_names)
@@ -98,7 +102,10 @@ def _train_all_epochs(
     generator = generator_for(seed, "augmentation of an evaluation", device)
     optimizer, lr_schedule = optimizer_for(config, network.parameters(), stream.batches_per_pass)
     network.train()
-    augments = augmentation.by_epoch(config.epochs, data.train)
+    with alone():
+        augments = augmentation.by_epoch(config.epochs, data.train)
+    if not getattr(augmentation, "shares_batches", False):
+        augments = [partial(_of_whole_batch, augment) for augment in augments] if size() > 1 else augments
     regularized = augmentation.regularization_by_epoch(config.epochs, device) if is_regularizing(augmentation) else ()
     if len(augments) != config.epochs:
         raise SettingsError(
@@ -123,15 +130,24 @@ def _train_all_epochs(
             objective = loss if regularize is None else loss + regularize.penalty(logits, labels)
             optimizer.zero_grad()
             objective.backward()
+            rows.average_gradients(network.parameters())
             optimizer.step()
             lr_schedule.step()
             sums += torch.stack([loss.detach(), error_share(logits.detach(), labels).to(loss)])
             on_step()
-        mean_loss, wrong = (sums / stream.batches_per_pass).tolist()
+        mean_loss, wrong = (rows.mean(sums) / stream.batches_per_pass).tolist()
         if not math.isfinite(mean_loss):
             raise DivergedError(f"the loss of epoch {epoch + 1} is not finite; {_remedy(config)}")
         epochs.append(Measured(mean_loss, 100 * wrong))
     return tuple(epochs)
+
+
+def _of_whole_batch(augment: Augment, images: Tensor, generator: torch.Generator) -> Tensor:
+    """What an augmentation that knows nothing of several processes makes of own images: it is given all."""
+    whole = rows.gathered(images)
+    with alone():
+        augmented = augment(whole, generator)
+    return rows.own(augmented)
 
 
 def _remedy(config: EvaluationConfig) -> str:

@@ -1,0 +1,136 @@
+"""The processes of one computation: how they find each other, agree, and end together."""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+
+from hba.errors import HbaError, RunError, SettingsError
+from hba.parallel.world import World, being, is_first, launched, size
+
+TIMEOUT = timedelta(minutes=10)
+"""Longest wait for the others, such as for images that only one of them has to read."""
+AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
+RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+GONE = "another process of this computation has ended, or does not answer; see what it says, and resume with --resume"
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def joined() -> Iterator[None]:
+    """Around hba.search, the processes that torchrun has started make one search together.
+
+    Where it has started one, or none, this does nothing. A process group that is there already is used, and left.
+    Raises RunError where the others are not reached.
+    """
+    if size() > 1:
+        yield
+        return
+    if dist.is_available() and dist.is_initialized():
+        with being(World(dist.get_rank(), dist.get_world_size())):
+            yield
+        return
+    if launched().size == 1:
+        yield
+        return
+    _check_restart()
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    with explained("the processes of this computation do not find each other; start all of them by torchrun"):
+        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=TIMEOUT)
+    try:
+        with being(World(dist.get_rank(), dist.get_world_size())):
+            yield
+    finally:
+        dist.destroy_process_group()
+
+
+def is_restarted() -> bool:
+    """Whether torchrun has started the processes again, after one of them had ended."""
+    return size() > 1 and int(os.environ.get(RESTARTS, "0")) > 0
+
+
+def from_first(make: Callable[[], T]) -> T:
+    """What the first process makes, handed to all. An HbaError there is one of all."""
+    if size() == 1:
+        return make()
+    found: list[tuple[T | None, HbaError | None]] = [(None, None)]
+    if is_first():
+        try:
+            found = [(make(), None)]
+        except HbaError as error:
+            found = [(None, error)]
+    with explained():
+        dist.broadcast_object_list(found)
+    made, refused = found[0]
+    if refused is not None:
+        raise refused
+    return made  # type: ignore[return-value]
+
+
+def after_first(make: Callable[[], T]) -> T:
+    """What each process makes, the others once the first one has. An HbaError of the first is one of all."""
+    made: list[T] = []
+    from_first(lambda: made.append(make()))
+    return made[0] if made else make()
+
+
+@contextlib.contextmanager
+def in_first(context: AbstractContextManager[object]) -> Iterator[None]:
+    """A context that the first process alone is in. An HbaError at its beginning is one of all."""
+    with contextlib.ExitStack() as stack:
+        from_first(lambda: stack.enter_context(context) and None)
+        yield
+
+
+@contextlib.contextmanager
+def stopped_by_first() -> Iterator[None]:
+    """Here the other processes leave Ctrl-C and SIGTERM to the first, which torchrun sends them to as well."""
+    if is_first() or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def largest(*numbers: int) -> list[int]:
+    """Of whole numbers, those that are largest in any process."""
+    if size() == 1:
+        return list(numbers)
+    # On the CPU: a GPU would have to be waited for.
+    found = torch.tensor(numbers)
+    with explained():
+        dist.all_reduce(found, dist.ReduceOp.MAX)
+    return [int(one) for one in found.tolist()]
+
+
+@contextlib.contextmanager
+def explained(what: str = GONE) -> Iterator[None]:
+    """Around what needs the others: RunError in one line where they are not there."""
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error, HbaError):
+            raise
+        raise RunError(what) from error
+
+
+def _check_restart() -> None:
+    """SettingsError where processes that are started again would read the addresses of those that have ended."""
+    if int(os.environ.get(RESTARTS, "0")) > 0 and os.environ.get(AGENT_STORE) == "True":
+        raise SettingsError(
+            "processes that torchrun starts again need TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in its environment, else "
+            "they wait for those that have ended; start again with it, and --resume"
+        )

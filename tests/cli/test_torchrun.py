@@ -1,0 +1,170 @@
+"""`torchrun -m hba search`: several processes make one run, which any number of them goes on with."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from commands import run
+
+from hba.algorithms import ALGORITHMS
+from hba.errors import SettingsError
+from hba.parallel.world import World, being
+from hba.policy_search.config import SearchConfig
+from hba.policy_search.run import _check_shares_batches
+
+SEARCH = ("search", "digits", "--image-size", "8", "--device", "cpu")
+
+
+def begun(*arguments: str | Path, of: Path, restarts: int = 0) -> subprocess.Popen[str]:
+    """Two processes that torchrun has started. of: where they are."""
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", str(restarts)]
+    environment = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    return subprocess.Popen(
+        [sys.executable, *launcher, "-m", "hba", *map(str, arguments)],
+        cwd=of,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, errors = process.communicate(timeout=280)
+    return process.returncode, out, errors
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 200
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def values(folder: Path) -> list[list[float]]:
+    found: list[list[float]] = json.loads((folder / "policy.json").read_text(encoding="utf-8"))["values"]
+    return found
+
+
+def rows_of(folder: Path) -> int:
+    metrics = folder / "metrics.csv"
+    return len(metrics.read_text(encoding="utf-8").splitlines()) if metrics.exists() else 0
+
+
+def test_two_processes_make_one_run(tmp_path: Path) -> None:
+    code, out, errors = ended(begun(*SEARCH, "--epochs", "3", "--train-steps", "2", of=tmp_path))
+    assert code == 0, errors
+    assert out.count("on cpu (1 thread), shared by 2 processes; in runs/digits-1") == 1
+    assert out.count("Schedule: runs/digits-1/policy.json") == 1
+    folder = tmp_path / "runs" / "digits-1"
+    assert len(values(folder)) == 3
+    assert json.loads((folder / "policy.json").read_text(encoding="utf-8"))["provenance"]["n_processes"] == 2
+    assert (folder / "report.html").exists()
+    # One process goes on with what two have begun.
+    before = values(folder)
+    resumed = run("search", "--out", str(folder), "--resume", "--epochs", "4")
+    assert "4 epochs (3 done)" in resumed.output
+    assert values(folder)[:3] == before
+    assert len(values(folder)) == 4
+
+
+@pytest.mark.slow
+def test_two_processes_make_one_evaluation(tmp_path: Path) -> None:
+    small = ("--epochs", "2", "--image-size", "8", "--model", "wrn-10-1", "--device", "cpu")
+    arguments = ("evaluate", "digits", *small, "--against", "none,trivialaugment", "--out", "compared")
+    code, out, errors = ended(begun(*arguments, "--seeds", "1", of=tmp_path))
+    assert code == 0, errors
+    assert out.count("trivialaugment, seed 0: test error") == 1
+    found = json.loads((tmp_path / "compared" / "results.json").read_text(encoding="utf-8"))
+    assert [row["seeds"] for row in found["rows"]] == [[0]] * 3
+    assert (found["n_processes"], found["jobs"]) == (2, 1)
+    # One process goes on with what two have begun.
+    resumed = run(*arguments[:-1], str(tmp_path / "compared"), "--seeds", "2", "--resume", "--jobs", "1")
+    assert resumed.exit_code == 0, resumed.output
+    found = json.loads((tmp_path / "compared" / "results.json").read_text(encoding="utf-8"))
+    assert [row["seeds"] for row in found["rows"]] == [[0, 1]] * 3
+    code, _, errors = ended(begun(*arguments, "--seeds", "3", "--resume", "--jobs", "2", of=tmp_path))
+    assert code != 0
+    assert "--jobs must be 1 where 2 processes share one training after the other, got 2" in errors
+
+
+def test_a_mistake_of_all_is_told_once(tmp_path: Path) -> None:
+    code, _, errors = ended(begun(*SEARCH, "--batch-size", "7", of=tmp_path))
+    assert code != 0
+    assert errors.count("hba: error: a batch must be a multiple of the 2 processes, got 7") == 1
+    assert "process 1:" not in errors
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("name", ["export", "search-text", "show"])
+def test_other_commands_are_of_one_process(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for word, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"}.items():
+        monkeypatch.setenv(word, value)
+    result = run(name, "digits")
+    assert result.exit_code == 2
+    assert f"what hba {name} does is made by one process, got 2; start one, without torchrun" in result.output
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_population_is_of_one_process(name: str) -> None:
+    config = SearchConfig.make({"data": "digits", "algorithm": name})
+    with being(World(1, 2)):
+        if name in ("population", "hyper-population"):
+            with pytest.raises(
+                SettingsError, match=f"{name} searches in one process, got 2; start it without torchrun"
+            ):
+                _check_shares_batches(config)
+        else:
+            _check_shares_batches(config)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_is_started_again_and_finds_the_same(tmp_path: Path) -> None:
+    arguments = (*SEARCH, "--epochs", "60")
+    undisturbed = begun(*arguments, "--out", "undisturbed", of=tmp_path)
+    assert ended(undisturbed)[0] == 0
+    killed = begun(*arguments, "--out", "killed", of=tmp_path, restarts=1)
+    wait_for(lambda: rows_of(tmp_path / "killed") > 5)
+    os.kill(_process_of(killed.pid, rank=1), signal.SIGKILL)
+    code, out, errors = ended(killed)
+    assert code == 0, errors
+    assert " done), each of" in out
+    assert values(tmp_path / "killed") == values(tmp_path / "undisturbed")
+
+
+@pytest.mark.slow
+def test_a_search_that_is_to_stop_is_saved_and_resumed(tmp_path: Path) -> None:
+    arguments = (*SEARCH, "--epochs", "60", "--out", "stopped")
+    stopped = begun(*arguments, of=tmp_path)
+    wait_for(lambda: rows_of(tmp_path / "stopped") > 3)
+    stopped.send_signal(signal.SIGTERM)
+    _, out, _ = ended(stopped)
+    assert "resume with:" in out
+    n_epochs = len(values(tmp_path / "stopped"))
+    assert 3 <= n_epochs < 60
+    before = values(tmp_path / "stopped")
+    assert ended(begun("search", "--out", "stopped", "--resume", of=tmp_path))[0] == 0
+    assert values(tmp_path / "stopped")[:n_epochs] == before
+    assert len(values(tmp_path / "stopped")) == 60
+
+
+def _process_of(launcher: int, rank: int) -> int:
+    """Among the launcher's children."""
+    for folder in Path("/proc").iterdir():
+        is_child = folder.name.isdigit() and _parent(folder) == launcher
+        if is_child and f"RANK={rank}" in (folder / "environ").read_text(encoding="utf-8").split("\0"):
+            return int(folder.name)
+    raise AssertionError("no such process")
+
+
+def _parent(process: Path) -> int | None:
+    try:
+        return int((process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+    except OSError:
+        return None

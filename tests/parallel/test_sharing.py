@@ -1,0 +1,239 @@
+"""Rows of a batch among processes: nothing is drawn twice, lost or out of order."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from search_problems import seeded, small_images
+from several_processes import shared_by
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from hba.data.batches import BatchStream
+from hba.errors import RunError, SettingsError
+from hba.parallel import rows
+from hba.parallel.agreement import Agreement
+from hba.parallel.processes import after_first, from_first, in_first, largest
+from hba.parallel.whole_batch import all_sum, batch_norm, dropout, whole_batch_layers
+from hba.parallel.world import ONE, World, alone, being, is_first, launched, rank, size
+
+N_PROCESSES = 2
+MOST_STEPS = 10_000
+ROWS = torch.arange(24.0).view(12, 2)
+
+
+def each(of: Callable[[], Tensor]) -> list[Tensor]:
+    """What every one of three processes has, without starting any."""
+    found = []
+    for number in range(3):
+        with being(World(number, 3)):
+            found.append(of())
+    return found
+
+
+@pytest.mark.parametrize("n_copies", [1, 2, 4])
+def test_rows_of_all_processes_are_those_of_the_batch(n_copies: int) -> None:
+    with rows.copies(n_copies):
+        parts = each(lambda: rows.own(ROWS))
+    # First one copy of every image, then the next of every image.
+    put_together = torch.stack([part.view(n_copies, -1, 2) for part in parts], dim=1).view(12, 2)
+    assert torch.equal(put_together, ROWS)
+
+
+def test_rows_along_another_dimension() -> None:
+    assert torch.equal(torch.cat(each(lambda: rows.own(ROWS.T, dim=1)), dim=1), ROWS.T)
+
+
+def test_draws_of_all_processes_are_those_of_one() -> None:
+    def drawn(n: int) -> Tensor:
+        generator = seeded(3)
+        return rows.own_rows(n, lambda n: torch.rand(n, 5, generator=generator))
+
+    assert torch.equal(torch.cat(each(lambda: drawn(2))), drawn(6))
+
+
+def test_batches_of_all_processes_are_those_of_one() -> None:
+    def batches() -> Tensor:
+        stream = BatchStream(small_images(20, seed=0), 6, seed=5)
+        return torch.stack([stream.next()[0] for _ in range(7)])
+
+    parts = each(batches)
+    assert torch.equal(torch.cat(parts, dim=1), batches())
+
+
+def test_a_batch_that_cannot_be_shared_is_refused() -> None:
+    with being(World(0, 3)), pytest.raises(SettingsError, match="a batch must be a multiple of the 3 processes, got 4"):
+        BatchStream(small_images(20, seed=0), 4, seed=0)
+
+
+def test_alone_is_as_if_there_were_no_others() -> None:
+    with being(World(1, 3)):
+        assert (rank(), size(), is_first()) == (1, 3, False)
+        with alone():
+            assert (rank(), size(), is_first()) == (0, 1, True)
+            assert rows.own(ROWS) is ROWS
+
+
+def test_who_is_launched_is_told_by_all_of_torchruns_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
+        monkeypatch.delenv(name, raising=False)
+    assert launched() == ONE
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert launched() == ONE
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    assert launched() == World(3, 4)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert launched() == ONE
+
+
+def refused() -> int:
+    raise RunError("no")
+
+
+def normalized(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Output and running statistics, of a layer in training mode."""
+    mean, variance = torch.full((2, 3), 2.0, dtype=x.dtype)
+    return F.batch_norm(x, mean, variance, weight, weight + 1, training=True, momentum=0.3), mean, variance
+
+
+def of_batch_norm() -> dict[str, Tensor]:
+    """Values, gradients, a tangent, and the gradient of what comes of a tangent, of all rows of a batch."""
+    whole = torch.randn(8, 3, 2, 2, generator=seeded(1), dtype=torch.float64)
+    direction, seen = (torch.randn(whole.shape, generator=seeded(n), dtype=torch.float64) for n in (2, 3))
+    x, along, seen = (rows.own(one).clone() for one in (whole, direction, seen))
+    weight = torch.tensor([0.5, 1.0, -2.0], dtype=torch.float64).requires_grad_()
+    x.requires_grad_()
+    along.requires_grad_()
+    with whole_batch_layers():
+        y, mean, variance = normalized(x, weight)
+        of_x, of_weight = torch.autograd.grad((y * seen).square().sum(), [x, weight])
+        with forward_ad.dual_level():
+            tangent = forward_ad.unpack_dual(normalized(forward_ad.make_dual(x, along), weight)[0]).tangent
+        # Not with respect to x: there, what PyTorch 2.15 gives for its own batch_norm is not the derivative.
+    (of_tangent,) = torch.autograd.grad((tangent * seen).sum(), [along])
+    return {
+        "y": rows.gathered(y),
+        "mean": mean,
+        "variance": variance,
+        "of_x": rows.gathered(of_x),
+        "of_weight": rows.total(of_weight),
+        "tangent": rows.gathered(tangent),
+        "of_tangent": rows.gathered(of_tangent),
+    }
+
+
+def dropped() -> Tensor:
+    torch.manual_seed(7)
+    x = rows.own(torch.ones(6, 50, dtype=torch.float64))
+    with whole_batch_layers():
+        # What drops nothing, or all, draws nothing.
+        return rows.gathered(nn.Dropout(0.4)(nn.Dropout(0.0)(x)) + nn.Dropout(1.0)(x) + nn.Dropout(0.7)(x))
+
+
+def all_of_it() -> dict[str, Any]:
+    """What the processes of one group find."""
+    parameter = nn.Parameter(torch.zeros(2))
+    parameter.grad = torch.tensor([1.0, 10.0]) * (rank() + 1)
+    rows.average_gradients([parameter, nn.Parameter(torch.zeros(1))])
+    calls = 0
+
+    def wants() -> bool:
+        nonlocal calls
+        calls += 1
+        return rank() == 1 and calls > 2
+
+    stop, steps = Agreement(wants), 0
+    while not stop.reached() and steps < MOST_STEPS:
+        time.sleep(0.001 * (1 + rank()))
+        steps += 1
+    with rows.copies(2):
+        own_rows = rows.gathered(rows.own(ROWS))
+    errors = []
+    for attempt in (lambda: from_first(refused), lambda: in_first(_refusing()).__enter__()):
+        try:
+            attempt()
+        except RunError as error:
+            errors.append(str(error))
+    return {
+        "gathered": own_rows,
+        "mean": rows.mean(torch.tensor(float(rank()))),
+        "means": rows.means([torch.full((2,), float(rank())), torch.tensor(2.0 * rank())]),
+        "gradient": parameter.grad,
+        "largest": largest(rank(), -rank()),
+        "from_first": from_first(lambda: f"made by {rank()}"),
+        "after_first": after_first(lambda: f"made by {rank()}"),
+        "errors": errors,
+        "steps": steps,
+        "sum": all_sum(torch.tensor([rank() + 1.0])),
+        "batch_norm": of_batch_norm(),
+        "dropped": dropped(),
+    }
+
+
+class _refusing:
+    def __enter__(self) -> None:
+        refused()
+
+    def __exit__(self, *error: object) -> None:
+        """Never begun."""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    return shared_by(N_PROCESSES, all_of_it, tmp_path_factory.mktemp("rows") / "two")
+
+
+def test_gathered_rows_stand_as_in_the_batch(found: list[dict[str, Any]]) -> None:
+    for one in found:
+        assert torch.equal(one["gathered"], ROWS)
+
+
+def test_means_and_gradients_are_those_of_all(found: list[dict[str, Any]]) -> None:
+    for one in found:
+        assert one["mean"] == 0.5
+        assert [mean.tolist() for mean in one["means"]] == [[0.5, 0.5], 1.0]
+        assert one["gradient"].tolist() == [1.5, 15.0]
+        assert one["largest"] == [1, 0]
+        assert one["sum"].tolist() == [3.0]
+
+
+def test_the_first_makes_it_for_all_and_its_errors_are_of_all(found: list[dict[str, Any]]) -> None:
+    for one in found:
+        assert one["from_first"] == "made by 0"
+        assert one["errors"] == ["no", "no"]
+    assert [one["after_first"] for one in found] == ["made by 0", "made by 1"]
+
+
+def test_all_stop_before_the_same_step(found: list[dict[str, Any]]) -> None:
+    """Also where one process alone wants to, and after the others have gone on without asking."""
+    first, second = (one["steps"] for one in found)
+    assert 2 <= first == second < MOST_STEPS
+
+
+def test_batch_norm_is_that_of_the_whole_batch(found: list[dict[str, Any]]) -> None:
+    alone = of_batch_norm()
+    for one in found:
+        for name, value in one["batch_norm"].items():
+            torch.testing.assert_close(value, alone[name], msg=name)
+
+
+def test_dropout_drops_what_one_process_drops(found: list[dict[str, Any]]) -> None:
+    assert torch.equal(found[0]["dropped"], found[1]["dropped"])
+    assert torch.equal(found[0]["dropped"], dropped())
+
+
+def test_layers_that_do_not_train_are_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*arguments: Any, **named: Any) -> Tensor:
+        raise AssertionError
+
+    for function in (batch_norm, dropout):
+        monkeypatch.setattr(f"hba.parallel.whole_batch.{function.__name__}", never)
+    x = torch.randn(4, 3, 2, 2)
+    layers = nn.Sequential(nn.BatchNorm2d(3), nn.Dropout(0.5)).eval()
+    with being(World(0, 2)), whole_batch_layers():
+        assert torch.equal(layers(x), layers(x))
+        assert torch.equal(F.dropout(x, 0.5, False), x)
