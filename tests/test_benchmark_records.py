@@ -27,6 +27,7 @@ QUESTIONS = (
     "steps",
     "faults",
     "fuzz",
+    "processes",
 )
 
 
