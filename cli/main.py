@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 from hba.errors import HbaError, ReportWarning, RunError, SettingsError
-from hba.parallel.world import being, check_alone, launched
+from hba.parallel.world import GONE, being, check_alone, launched
 from hba.runtime.unknown import did_you_mean
 from hba.runtime.version import VERSION
 
@@ -173,9 +173,8 @@ class _UserError(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         rank = launched().rank
-        if rank:
-            # Where the first process has the same to say, torchrun ends this one meanwhile.
-            time.sleep(FIRST_SPEAKS_SECONDS)
+        # Where another process has something to say, torchrun ends this one once that is said.
+        time.sleep(2 * FIRST_SPEAKS_SECONDS if self.message == GONE else FIRST_SPEAKS_SECONDS if rank else 0)
         click.echo(f"hba: error: {f'process {rank}: ' if rank else ''}{self.message}", file=file, err=True)
 
 

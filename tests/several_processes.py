@@ -18,6 +18,7 @@ from hba.data import EvaluationData, LabelledImages, SearchData
 from hba.data.images import Images
 from hba.operations import OPERATIONS
 from hba.parallel.processes import joined
+from hba.parallel.world import rank
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augment
@@ -64,7 +65,8 @@ def searched(case: str) -> Found:
     settings = dict(CASES[case])
     network: type[nn.Module] | None = settings.pop("network", None)
     data: SearchData = settings.pop("data", small_data)()
-    torch.manual_seed(0)
+    # The first process's weights count.
+    torch.manual_seed(rank())
     own = None if network is None else network()
     result = hba.search(data, network=own, **small_settings(epochs=2, **settings))
     assert result.schedule is not None
@@ -122,10 +124,10 @@ def shared_by(n_processes: int, work: Work, folder: Path) -> list[Any]:
     return [pickle.loads((folder / f"{rank}.pickle").read_bytes()) for rank in range(n_processes)]
 
 
-def _work(rank: int, n_processes: int, work: Work, folder: Path) -> None:
+def _work(number: int, n_processes: int, work: Work, folder: Path) -> None:
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
-    dist.init_process_group("gloo", init_method=f"file://{folder / 'store'}", rank=rank, world_size=n_processes)
+    dist.init_process_group("gloo", init_method=f"file://{folder / 'store'}", rank=number, world_size=n_processes)
     with joined():
-        (folder / f"{rank}.pickle").write_bytes(pickle.dumps(work()))
+        (folder / f"{number}.pickle").write_bytes(pickle.dumps(work()))
     dist.destroy_process_group()

@@ -4,22 +4,25 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from pathlib import Path
 from typing import TypeVar
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from hba.errors import HbaError, RunError, SettingsError
-from hba.parallel.world import World, being, is_first, launched, size
+from hba.parallel.world import GONE, World, being, is_first, launched, size
+from hba.runtime.files import read_text, write_text
 
 TIMEOUT = timedelta(minutes=10)
 """Longest wait for the others, such as for images that only one of them has to read."""
 AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
-GONE = "another process of this computation has ended, or does not answer; see what it says, and resume with --resume"
+LAUNCH, LAUNCH_NAME = "TORCHELASTIC_RUN_ID", ".launch"
 
 T = TypeVar("T")
 
@@ -42,8 +45,8 @@ def joined() -> Iterator[None]:
         yield
         return
     _check_restart()
-    if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    if (local_rank := int(os.environ.get("LOCAL_RANK", "0"))) < torch.cuda.device_count():
+        torch.cuda.set_device(local_rank)
     with explained("the processes of this computation do not find each other; start all of them by torchrun"):
         dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=TIMEOUT)
     try:
@@ -53,9 +56,26 @@ def joined() -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def is_restarted() -> bool:
-    """Whether torchrun has started the processes again, after one of them had ended."""
-    return size() > 1 and int(os.environ.get(RESTARTS, "0")) > 0
+def note_launch(folder: Path) -> None:
+    """Note in a folder by which launch of torchrun its run has begun."""
+    if size() > 1:
+        write_text(folder / LAUNCH_NAME, os.environ.get(LAUNCH, ""))
+
+
+def is_restarted_in(folder: Path) -> bool:
+    """Whether the run in the folder was begun by the same launch of torchrun, which has started the processes again."""
+    path, launch = folder / LAUNCH_NAME, os.environ.get(LAUNCH, "")
+    # Without a rendezvous of its own, all launches are called none.
+    return size() > 1 and launch not in ("", "none") and path.exists() and read_text(path) == launch
+
+
+def share_tensors(tensors: Iterable[Tensor]) -> None:
+    """Let all processes have the values that they have in the first."""
+    if size() == 1:
+        return
+    with explained(), torch.no_grad():
+        for tensor in tensors:
+            dist.broadcast(tensor, 0)
 
 
 def from_first(make: Callable[[], T]) -> T:

@@ -16,6 +16,7 @@ class World:
     size: int
 
 
+GONE = "another process of this computation has ended, or does not answer; see what it says, and resume with --resume"
 ONE = World(0, 1)
 _world = ONE
 

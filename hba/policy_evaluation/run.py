@@ -17,7 +17,7 @@ from hba.data.left_out import save_left_out
 from hba.data.load import EvaluationData, check_data, load_evaluation_data, notes_on_classes
 from hba.errors import RunError, SettingsError
 from hba.models import Start, build_model
-from hba.parallel.processes import after_first, from_first, in_first, is_restarted
+from hba.parallel.processes import after_first, from_first, in_first, is_restarted_in, note_launch, share_tensors
 from hba.parallel.world import alone, is_first, size
 from hba.policy_evaluation.contenders import (
     NONE,
@@ -110,7 +110,7 @@ def evaluate(
     """
     observer = observer if observer is not None and is_first() else EvaluationObserver()
     check_data(data, EvaluationData, settings.get("data_root"))
-    own_network = None if network is None else OwnNetwork.of(network)
+    own_network = None if network is None else OwnNetwork.of(_of_first(network))
     rows = named_rows(schedule, against)
     main = next(row for row in rows.values() if isinstance(row, Schedule))
     check_of_images(rows)
@@ -129,7 +129,7 @@ def evaluate(
         raise SettingsError("resume needs out, the folder of the evaluation to resume")
     is_whole = from_first(lambda: resume and _is_whole(folder, used, everyone))
     with contextlib.nullcontext() if is_whole else in_first(claimed(folder)):
-        if is_restarted() and from_first(lambda: folder is not None and (folder / RESULTS_NAME).exists()):
+        if from_first(lambda: folder is not None and (folder / RESULTS_NAME).exists() and is_restarted_in(folder)):
             resume = True
         stored = from_first(lambda: _stored(folder, resume, used, everyone))
         is_in_memory = not isinstance(data, str | Path | None)
@@ -151,6 +151,13 @@ def evaluate(
         notes = (*of_data, *of_start, *notes_on(main, used, searched))
         task = _Task(main, used, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
         return _train_all(task, jobs, observer)
+
+
+def _of_first(network: nn.Module | Callable[[int], nn.Module]) -> nn.Module | Callable[[int], nn.Module]:
+    """With the weights that it has in the first of several processes."""
+    if isinstance(network, nn.Module):
+        share_tensors(network.state_dict().values())
+    return network
 
 
 def _loaded(data: object, config: EvaluationConfig, observer: EvaluationObserver) -> EvaluationData:
@@ -250,6 +257,8 @@ def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> E
         task.everyone, config, data, made_by, task.folder, stored, task.searched, _definition(task.everyone)
     )
     trainings: list[Training] = record.to_do()
+    if task.folder is not None:
+        note_launch(task.folder)
     plan = _plan(task, len(trainings), device, min(n_jobs, max(1, len(trainings))))
     observer.planned(plan)
     estimate = TimeEstimate(plan.n_trainings * plan.steps_per_training, observer.estimated)

@@ -12,7 +12,15 @@ from torch import nn
 from hba.data.adapt import AnyDataset, as_search_data, is_dataset
 from hba.data.load import SearchData, check_data, load_search_data
 from hba.errors import SettingsError
-from hba.parallel.processes import after_first, from_first, in_first, is_restarted, stopped_by_first
+from hba.parallel.processes import (
+    after_first,
+    from_first,
+    in_first,
+    is_restarted_in,
+    note_launch,
+    share_tensors,
+    stopped_by_first,
+)
 from hba.parallel.whole_batch import whole_batch_layers
 from hba.parallel.world import alone, is_first, size
 from hba.policy.space import SearchSpace
@@ -82,7 +90,7 @@ def search(
     folder = RunFolder(Path(out)) if out is not None and is_first() else None
     told = observer if observer is not None and is_first() else SearchObserver()
     with in_first(claimed(None if folder is None else folder.path)):
-        if is_restarted() and from_first(lambda: folder is not None and folder.has_checkpoint()):
+        if from_first(lambda: folder is not None and folder.has_checkpoint() and is_restarted_in(folder.path)):
             resume = True
         if budget is not None:
             settings = with_many_epochs(settings)
@@ -114,6 +122,8 @@ def _searched(
     chosen = choose(settings)
     if not resume:
         from_first(lambda: None if folder is None else folder.check_free())
+    if isinstance(network, nn.Module):
+        share_tensors(network.state_dict().values())
     _check_shares_batches(chosen)
     # Before the images are read, which may take long.
     start = chosen.network_start()
@@ -142,6 +152,7 @@ def _searched(
         loop = Loop.begun(setup, folder)
         if folder is not None:
             # Before the first save: a run that is killed in between is lengthened, or finds its images, later.
+            note_launch(folder.path)
             folder.write_config(setup.config, data.left_out)
         return loop.run(observer)
 

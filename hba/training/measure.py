@@ -11,7 +11,7 @@ from hba.data.batches import as_floats
 from hba.data.images import Measurable
 from hba.data.labels import is_multi_label
 from hba.parallel.rows import total
-from hba.parallel.world import rank, size
+from hba.parallel.world import alone, rank, size
 from hba.training.confusion import Confusion
 from hba.training.criterion import error_share, loss_sum_of
 
@@ -46,7 +46,9 @@ def totals(predict: Function, data: Measurable, prepare: Function, confusion: Te
         for number, (images, labels) in enumerate(batches):
             if not is_multi_label(labels) and number % size() != rank():
                 continue
-            logits = predict(prepare(as_floats(images)))
+            with alone():
+                # The others measure other batches.
+                logits = predict(prepare(as_floats(images)))
             loss = loss_sum_of(logits, labels)
             if is_multi_label(labels):
                 answers.append((logits, labels))

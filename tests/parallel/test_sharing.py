@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,16 @@ from hba.data.batches import BatchStream
 from hba.errors import RunError, SettingsError
 from hba.parallel import rows
 from hba.parallel.agreement import Agreement
-from hba.parallel.processes import after_first, from_first, in_first, largest
+from hba.parallel.processes import (
+    LAUNCH,
+    after_first,
+    from_first,
+    in_first,
+    is_restarted_in,
+    largest,
+    note_launch,
+    share_tensors,
+)
 from hba.parallel.whole_batch import all_sum, batch_norm, dropout, whole_batch_layers
 from hba.parallel.world import ONE, World, alone, being, is_first, launched, rank, size
 
@@ -158,8 +168,11 @@ def all_of_it() -> dict[str, Any]:
             attempt()
         except RunError as error:
             errors.append(str(error))
+    unlike = torch.full((3,), float(rank()))
+    share_tensors([unlike])
     return {
         "gathered": own_rows,
+        "shared": unlike,
         "mean": rows.mean(torch.tensor(float(rank()))),
         "means": rows.means([torch.full((2,), float(rank())), torch.tensor(2.0 * rank())]),
         "gradient": parameter.grad,
@@ -199,6 +212,7 @@ def test_means_and_gradients_are_those_of_all(found: list[dict[str, Any]]) -> No
         assert one["gradient"].tolist() == [1.5, 15.0]
         assert one["largest"] == [1, 0]
         assert one["sum"].tolist() == [3.0]
+        assert one["shared"].tolist() == [0.0] * 3
 
 
 def test_the_first_makes_it_for_all_and_its_errors_are_of_all(found: list[dict[str, Any]]) -> None:
@@ -224,6 +238,22 @@ def test_batch_norm_is_that_of_the_whole_batch(found: list[dict[str, Any]]) -> N
 def test_dropout_drops_what_one_process_drops(found: list[dict[str, Any]]) -> None:
     assert torch.equal(found[0]["dropped"], found[1]["dropped"])
     assert torch.equal(found[0]["dropped"], dropped())
+
+
+def test_a_run_goes_on_by_itself_only_in_the_launch_that_began_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(LAUNCH, "one")
+    with being(World(0, 2)):
+        assert not is_restarted_in(tmp_path)
+        note_launch(tmp_path)
+        assert is_restarted_in(tmp_path)
+        monkeypatch.setenv(LAUNCH, "another")
+        assert not is_restarted_in(tmp_path)
+        monkeypatch.setenv(LAUNCH, "none")
+        note_launch(tmp_path)
+        assert not is_restarted_in(tmp_path)
+    assert not is_restarted_in(tmp_path)
 
 
 def test_layers_that_do_not_train_are_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:
