@@ -6,7 +6,7 @@ has to be another one.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -87,7 +87,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     return input.mul_(scaled) if inplace else input * scaled
 
 
-_WHOLE: Mapping[Any, tuple[Callable[..., Tensor], int, bool]] = {
+_WHOLE: dict[Any, tuple[Callable[..., Tensor], int, bool]] = {
     F.batch_norm: (batch_norm, 5, False),
     F.dropout: (dropout, 2, True),
 }

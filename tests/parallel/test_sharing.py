@@ -27,7 +27,7 @@ from hba.parallel.processes import (
     note_launch,
     share_tensors,
 )
-from hba.parallel.whole_batch import all_sum, batch_norm, dropout, whole_batch_layers
+from hba.parallel.whole_batch import _WHOLE, all_sum, whole_batch_layers
 from hba.parallel.world import ONE, World, alone, being, is_first, launched, rank, size
 
 N_PROCESSES = 2
@@ -260,10 +260,13 @@ def test_layers_that_do_not_train_are_pytorchs(monkeypatch: pytest.MonkeyPatch) 
     def never(*arguments: Any, **named: Any) -> Tensor:
         raise AssertionError
 
-    for function in (batch_norm, dropout):
-        monkeypatch.setattr(f"hba.parallel.whole_batch.{function.__name__}", never)
+    for function, (_, *place_and_default) in list(_WHOLE.items()):
+        monkeypatch.setitem(_WHOLE, function, (never, *place_and_default))
     x = torch.randn(4, 3, 2, 2)
     layers = nn.Sequential(nn.BatchNorm2d(3), nn.Dropout(0.5)).eval()
     with being(World(0, 2)), whole_batch_layers():
         assert torch.equal(layers(x), layers(x))
         assert torch.equal(F.dropout(x, 0.5, False), x)
+        for layer in layers.train():
+            with pytest.raises(AssertionError):
+                layer(x)
