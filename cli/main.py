@@ -53,6 +53,11 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "evaluate_text",
             "Train language models with SCHEDULE and with fixed regularisation, and compare their test perplexities.",
         ),
+        "prepare": Listed(
+            "prepare",
+            "prepare",
+            "Decode and resize the images of DATA once, for searches and evaluations that read them many times.",
+        ),
         "show": Listed(
             "show",
             "show",

@@ -12,6 +12,8 @@ from documented_files import TINY, TINY_TEXT, make_documented_files, make_saved_
 from documents import ROOT, Command, commands_in_blocks, commands_in_sentences
 from hba.cli import main
 
+import hba
+
 NOT_RUN: Mapping[str, str] = {
     "git clone": "needs an address",
     "cd hba": "belongs to the line before",
@@ -99,6 +101,8 @@ def test_it_runs(command: Command, documented: Path, tmp_path: Path, monkeypatch
     if "saved_dataset" in words:
         pytest.importorskip("datasets")
         make_saved_dataset(place)
+    if "DIR.hba" in words and words[0] != "prepare":
+        hba.data.prepare("DIR", "DIR.hba", image_size=TINY["image_size"])
     if "weights.pth" in words:
         pytest.importorskip("timm")
         make_weights((place / "weights.pth").readlink())

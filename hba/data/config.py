@@ -11,6 +11,7 @@ from hba.data.classes import shipped_class_lists
 from hba.data.levels import Levels
 from hba.data.listing import holds_images
 from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
+from hba.data.prepared import own_image_size
 from hba.errors import SettingsError
 from hba.runtime.default_text import DefaultText
 from hba.runtime.settings import Settings
@@ -48,9 +49,9 @@ class DataConfig(Settings):
     """Which images, and how they are split."""
 
     data: str = "digits"
-    """A dataset's name, a folder of images, a table of them (.csv, .parquet), arrays (.npz), or a saved dataset. NAME
-    is the dataset, ./NAME a folder of that name."""
-    image_size: Annotated[ImageSize | None, DefaultText("the dataset's own, 32 for a folder")] = None
+    """A dataset's name, a folder of images, a table of them (.csv, .parquet), arrays (.npz), a saved dataset, or what
+    hba prepare has written. NAME is the dataset, ./NAME a folder of that name."""
+    image_size: Annotated[ImageSize | None, DefaultText("that of the dataset or prepared images, else 32")] = None
     """Side in pixels of the images that are used. Their shorter side is resized to it, and the centre cut out."""
     path_column: Annotated[str | None, DefaultText("the one called path, file, filename, image, ...")] = None
     """Of a table, the column of image paths; of a saved dataset, the column of images."""
@@ -76,9 +77,9 @@ class DataConfig(Settings):
     stream: Annotated[
         bool | None, DefaultText("when those of training, validation or test would take more than 8 GB")
     ] = None
-    """Read images from their files in every epoch instead of keeping them in memory."""
+    """Leave images in their files instead of memory: decode them in every epoch, or copy prepared ones."""
     workers: Annotated[Workers | None, DefaultText("one per core but at most 8")] = None
-    """Processes that read images while streaming."""
+    """Processes that read images while streaming, of prepared images threads."""
     skip_broken: bool = False
     """Omit images that cannot be read, and count them, instead of stopping."""
     levels: Annotated[
@@ -115,7 +116,8 @@ def check_clash(data: object, data_root: object = None) -> None:
 def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with a folder or file of data and a file of classes by absolute path, which are found from anywhere.
 
-    A name stays, without `dataset:` before it. SettingsError for text that no path can be.
+    A name stays, without `dataset:` before it. Prepared images bring their size. SettingsError for text that no path
+    can be.
     """
     resolved = dict(settings)
     for name in ("data", "classes"):
@@ -130,6 +132,8 @@ def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
         place = Path(data)
         # What a table's paths are relative to is where it lies, not where a link to it leads.
         resolved["data"] = str(place.parent.resolve() / place.name if place.is_file() else place.resolve())
+        if settings.get("image_size") is None and (size := own_image_size(place)) is not None:
+            resolved["image_size"] = size
     if isinstance(classes, Path) or (isinstance(classes, str) and classes not in shipped_class_lists()):
         resolved["classes"] = str(Path(classes).resolve())
     return resolved

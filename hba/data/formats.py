@@ -3,14 +3,18 @@
 from pathlib import Path
 from typing import Literal
 
-Format = Literal["folder", "table", "npz", "saved"]
-"""A folder of class folders, a table of paths and labels, arrays of NumPy, or what the library datasets has saved."""
+Format = Literal["folder", "table", "npz", "saved", "prepared"]
+"""A folder of class folders, a table of paths and labels, arrays of NumPy, what the library datasets has saved, or what
+`hba prepare` has written.
+"""
 
 CSV_ENDINGS = (".csv", ".tsv")
 PARQUET_ENDINGS = (".parquet", ".pq")
 SPLITS_FILE = "dataset_dict.json"
 """In what datasets saves of several splits; each is a folder of its own, with these files:"""
 SAVED_FILES = ("dataset_info.json", "state.json")
+PREPARED_NAME, PREPARING_NAME = "prepared_images.json", "preparing.json"
+"""Of prepared images, what says what they are; and how far they are, where they are half prepared."""
 
 
 def format_of(data: str | Path) -> Format:
@@ -18,6 +22,8 @@ def format_of(data: str | Path) -> Format:
     path = Path(data)
     ending = path.suffix.lower()
     if path.is_dir():
+        if any((path / name).is_file() for name in (PREPARED_NAME, PREPARING_NAME)):
+            return "prepared"
         is_saved = (path / SPLITS_FILE).is_file() or all((path / name).is_file() for name in SAVED_FILES)
         return "saved" if is_saved else "folder"
     if ending in (*CSV_ENDINGS, *PARQUET_ENDINGS):
@@ -33,4 +39,4 @@ def has_columns(data: str | Path) -> bool:
 def stem_of(data: str | Path) -> str:
     """The name of the folder, or of the file without its ending."""
     path = Path(data)
-    return path.name if format_of(path) in ("folder", "saved") else path.stem
+    return path.stem if format_of(path) in ("table", "npz") else path.name

@@ -3,10 +3,11 @@
 Names are shorter than images and stay when a folder moves or is split otherwise, but numbered files of a training and
 a test part share them. So an image of a folder is known by a hash of class, name and size in bytes, and where two agree
 in it, by one of its content. So is an image in a table's file or a saved dataset. An image in memory, or in a file of
-arrays, is known by its pixels.
+arrays, is known by its pixels. Prepared images keep by what the images were known that they are made of.
 """
 
 import base64
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from hba.data.folder import FilePool
 from hba.data.images import ArrayPool, Images, LabelledImages, Pool, Source
 from hba.data.listing import changing
 from hba.data.npz import NpzPool
+from hba.data.prepared import PreparedPool, known_again
 from hba.data.saved import SavedPool
 from hba.data.splits import Splits
 from hba.runtime.files import open_regular
@@ -36,14 +38,16 @@ Kind = Literal["files", "pixels"]
 
 
 class Identity(NamedTuple):
-    """key: 32 bits that are cheap to have. source: 32 more, or the file that they are read from when asked for."""
+    """key: 32 bits that are cheap to have. source: 32 more, or the file that they are read from when asked for; None
+    for those of a file that could not be read.
+    """
 
     key: int
-    source: int | Path
+    source: int | Path | None
 
     def content(self) -> int | None:
         """None for a file that cannot be read."""
-        return self.source if isinstance(self.source, int) else _content(self.source)
+        return _content(self.source) if isinstance(self.source, Path) else self.source
 
 
 class Part(NamedTuple):
@@ -69,7 +73,7 @@ class Listing:
     @property
     def kind(self) -> Kind:
         """What its images are known by."""
-        return _kind(self.chosen[0].pool)
+        return kind_of(self.chosen[0].pool)
 
     @staticmethod
     def for_search(source: Source, splits: Splits) -> "Listing":
@@ -199,6 +203,8 @@ def identities(parts: Iterable[Part]) -> Iterator[Identity]:
             yield from (_of_array(pool.pixels(index)) for index in indices)
         elif isinstance(pool, ArrayPool):
             yield from of_pixels(pool.images[indices])
+        elif isinstance(pool, PreparedPool):
+            yield from itertools.starmap(Identity, known_again(pool, indices))
 
 
 def of_pixels(images: Tensor) -> Iterator[Identity]:
@@ -219,7 +225,9 @@ def _of_array(pixels: np.ndarray) -> Identity:
     return _of_pixels(np.stack([pixels] * 3) if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
 
 
-def _kind(pool: Pool) -> Kind:
+def kind_of(pool: Pool) -> Kind:
+    if isinstance(pool, PreparedPool):
+        return pool.entry.identified_by
     return "files" if isinstance(pool, FilePool | SavedPool) else "pixels"
 
 

@@ -17,8 +17,10 @@ from hba.data.images import Images, LabelledImages, OnRead, Pool, Source
 from hba.data.labels import is_multi_label, present_classes
 from hba.data.left_out import LeftOut, without_doubles
 from hba.data.levels import Deep, Levels, levels_of
+from hba.data.mapped import MappedImages
 from hba.data.named import DATASET_NAMES
 from hba.data.pictures import PicturePool
+from hba.data.prepared import PreparedPool
 from hba.data.sources import find_source
 from hba.data.splits import Splits, split, take_training
 from hba.data.streaming import StreamedImages
@@ -27,6 +29,8 @@ from hba.runtime.wording import first_of
 
 STREAM_ABOVE_BYTES = 8 * 10**9
 SHOWN_CLASSES = 5
+_STAYS = StreamedImages | MappedImages
+"""Images that stay in their files."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,8 +114,8 @@ class EvaluationData:
     @property
     def is_streamed(self) -> bool:
         """Whether images of a split stay in their files, as far as that is known before they are read."""
-        test = self.test.is_streamed if isinstance(self.test, HeldBack) else isinstance(self.test, StreamedImages)
-        return isinstance(self.train, StreamedImages) or test
+        test = self.test.is_streamed if isinstance(self.test, HeldBack) else isinstance(self.test, _STAYS)
+        return isinstance(self.train, _STAYS) or test
 
     def in_color(self) -> "EvaluationData":
         """Images in memory with three channels."""
@@ -182,7 +186,7 @@ def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> Searc
     """Training and validation images. The test split's files are not opened."""
     source = find_source(config)
     splits = split(source, config.train_size, config.val_size, config.split_seed)
-    source, levels = _with_levels(source, splits, config.levels)
+    source, levels = with_levels(source, splits, config.levels)
     read = _Reader(config, on_read, total=len(splits.train) + len(splits.val))
     train = read(source.train, splits.train)
     val = read(source.val or source.train, splits.val)
@@ -215,7 +219,7 @@ def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> E
     """
     source = find_source(config)
     splits = split(source, None, None, config.split_seed)
-    source, levels = _with_levels(source, splits, config.levels)
+    source, levels = with_levels(source, splits, config.levels)
     train_indices = take_training(source, splits.available, config.train_size, config.split_seed)
     test = _held_back(config, source, splits.test)
     train = _Reader(config, on_read, total=len(train_indices))(source.train, train_indices)
@@ -226,7 +230,7 @@ def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> E
     )
 
 
-def _with_levels(source: Source, splits: Splits, given: Levels | None) -> tuple[Source, Levels | None]:
+def with_levels(source: Source, splits: Splits, given: Levels | None) -> tuple[Source, Levels | None]:
     """The source with one scale for all its images of more than 8 bits, and a fact that tells it.
 
     The scale is that of all images for training and validation, even where fewer are used. So a search and an
@@ -300,20 +304,26 @@ class _Reader:
 
     def _read(self, pool: Pool, indices: np.ndarray) -> Images:
         size = self.config.stored_size
-        if self.config.stream and not isinstance(pool, FilePool):
+        if self.config.stream and not isinstance(pool, FilePool | PreparedPool):
             raise DataError(
-                f"only images in files of their own can be streamed, not those of {self.config.data}; omit stream"
+                f"only images in files of their own, and prepared ones, can be streamed, not those of "
+                f"{self.config.data}; omit stream"
             )
-        if isinstance(pool, FilePool) and self.streams(pool, len(indices)):
-            self._count(len(indices), len(indices))
-            return StreamedImages.of(pool, indices, size, self.config.workers)
-        return pool.read(indices, size, self._count)
+        if not isinstance(pool, FilePool | PreparedPool) or not self.streams(pool, len(indices)):
+            return pool.read(indices, size, self._count)
+        self._count(len(indices), len(indices))
+        if isinstance(pool, PreparedPool):
+            return MappedImages.of(pool, indices, size, self.config.workers)
+        return StreamedImages.of(pool, indices, size, self.config.workers)
 
     def streams(self, pool: Pool, n_images: int) -> bool:
         """Whether as many images of the pool are left in their files."""
         if self.config.stream is not None:
             return self.config.stream
-        return isinstance(pool, FilePool) and n_images * 3 * self.config.stored_size**2 > STREAM_ABOVE_BYTES
+        if isinstance(pool, FilePool | PreparedPool):
+            n_channels = pool.about.channels if isinstance(pool, PreparedPool) else 3
+            return n_images * n_channels * self.config.stored_size**2 > STREAM_ABOVE_BYTES
+        return False
 
     def _count(self, done: int, _: int) -> None:
         if self.on_read is not None:

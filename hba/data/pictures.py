@@ -53,24 +53,39 @@ class PicturePool:
     def left_out(self) -> tuple[LeftOut, ...]:
         return tuple(item for _, item in self.unused)
 
+    def nothing_readable(self, indices: np.ndarray) -> DataError:
+        return DataError(f"none of {len(indices)} images could be read, {self.name_of(indices[0])} first")
+
+    def pictures(self, indices: np.ndarray, image_size: int) -> Generator[Tensor | LeftOut]:
+        """The pictures at these indices, and in the place of each that cannot be read its name and the reason.
+
+        Decoded by several threads, which end when the generator is closed. DataError without skip_broken.
+        """
+        with contextlib.closing(_in_order(partial(self.picture, image_size=image_size), indices)) as results:
+            for index, result in zip(indices, results, strict=True):
+                if isinstance(result, Tensor):
+                    yield result
+                elif self.skip_broken:
+                    yield LeftOut(self.name_of(index), result)
+                else:
+                    raise broken_image(self.name_of(index), result)
+
     def read(self, indices: np.ndarray, image_size: int, on_read: OnRead | None = None) -> LabelledImages:
         images: list[Tensor] = []
         readable: list[int] = []
         broken: list[LeftOut] = []
         # Closing ends the reader threads when a broken picture, or Ctrl-C, ends the loop.
-        with contextlib.closing(_in_order(partial(self.picture, image_size=image_size), indices)) as results:
+        with contextlib.closing(self.pictures(indices, image_size)) as results:
             for number, (index, result) in enumerate(zip(indices, results, strict=True), start=1):
                 if isinstance(result, Tensor):
                     images.append(result)
                     readable.append(index)
-                elif self.skip_broken:
-                    broken.append(LeftOut(self.name_of(index), result))
                 else:
-                    raise broken_image(self.name_of(index), result)
+                    broken.append(result)
                 if on_read is not None:
                     on_read(number, len(indices))
         if not images:
-            raise DataError(f"none of {len(indices)} images could be read, {self.name_of(indices[0])} first")
+            raise self.nothing_readable(indices)
         return LabelledImages(torch.stack(images), as_tensor(self.labels[readable]), tuple(broken))
 
 

@@ -10,6 +10,7 @@ from hba.data.formats import format_of
 from hba.data.images import Source
 from hba.data.named import DATASET_NAMES, named_source
 from hba.data.npz import npz_source
+from hba.data.prepared import prepared_source
 from hba.data.saved import saved_source
 from hba.data.table import table_source
 from hba.errors import DataError, SettingsError
@@ -41,6 +42,10 @@ def _whole_source(config: DataConfig) -> Source:
     columns.check_idle(config.data)
     if kind == "npz":
         return npz_source(place, config.skip_broken)
+    if kind == "prepared":
+        if config.levels is not None:
+            raise SettingsError(f"levels have no effect on {place}, {_TEXTS[kind]}; prepare them with levels")
+        return prepared_source(place)
     return _of_folder(place, config.skip_broken)
 
 
@@ -49,6 +54,7 @@ _TEXTS = {
     "table": "a table of images",
     "npz": "a file of arrays",
     "saved": "a saved dataset",
+    "prepared": "prepared images",
 }
 
 

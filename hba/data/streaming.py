@@ -38,6 +38,13 @@ def default_workers() -> int:
     return min(MOST_WORKERS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
+def color_sample(n_images: int) -> np.ndarray:
+    """Which of so many images mean and deviation of the colours are taken of, ascending; drawn by a fixed seed."""
+    if n_images <= COLOR_SAMPLE:
+        return np.arange(n_images)
+    return np.sort(np.random.default_rng(0).choice(n_images, COLOR_SAMPLE, replace=False))
+
+
 @dataclass(frozen=True)
 class Files(Dataset[ReadPart]):
     """What a reading process knows. names (N,): paths below the folder as bytes, one block of memory for all of them,
@@ -149,10 +156,7 @@ class StreamedImages:
 
     def _mean_and_std(self) -> tuple[Colors, Colors]:
         if not self._colors:
-            chosen = np.arange(len(self))
-            if len(self) > COLOR_SAMPLE:
-                chosen = np.sort(np.random.default_rng(0).choice(len(self), COLOR_SAMPLE, replace=False))
-            reading = self._registered(self._in_order(chosen, SUM_BATCH_SIZE))
+            reading = self._registered(self._in_order(color_sample(len(self)), SUM_BATCH_SIZE))
             self._colors.append(mean_and_std(images for images, _ in reading))
         return self._colors[0]
 

@@ -141,7 +141,9 @@ def test_images_of_a_table_are_streamed_as_those_of_a_folder_are(kind: str, tmp_
 @pytest.mark.parametrize("kind", ["npz", "saved"])
 def test_other_formats_cannot_be_streamed(kind: str, tmp_path: Path) -> None:
     data = WRITERS[kind](tmp_path, write_images(tmp_path, SPLIT))
-    with pytest.raises(DataError, match=r"only images in files of their own can be streamed, not .*; omit"):
+    with pytest.raises(
+        DataError, match=r"only images in files of their own, and prepared ones, can be streamed, not .*; omit"
+    ):
         load_search_data(config_of(data, stream=True))
 
 

@@ -156,7 +156,7 @@ def test_only_what_does_not_fit_is_streamed_unless_told_otherwise(
 
 def test_a_dataset_that_is_no_folder_cannot_be_streamed() -> None:
     with pytest.raises(
-        DataError, match="only images in files of their own can be streamed, not those of digits; omit stream"
+        DataError, match="files of their own, and prepared ones, can be streamed, not those of digits; omit stream"
     ):
         load_search_data(DataConfig(stream=True))
     assert isinstance(load_search_data(DataConfig(stream=False)).train, LabelledImages)

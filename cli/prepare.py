@@ -1,0 +1,50 @@
+"""hba prepare: decode and resize images once."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hba.data.config import DataConfig
+from hba.data.preparing import IDLE
+from hba.data.preparing import prepare as prepared
+from hba.errors import SettingsError
+from hba.runtime.interrupts import terminated_as_interrupted
+from hba.runtime.progress import ProgressBar
+from hba.runtime.wording import counted
+
+from .completion import DATA
+from .main import INTERRUPTED
+from .options import given, settings_options
+from .terminal import say
+
+
+@click.command()
+@click.argument("data", shell_complete=DATA)
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="A new folder, which then stands for the images."
+)
+@click.option("--resume", is_flag=True, help="Go on with what an interrupted call left in --out; give all else again.")
+@settings_options(DataConfig, without=("data", *IDLE), default_texts={})
+def prepare(data: str, out: Path, resume: bool, **options: Any) -> None:
+    """Decode and resize the images of DATA once, for searches and evaluations that read them many times.
+
+    DATA is as for `hba search`. The folder in --out takes its place from then on: with the same --image-size, a search
+    on it finds what one on DATA finds, and reads each image in the time that it takes to copy it. The images are mapped
+    into memory, so there may be more than memory has room for.
+    """
+    if out.exists() and not out.is_dir():
+        raise SettingsError(f"--out must be a folder, but {out} is a file")
+    with ProgressBar() as bar, terminated_as_interrupted():
+        try:
+            found = prepared(data, out, resume=resume, on_read=bar.images_read, **given(options))
+        except KeyboardInterrupt:
+            say(f"Stopped; go on by the same command with --resume. What is done is in {out}.", err=True)
+            raise SystemExit(INTERRUPTED) from None
+    parts = ", ".join(f"{counted(n, 'image')} in {part}" for part, n in found.n_images.items())
+    size = sum(file.stat().st_size for file in out.iterdir())
+    say(f"Prepared: {parts}; {len(found.class_names)} classes, {found.image_size} pixels a side, {size / 1e6:,.1f} MB")
+    if found.left_out:
+        say(f"Left out: {counted(len(found.left_out), 'file')}, the first is {found.left_out[0].path}")
+    say(f"Next:\n  hba search {shlex.quote(str(out))}")
