@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 from common.pages import fill_page
-from common.records import DIRTY, DOCS, last_change, store_of
+from common.records import DIRTY, DOCS, Record, Store, last_change, store_of
 from common.running import carry_out
 from joint_tuning.beds import JOINT_BEDS, Place, joint_bed
 from joint_tuning.page import MARK, joint_table
@@ -92,7 +92,14 @@ def _noted(planned: Planned) -> dict[str, Any]:
 @main.command(help="Write the table of docs/regularization.md.")
 @KEPT_IN
 def page(results: Path) -> None:
-    fill_page("regularization", MARK, DOCS, joint_table(list(store_of(results, QUESTION).by_key().values())))
+    fill_page("regularization", MARK, DOCS, joint_table(planned_records(store_of(results, QUESTION))))
+
+
+def planned_records(store: Store) -> list[Record]:
+    """Those of the seeds that the plan has now."""
+    plans = {bed: planned_for(bed) for bed in JOINT_BEDS}
+    seeds = {bed: range(plan.first_seed, plan.first_seed + plan.seeds) for bed, plan in plans.items()}
+    return [record for record in store.by_key().values() if record.run.seed in seeds[record.run.dataset]]
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from hba.policy_search.config import SearchConfig
 from hba.policy_search.earlier import config_like
 from hba.policy_search.progress import SearchProgress
 from hba.policy_search.tensorboard import TensorBoardLogger
-from hba.report.findings import change_lines, error_told, network_line, reach_line, spread_line
+from hba.report.findings import change_lines, error_told, evaluation_words, network_line, reach_line, spread_line
 from hba.runtime.event_files import FOLDER_NAME
 from hba.runtime.progress import Together
 from hba.runtime.wording import counted
@@ -203,6 +203,6 @@ def _report(result: hba.SearchResult, out: Path) -> None:
     if result.report is not None:
         printer.print(f"Report: {result.report}")
     if result.finished:
-        printer.print(f"Next, see whether it helps:\n  hba evaluate {shlex.quote(str(policy))}{own}")
+        printer.print(f"Next, see whether it helps:\n  {shlex.join(evaluation_words(policy, schedule))}{own}")
     else:
         printer.print(f"Stopped after {counted(schedule.epochs, 'epoch')}; resume with:\n  {go_on}")

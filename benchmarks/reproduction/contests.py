@@ -36,8 +36,14 @@ def _stn_table_1(paper: Paper) -> list[Contest]:
 
 
 def _stn_table_2(paper: Paper) -> list[Contest]:
-    rows = {row: (Tuned("stn-alexnet", method), "", numbers) for row, (method, *numbers) in paper["rows"].items()}
-    return _by_quantity("AlexNet", "STN", rows, LOSSES)
+    def rows_of(experiment: str, found: Paper) -> dict[str, tuple[Tuned, str, Sequence[str]]]:
+        return {row: (Tuned(experiment, method), "", numbers) for row, (method, *numbers) in found.items()}
+
+    text = "PTB, LSTM (perplexity)"
+    return [
+        *_by_quantity("AlexNet", "STN", rows_of("stn-alexnet", paper["rows"]), LOSSES),
+        *_by_quantity(text, "STN", rows_of("stn-lstm", paper["lstm"]), LOSSES, f"{text}: "),
+    ]
 
 
 def _delta_stn_table_1(paper: Paper) -> list[Contest]:

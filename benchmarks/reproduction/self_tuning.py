@@ -29,6 +29,8 @@ METHODS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "stn": {"algorithm": "stn"},
         "centred": {"algorithm": "delta-stn", "response": "separate"},
         "delta-stn": {"algorithm": "delta-stn"},
+        "delta-stn-less-entropy": {"algorithm": "delta-stn", "sigma_entropy": 0.0001},
+        "centred-less-entropy": {"algorithm": "delta-stn", "response": "separate", "sigma_entropy": 0.0001},
         "stn-fixed-sigma": {"algorithm": "stn", "sigma": 1.0, "sigma_entropy": None},
         "conv": {"algorithm": "stn", "sharing": "conv"},
         "conv-fixed-sigma": {"algorithm": "stn", "sharing": "conv", "sigma": 1.0, "sigma_entropy": None},
@@ -56,7 +58,8 @@ class Experiment:
 
     tune: groups of regularizers. only: names of hyperparameters, where not all of these groups. ranges: in the place of
     hba's own, by group or name. budget: the method whose time baselines have. settings: of the training. algorithm:
-    settings that all methods share. parts: sizes of a split in three, None for hba's own split.
+    settings that all methods share. methods: which of METHODS stands for one by another name here. parts: sizes of a
+    split in three, None for hba's own split.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Experiment:
     algorithm: Mapping[str, Any]
     only: tuple[str, ...] = ()
     ranges: Mapping[str, Range] = field(default_factory=dict)
+    methods: Mapping[str, str] = field(default_factory=dict)
     parts: Sizes | None = None
 
     @property
@@ -75,7 +79,7 @@ class Experiment:
 
     def config(self, method: str, place: Place, device: str, seed: int) -> SearchConfig:
         """Of a method's search. Settings of the algorithm that it does not have are those of another method."""
-        own = METHODS[method]
+        own = METHODS[self.methods.get(method, method)]
         fields = ALGORITHMS[own["algorithm"]].model_fields
         known = {name: value for name, value in self.algorithm.items() if name in fields}
         return SearchConfig.make(
@@ -129,6 +133,7 @@ def find_experiment(tuned: Tuned, scale: str) -> Experiment | None:
         settings={**entry["settings"], **own},
         algorithm={**entry["algorithm"], **algorithm},
         only=tuple(entry.get("only", ())),
+        methods=dict(entry.get("methods", {})),
         ranges={name: (low, high, initial) for name, (low, high, initial) in ranges.items()},
         parts=None if parts is None else (parts[0], parts[1], parts[2]),
     )

@@ -1,5 +1,7 @@
 """What an algorithm is: its settings, how a search by it begins, and what it does in one training step."""
 
+import bisect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -9,6 +11,7 @@ import torch
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
+from hba.algorithms.lambda_optimizers import RMSPROP_DECAY
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
 from hba.algorithms.start import Start, read_start
@@ -27,7 +30,8 @@ class Rhythm:
 
     A policy step is a step on the hyperparameters, or the selection of a member from a population. in_a_row of them
     follow every train_steps training steps after the warm-up. warm_up_epochs: None for half of all. stride: about the
-    most by which one moves a logit; 0 where nobody knows. selects: whether they select members, rather than step.
+    most by which one moves a logit; 0 where nobody knows. rmsprop: whether RMSprop makes them, whose first ones are
+    longer. selects: whether they select members, rather than step.
     """
 
     train_steps: int
@@ -35,6 +39,21 @@ class Rhythm:
     warm_up_epochs: int | None = 0
     stride: float = 0.0
     selects: bool = False
+    rmsprop: bool = False
+
+    def reach(self, n_steps: int) -> float:
+        """About the most by which so many policy steps move a logit: those of a gradient that stays the same.
+
+        Of such a gradient g, RMSprop's mean square after k steps is (1 - decay**k) g**2.
+        """
+        if not self.rmsprop:
+            return n_steps * self.stride
+        return self.stride * sum((1 - RMSPROP_DECAY**step) ** -0.5 for step in range(1, n_steps + 1))
+
+    def steps_to(self, logits: float) -> int:
+        """The fewest policy steps that can move a logit so far; needs steps that move it."""
+        most = math.ceil(logits / self.stride)
+        return bisect.bisect_left(range(most), logits, key=self.reach) if self.rmsprop else most
 
     def warm_up_of(self, epochs: int) -> int:
         """Epochs before the first policy step in a search of so many."""

@@ -9,13 +9,15 @@ from torch.optim import Adam, Optimizer, RMSprop
 
 Kind = Literal["adam", "rmsprop"]
 ADAM: Kind = "adam"
+RMSPROP: Kind = "rmsprop"
+RMSPROP_DECAY = 0.99
+"""Of the mean square of its gradients: PyTorch's default."""
 
 LAMBDA_OPTIMIZERS: Mapping[str, Callable[[Sequence[Tensor], float, tuple[float, float]], Optimizer]] = MappingProxyType(
     {
         ADAM: lambda parameters, learning_rate, betas: Adam(parameters, lr=learning_rate, betas=betas),
-        "rmsprop": lambda parameters, learning_rate, betas: RMSprop(parameters, lr=learning_rate),
+        RMSPROP: lambda parameters, learning_rate, betas: RMSprop(parameters, lr=learning_rate, alpha=RMSPROP_DECAY),
     }
 )
-"""By name, a function of leaves, learning rate and Adam's decay rates, which RMSprop does not read: its own is 0.99,
-PyTorch's default, and it has no momentum.
+"""By name, a function of leaves, learning rate and Adam's decay rates, which RMSprop does not read; it has no momentum.
 """

@@ -12,7 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from hba.algorithms.algorithm import Noisy, Rhythm
-from hba.algorithms.lambda_optimizers import ADAM, LAMBDA_OPTIMIZERS, Kind
+from hba.algorithms.lambda_optimizers import ADAM, LAMBDA_OPTIMIZERS, RMSPROP, Kind
 from hba.algorithms.moves import Moves
 from hba.algorithms.problem import Problem
 from hba.algorithms.proximal import own_rates, proximal_step
@@ -92,7 +92,8 @@ class LambdaSteps(Noisy):
     @property
     def rhythm(self) -> Rhythm:
         stride = largest_stride(self.lambda_learning_rate, self.strength_learning_rate)
-        return Rhythm(self.train_steps, self.val_steps, self.warm_up_epochs, stride)
+        is_rmsprop = self.lambda_optimizer == RMSPROP
+        return Rhythm(self.train_steps, self.val_steps, self.warm_up_epochs, stride, rmsprop=is_rmsprop)
 
     def check(self, config: CommonSearchConfig) -> None:
         if self.warm_up_epochs and self.warm_up_epochs >= config.epochs:

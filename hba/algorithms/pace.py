@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hba.algorithms.algorithm import Rhythm
+from hba.algorithms.lambda_optimizers import RMSPROP
 from hba.algorithms.strength import largest_stride
 from hba.runtime.provenance import LARGEST_COUNT, count_of, number_of
 from hba.runtime.wording import counted
@@ -60,7 +61,7 @@ class Pace:
         """Epochs whose policy steps can carry a logit as far as is wanted, and are as many as were tried; needs steps
         that move it.
         """
-        wanted = math.ceil(max(WANTED_LOGITS / self.rhythm.stride, self._tried_steps) / self.rhythm.in_a_row)
+        wanted = math.ceil(max(self.rhythm.steps_to(WANTED_LOGITS), self._tried_steps) / self.rhythm.in_a_row)
         if self.rhythm.warm_up_epochs is None:
             return 2 * self._epochs_of(wanted)
         return self._epochs_of(self._rounds(self.rhythm.warm_up_epochs) + wanted)
@@ -73,15 +74,15 @@ class Pace:
 
         policy_steps: where there are others in them than from the beginning, as in a lengthened search.
         """
-        steps, stride = self.policy_steps(epochs) if policy_steps is None else policy_steps, self.rhythm.stride
-        if self.rhythm.in_a_row * stride == 0:
+        steps = self.policy_steps(epochs) if policy_steps is None else policy_steps
+        if self.rhythm.in_a_row * self.rhythm.stride == 0:
             return None
-        if steps * stride >= LEAST_LOGITS:
+        if self.rhythm.reach(steps) >= LEAST_LOGITS:
             return self._few(steps)
         remedy = self._remedy
         if steps == 0:
             return f"No policy step comes in so few training steps: {remedy}."
-        farthest = 100 / (1 + math.exp(-steps * stride))
+        farthest = 100 / (1 + math.exp(-self.rhythm.reach(steps)))
         count = "1 policy step is" if steps == 1 else f"{steps} policy steps are"
         what = "it" if steps == 1 else "they"
         return (
@@ -118,8 +119,9 @@ def pace_in(provenance: Mapping[str, Any]) -> Pace | None:
     if own is None or shared is None or None in (steps_per_epoch, train_steps, val_steps, warm_up_epochs):
         return None
     warm_up = None if is_half else warm_up_epochs
-    stride = largest_stride(own, shared)
-    return Pace(steps_per_epoch, Rhythm(train_steps, val_steps, warm_up, stride, by_population))  # type: ignore[arg-type]
+    is_rmsprop = settings.get("lambda_optimizer") == RMSPROP
+    rhythm = Rhythm(train_steps, val_steps, warm_up, largest_stride(own, shared), by_population, is_rmsprop)  # type: ignore[arg-type]
+    return Pace(steps_per_epoch, rhythm)  # type: ignore[arg-type]
 
 
 def advice_in(provenance: Mapping[str, Any]) -> str | None:

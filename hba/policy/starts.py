@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hba.errors import SettingsError
 from hba.operations import Operation
 from hba.policy.space import SearchSpace
+from hba.regularization.hyperparameter import LARGEST_LOGIT as LARGEST_OF_REGULARIZER
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,11 +55,11 @@ def at_fraction(space: SearchSpace, fraction: float) -> Tensor:
 
 
 def randaugment(space: SearchSpace) -> Tensor:
-    """Logits (n,), within 3, of RandAugment (Cubuk et al. 2020) with torchvision's defaults, as a policy of the space.
+    """Logits (n,), of operations within 3, of RandAugment (Cubuk et al. 2020) as a policy of the space.
 
-    All its operations are equally likely. Those that it has not are less so, with a magnitude of 0.3 of the range from
-    doing nothing. K, where it is searched, is 2 but for the share of its operation that does nothing; sometimes more.
-    What the space has no room for begins at the nearest that it has.
+    By torchvision's defaults, all its operations are equally likely. Those that it has not are less so, with a
+    magnitude of 0.3 of the range from doing nothing. K, where it is searched, is 2 but for the share of its operation
+    that does nothing; sometimes more. What the space has no room for begins at the nearest that it has.
     """
     import torch
 
@@ -73,11 +74,11 @@ def randaugment(space: SearchSpace) -> Tensor:
     if space.searches_count:
         of_count = [*RANDAUGMENT_COUNT, *[LEAST_PROBABILITY] * space.max_count][: space.max_count]
         values[space.count_columns] = torch.tensor(of_count, dtype=values.dtype)
-    return space.encode(values).clamp(-LARGEST_LOGIT, LARGEST_LOGIT).float()
+    return _movable(space, values)
 
 
 def of_row(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
-    """Logits (n,), within 3, of a row of another space, by the names of its hyperparameters, as a policy of this one.
+    """Logits (n,), those of operations within 3, of a row of another space, by the names of its hyperparameters.
 
     row: natural units; what lies outside a range of this space begins at its end. Copies that the row has not take
     those that it has in turn. An operation that it has not begins as one that RandAugment has not, and so does a higher
@@ -106,7 +107,18 @@ def of_row(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
             values[column] = row.get(space.names[column], LEAST_PROBABILITY)
     low, high = space.bounds(values)
     inside = values.clamp(low.minimum(high), low.maximum(high))
-    return space.encode(inside).clamp(-LARGEST_LOGIT, LARGEST_LOGIT).float()
+    return _movable(space, inside)
+
+
+def _movable(space: SearchSpace, values: Tensor) -> Tensor:
+    """Logits (n,) of values (n,), not too near the ends of their ranges; of a regularizer as near as it begins by
+    itself.
+    """
+    import torch
+
+    most = torch.full_like(values, LARGEST_LOGIT)
+    most[space.n_of_policy :] = LARGEST_OF_REGULARIZER
+    return space.encode(values).clamp(-most, most).float()
 
 
 def _of_regularizers(space: SearchSpace, row: Mapping[str, float]) -> Tensor:

@@ -223,7 +223,14 @@ def check_networks_take(everyone: Sequence[Contender], data: EvaluationData) -> 
             )
         rates = [name.removeprefix(f"{DROPOUT}.") for name in names if name.startswith(f"{DROPOUT}.")]
         if rates:
-            check_dropouts(network_of(contender.config, data, 0, contender.own_network, contender.start), rates)
+            network = network_of(contender.config, data, 0, contender.own_network, contender.start)
+            check_dropouts(network, rates, may_be_some=_has_own_space(schedule))
+
+
+def _has_own_space(schedule: Schedule) -> bool:
+    """Whether it was searched in a space of the user's own, which may hold some dropouts of a network alone."""
+    settings = schedule.provenance.get("settings")
+    return isinstance(settings, Mapping) and "space" in settings and settings["space"] is None
 
 
 Rival = str | Path | Schedule | Augmentation

@@ -56,10 +56,13 @@ def weight_decay_hyperparameter(weight_decay: float) -> Hyperparameter:
     return Hyperparameter(WEIGHT_DECAY, LEAST_WEIGHT_DECAY, LARGEST_WEIGHT_DECAY, initial, "log")
 
 
-def check_dropouts(network: nn.Module, names: Sequence[str]) -> None:
-    """SettingsError unless these are the dropout modules of the network, so that rates for them fit it whole."""
+def check_dropouts(network: nn.Module, names: Sequence[str], *, may_be_some: bool = False) -> None:
+    """SettingsError unless these are the dropout modules of the network, so that rates for them fit it whole.
+
+    may_be_some: others that the network has may keep their own rates.
+    """
     known = dropouts(network)
-    if set(names) != set(known):
+    if not (set(names) <= set(known) if may_be_some else set(names) == set(known)):
         raise SettingsError(
             f"the schedule has rates for the dropouts {', '.join(names)}, {type(network).__name__} has "
             f"{', '.join(known) or 'none'}: train the model that was searched, or take "

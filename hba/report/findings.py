@@ -1,14 +1,16 @@
 """What was found, in words that `hba search`, `hba show`, `hba apply` and reports share."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from hba.algorithms.pace import policy_steps_in
+from hba.config.training import PLATEAU
 from hba.data.labels import error_in_words
 from hba.runtime.provenance import count_of, number_of
 from hba.runtime.wording import counted, percent
 from hba.schedule.reach import Reach, numbers_applied, reach
-from hba.schedule.regularizers import summarize_regularizers
+from hba.schedule.regularizers import is_of_text, summarize_regularizers
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import Change, changes, key_epochs, start_of
 
@@ -16,6 +18,17 @@ N_CHANGES = 5
 N_REGULARIZERS = 12
 LEAST_CHANGE = 0.005
 """Of a range: what moves less would be printed as equal numbers."""
+
+
+def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
+    """The command that tells whether a schedule helps, in words. A training has no validation loss to wait for, as the
+    search's learning rate had; a step schedule takes tenths too.
+    """
+    if is_of_text(schedule):
+        return ["hba", "evaluate-text", str(policy)]
+    settings = schedule.provenance.get("settings")
+    waits = isinstance(settings, Mapping) and settings.get("learning_rate_schedule") == PLATEAU
+    return ["hba", "evaluate", str(policy), *(["--learning-rate-schedule", "step"] if waits else [])]
 
 
 ChangeRow = tuple[str, str, str, str]

@@ -18,6 +18,7 @@ from hba.report.findings import (
     CHANGE_HEADINGS,
     change_table,
     error_told,
+    evaluation_words,
     network_line,
     network_measured,
     numbers_line,
@@ -37,7 +38,7 @@ from hba.runtime.provenance import count_of, number_of
 from hba.runtime.version import VERSION
 from hba.runtime.wording import counted, duration, first_of
 from hba.schedule.pictures import is_seen, lines_below
-from hba.schedule.regularizers import is_of_text, not_on_pixels
+from hba.schedule.regularizers import not_on_pixels
 from hba.schedule.schedule import Schedule
 
 SHOWN_CLASSES = 10
@@ -197,14 +198,13 @@ def _regularizers_part(schedule: Schedule) -> RegularizersPart:
 def _search_part(folder: Path, search: SearchFiles) -> SearchPart:
     schedule = search.schedule
     planned = count_of(search.settings.get("epochs"), least=1) or schedule.epochs
-    evaluate = "evaluate-text" if is_of_text(schedule) else "evaluate"
     return SearchPart(
         losses=loss_charts(search.metrics, max(planned, schedule.epochs), error_told(schedule.provenance)),
         trust=tuple(_trust(schedule)),
         facts=tuple(_facts_of_search(schedule)),
         settings=settings_facts(search.settings),
         command=search_command(schedule),
-        next_command=shlex.join(["hba", evaluate, str(folder / POLICY_NAME)]),
+        next_command=shlex.join(evaluation_words(folder / POLICY_NAME, schedule)),
     )
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import hba
 from hba.algorithms import Rhythm
+from hba.algorithms.lambda_optimizers import LAMBDA_OPTIMIZERS
 from hba.algorithms.pace import TRIED_STEPS, Pace, advice_in, pace_in, policy_steps_in
 from hba.algorithms.strength import largest_stride
 from hba.policy_search.config import SearchConfig
@@ -160,6 +162,22 @@ def test_lambda_steps_go_by_their_learning_rate(algorithm: str) -> None:
     settings |= {"strength_learning_rate": 0.0}
     config = SearchConfig.make({"algorithm": algorithm, **settings})
     assert config.algorithm.rhythm == Rhythm(3, 2, 1, 0.25)
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 16, 300])
+def test_steps_of_rmsprop_reach_as_far_as_pytorchs_along_one_gradient(n_steps: int) -> None:
+    leaf = torch.zeros((), dtype=torch.float64, requires_grad=True)
+    optimizer = LAMBDA_OPTIMIZERS["rmsprop"]([leaf], 0.01, (0.9, 0.999))
+    for _ in range(n_steps):
+        leaf.grad = torch.tensor(-0.7, dtype=torch.float64)
+        optimizer.step()
+    settings = {"algorithm": "delta-stn", "lambda_learning_rate": 0.01, "tune": "cutout"}
+    rhythm = SearchConfig.make(settings).algorithm.rhythm
+    assert rhythm.reach(n_steps) == pytest.approx(leaf.item(), rel=1e-6)
+    # The fewest that go so far.
+    assert rhythm.steps_to(leaf.item() * (1 - 1e-6)) == n_steps
+    of_adam = SearchConfig.make({**settings, "algorithm": "stn"}).algorithm.rhythm
+    assert (of_adam.reach(7), of_adam.steps_to(0.065)) == (pytest.approx(0.07), 7)
 
 
 @pytest.mark.parametrize("algorithm", ["hba", "lookahead"])

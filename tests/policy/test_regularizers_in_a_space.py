@@ -1,6 +1,7 @@
 """Regularizers beside the operations of a search space."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -48,12 +49,20 @@ def test_they_begin_where_they_say_whatever_the_operations_do(space: SearchSpace
         assert values.tolist() == pytest.approx([0.05, 5e-4, 1], rel=1e-5)
 
 
+def test_one_that_begins_near_an_end_of_its_range_begins_there_beside_operations_too() -> None:
+    rare = Hyperparameter("dropout.fc", 0.0, 0.95, 0.01)
+    space = replace(both(), regularizers=(rare,))
+    for start in (randaugment(space), of_row(space, {"Rotate.1.probability": 0.3}), space.initial()):
+        assert float(space.decode(start.double())[-1]) == pytest.approx(0.01)
+        assert start[: space.n_of_policy].abs().max() <= 5
+
+
 def test_a_row_of_another_schedule_brings_its_own_values_into_their_ranges() -> None:
     row = {"Rotate.1.probability": 0.3, "dropout.fc": 0.4, "weight_decay": 5.0}
     values = both().decode(of_row(both(), row).double())
     assert float(values[-3]) == pytest.approx(0.4)
-    # At the end of its range a search could not be told to move it: three logits, of the logarithm.
-    end = math.log(1e-6) + (math.log(0.1) - math.log(1e-6)) / (1 + math.exp(-3))
+    # At the end of its range a search could not be told to move it: five logits, of the logarithm.
+    end = math.log(1e-6) + (math.log(0.1) - math.log(1e-6)) / (1 + math.exp(-5))
     assert float(values[-2]) == pytest.approx(math.exp(end), rel=1e-5)
 
 

@@ -1,5 +1,6 @@
 """Regularizers of a schedule in an ordinary training."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,23 @@ def test_rates_for_a_part_of_the_dropouts_are_refused() -> None:
 
     with pytest.raises(SettingsError, match="rates for the dropouts dropout, Deeper has dropout, second: train the"):
         hba.evaluate(schedule_of([[0.1]], DROPOUT), tiny_data(), network=Deeper(), against=["none"], epochs=1)
+
+
+def test_a_space_of_ones_own_may_have_some_of_the_dropouts() -> None:
+    def two() -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.Dropout(0.1), nn.Dropout(0.2), nn.Linear(192, 2))
+
+    first = replace(DROPOUT, name="dropout.1")
+    data = SearchData("tiny", ["left", "right"], two_sides(N_TRAIN, seed=7), two_sides(16, seed=8))
+    settings: dict[str, Any] = {"epochs": 1, "batch_size": 8, "sharing": "every", "device": "cpu", "algorithm": "hba"}
+    space = schedule_of([[0.1]], first).space
+    searched = hba.search(data, network=two(), space=space, **settings).schedule
+    assert searched is not None
+    found = hba.evaluate(searched, tiny_data(), network=lambda seed: two(), against=["none"], seeds=1, epochs=1, jobs=1)
+    assert len(found.rows) == 2
+    without = nn.Sequential(nn.Flatten(), nn.Linear(192, 2))
+    with pytest.raises(SettingsError, match="rates for the dropouts 1, Sequential has none"):
+        hba.evaluate(searched, tiny_data(), network=without, against=["none"], epochs=1)
 
 
 def test_values_are_one_for_each_regularizer() -> None:
