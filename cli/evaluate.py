@@ -121,6 +121,8 @@ def evaluate(
     Ctrl-C, or SIGTERM, keeps the trainings that have ended; the same command with --out and --resume does the others.
     It may then have more --seeds, and more names at the end of --against.
     """
+    if explain and launched().rank:
+        return
     if explain:
         explained = hba.policy_evaluation.explain(schedule, data, preset=preset, config=config, **given(options))
         print_settings(explained, console())
@@ -129,29 +131,34 @@ def evaluate(
         raise SettingsError("--resume needs --out, the folder of the evaluation to resume")
     others = [name.strip() for name in against.split(",") if name.strip()]
     spoken = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
-    with joined(), spoken, run_folder(out, "evaluate") as folder, _Terminal() as observer, terminated_as_interrupted():
-        told: Any = observer
-        if tensorboard and is_first():
-            told = Together(observer, TensorBoardLogger(folder / FOLDER_NAME))
-        try:
-            result = hba.evaluate(
-                schedule,
-                data,
-                against=others,
-                preset=preset,
-                out=folder,
-                resume=resume,
-                jobs=jobs,
-                allow_seen=allow_seen,
-                observer=told,
-                **given({**options, "config": config}),
-            )
-        except (KeyboardInterrupt, HbaError) as error:
-            if observer.n_done:
-                say(_kept_line(observer.n_done, folder, isinstance(error, DivergedError)), err=True)
-            raise
-    if launched().rank:
-        return
+    with joined():
+        with spoken, run_folder(out, "evaluate") as folder, _Terminal() as observer, terminated_as_interrupted():
+            told: Any = observer
+            if tensorboard and is_first():
+                told = Together(observer, TensorBoardLogger(folder / FOLDER_NAME))
+            try:
+                result = hba.evaluate(
+                    schedule,
+                    data,
+                    against=others,
+                    preset=preset,
+                    out=folder,
+                    resume=resume,
+                    jobs=jobs,
+                    allow_seen=allow_seen,
+                    observer=told,
+                    **given({**options, "config": config}),
+                )
+            except (KeyboardInterrupt, HbaError) as error:
+                if observer.n_done:
+                    say(_kept_line(observer.n_done, folder, isinstance(error, DivergedError)), err=True)
+                raise
+        if is_first():
+            _report(result, folder, as_json=as_json)
+
+
+def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> None:
+    """What was found, and where it is."""
     if as_json:
         click.echo((folder / RESULTS_NAME).read_text("utf-8"), nl=False)
         return

@@ -22,6 +22,8 @@ from .messages import in_options
 USER_ERROR = 2
 OF_SEVERAL = ("search", "evaluate")
 """Commands that processes started by torchrun do together."""
+OF_ANY = ("models", "operations", "policies", "presets")
+"""Those that only print what is known already, as a script may ask that torchrun has started."""
 BEGAN = "hba.began"
 """In what the contexts of click share: when the command was called, as time.monotonic has it."""
 INTERRUPTED = 130
@@ -119,7 +121,7 @@ class _Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
-        if name not in OF_SEVERAL:
+        if name not in (*OF_SEVERAL, *OF_ANY):
             with being(launched()):
                 check_alone(f"what hba {name} does")
         return name, command, rest
@@ -141,10 +143,10 @@ class _Group(click.Group):
             sys.exit(INTERRUPTED)
         except click.NoSuchOption as error:
             other = click.UsageError(_no_such_option(error), error.ctx)
-            other.show()
+            _show(other)
             sys.exit(other.exit_code)
         except click.ClickException as error:
-            error.show()
+            _show(error)
             sys.exit(error.exit_code)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -183,8 +185,16 @@ class _UserError(click.ClickException):
         click.echo(f"hba: error: {f'process {rank}: ' if rank else ''}{self.message}", file=file, err=True)
 
 
+def _show(error: click.ClickException) -> None:
+    """Several processes are called with the same words, so the first speaks for all, unless one has met something."""
+    if isinstance(error, _UserError) or launched().rank == 0:
+        error.show()
+
+
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:
     """One line; where in the code it arose means nothing to who types commands."""
+    if launched().rank:
+        return
     # Not by click.echo, which would look for the file that a progress bar wraps.
     print(f"hba: warning: {message}", file=sys.stderr)
 

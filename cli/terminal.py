@@ -1,6 +1,7 @@
 """What the commands share in printing: a console, lines that stay clear of a progress bar, run folders."""
 
 import contextlib
+import glob
 import itertools
 import json
 import math
@@ -75,7 +76,7 @@ def run_folder(out: Path | None, name: str) -> Iterator[Path]:
     """`out`, or else runs/<name>-<number> with the first number that is free.
 
     The new folder is made at once, so two commands never share one. If nothing was put into it, it is removed again.
-    Processes of one computation have the first one's.
+    Processes of one computation have the first one's; where torchrun starts them again, it is the one of before.
     """
     if out is not None:
         yield out
@@ -83,7 +84,7 @@ def run_folder(out: Path | None, name: str) -> Iterator[Path]:
     # It imports PyTorch, which takes seconds.
     from hba.parallel.processes import from_first
 
-    path = from_first(lambda: _claim(name))
+    path = from_first(lambda: _begun_before(name) or _claim(name))
     try:
         yield path
     finally:
@@ -91,6 +92,13 @@ def run_folder(out: Path | None, name: str) -> Iterator[Path]:
             with contextlib.suppress(OSError):
                 path.rmdir()
                 RUNS.rmdir()
+
+
+def _begun_before(name: str) -> Path | None:
+    """The folder in which this launch of torchrun has begun already."""
+    from hba.parallel.processes import is_restarted_in
+
+    return next((path for path in sorted(RUNS.glob(f"{glob.escape(name)}-*")) if is_restarted_in(path)), None)
 
 
 def _claim(name: str) -> Path:

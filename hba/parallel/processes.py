@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +15,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from hba.errors import HbaError, RunError, SettingsError
-from hba.parallel.world import GONE, World, being, is_first, launched, size
+from hba.parallel.world import GONE, World, being, is_first, launched, rank, size
+from hba.runtime.devices import find_device
 from hba.runtime.files import read_text, write_text
 
 TIMEOUT = timedelta(minutes=10)
@@ -123,6 +124,34 @@ def stopped_by_first() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def own_device(name: str) -> torch.device:
+    """find_device for this process. SettingsError for one GPU that all processes would compute on."""
+    if size() > 1 and name.startswith("cuda:"):
+        raise SettingsError(
+            f"device must be cuda or auto where {size()} processes compute together, each on a GPU of its own, got "
+            f"{name!r}"
+        )
+    return find_device(name)
+
+
+def check_alike(told: Mapping[str, str]) -> None:
+    """SettingsError, in all processes, where one says something else of what it computes with than the first.
+
+    told: by a name that a person understands; all have the same names.
+    """
+    if size() == 1:
+        return
+    first = from_first(lambda: dict(told))
+    differing = [number for number, name in enumerate(first) if told[name] != first[name]]
+    (found,) = largest(rank() * len(first) + differing[0] if differing else 0)
+    if found:
+        other, number = divmod(found, len(first))
+        raise SettingsError(
+            f"the {list(first)[number]} must be the same in all processes, but differs between process {other} and the "
+            "first; give all the same files and the same version of hba"
+        )
 
 
 def largest(*numbers: int) -> list[int]:

@@ -17,7 +17,16 @@ from hba.data.left_out import save_left_out
 from hba.data.load import EvaluationData, check_data, load_evaluation_data, notes_on_classes
 from hba.errors import RunError, SettingsError
 from hba.models import Start, build_model
-from hba.parallel.processes import after_first, from_first, in_first, is_restarted_in, note_launch, share_tensors
+from hba.parallel.processes import (
+    after_first,
+    check_alike,
+    from_first,
+    in_first,
+    is_restarted_in,
+    note_launch,
+    own_device,
+    share_tensors,
+)
 from hba.parallel.world import alone, is_first, size
 from hba.policy_evaluation.contenders import (
     NONE,
@@ -54,7 +63,6 @@ from hba.report.results import RESULTS_NAME, Results
 from hba.report.samples import Samples
 from hba.report.write import REPORT_NAME, is_reported, report_at_the_end
 from hba.runtime.claim import claimed
-from hba.runtime.devices import find_device
 from hba.runtime.memory_errors import explained_memory_errors
 from hba.runtime.progress import shows_progress
 from hba.runtime.provenance import environment
@@ -134,6 +142,8 @@ def evaluate(
         stored = from_first(lambda: _stored(folder, resume, used, everyone))
         is_in_memory = not isinstance(data, str | Path | None)
         data = _loaded(data, used, observer)
+        if size() > 1:
+            check_alike({"training images": data.train.fingerprint(), "settings": used.model_dump_json()})
         check_batch_size(given, len(data.train))
         if own_network is None:
             data = data.in_color()
@@ -243,7 +253,7 @@ def _definition(everyone: Sequence[Contender]) -> str | None:
 
 def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> EvaluationResult:
     config, data, stored = task.config, task.data, task.stored
-    device = find_device(config.device)
+    device = own_device(config.device)
     if stored and task.folder is not None:
         check_device(stored, device, task.folder)
     # What is left of a resumed evaluation trains on as many threads as if it had never been interrupted.

@@ -14,10 +14,12 @@ from hba.data.load import SearchData, check_data, load_search_data
 from hba.errors import SettingsError
 from hba.parallel.processes import (
     after_first,
+    check_alike,
     from_first,
     in_first,
     is_restarted_in,
     note_launch,
+    own_device,
     share_tensors,
     stopped_by_first,
 )
@@ -35,7 +37,6 @@ from hba.policy_search.progress import SearchProgress
 from hba.policy_search.result import SearchResult
 from hba.policy_search.setup import Setup
 from hba.runtime.claim import claimed
-from hba.runtime.devices import find_device
 from hba.runtime.memory_errors import explained_memory_errors
 from hba.runtime.progress import shows_progress
 from hba.runtime.seeding import derived_seed
@@ -135,7 +136,7 @@ def _searched(
     data = data if network is not None else data.in_color()
     # So the run is resumed, and evaluated, with the scale that was found.
     chosen = chosen.model_copy(update={"levels": data.levels})
-    device = find_device(chosen.device)
+    device = own_device(chosen.device)
     with (
         torch.random.fork_rng([] if device.type == "cpu" else [device]),
         contextlib.closing(data.to(device)) as placed,
@@ -147,6 +148,7 @@ def _searched(
         with alone():
             # It tries the network.
             setup = Setup.of(chosen, placed, network, own_space, start)
+        check_alike(setup.identity)
         if budget is not None:
             setup = within(budget, setup, folder)
         loop = Loop.begun(setup, folder)

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 from commands import run
+from hba.cli.main import _show_warning
+from hba.cli.terminal import run_folder
 
 from hba.algorithms import ALGORITHMS
-from hba.errors import SettingsError
+from hba.errors import ReportWarning, SettingsError
+from hba.parallel.processes import LAUNCH, note_launch
 from hba.parallel.world import World, being
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.run import _check_shares_batches
@@ -109,6 +112,56 @@ def test_other_commands_are_of_one_process(name: str, monkeypatch: pytest.Monkey
     result = run(name, "digits")
     assert result.exit_code == 2
     assert f"what hba {name} does is made by one process, got 2; start one, without torchrun" in result.output
+
+
+def of_several(monkeypatch: pytest.MonkeyPatch, rank: int) -> None:
+    for word, value in {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"}.items():
+        monkeypatch.setenv(word, value)
+
+
+@pytest.mark.parametrize("name", ["models", "operations", "policies", "presets"])
+def test_what_only_prints_may_be_asked_by_a_script_that_torchrun_has_started(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = run(name)
+    of_several(monkeypatch, rank=1)
+    assert run(name).output == alone.output
+    assert alone.exit_code == 0
+
+
+def test_a_word_that_no_command_knows_and_explanations_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[list[str]] = []
+    for rank in (0, 1):
+        of_several(monkeypatch, rank)
+        found = [run("search", "--epoch", "3"), run("evaluate", "digits", "--explain"), run("search", "a", "b")]
+        assert [one.exit_code for one in found] == [2, 0, 2]
+        told.append([one.output for one in found])
+    assert all(told[0])
+    assert told[1] == ["", "", ""]
+
+
+def test_a_warning_is_told_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for rank in (0, 1):
+        of_several(monkeypatch, rank)
+        _show_warning("the report cannot be written", ReportWarning)
+    assert capsys.readouterr().err == "hba: warning: the report cannot be written\n"
+
+
+def test_a_run_without_a_name_goes_on_in_the_folder_of_its_launch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for launch in ("first", "second"):
+        monkeypatch.setenv(LAUNCH, launch)
+        with being(World(0, 2)), monkeypatch.context() as patched:
+            patched.setattr("hba.parallel.processes.from_first", lambda make: make())
+            # The second time as after a restart.
+            for _ in range(2):
+                with run_folder(None, "digits") as folder:
+                    note_launch(folder)
+                    assert folder == Path("runs", f"digits-{1 if launch == 'first' else 2}")
+    with run_folder(None, "digits") as folder:
+        assert folder == Path("runs/digits-3")
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

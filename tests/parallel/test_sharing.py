@@ -20,11 +20,13 @@ from hba.parallel.agreement import Agreement
 from hba.parallel.processes import (
     LAUNCH,
     after_first,
+    check_alike,
     from_first,
     in_first,
     is_restarted_in,
     largest,
     note_launch,
+    own_device,
     share_tensors,
 )
 from hba.parallel.whole_batch import _WHOLE, all_sum, whole_batch_layers
@@ -270,3 +272,25 @@ def test_layers_that_do_not_train_are_pytorchs(monkeypatch: pytest.MonkeyPatch) 
         for layer in layers.train():
             with pytest.raises(AssertionError):
                 layer(x)
+
+
+def _other_images() -> str:
+    try:
+        check_alike({"images": "these", "network": "wrn-10-1" if is_first() else "wrn-16-2"})
+    except SettingsError as error:
+        return str(error)
+    return ""
+
+
+def test_processes_that_compute_with_other_things_are_refused_in_all(tmp_path: Path) -> None:
+    told = shared_by(N_PROCESSES, _other_images, tmp_path / "processes")
+    assert told[0] == told[1]
+    assert told[0].startswith("the network must be the same in all processes, but differs between process 1 and the")
+    check_alike({"images": "of one process"})
+
+
+def test_one_gpu_by_its_number_is_no_device_of_several_processes() -> None:
+    with being(World(1, 2)):
+        with pytest.raises(SettingsError, match="device must be cuda or auto where 2 processes compute together"):
+            own_device("cuda:1")
+        assert own_device("cpu") == torch.device("cpu")

@@ -181,7 +181,7 @@ def test_a_space_of_ones_own_may_have_some_of_the_dropouts() -> None:
         return nn.Sequential(nn.Flatten(), nn.Dropout(0.1), nn.Dropout(0.2), nn.Linear(192, 2))
 
     first = replace(DROPOUT, name="dropout.1")
-    data = SearchData("tiny", ["left", "right"], two_sides(N_TRAIN, seed=7), two_sides(16, seed=8))
+    data = SearchData("tiny", ("left", "right"), two_sides(N_TRAIN, seed=7), two_sides(16, seed=8))
     settings: dict[str, Any] = {"epochs": 1, "batch_size": 8, "sharing": "every", "device": "cpu", "algorithm": "hba"}
     space = schedule_of([[0.1]], first).space
     searched = hba.search(data, network=two(), space=space, **settings).schedule
