@@ -4,8 +4,9 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 
 import torch
+from torch import Tensor
 
-from hba.data.images import CPU, Batch, Images
+from hba.data.images import ALL, CPU, Batch, Images
 from hba.data.left_out import LeftOut
 
 
@@ -50,8 +51,12 @@ class HeldBack:
     def to(self, device: torch.device) -> "HeldBack":
         return replace(self, device=device, _kept=[images.to(device) for images in self._kept])
 
-    def once(self, batch_size: int) -> Generator[Batch]:
-        return self.opened().once(batch_size)
+    @property
+    def labels(self) -> Tensor:
+        return self.opened().labels
+
+    def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
+        return self.opened().once(batch_size, share)
 
     def close(self) -> None:
         for images in self._kept:

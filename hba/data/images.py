@@ -25,6 +25,7 @@ Colors = tuple[float, ...]
 CPU = torch.device("cpu")
 
 IMAGES_PER_SUM = 256
+ALL = slice(None)
 
 
 class Measurable(Protocol):
@@ -52,8 +53,13 @@ class Measurable(Protocol):
 
     def to(self, device: torch.device) -> Self: ...
 
-    def once(self, batch_size: int) -> Generator[Batch]:
-        """Every image that can be read, once, in their order; the last batch may be smaller."""
+    @property
+    def labels(self) -> Tensor: ...
+
+    def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
+        """Every image that can be read, once, in their order; the last batch may be smaller. share: of which batches;
+        the others are not read.
+        """
         ...
 
     def close(self) -> None:
@@ -63,9 +69,6 @@ class Measurable(Protocol):
 
 class Images(Measurable, Protocol):
     """Labelled images that a network can be trained on too, in memory or in files."""
-
-    @property
-    def labels(self) -> Tensor: ...
 
     @property
     def n_channels(self) -> int: ...
@@ -135,8 +138,9 @@ class LabelledImages:
     def to(self, device: torch.device) -> "LabelledImages":
         return LabelledImages(self.images.to(device), self.labels.to(device), self.left_out)
 
-    def once(self, batch_size: int) -> Generator[Batch]:
-        yield from zip(self.images.split(batch_size), self.labels.split(batch_size), strict=True)
+    def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
+        parts = self.images.split(batch_size), self.labels.split(batch_size)
+        yield from zip(*(part[share] for part in parts), strict=True)
 
     def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]:
         for number in range(start, len(order) // batch_size):

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hba.data.images import CPU, Batch, Colors, mean_and_std
+from hba.data.images import ALL, CPU, Batch, Colors, mean_and_std
 from hba.data.labels import as_tensor
 from hba.data.left_out import LeftOut
 from hba.data.prepared import PreparedPool, check_size
@@ -73,8 +73,8 @@ class MappedImages:
     def to(self, device: torch.device) -> "MappedImages":
         return replace(self, labels=self.labels.to(device), device=device)
 
-    def once(self, batch_size: int) -> Generator[Batch]:
-        return self._registered(self._read(torch.arange(len(self)).split(batch_size)))
+    def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
+        return self._registered(self._read(torch.arange(len(self)).split(batch_size)[share]))
 
     def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]:
         whole = order[start * batch_size : len(order) // batch_size * batch_size].cpu()

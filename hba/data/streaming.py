@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from hba.data.folder import FilePool, try_to_read
-from hba.data.images import CPU, Batch, Colors, mean_and_std
+from hba.data.images import ALL, CPU, Batch, Colors, mean_and_std
 from hba.data.labels import as_tensor
 from hba.data.left_out import LeftOut
 from hba.data.levels import Levels
@@ -122,8 +122,8 @@ class StreamedImages:
     def to(self, device: torch.device) -> "StreamedImages":
         return replace(self, labels=self.labels.to(device), device=device)
 
-    def once(self, batch_size: int) -> Generator[Batch]:
-        return self._registered(self._in_order(np.arange(len(self)), batch_size))
+    def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
+        return self._registered(self._in_order(np.arange(len(self)), batch_size, share))
 
     def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]:
         return self._registered(self._filled_up(order, batch_size, start))
@@ -164,9 +164,9 @@ class StreamedImages:
         self._reading.add(reading)
         return reading
 
-    def _in_order(self, indices: np.ndarray, batch_size: int) -> Generator[Batch]:
+    def _in_order(self, indices: np.ndarray, batch_size: int, share: slice = ALL) -> Generator[Batch]:
         """The images at the indices but those that cannot be read."""
-        parts = [indices[start : start + batch_size] for start in range(0, len(indices), batch_size)]
+        parts = [indices[start : start + batch_size] for start in range(0, len(indices), batch_size)][share]
         n_read = 0
         for part, (images, broken) in zip(parts, self._read(parts), strict=True):
             for place, reason in broken:
@@ -178,7 +178,8 @@ class StreamedImages:
             if len(images):
                 n_read += len(images)
                 yield images.to(self.device, non_blocking=True), self.labels[chosen.to(self.device)]
-        if not n_read:
+        # Of a share, who adds up all shares knows.
+        if not n_read and share == ALL:
             raise self._nothing_readable(indices)
 
     def _filled_up(self, order: Tensor, batch_size: int, start: int) -> Generator[Batch]:

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from hba.data.batches import as_floats
-from hba.data.images import Measurable
+from hba.data.images import ALL, Measurable
 from hba.data.labels import is_multi_label
+from hba.errors import DataError
 from hba.parallel.rows import total
 from hba.parallel.world import alone, rank, size
 from hba.training.confusion import Confusion
@@ -42,10 +43,8 @@ def totals(predict: Function, data: Measurable, prepare: Function, confusion: Te
     sums = torch.zeros(3, device=data.device)
     # An average precision is of the order of all images: no sum over batches.
     answers: list[tuple[Tensor, Tensor]] = []
-    with contextlib.closing(data.once(_batch_size(data.image_size))) as batches:
-        for number, (images, labels) in enumerate(batches):
-            if not is_multi_label(labels) and number % size() != rank():
-                continue
+    with contextlib.closing(data.once(_batch_size(data.image_size), _share(data))) as batches:
+        for images, labels in batches:
             with alone():
                 # The others measure other batches.
                 logits = predict(prepare(as_floats(images)))
@@ -69,6 +68,11 @@ def totals(predict: Function, data: Measurable, prepare: Function, confusion: Te
     return total(sums)
 
 
+def _share(data: Measurable) -> slice:
+    """Of the batches, those of this process. An average precision is of all answers, so each needs them all."""
+    return ALL if size() == 1 or is_multi_label(data.labels) else slice(rank(), None, size())
+
+
 def _batch_size(image_size: int) -> int:
     return min(MEASURE_BATCH_SIZE, max(100, PIXELS_PER_BATCH // image_size**2))
 
@@ -83,4 +87,6 @@ def measure(network: nn.Module, data: Measurable, prepare: Function, n_classes: 
     counts = None if n_classes is None else torch.zeros(n_classes, n_classes, dtype=torch.int64, device=data.device)
     loss, wrong, count = totals(network, data, prepare, counts).tolist()
     network.train(was_training)
+    if not count:
+        raise DataError(f"none of {len(data)} images could be read")
     return Measured(loss / count, 100 * wrong / count, None if counts is None else Confusion.of(counts.cpu()))

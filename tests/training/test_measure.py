@@ -1,16 +1,23 @@
 """Loss and error against a computation by hand."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from opened_images import record_images
 from sklearn.metrics import confusion_matrix
 from small_trainings import Answers
+from streamed_folders import SIZE, write_folder
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from hba.data import load_search_data, prepare
+from hba.data.config import DataConfig
 from hba.data.images import LabelledImages
+from hba.errors import DataError
+from hba.parallel.world import World, being
 from hba.preprocessing.standardize import Standardize
 from hba.training.confusion import Confusion
 from hba.training.measure import MEASURE_BATCH_SIZE, measure, totals
@@ -123,3 +130,42 @@ def test_answers_are_counted_by_class_without_waiting_for_the_device() -> None:
     assert measured.confusion == Confusion.of(counts)
     assert measured.error_percent == measure(Answers(predict), data, PLAIN).error_percent
     assert measure(Answers(predict), data, PLAIN).confusion is None
+
+
+@pytest.mark.parametrize("kind", ["memory", "streamed", "mapped"])
+def test_each_of_several_processes_reads_the_batches_that_it_measures_and_no_others(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_folder(tmp_path / "images", 10)
+    prepare(folder, tmp_path / "prepared", image_size=SIZE)
+    place = tmp_path / "prepared" if kind == "mapped" else folder
+    settings: dict[str, Any] = {"image_size": SIZE, "stream": kind != "memory", "workers": 0, "val_size": 7}
+    monkeypatch.setattr("hba.training.measure._batch_size", lambda _: 2)
+    read: list[int] = []
+
+    def predict(images: Tensor) -> Tensor:
+        read.append(len(images))
+        return images.flatten(1)[:, :2]
+
+    data = load_search_data(DataConfig(data=str(place), **settings)).val
+    whole = totals(predict, data, lambda images: images)
+    assert read == [2, 2, 2, 1]
+    parts = []
+    monkeypatch.setattr("hba.training.measure.total", lambda tensor: tensor)
+    opened = record_images(monkeypatch)
+    for number, expected in enumerate(([2, 2], [2, 1], [])):
+        # Of the third, which has nothing, there are five.
+        with being(World(number if expected else 4, 2 if expected else 5)):
+            read.clear()
+            opened.clear()
+            parts.append(totals(predict, data, lambda images: images))
+        assert read == expected
+        assert len(opened) == (sum(expected) if kind == "streamed" else 0)
+    assert torch.allclose(parts[0] + parts[1], whole)
+    assert parts[2].tolist() == [0, 0, 0]
+
+
+def test_a_split_of_which_no_process_can_read_anything_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hba.training.measure.totals", lambda *_: torch.zeros(3))
+    with pytest.raises(DataError, match="none of 3 images could be read"):
+        measure(nn.Identity(), data_with_labels([0, 1, 0]), PLAIN)
