@@ -8,8 +8,8 @@ left there for another call) or in a temporary folder, and prepares them. Then, 
 own that have one core each, it reads a pass of both: batches of 100 in a random order, as a search has them. It notes
 images a second; the memory that belongs to the process and its readers, and to no file, in the first and in the last
 quarter of the pass; and how many seconds a new process takes, once it has imported what it needs, to the first batch in
-the middle of a pass. Run it on an idle machine. Results are kept in benchmarks/results/prepared.jsonl, and `page` writes
-the table of docs/datasets-and-presets.md.
+the middle of a pass. Run it on an idle machine. Results are kept in benchmarks/results/prepared.jsonl, and
+`page` writes the table of docs/datasets-and-presets.md.
 """
 
 import json
