@@ -23,6 +23,7 @@ from hba.runtime.event_files import FOLDER_NAME
 from hba.runtime.interrupts import terminated_as_interrupted
 from hba.runtime.progress import Together
 from hba.runtime.wording import counted
+from hba.training.saves import TRAININGS_NAME
 
 from .completion import DATA, EVALUATION_PRESET, SCHEDULE
 from .evaluation_text import plan_lines, print_balanced, print_settings, print_table
@@ -119,6 +120,7 @@ def evaluate(
     With --json, standard output gets what results.json holds, and all else goes to standard error.
 
     Ctrl-C, or SIGTERM, keeps the trainings that have ended; the same command with --out and --resume does the others.
+    One that was stopped goes on from where it was last saved, at most a minute before.
     It may then have more --seeds, and more names at the end of --against.
     """
     if explain and launched().rank:
@@ -150,7 +152,7 @@ def evaluate(
                     **given({**options, "config": config}),
                 )
             except (KeyboardInterrupt, HbaError) as error:
-                if observer.n_done:
+                if observer.n_done or (folder / TRAININGS_NAME).is_dir():
                     say(_kept_line(observer.n_done, folder, isinstance(error, DivergedError)), err=True)
                 raise
         if is_first():
@@ -185,7 +187,7 @@ evaluate.help = inspect.cleandoc(evaluate.help or "").replace("RIVALS", _rivals_
 
 
 def _kept_line(n_done: int, folder: Path, has_diverged: bool) -> str:
-    kept = f"trainings that ended: {n_done}, in {folder / RESULTS_NAME}"
+    kept = f"trainings that ended: {n_done}, in {folder / RESULTS_NAME}" if n_done else "no training has ended yet"
     if has_diverged:
         return f"{kept}; resuming would fail again at the same training: start anew with another --out"
     return f"{kept}; the same command with --out {shlex.quote(str(folder))} --resume does the others"

@@ -18,13 +18,14 @@ from hba.errors import RunError, SettingsError
 from hba.operations import function_path
 from hba.policy_evaluation.contenders import Contender
 from hba.policy_evaluation.strength import AsStrong
-from hba.policy_evaluation.trainings import Ended, Finished, Training
+from hba.policy_evaluation.trainings import Ended, Finished, SavesOf, Training
 from hba.policy_evaluation.worker import OwnModule, Work, begin, train_here
 from hba.regularization.groups import registered_regularizers
 from hba.regularization.regularizer import Regularizer
 from hba.runtime.pool import ProcessPool
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation
+from hba.training.saves import Saves
 
 SECONDS_BETWEEN_LOOKS = 0.2
 """At what the processes have done and want, while none of them ends a training."""
@@ -53,6 +54,7 @@ def side_by_side(
     n_jobs: int,
     n_threads: int,
     on_step: Callable[[], None],
+    saves_of: SavesOf,
 ) -> Finished:
     """n_jobs processes, or none, with n_threads threads each; all have ended when this generator has, or is closed.
 
@@ -61,7 +63,7 @@ def side_by_side(
     """
     if not trainings:
         return
-    packed = [_packed(training) for training in trainings]
+    packed = [_packed(training, saves_of(training)) for training in trainings]
     work = _work(data, device, own_modules([training.contender for training in trainings]))
     with ProcessPool(n_jobs, n_threads, begin, work) as pool:
         futures = dict(zip(pool.submit(train_here, packed), trainings, strict=True))
@@ -112,13 +114,13 @@ def _death(code: int, *, has_begun: bool) -> RunError:
     )
 
 
-def _packed(training: Training) -> bytes:
+def _packed(training: Training, saves: Saves) -> bytes:
     """Pickled with the regularizers of one's own, also with functions and classes that only this process knows.
 
     Raises SettingsError where that cannot be.
     """
     try:
-        parts = (training, _own_regularizers(training.contender))
+        parts = (training, saves, _own_regularizers(training.contender))
         return pickle.dumps(wrap_non_picklable_objects(parts, keep_wrapper=False))
     except Exception as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)

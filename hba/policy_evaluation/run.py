@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,7 @@ from hba.runtime.provenance import environment
 from hba.runtime.validation import check_batch_size
 from hba.schedule.schedule import Schedule
 from hba.training.own_network import OwnNetwork
+from hba.training.saves import TRAININGS_NAME, Saves
 
 
 @shows_progress(EvaluationProgress)
@@ -216,6 +217,15 @@ class _Task:
     searched: tuple[Searched, ...]
     notes: tuple[str, ...]
 
+    @cached_property
+    def train_fingerprint(self) -> str:
+        return self.data.train.fingerprint()
+
+    @cached_property
+    def own_network(self) -> str | None:
+        """What tells the user's own network from others."""
+        return _definition(self.everyone)
+
 
 def _stored(
     folder: Path | None, resume: bool, config: EvaluationConfig, everyone: Sequence[Contender]
@@ -227,6 +237,9 @@ def _stored(
     if not resume:
         if path.exists():
             raise RunError(f"{path} exists already: add --resume to continue it, or choose another --out")
+        return None
+    if not path.exists() and (folder / TRAININGS_NAME).is_dir():
+        # It was stopped in its first trainings.
         return None
     stored = results_to_resume(path)
     check_network(stored, _definition(everyone), folder)
@@ -263,9 +276,7 @@ def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> E
     data = data.to(device) if n_jobs == 1 else data
     made_by = {**environment(device), "n_threads": n_threads, "jobs": n_jobs, "levels": data.levels}
     made_by |= {"n_processes": size()} if size() > 1 else {}
-    record = Record(
-        task.everyone, config, data, made_by, task.folder, stored, task.searched, _definition(task.everyone)
-    )
+    record = Record(task.everyone, config, data, made_by, task.folder, stored, task.searched, task.own_network)
     trainings: list[Training] = record.to_do()
     if task.folder is not None:
         note_launch(task.folder)
@@ -277,19 +288,30 @@ def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> E
         estimate.step_done()
         observer.step_done()
 
+    saves_of = partial(_saves_of, task, f"{device.type}, {n_threads} threads, {size()} processes")
     finished = (
-        one_by_one(trainings, data, step_done)
+        one_by_one(trainings, data, step_done, saves_of)
         if n_jobs == 1
-        else side_by_side(trainings, data, device, min(n_jobs, len(trainings)), n_threads, step_done)
+        else side_by_side(trainings, data, device, min(n_jobs, len(trainings)), n_threads, step_done, saves_of)
     )
     with contextlib.closing(finished):
         for training, (test, epochs) in finished:
             record.add(training, test)
+            saves_of(training).remove()
             if task.folder is not None:
                 save_left_out(task.folder, data.left_out)
             observer.training_measured(training.contender.name, training.seed, epochs, test)
             observer.training_done(training.contender.name, training.seed, test.error_percent)
     return _reported(record.result(), task, data, is_new=bool(trainings))
+
+
+def _saves_of(task: _Task, made_on: str, training: Training) -> Saves:
+    """Where a training is saved on its way. What it is of must be the same when it goes on, to the same numbers."""
+    contender = training.contender
+    weights = None if contender.start is None else contender.start.pretrained.sha256
+    folder = None if task.folder is None else task.folder / TRAININGS_NAME
+    settings = (contender.config.model_dump_json(), contender.definition, str(task.own_network), str(weights))
+    return Saves.in_folder(folder, [*settings, task.train_fingerprint, made_on, str(training.seed)])
 
 
 def _number_of_jobs(jobs: int | None, task: _Task, device: torch.device) -> int:

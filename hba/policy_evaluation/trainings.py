@@ -11,6 +11,7 @@ from hba.policy_evaluation.contenders import Contender
 from hba.runtime.memory_errors import explained_memory_errors
 from hba.runtime.seeding import derived_seed
 from hba.training.measure import Measured
+from hba.training.saves import Saves
 from hba.training.train import train
 
 
@@ -28,14 +29,18 @@ class Ended(NamedTuple):
     epochs: tuple[Measured, ...]
 
 
+SavesOf = Callable[[Training], Saves]
 Finished = Generator[tuple[Training, Ended]]
 """Trainings and what each came to, in the order in which they end."""
 
 
-def trained_and_measured(training: Training, data: EvaluationData, on_step: Callable[[], None]) -> Ended:
+def trained_and_measured(
+    training: Training, data: EvaluationData, on_step: Callable[[], None], saves: Saves | None = None
+) -> Ended:
     """Train and measure the test split. data is on its device. The caller's random numbers are left alone.
 
-    Raises DivergedError, which names the training, for a loss that is not finite.
+    saves: where the training is saved now and then, and goes on from. Raises DivergedError, which names the training,
+    for a loss that is not finite.
     """
     contender, seed = training
     device = data.train.device
@@ -50,13 +55,16 @@ def trained_and_measured(training: Training, data: EvaluationData, on_step: Call
                 on_step,
                 contender.own_network,
                 contender.start,
+                saves,
             )
             return Ended(trained.test, trained.epochs)
         except DivergedError as error:
             raise DivergedError(f"{contender.name}, seed {seed}: {error}") from None
 
 
-def one_by_one(trainings: Sequence[Training], data: EvaluationData, on_step: Callable[[], None]) -> Finished:
+def one_by_one(
+    trainings: Sequence[Training], data: EvaluationData, on_step: Callable[[], None], saves_of: SavesOf
+) -> Finished:
     """data is on its device. on_step: called after every step."""
     for training in trainings:
-        yield training, trained_and_measured(training, data, on_step)
+        yield training, trained_and_measured(training, data, on_step, saves_of(training))

@@ -68,7 +68,7 @@ def train_here(packed: bytes) -> Ended:
     ((work, data),) = _begun
     try:
         training: Training
-        training, regularizers = pickle.loads(packed)
+        training, saves, regularizers = pickle.loads(packed)
         for regularizer in regularizers:
             register_regularizer(regularizer)
     except Exception as error:
@@ -79,7 +79,7 @@ def train_here(packed: bytes) -> Ended:
         with work.n_steps.get_lock():
             work.n_steps.value += 1
 
-    return trained_and_measured(training, data, count)
+    return trained_and_measured(training, data, count, saves)
 
 
 def _load(module: OwnModule) -> None:

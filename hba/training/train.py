@@ -26,7 +26,8 @@ from hba.training.criterion import error_share, loss_of
 from hba.training.measure import Measured, measure
 from hba.training.optimizer import optimizer_for
 from hba.training.own_network import OwnNetwork
-from hba.training.regularizing import is_regularizing
+from hba.training.regularizing import EpochRegularization, is_regularizing
+from hba.training.saves import Saves, Way
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ def train(
     on_step: Callable[[], None] = lambda: None,
     own_network: OwnNetwork | None = None,
     start: Start | None = None,
+    saves: Saves | None = None,
 ) -> Trained:
     """Train and measure the test split once, after the last epoch (paper, section 4).
 
@@ -56,14 +58,16 @@ def train(
     augmentation and Cutout, in this order (paper, 4.2). The seed decides weights, batches and draws, but those from
     torch's default generators; a search of the same seed has others, so no network starts from the weights that its
     schedule was searched on. own_network: takes the place of the setting `model`; of a network that was given, all
-    seeds start from the same weights. start: what the model begins with in the place of fresh weights. Raises
+    seeds start from the same weights. start: what the model begins with in the place of fresh weights. saves: where the
+    training is saved now and then, and goes on from; what an augmentation keeps for itself is not in it. Raises
     DivergedError for a loss that is not finite.
     """
     device = data.train.device
     preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
     network = network_of(config, data, seed, own_network, start).to(device)
+    saves = saves or Saves(None, "")
     with contextlib.closing(data.train), whole_batch_layers():
-        epochs = _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step)
+        epochs = _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step, saves)
     # One of several labels is not taken for another.
     n_classes = None if is_multi_label(data.train.labels) else len(data.class_names)
     test = measure(network, data.test, preprocessing.measure, n_classes)
@@ -95,6 +99,7 @@ def _train_all_epochs(
     augmentation: Augmentation,
     seed: int,
     on_step: Callable[[], None],
+    saves: Saves,
 ) -> tuple[Measured, ...]:
     """Everything but the test split. Returns what each epoch came to."""
     device = data.train.device
@@ -112,34 +117,45 @@ def _train_all_epochs(
             f"{type(augmentation).__name__}.by_epoch must return one function for each of {config.epochs} epochs, got "
             f"{len(augments)}"
         )
-    epochs = []
+    way = Way(network, optimizer, lr_schedule, stream, generator, torch.zeros(2, device=device))
+    saves.restore(way)
+    for _ in range(way.step):
+        on_step()
     for epoch, (augment, regularize) in enumerate(zip_longest(augments, regularized)):
+        if epoch < len(way.epochs):
+            continue
         if regularize is not None:
             regularize.begin(network, optimizer)
-        sums = torch.zeros(2, device=device)
-        for _ in range(stream.batches_per_pass):
-            images, labels = stream.next()
-            augmented = augment(images, generator)
-            if regularize is not None:
-                augmented = regularize.pixels(augmented, generator)
-            inputs = preprocessing.train(augmented, generator)
-            if regularize is not None:
-                inputs = regularize.inputs(inputs, generator)
-            logits = network(inputs)
-            loss = loss_of(logits, labels)
-            objective = loss if regularize is None else loss + regularize.penalty(logits, labels)
-            optimizer.zero_grad()
-            objective.backward()
-            rows.average_gradients(network.parameters())
-            optimizer.step()
-            lr_schedule.step()
-            sums += torch.stack([loss.detach(), error_share(logits.detach(), labels).to(loss)])
+        while way.step < (epoch + 1) * stream.batches_per_pass:
+            _step(way, preprocessing, augment, regularize)
             on_step()
-        mean_loss, wrong = (rows.mean(sums) / stream.batches_per_pass).tolist()
+            saves.now_and_then(way)
+        mean_loss, wrong = (rows.mean(way.sums) / stream.batches_per_pass).tolist()
         if not math.isfinite(mean_loss):
             raise DivergedError(f"the loss of epoch {epoch + 1} is not finite; {_remedy(config)}")
-        epochs.append(Measured(mean_loss, 100 * wrong))
-    return tuple(epochs)
+        way.epochs.append([mean_loss, 100 * wrong])
+        way.sums.zero_()
+    return tuple(Measured(loss, error_percent) for loss, error_percent in way.epochs)
+
+
+def _step(way: Way, preprocessing: Preprocessing, augment: Augment, regularize: EpochRegularization | None) -> None:
+    images, labels = way.stream.next()
+    augmented = augment(images, way.generator)
+    if regularize is not None:
+        augmented = regularize.pixels(augmented, way.generator)
+    inputs = preprocessing.train(augmented, way.generator)
+    if regularize is not None:
+        inputs = regularize.inputs(inputs, way.generator)
+    logits = way.network(inputs)
+    loss = loss_of(logits, labels)
+    objective = loss if regularize is None else loss + regularize.penalty(logits, labels)
+    way.optimizer.zero_grad()
+    objective.backward()
+    rows.average_gradients(way.network.parameters())
+    way.optimizer.step()
+    way.lr_schedule.step()
+    way.sums += torch.stack([loss.detach(), error_share(logits.detach(), labels).to(loss)])
+    way.step += 1
 
 
 def _of_whole_batch(augment: Augment, images: Tensor, generator: torch.Generator) -> Tensor:

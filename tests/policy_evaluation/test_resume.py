@@ -241,7 +241,7 @@ def test_what_is_left_is_trained_on_as_many_threads_as_before(out: Path, monkeyp
     """Two of six trainings are left: two processes at most, with the threads that each of three would have had."""
     seen: list[tuple[int, int]] = []
 
-    def side_by_side(trainings: Any, data: Any, device: Any, n_jobs: int, n_threads: int, on_step: Any) -> Any:
+    def side_by_side(trainings: Any, data: Any, device: Any, n_jobs: int, n_threads: int, *_: Any) -> Any:
         seen.append((n_jobs, n_threads))
         yield from ((training, Ended(Measured(0.0, 50.0), ())) for training in trainings)
 

@@ -1,0 +1,46 @@
+"""What a search's steps spend their time on."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+import hba
+
+WARM_UP = 10
+"""Steps before the first that is looked at."""
+N_LARGEST = 10
+
+
+class _Watch(hba.SearchObserver):
+    def __init__(self, n_steps: int) -> None:
+        self.first, self.last = WARM_UP, WARM_UP + n_steps
+        kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if torch.cuda.is_available() else [])]
+        self.profile = profile(activities=kinds)
+        self.done = False
+
+    def step_done(self, step: int) -> None:
+        if step == self.first:
+            self.profile.start()
+        if step == self.last:
+            self.profile.stop()
+            self.done = True
+
+    def stop_requested(self) -> bool:
+        return self.done
+
+
+def most_of(data: str, device: str, settings: Mapping[str, Any], n_steps: int) -> list[str]:
+    """The largest entries of so many steps, each with its share: of a GPU's time where there is one."""
+    watch = _Watch(n_steps)
+    hba.search(data, device=device, seed=0, observer=watch, **settings)
+    entries = watch.profile.key_averages()
+    times = {entry.key: _own_time(entry) for entry in entries}
+    whole = sum(times.values())
+    largest = sorted(times, key=times.__getitem__, reverse=True)[:N_LARGEST]
+    return [f"{name} {100 * times[name] / whole:.0f} %" for name in largest]
+
+
+def _own_time(entry: Any) -> float:
+    return float(entry.self_device_time_total if torch.cuda.is_available() else entry.self_cpu_time_total)

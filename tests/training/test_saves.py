@@ -1,0 +1,175 @@
+"""A training that is stopped goes on to the numbers of one that is not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_trainings import BATCH, N_TRAIN, one_operation, tiny_data
+from torch import nn
+
+import hba
+from hba.config.evaluation import EvaluationConfig
+from hba.operations import OPERATIONS
+from hba.policy.space import SearchSpace
+from hba.regularization.hyperparameter import Hyperparameter
+from hba.schedule.schedule import Schedule
+from hba.training import saves
+from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
+from hba.training.own_network import OwnNetwork
+from hba.training.saves import Saves
+from hba.training.train import Trained, train
+
+EPOCHS = 4
+STEPS = N_TRAIN // BATCH
+SETTINGS: dict[str, Any] = {
+    **{"data": "tiny", "model": "wrn-10-1", "epochs": EPOCHS, "batch_size": BATCH, "device": "cpu"},
+    **{"learning_rate": 0.01, "weight_decay": 0.01, "flip": True},
+}
+
+
+class Stopped(Exception):
+    """As by a kill: after so many steps."""
+
+
+def tuned() -> Schedule:
+    """Rotations, and a dropout and a weight decay that change from epoch to epoch."""
+    regularizers = (
+        Hyperparameter("dropout.2", 0.0, 1.0, 0.05),
+        Hyperparameter("weight_decay", 1e-6, 1.0, 5e-4, "log"),
+    )
+    space = SearchSpace((OPERATIONS["Rotate"],), 1, (0.0, 1.0), regularizers=regularizers)
+    rows = [[1.0, 10.0 * epoch, 0.1 * epoch, 0.001 * (1 + epoch)] for epoch in range(EPOCHS)]
+    return Schedule(space, np.array(rows))
+
+
+def dropping() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(192, 8), nn.Dropout(0.3), nn.BatchNorm1d(8), nn.Linear(8, 2))
+
+
+CASES: dict[str, tuple[Augmentation, nn.Module | None, dict[str, Any]]] = {
+    "no augmentation": (Unchanged(), None, {}),
+    "operations": (ScheduleAugmentation(one_operation("Rotate", [[1.0, 20.0]])), None, {"crop_padding": 1}),
+    "dropout by a schedule": (ScheduleAugmentation(tuned()), dropping(), {"learning_rate_schedule": "step"}),
+    "adamw": (Unchanged(), dropping(), {"optimizer": "adamw", "learning_rate_warm_up_epochs": 1}),
+}
+
+
+def trained(case: str, kept: Saves | None, stop_after: int | None = None) -> Trained:
+    augmentation, network, settings = CASES[case]
+    done = [0]
+
+    def step_done() -> None:
+        done[0] += 1
+        if done[0] == stop_after:
+            raise Stopped
+
+    torch.manual_seed(5)
+    own = None if network is None else OwnNetwork.of(network)
+    config = EvaluationConfig.make({**SETTINGS, **settings})
+    return train(config, tiny_data(), augmentation, 3, step_done, own, saves=kept)
+
+
+@pytest.fixture(autouse=True)
+def saved_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saves, "EVERY_SECONDS", -1.0)
+
+
+@pytest.mark.parametrize("stop_after", [2, STEPS, STEPS + 1, 3 * STEPS + 2])
+@pytest.mark.parametrize("case", CASES)
+def test_a_stopped_training_goes_on_to_the_same_numbers(case: str, stop_after: int, tmp_path: Path) -> None:
+    whole = trained(case, None)
+    kept = Saves.in_folder(tmp_path, [case])
+    with pytest.raises(Stopped):
+        trained(case, kept, stop_after)
+    assert kept.path is not None
+    assert kept.path.exists()
+    # Default generators are elsewhere when it goes on.
+    torch.rand(7)
+    found = trained(case, kept)
+    assert found.test == whole.test
+    assert found.epochs == whole.epochs
+    for one, other in zip(found.network.state_dict().values(), whole.network.state_dict().values(), strict=True):
+        assert torch.equal(one, other)
+    kept.remove()
+    assert not tmp_path.exists() or list(tmp_path.iterdir()) == []
+
+
+def test_what_is_saved_is_taken_only_by_the_same_training_and_where_it_can_be_read(tmp_path: Path) -> None:
+    kept = Saves.in_folder(tmp_path, ["this"])
+    with pytest.raises(Stopped):
+        trained("operations", kept, 5)
+    assert kept.path is not None
+    whole = trained("no augmentation", None)
+    other = Saves.in_folder(tmp_path, ["that"])
+    assert other.path != kept.path
+    assert trained("no augmentation", other).test == whole.test
+    kept.path.write_bytes(kept.path.read_bytes()[:-100])
+    assert trained("operations", kept).test == trained("operations", None).test
+
+
+def test_a_short_training_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saves, "EVERY_SECONDS", 60.0)
+    trained("no augmentation", Saves.in_folder(tmp_path, ["this"]))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_evaluation_goes_on_in_the_middle_of_a_training(
+    jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule = one_operation("Rotate", [[1.0, 20.0]])
+    settings: dict[str, Any] = {**SETTINGS, "against": ["none"], "seeds": 1, "jobs": jobs, "network": dropping()}
+    del settings["data"], settings["model"]
+    whole = hba.evaluate(schedule, tiny_data(), **settings)
+    stopped_at: list[int] = []
+    step_done = hba.EvaluationObserver.step_done
+
+    class Stops(hba.EvaluationObserver):
+        n = 0
+
+        def step_done(self) -> None:
+            step_done(self)
+            Stops.n += 1
+            if Stops.n == STEPS + 2:
+                stopped_at.extend(path.stat().st_size for path in (tmp_path / "out" / "trainings").glob("*.pt"))
+                raise KeyboardInterrupt
+
+    if jobs == 1:
+        with pytest.raises(KeyboardInterrupt):
+            hba.evaluate(schedule, tiny_data(), out=tmp_path / "out", observer=Stops(), **settings)
+        assert len(stopped_at) == 1
+    found = hba.evaluate(schedule, tiny_data(), out=tmp_path / "out", **settings)
+    assert [row.test_loss_by_seed for row in found.rows] == [row.test_loss_by_seed for row in whole.rows]
+    assert not (tmp_path / "out" / "trainings").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_evaluation_that_is_killed_goes_on_in_the_middle_of_its_trainings(jobs: int, tmp_path: Path) -> None:
+    program = tmp_path / "evaluates.py"
+    program.write_text(
+        "import sys\nfrom hba.training import saves\nsaves.EVERY_SECONDS = 0.2\n"
+        "from hba.cli import main\nif __name__ == '__main__':\n    main(sys.argv[1:])\n"
+    )
+    small = ["--model", "wrn-10-1", "--image-size", "8", "--device", "cpu", "--seeds", "1", "--jobs", str(jobs)]
+    command = [sys.executable, str(program), "evaluate", "digits", *small, "--epochs", "400", "--out"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    assert subprocess.run([*command, str(tmp_path / "whole")], env=environment, check=False).returncode == 0
+    killed = subprocess.Popen([*command, str(tmp_path / "out")], env=environment, start_new_session=True)
+    # In processes of their own, the interval is the default, and nothing is saved: the trainings begin anew.
+    end = time.monotonic() + (60 if jobs == 1 else 8)
+    while time.monotonic() < end and not (jobs == 1 and list((tmp_path / "out" / "trainings").glob("*.pt"))):
+        time.sleep(0.1)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    assert subprocess.run([*command, str(tmp_path / "out")], env=environment, check=False).returncode == 0
+    rows = [json.loads((tmp_path / name / "results.json").read_text())["rows"] for name in ("whole", "out")]
+    assert rows[0] == rows[1]
