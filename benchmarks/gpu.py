@@ -59,7 +59,9 @@ def run(
             click.echo(f"{name}: not begun, there are {left:.0f} s left; call again")
             return
         try:
-            found = STAGES[name].do(Place(data or "digits", work, results, device, left, trial))
+            # What another commit has begun is not gone on with.
+            own = work / str(about["commit"])
+            found = STAGES[name].do(Place(data or "digits", own, results, device, left, trial))
         except (StageError, HbaError) as error:
             click.echo(f"{name}: failed\n{error}", err=True)
             continue
@@ -76,7 +78,8 @@ def missing(store: Store, device_name: str, commit: str | None) -> list[str]:
     made = {
         record.run.name
         for record in store.by_key().values()
-        if (record.made_by["device_name"], record.made_by["commit"]) == (device_name, commit)
+        if not record.run.settings["trial"]
+        and (record.made_by["device_name"], record.made_by["commit"]) == (device_name, commit)
     }
     return [name for name in STAGES if name not in made]
 

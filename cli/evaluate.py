@@ -152,7 +152,8 @@ def evaluate(
                     **given({**options, "config": config}),
                 )
             except (KeyboardInterrupt, HbaError) as error:
-                if observer.n_done or (folder / TRAININGS_NAME).is_dir():
+                is_on_its_way = isinstance(error, KeyboardInterrupt) and (folder / TRAININGS_NAME).is_dir()
+                if observer.n_done or is_on_its_way:
                     say(_kept_line(observer.n_done, folder, isinstance(error, DivergedError)), err=True)
                 raise
         if is_first():

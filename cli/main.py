@@ -189,6 +189,9 @@ def _show(error: click.ClickException) -> None:
     """Several processes are called with the same words, so the first speaks for all, unless one has met something."""
     if isinstance(error, _UserError) or launched().rank == 0:
         error.show()
+    else:
+        # torchrun ends all others as soon as one has ended.
+        time.sleep(FIRST_SPEAKS_SECONDS)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:

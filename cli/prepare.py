@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from hba.data.config import DataConfig
+from hba.data.formats import PREPARING_NAME
 from hba.data.preparing import IDLE
 from hba.data.preparing import prepare as prepared
 from hba.errors import SettingsError
@@ -40,7 +41,8 @@ def prepare(data: str, out: Path, resume: bool, **options: Any) -> None:
         try:
             found = prepared(data, out, resume=resume, on_read=bar.images_read, **given(options))
         except KeyboardInterrupt:
-            say(f"Stopped; go on by the same command with --resume. What is done is in {out}.", err=True)
+            if (out / PREPARING_NAME).exists():
+                say(f"Stopped; go on by the same command with --resume. What is done is in {out}.", err=True)
             raise SystemExit(INTERRUPTED) from None
     parts = ", ".join(f"{counted(n, 'image')} in {part}" for part, n in found.n_images.items())
     size = sum(file.stat().st_size for file in out.iterdir())

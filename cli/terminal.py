@@ -95,10 +95,12 @@ def run_folder(out: Path | None, name: str) -> Iterator[Path]:
 
 
 def _begun_before(name: str) -> Path | None:
-    """The folder in which this launch of torchrun has begun already."""
-    from hba.parallel.processes import is_restarted_in
+    """The folder in which this launch of torchrun has begun already, where it starts the processes again."""
+    from hba.parallel.processes import is_restarted_in, n_restarts
 
-    return next((path for path in sorted(RUNS.glob(f"{glob.escape(name)}-*")) if is_restarted_in(path)), None)
+    # A scheduler may give several launches one name.
+    begun = [path for path in RUNS.glob(f"{glob.escape(name)}-*") if n_restarts() and is_restarted_in(path)]
+    return max(begun, key=lambda path: path.stat().st_ctime, default=None)
 
 
 def _claim(name: str) -> Path:

@@ -52,5 +52,9 @@ class LeftOutWarning(UserWarning):
     """Of a schedule, the operations alone are used, and its regularizers are not."""
 
 
+class SavesWarning(UserWarning):
+    """What was saved of a training on its way is not used."""
+
+
 class ReportWarning(UserWarning):
     """A run has ended well, but its report could not be written."""

@@ -15,6 +15,8 @@ SPLITS_FILE = "dataset_dict.json"
 SAVED_FILES = ("dataset_info.json", "state.json")
 PREPARED_NAME, PREPARING_NAME = "prepared_images.json", "preparing.json"
 """Of prepared images, what says what they are; and how far they are, where they are half prepared."""
+PREPARED_ENDING = ".hba"
+"""That a folder of them may have; any other name is as good."""
 
 
 def format_of(data: str | Path) -> Format:
@@ -37,6 +39,8 @@ def has_columns(data: str | Path) -> bool:
 
 
 def stem_of(data: str | Path) -> str:
-    """The name of the folder, or of the file without its ending."""
+    """The name of the folder, or of the file without its ending, as is the name of prepared images."""
     path = Path(data)
-    return path.stem if format_of(path) in ("table", "npz") else path.name
+    found = format_of(path)
+    has_ending = found in ("table", "npz") or (found == "prepared" and path.suffix == PREPARED_ENDING)
+    return path.stem if has_ending else path.name

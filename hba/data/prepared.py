@@ -22,8 +22,8 @@ from hba.data.images import LabelledImages, OnRead, Source, of_classes
 from hba.data.labels import as_tensor
 from hba.data.left_out import LeftOut
 from hba.data.pictures import restricted_unused
-from hba.errors import DataError
-from hba.runtime.files import read_text, reason_of
+from hba.errors import DataError, SettingsError
+from hba.runtime.files import open_regular, read_text, reason_of
 from hba.runtime.validation import first_problem
 
 ROWS_AT_ONCE = 256
@@ -51,7 +51,11 @@ class PartEntry(_Strict):
 
 
 class About(_Strict):
-    """What prepared_images.json says. source: what was prepared. test_size: as of a Source."""
+    """What prepared_images.json says. source: what was prepared. test_size: as of a Source.
+
+    found_by: where images had more than 8 bits and their scale was found among those for training and validation, by
+    which split seed; None where it was given, and where there was none to find.
+    """
 
     format: Literal["hba-prepared-images"] = "hba-prepared-images"
     version: Literal[1] = 1
@@ -61,6 +65,7 @@ class About(_Strict):
     channels: Count
     multi_label: bool
     levels: tuple[float, float] | None
+    found_by: int | None = None
     test_size: Count | None
     facts: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
@@ -90,8 +95,11 @@ def file_of(folder: Path, part: str, what: Literal["images", "labels", "identiti
 def mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> np.ndarray:
     """An array that stays in its file, read-only. DataError for one of another shape or type, or that is cut short."""
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError, SyntaxError) as error:
+        # A pipe would be waited for.
+        open_regular(path).close()
+        array = np.lib.format.open_memmap(path, mode="r")
+    except Exception as error:
+        # A damaged head makes its reader fail in any way it likes.
         raise DataError(f"cannot read {path} ({reason_of(error)}); prepare the images anew") from None
     if array.dtype != dtype or array.shape != shape:
         wanted = f"{np.dtype(dtype)} of shape {shape}"
@@ -156,7 +164,11 @@ class PreparedPool:
 
     def identities(self) -> np.ndarray:
         """int64 (N, 2) of the file's images: key and content, -1 for a content that could not be read."""
-        return mapped(file_of(self.folder, self.part, "identities"), np.int64, (self.entry.images, 2))
+        path = file_of(self.folder, self.part, "identities")
+        found = mapped(path, np.int64, (self.entry.images, 2))
+        if found[:, 0].min() < 0 or found.min() < -1 or found.max() >= 2**32:
+            raise DataError(f"{path} must hold numbers of 32 bits; prepare the images anew")
+        return found
 
     def read(self, indices: np.ndarray, image_size: int, on_read: OnRead | None = None) -> LabelledImages:
         check_size(self.folder, self.about.image_size, image_size)
@@ -181,9 +193,18 @@ def check_size(folder: Path, prepared: int, asked: int) -> None:
         )
 
 
-def prepared_source(folder: Path) -> Source:
-    """The images as a source. Those of a test part are not looked at before they are asked for."""
+def prepared_source(folder: Path, split_seed: int, classes: str | None) -> Source:
+    """The images as a source. Those of a test part are not looked at before they are asked for.
+
+    SettingsError for another split, or fewer classes, than the scale of images of more than 8 bits was found in: it
+    would know images that are a test's now.
+    """
     about = About.read(folder)
+    if about.found_by is not None and "test" not in about.parts and (split_seed, classes) != (about.found_by, None):
+        raise SettingsError(
+            f"the images in {folder} had more than 8 bits, and their scale was found by the split seed "
+            f"{about.found_by} and in all classes: keep both, or prepare them with levels"
+        )
     pool = partial(PreparedPool.opened, folder, about)
     return Source(
         name=str(folder),

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from hba.data.config import DataConfig, resolved_data
+from hba.data.folder import FilePool
 from hba.data.formats import PREPARED_NAME, PREPARING_NAME, format_of
 from hba.data.identity import Part as Chosen
 from hba.data.identity import identities, kind_of
@@ -32,22 +33,29 @@ from hba.data.sources import find_source
 from hba.data.splits import split
 from hba.errors import DataError, RunError, SettingsError
 from hba.runtime.claim import LOCK_NAME, claimed
-from hba.runtime.files import read_text, reason_of, write_text
+from hba.runtime.files import MOST_BYTES, read_text, reason_of, write_text
 
 BYTES_OF_CHUNK = 2**25
 ROWS_OF_CHUNK = 512
 """At most; the hash of a part is one of its chunks' hashes, so its files are alike for alike chunks."""
 IDLE = ("train_size", "val_size", "stream", "workers")
 """Settings of data that say nothing of prepared images."""
+FREE = (*IDLE, "skip_broken", "download", "data_root")
+"""Those that may be others when a call is resumed: what is decoded already is the same."""
+HEAD_BYTES = 128
+"""Of a .npy file, whatever the number of its rows."""
 
 
 class Progress(pydantic.BaseModel):
-    """preparing.json. asked: a hash of what is prepared, and how. rows, digest and broken: of each part, so far."""
+    """preparing.json. asked: a hash of how images are decoded. rows, listed, digest and broken: of each part, so far.
+    listed: a hash of what the images are called, and of their labels, sizes and times.
+    """
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
     asked: str
     rows: dict[Part, int] = pydantic.Field(default_factory=dict)
+    listed: dict[Part, str] = pydantic.Field(default_factory=dict)
     digest: dict[Part, str] = pydantic.Field(default_factory=dict)
     broken: dict[Part, list[tuple[int, str, str]]] = pydantic.Field(default_factory=dict)
 
@@ -99,17 +107,19 @@ def prepare(
     if Path(config.data).exists() and format_of(config.data) == "prepared":
         raise SettingsError(f"the images in {config.data} are prepared already; name those that they are made of")
     folder = Path(out)
+    if folder.is_dir():
+        # Before a claim leaves its file in a folder of somebody else's.
+        _check_out(folder, resume=resume)
     with claimed(folder):
         _check_out(folder, resume=resume)
         source, levels = _read_with(config)
         pools = _pools(source)
-        progress = _begun(folder, _asked(config, source, pools), resume=resume)
+        progress = _begun(folder, _asked(config, source), pools, resume=resume)
         writer = _Writer(folder, config.stored_size, progress, pools, on_read)
         _check_room(folder, writer)
+        progress.save(folder)
         entries = {part: writer.part(part, pool) for part, pool in pools.items()}
-        about = _about(source, config, levels, entries, writer.channels)
-        write_text(folder / PREPARED_NAME, about.model_dump_json(indent=2) + "\n")
-        (folder / PREPARING_NAME).unlink(missing_ok=True)
+        _finish(folder, _about(source, config, levels, entries, writer.channels))
     broken = [LeftOut(name, reason) for entry in entries.values() for _, name, reason in entry.broken]
     unused = [item for pool in pools.values() for item in pool.left_out]
     n_images = {part: entry.images - len(entry.broken) for part, entry in entries.items()}
@@ -142,28 +152,53 @@ def _pools(source: Source) -> dict[Part, Pool]:
     return {part: pool for part, pool in found.items() if pool is not None}
 
 
-def _asked(config: DataConfig, source: Source, pools: Mapping[Part, Pool]) -> str:
-    """A hash of what is prepared: the settings, the classes, and what each image is called."""
-    digest = hashlib.sha256(config.model_dump_json(exclude=set(IDLE)).encode())
+def _finish(folder: Path, about: About) -> None:
+    text = about.model_dump_json(indent=2) + "\n"
+    if len(text) > MOST_BYTES:
+        raise RunError(
+            f"{folder} would list {text.count(chr(10)):,} lines of files that are no images, or broken ones, more than "
+            "can be read again: move them away, and go on with --resume"
+        )
+    write_text(folder / PREPARED_NAME, text)
+    (folder / PREPARING_NAME).unlink(missing_ok=True)
+
+
+def _asked(config: DataConfig, source: Source) -> str:
+    """A hash of how images are decoded, and of what their labels mean."""
+    digest = hashlib.sha256(config.model_dump_json(exclude=set(FREE)).encode())
     digest.update("\0".join(source.class_names).encode(errors="surrogateescape"))
-    for part, pool in pools.items():
-        digest.update(part.encode() + pool.labels.tobytes())
-        for index in range(len(pool.labels)):
-            digest.update(_name_of(pool, index).encode(errors="surrogateescape") + b"\0")
     return digest.hexdigest()
+
+
+def _listed(before: str, pool: Pool, indices: np.ndarray) -> str:
+    """A hash of what comes before, and of each image its name, its label, and of a file size and time."""
+    for index in indices.tolist():
+        digest = hashlib.sha256(before.encode() + pool.labels[index].tobytes())
+        digest.update(_name_of(pool, index).encode(errors="surrogateescape"))
+        if isinstance(pool, FilePool):
+            found = pool.paths[index].stat()
+            digest.update(f" {found.st_size} {found.st_mtime_ns}".encode())
+        before = digest.hexdigest()
+    return before
 
 
 def _name_of(pool: Pool, index: int) -> str:
     return pool.name_of(index) if isinstance(pool, PicturePool) else str(index)
 
 
-def _begun(folder: Path, asked: str, *, resume: bool) -> Progress:
+def _begun(folder: Path, asked: str, pools: Mapping[Part, Pool], *, resume: bool) -> Progress:
+    """RunError where what is there already was made of other images, or otherwise; what comes behind may change."""
     if not resume:
-        progress = Progress(asked=asked)
-        progress.save(folder)
-        return progress
+        return Progress(asked=asked)
     progress = Progress.read(folder)
-    if progress.asked != asked:
+    changed = progress.asked != asked
+    for part, done in progress.rows.items():
+        pool = pools.get(part)
+        if pool is None or len(pool.labels) < done:
+            changed = True
+        elif not changed:
+            changed = _listed("", pool, np.arange(done)) != progress.listed[part]
+    if changed:
         raise RunError(
             f"the images or the settings have changed since {folder} was begun; prepare anew with another --out"
         )
@@ -175,9 +210,13 @@ class _Array:
 
     def __init__(self, path: Path, dtype: str, shape: tuple[int, ...], n_rows: int) -> None:
         """n_rows: how many are there already; what follows them in the file is removed."""
+        size = HEAD_BYTES + n_rows * int(np.prod(shape[1:])) * np.dtype(dtype).itemsize
+        if n_rows and path.stat().st_size < size:
+            raise RunError(f"{path} is shorter than what was noted of it; prepare anew with another --out")
         self.file: BinaryIO = path.open("r+b" if n_rows else "wb")
         np.lib.format.write_array_header_1_0(self.file, {"descr": dtype, "fortran_order": False, "shape": shape})
-        self.file.seek(n_rows * int(np.prod(shape[1:])) * np.dtype(dtype).itemsize, os.SEEK_CUR)
+        assert self.file.tell() == HEAD_BYTES
+        self.file.seek(size)
         self.file.truncate()
 
     def append(self, rows: bytes) -> None:
@@ -239,12 +278,14 @@ class _Writer:
         with contextlib.closing(images.file), contextlib.closing(known.file):
             for start in range(done, n, self.rows_of_chunk):
                 indices = np.arange(start, min(n, start + self.rows_of_chunk))
+                listed = _listed(self.progress.listed.get(part, ""), pool, indices)
                 pixels, lost = self._pixels(pool, indices)
                 images.append(pixels)
                 known.append(_identities(pool, indices))
                 broken += lost
                 digest = hashlib.sha256(self.progress.digest.get(part, "").encode() + pixels)
                 self.progress.digest[part] = digest.hexdigest()
+                self.progress.listed[part] = listed
                 self.progress.rows[part] = int(indices[-1]) + 1
                 self.progress.save(self.folder)
                 if self.on_read is not None:
@@ -322,6 +363,7 @@ def _about(
         channels=channels,
         multi_label=is_multi_label(source.train.labels),
         levels=levels,
+        found_by=config.split_seed if levels is not None and config.levels is None else None,
         test_size=source.test_size,
         facts=source.facts,
         left_out=tuple((_text(item.path), item.reason) for item in source.left_out),

@@ -45,7 +45,7 @@ def _whole_source(config: DataConfig) -> Source:
     if kind == "prepared":
         if config.levels is not None:
             raise SettingsError(f"levels have no effect on {place}, {_TEXTS[kind]}; prepare them with levels")
-        return prepared_source(place)
+        return prepared_source(place, config.split_seed, config.classes)
     return _of_folder(place, config.skip_broken)
 
 

@@ -57,6 +57,11 @@ def joined() -> Iterator[None]:
         dist.destroy_process_group()
 
 
+def n_restarts() -> int:
+    """How often torchrun has started the processes of this launch again."""
+    return int(os.environ.get(RESTARTS, "0"))
+
+
 def note_launch(folder: Path) -> None:
     """Note in a folder by which launch of torchrun its run has begun."""
     if size() > 1:
@@ -178,7 +183,7 @@ def explained(what: str = GONE) -> Iterator[None]:
 
 def _check_restart() -> None:
     """SettingsError where processes that are started again would read the addresses of those that have ended."""
-    if int(os.environ.get(RESTARTS, "0")) > 0 and os.environ.get(AGENT_STORE) == "True":
+    if n_restarts() > 0 and os.environ.get(AGENT_STORE) == "True":
         raise SettingsError(
             "processes that torchrun starts again need TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in its environment, else "
             "they wait for those that have ended; start again with it, and --resume"

@@ -62,6 +62,10 @@ class Record:
                 found = zip(row.test_error_percent, row.losses(), row.confusions(len(data.class_names)), strict=True)
                 self._found[row.name] = {seed: _Found(*one) for seed, one in zip(row.seeds, found, strict=True)}
 
+    @property
+    def training_fingerprint(self) -> str:
+        return self._fingerprints["training"]
+
     def to_do(self) -> list[Training]:
         """Seed by seed over all rows, so that an interrupted evaluation has pairs."""
         return [

@@ -1,6 +1,9 @@
 """Policy evaluation from the arguments to the table."""
 
 import contextlib
+import json
+import shutil
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -15,7 +18,7 @@ from hba.data.adapt import AnyDataset, as_evaluation_data, is_dataset
 from hba.data.labels import error_note
 from hba.data.left_out import save_left_out
 from hba.data.load import EvaluationData, check_data, load_evaluation_data, notes_on_classes
-from hba.errors import RunError, SettingsError
+from hba.errors import RunError, SavesWarning, SettingsError
 from hba.models import Start, build_model
 from hba.parallel.processes import (
     after_first,
@@ -50,6 +53,7 @@ from hba.policy_evaluation.rivals import respread
 from hba.policy_evaluation.searched import Searched, notes_on, searched_rows, settings_of
 from hba.policy_evaluation.settings import check_config, check_weights, chosen, with_earlier
 from hba.policy_evaluation.stored import (
+    FREE_SETTINGS,
     check_device,
     check_network,
     check_pretrained,
@@ -67,6 +71,7 @@ from hba.runtime.memory_errors import explained_memory_errors
 from hba.runtime.progress import shows_progress
 from hba.runtime.provenance import environment
 from hba.runtime.validation import check_batch_size
+from hba.runtime.wording import counted
 from hba.schedule.schedule import Schedule
 from hba.training.own_network import OwnNetwork
 from hba.training.saves import TRAININGS_NAME, Saves
@@ -132,10 +137,7 @@ def evaluate(
     start = used.network_start()
     check_weights(settled, main, start)
     everyone = contenders(rows, main, used, own_network, start)
-    # The first of several processes has the folder.
-    folder = Path(out) if out is not None and is_first() else None
-    if resume and out is None:
-        raise SettingsError("resume needs out, the folder of the evaluation to resume")
+    folder = _folder_of(out, resume=resume)
     is_whole = from_first(lambda: resume and _is_whole(folder, used, everyone))
     with contextlib.nullcontext() if is_whole else in_first(claimed(folder)):
         if from_first(lambda: folder is not None and (folder / RESULTS_NAME).exists() and is_restarted_in(folder)):
@@ -143,8 +145,6 @@ def evaluate(
         stored = from_first(lambda: _stored(folder, resume, used, everyone))
         is_in_memory = not isinstance(data, str | Path | None)
         data = _loaded(data, used, observer)
-        if size() > 1:
-            check_alike({"training images": data.train.fingerprint(), "settings": used.model_dump_json()})
         check_batch_size(given, len(data.train))
         if own_network is None:
             data = data.in_color()
@@ -161,7 +161,15 @@ def evaluate(
         of_data = (*data.facts, *notes_on_classes(data), *filter(None, [error_note(data.train.labels)]))
         notes = (*of_data, *of_start, *notes_on(main, used, searched))
         task = _Task(main, used, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
+        _check_processes_alike(task)
         return _train_all(task, jobs, observer)
+
+
+def _folder_of(out: str | Path | None, *, resume: bool) -> Path | None:
+    """The first of several processes has it."""
+    if resume and out is None:
+        raise SettingsError("resume needs out, the folder of the evaluation to resume")
+    return Path(out) if out is not None and is_first() else None
 
 
 def _of_first(network: nn.Module | Callable[[int], nn.Module]) -> nn.Module | Callable[[int], nn.Module]:
@@ -216,10 +224,6 @@ class _Task:
     inherited_from: str
     searched: tuple[Searched, ...]
     notes: tuple[str, ...]
-
-    @cached_property
-    def train_fingerprint(self) -> str:
-        return self.data.train.fingerprint()
 
     @cached_property
     def own_network(self) -> str | None:
@@ -288,7 +292,9 @@ def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> E
         estimate.step_done()
         observer.step_done()
 
-    saves_of = partial(_saves_of, task, f"{device.type}, {n_threads} threads, {size()} processes")
+    made_on = f"{device.type}, {n_threads} threads, {size()} processes"
+    saves_of = partial(_saves_of, task, record.training_fingerprint, made_on)
+    _tell_of_others(task.folder, [saves_of(training) for training in trainings])
     finished = (
         one_by_one(trainings, data, step_done, saves_of)
         if n_jobs == 1
@@ -302,16 +308,47 @@ def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> E
                 save_left_out(task.folder, data.left_out)
             observer.training_measured(training.contender.name, training.seed, epochs, test)
             observer.training_done(training.contender.name, training.seed, test.error_percent)
+    if task.folder is not None:
+        # All have ended.
+        shutil.rmtree(task.folder / TRAININGS_NAME, ignore_errors=True)
     return _reported(record.result(), task, data, is_new=bool(trainings))
 
 
-def _saves_of(task: _Task, made_on: str, training: Training) -> Saves:
-    """Where a training is saved on its way. What it is of must be the same when it goes on, to the same numbers."""
-    contender = training.contender
+def _saves_of(task: _Task, images: str, made_on: str, training: Training) -> Saves:
+    """Where a training is saved on its way. What it is of must be the same when it goes on, to the same numbers.
+
+    images: their fingerprint.
+    """
+    if task.folder is None:
+        return Saves(None, "")
+    folder = task.folder / TRAININGS_NAME
+    return Saves.in_folder(folder, [*_told_of(training.contender, task), images, made_on, str(training.seed)])
+
+
+def _check_processes_alike(task: _Task) -> None:
+    if size() > 1:
+        rows = [_told_of(contender, task) for contender in task.everyone]
+        check_alike({"training images": task.data.train.fingerprint(), "rows or settings": json.dumps(rows)})
+
+
+def _told_of(contender: Contender, task: _Task) -> tuple[str, ...]:
+    """All that decides what a row finds but the images, and what it is made on."""
     weights = None if contender.start is None else contender.start.pretrained.sha256
-    folder = None if task.folder is None else task.folder / TRAININGS_NAME
-    settings = (contender.config.model_dump_json(), contender.definition, str(task.own_network), str(weights))
-    return Saves.in_folder(folder, [*settings, task.train_fingerprint, made_on, str(training.seed)])
+    settings = contender.config.model_dump_json(exclude={*FREE_SETTINGS, "data", "device"})
+    return settings, contender.name, contender.definition, str(task.own_network), str(weights)
+
+
+def _tell_of_others(folder: Path | None, expected: Sequence[Saves]) -> None:
+    """Warn of trainings that were saved, and that are not among those that are to be done now."""
+    known = {saves.path for saves in expected}
+    found = [] if folder is None else [path for path in (folder / TRAININGS_NAME).glob("*.pt") if path not in known]
+    if found:
+        warnings.warn(
+            f"{counted(len(found), 'training')} saved in {folder} on the way cannot be gone on with: settings, images, "
+            "rows or the number of threads are others now",
+            SavesWarning,
+            stacklevel=2,
+        )
 
 
 def _number_of_jobs(jobs: int | None, task: _Task, device: torch.device) -> int:

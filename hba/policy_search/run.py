@@ -1,6 +1,7 @@
 """A whole policy search: the public function."""
 
 import contextlib
+import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,9 @@ from hba.runtime.memory_errors import explained_memory_errors
 from hba.runtime.progress import shows_progress
 from hba.runtime.seeding import derived_seed
 from hba.runtime.validation import check_batch_size
+
+OF_MACHINE = ("data", "data_root", "classes", "workers", "pretrained", "device")
+"""Settings that may differ between the processes of one search: paths, which may be others on another machine."""
 
 
 @shows_progress(SearchProgress)
@@ -148,7 +152,7 @@ def _searched(
         with alone():
             # It tries the network.
             setup = Setup.of(chosen, placed, network, own_space, start)
-        check_alike(setup.identity)
+        check_alike({**setup.identity, "settings": _told_of(setup.config)})
         if budget is not None:
             setup = within(budget, setup, folder)
         loop = Loop.begun(setup, folder)
@@ -157,6 +161,14 @@ def _searched(
             note_launch(folder.path)
             folder.write_config(setup.config, data.left_out)
         return loop.run(observer)
+
+
+def _told_of(config: SearchConfig) -> str:
+    """All settings that decide what a search finds, but where on a machine its files lie."""
+    settings = {name: one for name, one in config.flat().items() if name not in OF_MACHINE}
+    if isinstance(start := settings.get("init_from"), dict):
+        settings["init_from"] = start["values"]
+    return json.dumps(settings, default=str)
 
 
 def _stored(folder: RunFolder | None, settings: Mapping[str, Any]) -> SearchConfig:

@@ -1,10 +1,10 @@
 """A training's way so far in a file: one that is stopped in any way goes on from there, to the same numbers."""
 
-import contextlib
 import hashlib
 import io
 import json
 import time
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from hba.data.batches import BatchStream
+from hba.errors import SavesWarning
 from hba.parallel.processes import from_first
-from hba.parallel.world import is_first
-from hba.runtime.files import write_atomically
+from hba.parallel.world import is_first, size
+from hba.runtime.files import reason_of, write_atomically
 from hba.runtime.seeding import default_generator_state, restore_default_generators
 from hba.runtime.snapshot import restore, snapshot
 
@@ -53,6 +54,7 @@ class Saves:
 
     path: Path | None
     identity: str
+    every_seconds: float = field(default_factory=lambda: EVERY_SECONDS)
     last: float = 0.0
     """When the training was last saved, as time.monotonic has it."""
 
@@ -72,7 +74,9 @@ class Saves:
             restore_default_generators(saved["default_generators"], way.sums.device)
 
     def now_and_then(self, way: Way) -> None:
-        if self.path is not None and is_first() and time.monotonic() - self.last > EVERY_SECONDS:
+        """Several processes each have sums of their own, so there it is saved where an epoch has just ended."""
+        can_be = size() == 1 or len(way.epochs) * way.stream.batches_per_pass == way.step
+        if self.path is not None and is_first() and can_be and time.monotonic() - self.last > self.every_seconds:
             self._write(self.path, way)
             self.last = time.monotonic()
 
@@ -80,8 +84,6 @@ class Saves:
         """The training is over, and what it came to is kept."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
-                self.path.parent.rmdir()
 
     def _write(self, path: Path, way: Way) -> None:
         content = {
@@ -99,7 +101,9 @@ class Saves:
             return None
         try:
             content: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True)
-        except Exception:
-            # A broken file makes the reader fail in any way it likes; what it held is trained anew.
+        except Exception as error:
+            # A broken file makes the reader fail in any way it likes.
+            told = f"{self.path} cannot be read ({reason_of(error)}); its training begins anew"
+            warnings.warn(told, SavesWarning, stacklevel=2)
             return None
         return content if isinstance(content, dict) and content.get("identity") == self.identity else None

@@ -135,6 +135,7 @@ def _train_all_epochs(
             raise DivergedError(f"the loss of epoch {epoch + 1} is not finite; {_remedy(config)}")
         way.epochs.append([mean_loss, 100 * wrong])
         way.sums.zero_()
+        saves.now_and_then(way)
     return tuple(Measured(loss, error_percent) for loss, error_percent in way.epochs)
 
 

@@ -23,13 +23,13 @@ def test_images_are_prepared_searched_and_evaluated(tmp_path: Path, monkeypatch:
     searched = run("search", "animals.hba", *small, "--stream", "--workers", "1")
     assert searched.exit_code == 0, searched.output
     assert f"images were prepared from {tmp_path / 'animals'}" in searched.stdout
-    config = json.loads((tmp_path / "runs" / "animals.hba-1" / "config.json").read_text())
+    config = json.loads((tmp_path / "runs" / "animals-1" / "config.json").read_text())
     assert (config["data"], config["image_size"]) == (str(tmp_path / "animals.hba"), 8)
     # On the data themselves: the same test images, of which the search has seen none.
     for data in ("animals.hba", "animals"):
-        evaluated = run("evaluate", "runs/animals.hba-1", data, "--seeds", "1", "--jobs", "1")
+        evaluated = run("evaluate", "runs/animals-1", data, "--seeds", "1", "--jobs", "1")
         assert evaluated.exit_code == 0, evaluated.output
-    resumed = run("search", "--out", "runs/animals.hba-1", "--resume", "--epochs", "3")
+    resumed = run("search", "--out", "runs/animals-1", "--resume", "--epochs", "3")
     assert resumed.exit_code == 0, resumed.output
 
 

@@ -16,7 +16,7 @@ from hba.cli.terminal import run_folder
 
 from hba.algorithms import ALGORITHMS
 from hba.errors import ReportWarning, SettingsError
-from hba.parallel.processes import LAUNCH, note_launch
+from hba.parallel.processes import LAUNCH, RESTARTS, note_launch
 from hba.parallel.world import World, being
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.run import _check_shares_batches
@@ -130,6 +130,8 @@ def test_what_only_prints_may_be_asked_by_a_script_that_torchrun_has_started(
 
 
 def test_a_word_that_no_command_knows_and_explanations_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
     told: list[list[str]] = []
     for rank in (0, 1):
         of_several(monkeypatch, rank)
@@ -138,6 +140,8 @@ def test_a_word_that_no_command_knows_and_explanations_are_told_once(monkeypatch
         told.append([one.output for one in found])
     assert all(told[0])
     assert told[1] == ["", "", ""]
+    # torchrun would end the first before it has spoken.
+    assert slept == [10.0, 10.0]
 
 
 def test_a_warning_is_told_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,13 +159,17 @@ def test_a_run_without_a_name_goes_on_in_the_folder_of_its_launch(
         monkeypatch.setenv(LAUNCH, launch)
         with being(World(0, 2)), monkeypatch.context() as patched:
             patched.setattr("hba.parallel.processes.from_first", lambda make: make())
-            # The second time as after a restart.
-            for _ in range(2):
+            for restarts in (0, 1):
+                monkeypatch.setenv(RESTARTS, str(restarts))
                 with run_folder(None, "digits") as folder:
                     note_launch(folder)
                     assert folder == Path("runs", f"digits-{1 if launch == 'first' else 2}")
-    with run_folder(None, "digits") as folder:
-        assert folder == Path("runs/digits-3")
+    # Another launch of the same name is no restart.
+    monkeypatch.setenv(RESTARTS, "0")
+    with being(World(0, 2)), monkeypatch.context() as patched:
+        patched.setattr("hba.parallel.processes.from_first", lambda make: make())
+        with run_folder(None, "digits") as folder:
+            assert folder == Path("runs/digits-3")
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

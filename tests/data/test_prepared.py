@@ -1,6 +1,7 @@
 """Prepared images: the same splits, pixels and colours as of the data that they are made of, in memory and mapped."""
 
 import json
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -92,6 +93,12 @@ def test_deep_images_keep_the_scale_of_a_search(tmp_path: Path) -> None:
     assert plain.facts[0] in found.facts
     with pytest.raises(SettingsError, match=r"levels have no effect on .*, prepared images; prepare them with levels"):
         load_search_data(config_of(out, levels=(0, 10)))
+    # The scale that was found knows nothing of these test images alone.
+    with pytest.raises(SettingsError, match="their scale was found by the split seed 0 and in all classes: keep both"):
+        load_search_data(config_of(out, split_seed=1))
+    given = as_prepared(tmp_path / "deep.npz", tmp_path / "given", levels=(0, 4095))
+    plain = load_search_data(config_of(tmp_path / "deep.npz", image_size=SIZE, split_seed=1, levels=(0, 4095)))
+    assert alike(plain.train, load_search_data(config_of(given, split_seed=1)).train)
 
 
 @pytest.mark.parametrize("algorithm", ["lookahead", "hba"])
@@ -243,6 +250,22 @@ def _cut(out: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
+def _zip(out: Path) -> None:
+    np.savez(out / "train_images.npz", a=np.zeros(3))
+    (out / "train_images.npz").rename(out / "train_images.npy")
+
+
+def _pipe(out: Path) -> None:
+    (out / "train_images.npy").unlink()
+    os.mkfifo(out / "train_images.npy")
+
+
+def _head(out: Path) -> None:
+    path = out / "train_images.npy"
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"(18, 3", b"(18, 9" * 1, 1)[:100])
+
+
 def _labels(out: Path) -> None:
     np.save(out / "train_labels.npy", np.full(18, 7))
 
@@ -259,6 +282,9 @@ def _labels(out: Path) -> None:
         (lambda out: (out / "prepared_images.json").write_bytes(b"\xff{"), "cannot read .*prepared_images.json"),
         (_cut, "cannot read .*train_images.npy"),
         (_labels, "must hold labels from 0 to 1"),
+        (_zip, "cannot read .*train_images.npy"),
+        (_pipe, "cannot read .*train_images.npy .it is no regular file"),
+        (_head, "cannot read .*train_images.npy"),
     ],
 )
 def test_damaged_files_are_refused_in_one_line(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
@@ -267,6 +293,15 @@ def test_damaged_files_are_refused_in_one_line(tmp_path: Path, damage: Callable[
     with pytest.raises(DataError, match=message) as refused:
         load_search_data(config_of(out))
     assert "\n" not in str(refused.value)
+
+
+def test_identities_of_other_numbers_are_refused(tmp_path: Path) -> None:
+    out = as_prepared(write_folder(tmp_path / "images", 9), tmp_path / "out")
+    np.save(out / "train_identities.npy", np.full((18, 2), 2**40))
+    listing = load_search_data(config_of(out)).listing
+    assert listing is not None
+    with pytest.raises(DataError, match=r"train_identities.npy must hold numbers of 32 bits"):
+        SeenImages.of_listing(listing)
 
 
 def test_another_size_than_the_prepared_one_is_refused(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -155,10 +156,13 @@ def test_a_full_disk_is_one_line_and_can_be_resumed(tmp_path: Path, monkeypatch:
 
 def test_too_little_room_is_said_before_anything_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_folder(tmp_path / "images", 9)
-    usage = type("Usage", (), {"free": 18 * 3 * SIZE**2 - 1})
+    usage = SimpleNamespace(free=18 * 3 * SIZE**2 - 1)
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
     with pytest.raises(RunError, match=r"the images take 0.0 GB, but .*out has room for 0.0 GB: free some"):
-        prepare(folder, tmp_path / "out", image_size=SIZE)
+        prepare(folder, tmp_path / "out", image_size=SIZE * 2)
+    # As the line says.
+    usage.free += 1
+    prepare(folder, tmp_path / "out", image_size=SIZE)
 
 
 def test_changed_images_and_settings_are_not_mixed_with_what_was_begun(tmp_path: Path) -> None:
@@ -168,11 +172,52 @@ def test_changed_images_and_settings_are_not_mixed_with_what_was_begun(tmp_path:
         prepare(folder, tmp_path / "out", image_size=SIZE)
     with pytest.raises(RunError, match="the images or the settings have changed"):
         prepare(folder, tmp_path / "out", resume=True, image_size=16)
-    with pytest.raises(RunError, match="the images or the settings have changed"):
-        prepare(folder, tmp_path / "out", resume=True, image_size=SIZE, skip_broken=True)
-    (folder / "dog" / "009.png").write_bytes((folder / "dog" / "000.png").read_bytes())
+    first = folder / "cat" / "000.png"
+    content = first.read_bytes()
+    first.write_bytes(content + b"more")
     with pytest.raises(RunError, match="the images or the settings have changed"):
         prepare(folder, tmp_path / "out", image_size=SIZE, resume=True)
+    first.rename(folder / "cat" / "0000.png")
+    with pytest.raises(RunError, match="the images or the settings have changed"):
+        prepare(folder, tmp_path / "out", image_size=SIZE, resume=True)
+
+
+@pytest.mark.parametrize("remedy", ["skipped", "removed", "another added"])
+def test_what_the_message_of_a_broken_image_says_keeps_what_is_decoded(remedy: str, tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "images", 9)
+    broken = folder / "dog" / "007.png"
+    broken.write_bytes(b"no picture")
+    with pytest.raises(DataError, match="mend or remove it, or use --skip-broken"):
+        prepare(folder, tmp_path / "out", image_size=SIZE)
+    if remedy != "skipped":
+        broken.unlink()
+    if remedy == "another added":
+        (folder / "dog" / "010.png").write_bytes((folder / "cat" / "000.png").read_bytes())
+    skip = remedy == "skipped"
+    told: list[int] = []
+    prepare(
+        folder,
+        tmp_path / "out",
+        image_size=SIZE,
+        resume=True,
+        skip_broken=skip,
+        on_read=lambda done, _: told.append(done),
+    )
+    # Three chunks of four were whole before the one with the seventeenth image.
+    assert told[0] > 12
+    prepare(folder, tmp_path / "whole", image_size=SIZE, skip_broken=skip)
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+
+
+def test_a_file_that_is_shorter_than_what_was_noted_is_not_filled_with_zeros(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "images", 9)
+    (folder / "dog" / "008.png").write_bytes(b"no picture")
+    with pytest.raises(DataError):
+        prepare(folder, tmp_path / "out", image_size=SIZE)
+    pixels = tmp_path / "out" / "train_images.npy"
+    pixels.write_bytes(pixels.read_bytes()[:-1])
+    with pytest.raises(RunError, match=r"train_images.npy is shorter than what was noted of it"):
+        prepare(folder, tmp_path / "out", image_size=SIZE, skip_broken=True, resume=True)
 
 
 def _prepared(place: Path) -> Path:
@@ -201,6 +246,7 @@ def test_mistakes_are_refused_in_one_line(
     with pytest.raises(error, match=message):
         prepare(**{"data": "images", "out": "out", "image_size": SIZE, **given})
     assert not (tmp_path / "new").exists()
+    assert not (tmp_path / "images" / ".lock").exists()
 
 
 def test_images_of_other_numbers_of_channels_are_refused(tmp_path: Path) -> None:

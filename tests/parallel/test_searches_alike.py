@@ -1,10 +1,11 @@
-"""One process and two find the same, but for the order of sums: every algorithm and response, in double precision.
+"""One process and several find the same, but for the order of sums: every algorithm and response, in double precision.
 
 It is one test, because processes that start take longer than all that they do.
 """
 
 from pathlib import Path
 
+import pytest
 import torch
 from several_processes import CASES, EVALUATION, Found, all_cases, shared_by
 
@@ -15,12 +16,14 @@ ROUNDED = 2e-6
 """Of the schedule's values, and of metrics whose sums are in single precision."""
 
 
-def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("n_processes", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_several_processes_find_what_one_finds(n_processes: int, tmp_path: Path) -> None:
     # Not in this process, which would keep constants in double precision.
     (alone,) = shared_by(1, all_cases, tmp_path / "one")
-    shared, other = shared_by(2, all_cases, tmp_path / "two")
-    for name, found in shared.items():
-        assert all(torch.equal(found[part], other[name][part]) for part in found), name
+    shared, *others = shared_by(n_processes, all_cases, tmp_path / "several")
+    for other in others:
+        for name, found in shared.items():
+            assert all(torch.equal(found[part], other[name][part]) for part in found), name
     for case in CASES:
         differences = _differences(alone[case], shared[case])
         assert differences.pop("lam") < OF_LAMBDA, case
