@@ -15,6 +15,8 @@ from reproduction.runs import Cell, Contest, Tuned
 from reproduction.self_tuning import ENTRIES
 
 DIGITS = 3
+NEAR_0, NEAR_END = 0.01, 0.7
+"""Of rates of dropout that go from 0 to 0.95, or to 0.75 in AlexNet."""
 LOSSES = (("validation loss", "val_loss"), ("test loss", "test_loss"))
 Paper = Mapping[str, Any]
 ByRun = Mapping[str, Sequence[Record]]
@@ -141,6 +143,23 @@ def time_table(contests: Sequence[Contest], records: ByRun) -> pd.DataFrame:
         trainings = f"{fmean(ended):.1f} of {fmean(begun):.1f}" if begun else NOTHING
         rows.append((name, spread_text([one["seconds"] for one in results], 0), trainings, str(len(results))))
     return pd.DataFrame(rows, columns=["run", "seconds", "whole trainings of those begun", "n"])
+
+
+def rates_table(contests: Sequence[Contest], records: ByRun) -> pd.DataFrame:
+    """A row for each run that tunes dropouts: where their rates ended, over all of them and all seeds."""
+    asked = dict.fromkeys(cell.asked.name for contest in contests for _, cell in contest.methods)
+    rows = []
+    for name in asked:
+        ended = [
+            values[-1]
+            for record in records.get(name, ())
+            for which, values in dict(record.results.get("values") or {}).items()
+            if which.startswith("dropout.") and isinstance(values, list)
+        ]
+        if ended:
+            near_0, near_end = sum(rate < NEAR_0 for rate in ended), sum(rate > NEAR_END for rate in ended)
+            rows.append((name, str(len(ended)), spread_text(ended), str(near_0), str(near_end)))
+    return pd.DataFrame(rows, columns=["run", "rates", "last value", f"below {NEAR_0}", f"above {NEAR_END}"])
 
 
 def by_seed(cell: Cell, records: ByRun) -> dict[int, float]:

@@ -12,7 +12,7 @@ from common.tables import NOTHING, markdown, origin, spread_text
 from matplotlib.figure import Figure
 
 from hba.runtime.files import write_atomically
-from reproduction.contests import ByRun, difference_table, order_table, time_table
+from reproduction.contests import ByRun, difference_table, order_table, rates_table, time_table
 from reproduction.runs import Cell, Table
 from reproduction.tables import TABLES
 from reproduction.tasks import SELF_TUNING
@@ -24,8 +24,8 @@ QUESTIONS = ("reproduction", SELF_TUNING)
 
 @dataclass(frozen=True)
 class AtScale:
-    """A table as it was run at one scale. option: the scale's name for the command. order, differences, times: of
-    methods; empty where there are none to compare.
+    """A table as it was run at one scale. option: the scale's name for the command. order, differences, times,
+    rates: of methods; empty where there are none to compare.
     """
 
     scale: str
@@ -36,6 +36,7 @@ class AtScale:
     order: str = ""
     differences: str = ""
     times: str = ""
+    rates: str = ""
 
 
 def write_page(results: Path, docs: Path) -> Path:
@@ -88,7 +89,7 @@ def _at_scale(table: Table, scale: str, records: ByRun) -> AtScale | None:
         return None
     datasets = ", ".join(sorted({record.run.dataset for record in own}))
     option = scale.removeprefix("epochs-")
-    compared = [make(table.contests, records) for make in (order_table, difference_table, time_table)]
+    compared = [make(table.contests, records) for make in (order_table, difference_table, time_table, rates_table)]
     texts = [markdown(one) if len(one) else "" for one in compared]
     return AtScale(scale, option, datasets, origin(own), markdown(cell_table(table, records)), *texts)
 
