@@ -83,8 +83,17 @@ def saved_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saves, "EVERY_SECONDS", -1.0)
 
 
-@pytest.mark.parametrize("stop_after", [2, STEPS, STEPS + 1, 3 * STEPS + 2])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "stop_after"),
+    [
+        ("no augmentation", STEPS),
+        ("operations", 2),
+        ("operations", 3 * STEPS + 2),
+        ("dropout by a schedule", STEPS + 1),
+        ("dropout by a schedule", 2 * STEPS),
+        ("adamw", STEPS + 2),
+    ],
+)
 def test_a_stopped_training_goes_on_to_the_same_numbers(case: str, stop_after: int, tmp_path: Path) -> None:
     whole = trained(case, None)
     kept = Saves.in_folder(tmp_path, [case])
@@ -124,34 +133,38 @@ def test_a_short_training_writes_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_an_evaluation_goes_on_in_the_middle_of_a_training(
-    jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_evaluation_goes_on_in_the_middle_of_a_training(tmp_path: Path) -> None:
     schedule = one_operation("Rotate", [[1.0, 20.0]])
-    settings: dict[str, Any] = {**SETTINGS, "against": ["none"], "seeds": 1, "jobs": jobs, "network": dropping()}
+    settings: dict[str, Any] = {**SETTINGS, "against": ["none"], "seeds": 1, "network": dropping()}
     del settings["data"], settings["model"]
     whole = hba.evaluate(schedule, tiny_data(), **settings)
-    stopped_at: list[int] = []
-    step_done = hba.EvaluationObserver.step_done
+    out = tmp_path / "out"
 
     class Stops(hba.EvaluationObserver):
         n = 0
 
         def step_done(self) -> None:
-            step_done(self)
-            Stops.n += 1
-            if Stops.n == STEPS + 2:
-                stopped_at.extend(path.stat().st_size for path in (tmp_path / "out" / "trainings").glob("*.pt"))
+            self.n += 1
+            if self.n == STEPS + 2:
                 raise KeyboardInterrupt
 
-    if jobs == 1:
-        with pytest.raises(KeyboardInterrupt):
-            hba.evaluate(schedule, tiny_data(), out=tmp_path / "out", observer=Stops(), **settings)
-        assert len(stopped_at) == 1
-    found = hba.evaluate(schedule, tiny_data(), out=tmp_path / "out", **settings)
-    assert [row.test_loss_by_seed for row in found.rows] == [row.test_loss_by_seed for row in whole.rows]
-    assert not (tmp_path / "out" / "trainings").exists()
+    with pytest.raises(KeyboardInterrupt):
+        hba.evaluate(schedule, tiny_data(), out=out, observer=Stops(), **settings)
+    assert len(list((out / "trainings").glob("*.pt"))) == 1
+    # More seeds than before change nothing of the first one.
+    found = hba.evaluate(schedule, tiny_data(), out=out, resume=True, **{**settings, "seeds": 2})
+    for row, other in zip(found.rows, whole.rows, strict=True):
+        assert row.test_loss_by_seed[0] == other.test_loss_by_seed[0]
+    assert not (out / "trainings").exists()
+
+
+def test_what_was_saved_of_other_trainings_is_told(tmp_path: Path) -> None:
+    (tmp_path / "trainings").mkdir()
+    (tmp_path / "trainings" / "0123456789abcdef.pt").write_bytes(b"")
+    settings: dict[str, Any] = {**SETTINGS, "against": ["none"], "seeds": 1}
+    del settings["data"]
+    with pytest.warns(SavesWarning, match="1 training saved in .* on the way cannot be gone on with"):
+        hba.evaluate(one_operation("Rotate", [[1.0, 20.0]]), tiny_data(), out=tmp_path, **settings)
 
 
 @pytest.mark.slow
