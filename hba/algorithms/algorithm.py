@@ -23,6 +23,9 @@ from hba.policy.space import SearchSpace
 from hba.runtime.default_text import DefaultText
 from hba.runtime.settings import Settings
 
+LONGER_STEPS = 2000
+"""Of RMSprop; those behind them are as long as its learning rate, but for a billionth."""
+
 
 @dataclass(frozen=True)
 class Rhythm:
@@ -46,14 +49,17 @@ class Rhythm:
 
         Of such a gradient g, RMSprop's mean square after k steps is (1 - decay**k) g**2.
         """
-        if not self.rmsprop:
-            return n_steps * self.stride
-        return self.stride * sum((1 - RMSPROP_DECAY**step) ** -0.5 for step in range(1, n_steps + 1))
+        longer = min(n_steps, LONGER_STEPS) if self.rmsprop else 0
+        first = sum((1 - RMSPROP_DECAY**step) ** -0.5 for step in range(1, longer + 1))
+        return self.stride * (first + n_steps - longer)
 
     def steps_to(self, logits: float) -> int:
         """The fewest policy steps that can move a logit so far; needs steps that move it."""
-        most = math.ceil(logits / self.stride)
-        return bisect.bisect_left(range(most), logits, key=self.reach) if self.rmsprop else most
+        if not self.rmsprop:
+            return math.ceil(logits / self.stride)
+        if self.reach(LONGER_STEPS) >= logits:
+            return bisect.bisect_left(range(LONGER_STEPS), logits, key=self.reach)
+        return LONGER_STEPS + math.ceil((logits - self.reach(LONGER_STEPS)) / self.stride)
 
     def warm_up_of(self, epochs: int) -> int:
         """Epochs before the first policy step in a search of so many."""

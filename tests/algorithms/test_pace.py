@@ -179,6 +179,9 @@ def test_steps_of_rmsprop_reach_as_far_as_pytorchs_along_one_gradient(n_steps: i
     of_adam = SearchConfig.make({**settings, "algorithm": "stn"}).algorithm.rhythm
     assert of_adam.reach(7) == pytest.approx(0.07)
     assert of_adam.steps_to(0.065) == 7
+    # Far behind the first ones, and for rates that never get there.
+    assert abs(rhythm.steps_to(rhythm.reach(5000)) - 5000) <= 1
+    assert replace(rhythm, stride=1e-30).steps_to(3.0) > 10**29
 
 
 @pytest.mark.parametrize("algorithm", ["hba", "lookahead"])

@@ -176,7 +176,7 @@ def test_an_evaluation_that_is_killed_goes_on_in_the_middle_of_its_trainings(job
         "from hba.cli import main\nif __name__ == '__main__':\n    main(sys.argv[1:])\n"
     )
     small = ["--model", "wrn-10-1", "--image-size", "8", "--device", "cpu", "--seeds", "1", "--jobs", str(jobs)]
-    command = [sys.executable, str(program), "evaluate", "digits", *small, "--epochs", "400", "--out"]
+    command = [sys.executable, str(program), "evaluate", "digits", *small, "--epochs", "60", "--out"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     assert subprocess.run([*command, str(tmp_path / "whole")], env=environment, check=False).returncode == 0
     killed = subprocess.Popen([*command, str(tmp_path / "out")], env=environment, start_new_session=True)
