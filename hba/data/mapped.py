@@ -13,18 +13,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hba.data.images import ALL, CPU, Batch, Colors, mean_and_std
+from hba.data.images import ALL, CPU, Batch, Colors
 from hba.data.labels import as_tensor
 from hba.data.left_out import LeftOut
 from hba.data.prepared import PreparedPool, check_size
-from hba.data.streaming import SUM_BATCH_SIZE, color_sample, default_workers
+from hba.data.reading import ReadFromFiles
+from hba.data.streaming import default_workers
 
 AHEAD = 2
 """Batches for each thread that are read, or being read, before they are asked for."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MappedImages:
+class MappedImages(ReadFromFiles):
     """Images at some rows of a prepared file, labels int64 (N,) or bool (N, classes); the pixels of images in memory.
 
     The system keeps in memory what it has room for. workers: threads that copy batches ahead; 0 copies when asked. Mean
@@ -80,16 +81,6 @@ class MappedImages:
         whole = order[start * batch_size : len(order) // batch_size * batch_size].cpu()
         return self._registered(self._read(whole.split(batch_size) if len(whole) else ()))
 
-    def close(self) -> None:
-        for reading in list(self._reading):
-            reading.close()
-
-    def mean_color(self) -> Colors:
-        return self._mean_and_std()[0]
-
-    def std_color(self) -> Colors:
-        return self._mean_and_std()[1]
-
     def fingerprint(self) -> str:
         """A hash of which rows of which file they are, and of their labels; the file's own hash stands for its pixels,
         which would take a whole pass.
@@ -99,15 +90,8 @@ class MappedImages:
         digest.update(self.labels.cpu().numpy().tobytes())
         return digest.hexdigest()[:16]
 
-    def _mean_and_std(self) -> tuple[Colors, Colors]:
-        if not self._colors:
-            parts = torch.from_numpy(color_sample(len(self))).split(SUM_BATCH_SIZE)
-            self._colors.append(mean_and_std(images for images, _ in self._registered(self._read(parts))))
-        return self._colors[0]
-
-    def _registered(self, reading: Generator[Batch]) -> Generator[Batch]:
-        self._reading.add(reading)
-        return reading
+    def read_in_order(self, indices: np.ndarray, batch_size: int) -> Generator[Batch]:
+        return self._read(torch.from_numpy(indices).split(batch_size))
 
     def _read(self, parts: Iterable[Tensor]) -> Generator[Batch]:
         """The images of each part, which holds indices. The threads end with the generator."""

@@ -15,19 +15,18 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from hba.data.folder import FilePool, try_to_read
-from hba.data.images import ALL, CPU, Batch, Colors, mean_and_std
+from hba.data.images import ALL, CPU, Batch, Colors
 from hba.data.labels import as_tensor
 from hba.data.left_out import LeftOut
 from hba.data.levels import Levels
 from hba.data.listing import changing
 from hba.data.pictures import broken_image
+from hba.data.reading import ReadFromFiles
 from hba.errors import DataError
 from hba.runtime.interrupts import without_interrupts
 from hba.runtime.memory_errors import reader_died
 
 MOST_WORKERS = 8
-COLOR_SAMPLE = 2000
-SUM_BATCH_SIZE = 100
 
 ReadPart = tuple[Tensor, list[tuple[int, str]]]
 """Images uint8 (B, 3, H, W), and which of them could not be read, and why; those hold no picture."""
@@ -36,13 +35,6 @@ ReadPart = tuple[Tensor, list[tuple[int, str]]]
 def default_workers() -> int:
     """One for each core that this process may use, but at most 8."""
     return min(MOST_WORKERS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
-
-def color_sample(n_images: int) -> np.ndarray:
-    """Which of so many images mean and deviation of the colours are taken of, ascending; drawn by a fixed seed."""
-    if n_images <= COLOR_SAMPLE:
-        return np.arange(n_images)
-    return np.sort(np.random.default_rng(0).choice(n_images, COLOR_SAMPLE, replace=False))
 
 
 @dataclass(frozen=True)
@@ -72,7 +64,7 @@ class Files(Dataset[ReadPart]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class StreamedImages:
+class StreamedImages(ReadFromFiles):
     """Images in files, labels int64 (N,) or bool (N, classes); the same pixels as images in memory have.
 
     workers: processes that read ahead; 0 reads in this one. skip_broken: `once` omits a file that cannot be read, and
@@ -109,12 +101,12 @@ class StreamedImages:
         return self.files.image_size
 
     @property
-    def skipped(self) -> tuple[str, ...]:
-        return tuple(item.path for item in self.left_out)
-
-    @property
     def left_out(self) -> tuple[LeftOut, ...]:
         return tuple(LeftOut(str(self.files.path(index)), reason) for index, reason in sorted(self._broken.items()))
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        return tuple(item.path for item in self.left_out)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -127,16 +119,6 @@ class StreamedImages:
 
     def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]:
         return self._registered(self._filled_up(order, batch_size, start))
-
-    def close(self) -> None:
-        for reading in list(self._reading):
-            reading.close()
-
-    def mean_color(self) -> Colors:
-        return self._mean_and_std()[0]
-
-    def std_color(self) -> Colors:
-        return self._mean_and_std()[1]
 
     def fingerprint(self) -> str:
         """A hash of names, sizes in bytes, labels, the image size and the levels that are black and white; not of
@@ -154,15 +136,8 @@ class StreamedImages:
             digest.update(str(self.files.levels).encode())
         return digest.hexdigest()[:16]
 
-    def _mean_and_std(self) -> tuple[Colors, Colors]:
-        if not self._colors:
-            reading = self._registered(self._in_order(color_sample(len(self)), SUM_BATCH_SIZE))
-            self._colors.append(mean_and_std(images for images, _ in reading))
-        return self._colors[0]
-
-    def _registered(self, reading: Generator[Batch]) -> Generator[Batch]:
-        self._reading.add(reading)
-        return reading
+    def read_in_order(self, indices: np.ndarray, batch_size: int) -> Generator[Batch]:
+        return self._in_order(indices, batch_size)
 
     def _in_order(self, indices: np.ndarray, batch_size: int, share: slice = ALL) -> Generator[Batch]:
         """The images at the indices but those that cannot be read."""

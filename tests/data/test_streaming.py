@@ -68,7 +68,7 @@ def test_colours_are_those_of_images_in_memory(tmp_path: Path) -> None:
 def test_colours_of_many_images_are_those_of_a_fixed_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_folder(tmp_path, 50)
     memory = kept(tmp_path)
-    monkeypatch.setattr("hba.data.streaming.COLOR_SAMPLE", 30)
+    monkeypatch.setattr("hba.data.reading.COLOR_SAMPLE", 30)
     first, second = streamed(tmp_path), streamed(tmp_path, 0)
     assert first.mean_color() == second.mean_color() != memory.mean_color()
     assert first.mean_color() == pytest.approx(memory.mean_color(), abs=0.03)
