@@ -65,6 +65,12 @@ HELP_WIDTH = 118
     "each thread of PyTorch, else 1]",
 )
 @click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Train on the machines of a running Ray cluster, one training for each GPU, or else for each CPU; auto is the "
+    "cluster that this machine is in. What a lost machine was training is trained again.",
+)
+@click.option(
     "--allow-seen",
     is_flag=True,
     help="Test also on images that a search of these schedules has seen; otherwise that is refused.",
@@ -96,6 +102,7 @@ def evaluate(
     out: Path | None,
     resume: bool,
     jobs: int | None,
+    cluster: str | None,
     allow_seen: bool,
     explain: bool,
     config: Path | None,
@@ -147,6 +154,7 @@ def evaluate(
                     out=folder,
                     resume=resume,
                     jobs=jobs,
+                    cluster=cluster,
                     allow_seen=allow_seen,
                     observer=told,
                     **given({**options, "config": config}),

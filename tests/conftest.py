@@ -13,7 +13,9 @@ from benchmark_modules import BENCHMARKS
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
+from ray_machines import Machines
 
+import hba
 from hba.operations import Operation
 
 
@@ -41,3 +43,16 @@ def registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
             del sys.modules[name]
+
+
+@pytest.fixture
+def machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
+    pytest.importorskip("ray", reason="needs the extra cluster")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    # Where machines import what this process imports.
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(hba.__file__).parents[1])]))
+    made = Machines()
+    try:
+        yield made
+    finally:
+        made.all.shutdown()

@@ -1,31 +1,19 @@
 """The trainings of an evaluation side by side, in processes of their own."""
 
-import importlib.machinery
-import pickle
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
 
 import torch
-from joblib import wrap_non_picklable_objects
 
 from hba.data.held_back import HeldBack
 from hba.data.images import CPU, Images, LabelledImages
 from hba.data.load import EvaluationData
 from hba.errors import RunError, SettingsError
-from hba.operations import function_path
-from hba.policy_evaluation.contenders import Contender
-from hba.policy_evaluation.strength import AsStrong
+from hba.policy_evaluation.sending import packed_training
 from hba.policy_evaluation.trainings import Ended, Finished, SavesOf, Training
-from hba.policy_evaluation.worker import OwnModule, Work, begin, train_here
-from hba.regularization.groups import registered_regularizers
-from hba.regularization.regularizer import Regularizer
+from hba.policy_evaluation.worker import Work, begin, train_here
 from hba.runtime.pool import ProcessPool
-from hba.schedule.schedule import Schedule
-from hba.training.augmentation import ScheduleAugmentation
-from hba.training.saves import Saves
 
 SECONDS_BETWEEN_LOOKS = 0.2
 """At what the processes have done and want, while none of them ends a training."""
@@ -63,10 +51,10 @@ def side_by_side(
     """
     if not trainings:
         return
-    packed = [_packed(training, saves_of(training)) for training in trainings]
-    work = _work(data, device, own_modules([training.contender for training in trainings]))
+    tasks = [packed_training(training, saves_of(training), "use jobs=1") for training in trainings]
+    work = _work(data, device)
     with ProcessPool(n_jobs, n_threads, begin, work) as pool:
-        futures = dict(zip(pool.submit(train_here, packed), trainings, strict=True))
+        futures = dict(zip(pool.submit(train_here, tasks), trainings, strict=True))
         try:
             yield from _finished(futures, work, data.test, on_step)
         except BrokenProcessPool:
@@ -114,22 +102,7 @@ def _death(code: int, *, has_begun: bool) -> RunError:
     )
 
 
-def _packed(training: Training, saves: Saves) -> bytes:
-    """Pickled with the regularizers of one's own, also with functions and classes that only this process knows.
-
-    Raises SettingsError where that cannot be.
-    """
-    try:
-        parts = (training, saves, _own_regularizers(training.contender))
-        return pickle.dumps(wrap_non_picklable_objects(parts, keep_wrapper=False))
-    except Exception as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise SettingsError(
-            f"the row {training.contender.name} cannot be sent to another process ({reason}); use jobs=1"
-        ) from None
-
-
-def _work(data: EvaluationData, device: torch.device, modules: tuple[OwnModule, ...]) -> Work:
+def _work(data: EvaluationData, device: torch.device) -> Work:
     context = ProcessPool.context
     return Work(
         name=data.name,
@@ -137,7 +110,6 @@ def _work(data: EvaluationData, device: torch.device, modules: tuple[OwnModule, 
         train=_shared(data.train),
         test_image_size=data.test.image_size,
         device=device,
-        modules=modules,
         n_steps=context.Value("q", 0),
         test_wanted=context.Semaphore(0),
         tests=context.SimpleQueue(),
@@ -157,34 +129,3 @@ def _shared(split: Images | HeldBack) -> LabelledImages:
         reason = str(error).splitlines()[0]
         raise RunError(f"the images do not fit into shared memory ({reason}); use jobs 1") from None
     return images
-
-
-def _own_regularizers(contender: Contender) -> tuple[Regularizer, ...]:
-    """Those of the user's own that the row's schedule has."""
-    schedules = [getattr(one, "schedule", None) for one in contender.augmentations]
-    groups = {one.group for each in schedules if isinstance(each, Schedule) for one in each.space.regularizers}
-    return tuple(one for one in registered_regularizers() if one.name in groups)
-
-
-def own_modules(contenders: Sequence[Contender]) -> tuple[OwnModule, ...]:
-    """Modules of own operations that a new process would not find: those of operations files."""
-    schedules = [
-        augmentation.schedule
-        for contender in contenders
-        for augmentation in contender.augmentations
-        if isinstance(augmentation, ScheduleAugmentation | AsStrong)
-    ]
-    paths = {function_path(operation) for schedule in schedules for operation in schedule.space.operations}
-    names = {path.partition(":")[0] for path in paths if path is not None}
-    names |= {
-        getattr(function, "__module__", "")
-        for contender in contenders
-        for one in _own_regularizers(contender)
-        for function in (one.function, one.fixed)
-    }
-    files = {name: getattr(sys.modules.get(name), "__file__", None) for name in names}
-    return tuple(
-        OwnModule(name, Path(file).resolve())
-        for name, file in sorted(files.items())
-        if file is not None and name != "__main__" and importlib.machinery.PathFinder.find_spec(name) is None
-    )

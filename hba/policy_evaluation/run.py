@@ -1,16 +1,13 @@
 """Policy evaluation from the arguments to the table."""
 
 import contextlib
-import json
 import shutil
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from hba.config.evaluation import EvaluationConfig
@@ -18,16 +15,15 @@ from hba.data.adapt import AnyDataset, as_evaluation_data, is_dataset
 from hba.data.labels import error_note
 from hba.data.left_out import save_left_out
 from hba.data.load import EvaluationData, check_data, load_evaluation_data, notes_on_classes
-from hba.errors import RunError, SavesWarning, SettingsError
+from hba.errors import RunError, SettingsError
 from hba.models import Start, build_model
+from hba.parallel.cluster import connected
 from hba.parallel.processes import (
     after_first,
-    check_alike,
     from_first,
     in_first,
     is_restarted_in,
     note_launch,
-    own_device,
     share_tensors,
 )
 from hba.parallel.world import alone, is_first, size
@@ -45,15 +41,13 @@ from hba.policy_evaluation.estimate import TimeEstimate
 from hba.policy_evaluation.observer import EvaluationObserver
 from hba.policy_evaluation.own_rivals import try_out
 from hba.policy_evaluation.plan import EvaluationPlan
-from hba.policy_evaluation.processes import number_of_jobs, side_by_side
 from hba.policy_evaluation.progress import EvaluationProgress
 from hba.policy_evaluation.record import Record
 from hba.policy_evaluation.result import EvaluationResult
 from hba.policy_evaluation.rivals import respread
-from hba.policy_evaluation.searched import Searched, notes_on, searched_rows, settings_of
+from hba.policy_evaluation.searched import notes_on, searched_rows, settings_of
 from hba.policy_evaluation.settings import check_config, check_weights, chosen, with_earlier
 from hba.policy_evaluation.stored import (
-    FREE_SETTINGS,
     check_device,
     check_network,
     check_pretrained,
@@ -61,7 +55,8 @@ from hba.policy_evaluation.stored import (
     check_settings,
     results_to_resume,
 )
-from hba.policy_evaluation.trainings import Training, one_by_one
+from hba.policy_evaluation.task import Task, definition_of
+from hba.policy_evaluation.workplace import Workplace, check_workplace, workplace
 from hba.preprocessing.preprocessing import network_input_size
 from hba.report.results import RESULTS_NAME, Results
 from hba.report.samples import Samples
@@ -69,12 +64,10 @@ from hba.report.write import REPORT_NAME, is_reported, report_at_the_end
 from hba.runtime.claim import claimed
 from hba.runtime.memory_errors import explained_memory_errors
 from hba.runtime.progress import shows_progress
-from hba.runtime.provenance import environment
 from hba.runtime.validation import check_batch_size
-from hba.runtime.wording import counted
 from hba.schedule.schedule import Schedule
 from hba.training.own_network import OwnNetwork
-from hba.training.saves import TRAININGS_NAME, Saves
+from hba.training.saves import TRAININGS_NAME
 
 
 @shows_progress(EvaluationProgress)
@@ -89,6 +82,7 @@ def evaluate(
     out: str | Path | None = None,
     resume: bool = False,
     jobs: int | None = 1,
+    cluster: str | None = None,
     allow_seen: bool = False,
     observer: EvaluationObserver | None = None,
     progress: bool = False,
@@ -108,21 +102,23 @@ def evaluate(
     made of the first one; 0 gives the bare rows. Give what Schedule.with_spread returns for one row alone.
     network: a network of your own instead of the setting `model`. Every training starts from a copy of it: all seeds
     then share the first weights, and differ in their batches and draws only, so the spread over seeds is smaller than
-    that of fresh networks. Frozen parameters stay as they are. For fresh weights, give a function from the seed to
-    a network, such as `lambda seed: Net()`: PyTorch's default generator is seeded for it. With the setting `pretrained`
+    that of fresh networks. Frozen parameters stay as they are. For fresh weights, give a function from the seed to a
+    network, such as `lambda seed: Net()`: PyTorch's default generator is seeded for it. With the setting `pretrained`
     seeds share the first weights too, but a new head is the seed's.
     out: a folder for results.json, which is written after each training, so an interrupted evaluation keeps what it
     has. resume: continue the evaluation in `out`, with the same settings, network and rows; there may be more seeds,
     and more rows after the old ones. jobs: how many trainings run at a time, more than one in processes of their own,
     which share PyTorch's threads: a script then calls this under `if __name__ == "__main__":`. None is one for each
-    thread, on a GPU 1. With as many threads for each training, the numbers do not depend on it. Inside of
-    hba.parallel.joined, the processes share one training after the other, as hba.search says. allow_seen: test also
-    on images that a search has seen, which is otherwise a SettingsError. progress: show a bar in a terminal or a
-    notebook. config: the results.json of an earlier evaluation, or its folder, whose settings stand above those of the
-    search and below those given; all but its device, and not its rows. Raises HbaError for what cannot work,
-    DivergedError for a loss that is not finite.
+    thread, on a GPU 1. With as many threads for each training, the numbers do not depend on it. cluster: the address of
+    a Ray cluster, `auto` for the one that this machine is in: as many trainings at a time as its machines have GPUs, or
+    else CPUs, each on one; what a lost machine was training is trained again. Inside of hba.parallel.joined, the
+    processes share one training after the other, as hba.search says. allow_seen: test also on images that a search has
+    seen, which is otherwise a SettingsError. progress: show a bar in a terminal or a notebook. config: the results.json
+    of an earlier evaluation, or its folder, whose settings stand above those of the search and below those given; all
+    but its device, and not its rows. Raises HbaError for what cannot work, DivergedError for a loss that is not finite.
     """
     observer = observer if observer is not None and is_first() else EvaluationObserver()
+    check_workplace(jobs, cluster)
     check_data(data, EvaluationData, settings.get("data_root"))
     own_network = None if network is None else OwnNetwork.of(_of_first(network))
     rows = named_rows(schedule, against)
@@ -139,7 +135,8 @@ def evaluate(
     everyone = contenders(rows, main, used, own_network, start)
     folder = _folder_of(out, resume=resume)
     is_whole = from_first(lambda: resume and _is_whole(folder, used, everyone))
-    with contextlib.nullcontext() if is_whole else in_first(claimed(folder)):
+    claim = contextlib.nullcontext() if is_whole else in_first(claimed(folder))
+    with claim, connected(None if is_whole else cluster) as machines:
         if from_first(lambda: folder is not None and (folder / RESULTS_NAME).exists() and is_restarted_in(folder)):
             resume = True
         stored = from_first(lambda: _stored(folder, resume, used, everyone))
@@ -158,11 +155,10 @@ def evaluate(
         for row in () if allow_seen else searched:
             row.check()
         its_data = str(settings_of(main).get("data"))
-        of_data = (*data.facts, *notes_on_classes(data), *filter(None, [error_note(data.train.labels)]))
-        notes = (*of_data, *of_start, *notes_on(main, used, searched))
-        task = _Task(main, used, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
-        _check_processes_alike(task)
-        return _train_all(task, jobs, observer)
+        notes = (*_of_data(data), *of_start, *notes_on(main, used, searched))
+        task = Task(main, used, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
+        task.check_processes_alike()
+        return _train_all(task, workplace(task, jobs, machines), observer)
 
 
 def _folder_of(out: str | Path | None, *, resume: bool) -> Path | None:
@@ -189,6 +185,11 @@ def _loaded(data: object, config: EvaluationConfig, observer: EvaluationObserver
     return after_first(read) if config.download else read()
 
 
+def _of_data(data: EvaluationData) -> tuple[str, ...]:
+    """What a person should know of how the images were read."""
+    return *data.facts, *notes_on_classes(data), *filter(None, [error_note(data.train.labels)])
+
+
 def _of_start(data: EvaluationData, config: EvaluationConfig, start: Start | None) -> tuple[str, ...]:
     """On the weights that all trainings begin with, tried out before the first; SettingsError where they do not fit."""
     if start is None:
@@ -210,27 +211,6 @@ def _try_out(
             try_out(rival, data.train, config.epochs)
 
 
-@dataclass(frozen=True)
-class _Task:
-    """All that is known before it is decided what runs where."""
-
-    schedule: Schedule
-    config: EvaluationConfig
-    data: EvaluationData
-    everyone: tuple[Contender, ...]
-    folder: Path | None
-    stored: Results | None
-    inherited: Mapping[str, Any]
-    inherited_from: str
-    searched: tuple[Searched, ...]
-    notes: tuple[str, ...]
-
-    @cached_property
-    def own_network(self) -> str | None:
-        """What tells the user's own network from others."""
-        return _definition(self.everyone)
-
-
 def _stored(
     folder: Path | None, resume: bool, config: EvaluationConfig, everyone: Sequence[Contender]
 ) -> Results | None:
@@ -246,7 +226,7 @@ def _stored(
         # It was stopped in its first trainings.
         return None
     stored = results_to_resume(path)
-    check_network(stored, _definition(everyone), folder)
+    check_network(stored, definition_of(everyone), folder)
     start = everyone[0].start
     check_pretrained(stored, None if start is None else start.pretrained.sha256, folder)
     check_settings(stored, config, folder)
@@ -262,29 +242,18 @@ def _is_whole(folder: Path | None, config: EvaluationConfig, everyone: Sequence[
     return stored.holds([contender.name for contender in everyone], config.seeds) and is_reported(folder)
 
 
-def _definition(everyone: Sequence[Contender]) -> str | None:
-    """Of the user's own network, which all rows share."""
-    own_network = everyone[0].own_network
-    return None if own_network is None else own_network.definition
-
-
-def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> EvaluationResult:
-    config, data, stored = task.config, task.data, task.stored
-    device = own_device(config.device)
+def _train_all(task: Task, place: Workplace, observer: EvaluationObserver) -> EvaluationResult:
+    data, stored = task.data, task.stored
     if stored and task.folder is not None:
-        check_device(stored, device, task.folder)
+        check_device(stored, place.device, task.folder)
+    data = place.brought(data)
     # What is left of a resumed evaluation trains on as many threads as if it had never been interrupted.
-    n_jobs = _number_of_jobs(jobs, task, device)
-    n_threads = max(1, torch.get_num_threads() // n_jobs)
-    # Each process moves the images to the device by itself.
-    data = data.to(device) if n_jobs == 1 else data
-    made_by = {**environment(device), "n_threads": n_threads, "jobs": n_jobs, "levels": data.levels}
-    made_by |= {"n_processes": size()} if size() > 1 else {}
-    record = Record(task.everyone, config, data, made_by, task.folder, stored, task.searched, task.own_network)
-    trainings: list[Training] = record.to_do()
+    made_by = {**place.environment(), "jobs": place.n_jobs, "levels": data.levels}
+    record = Record(task.everyone, task.config, data, made_by, task.folder, stored, task.searched, task.own_network)
+    trainings = record.to_do()
     if task.folder is not None:
         note_launch(task.folder)
-    plan = _plan(task, len(trainings), device, min(n_jobs, max(1, len(trainings))))
+    plan = _plan(task, len(trainings), place)
     observer.planned(plan)
     estimate = TimeEstimate(plan.n_trainings * plan.steps_per_training, observer.estimated)
 
@@ -292,15 +261,10 @@ def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> E
         estimate.step_done()
         observer.step_done()
 
-    made_on = f"{device.type}, {n_threads} threads, {size()} processes"
-    saves_of = partial(_saves_of, task, record.training_fingerprint, made_on)
-    _tell_of_others(task.folder, [saves_of(training) for training in trainings])
-    finished = (
-        one_by_one(trainings, data, step_done, saves_of)
-        if n_jobs == 1
-        else side_by_side(trainings, data, device, min(n_jobs, len(trainings)), n_threads, step_done, saves_of)
-    )
-    with contextlib.closing(finished):
+    made_on = f"{place.device.type}, {place.n_threads} threads, {size()} processes"
+    saves_of = partial(task.saves_of, record.training_fingerprint, made_on)
+    task.tell_of_other_saves([saves_of(training) for training in trainings])
+    with contextlib.closing(place.train(trainings, data, step_done, saves_of)) as finished:
         for training, (test, epochs) in finished:
             record.add(training, test)
             saves_of(training).remove()
@@ -314,53 +278,7 @@ def _train_all(task: _Task, jobs: int | None, observer: EvaluationObserver) -> E
     return _reported(record.result(), task, data, is_new=bool(trainings))
 
 
-def _saves_of(task: _Task, images: str, made_on: str, training: Training) -> Saves:
-    """Where a training is saved on its way. What it is of must be the same when it goes on, to the same numbers.
-
-    images: their fingerprint.
-    """
-    if task.folder is None:
-        return Saves(None, "")
-    folder = task.folder / TRAININGS_NAME
-    return Saves.in_folder(folder, [*_told_of(training.contender, task), images, made_on, str(training.seed)])
-
-
-def _check_processes_alike(task: _Task) -> None:
-    if size() > 1:
-        rows = [_told_of(contender, task) for contender in task.everyone]
-        check_alike({"training images": task.data.train.fingerprint(), "rows or settings": json.dumps(rows)})
-
-
-def _told_of(contender: Contender, task: _Task) -> tuple[str, ...]:
-    """All that decides what a row finds but the images, and what it is made on."""
-    weights = None if contender.start is None else contender.start.pretrained.sha256
-    settings = contender.config.model_dump_json(exclude={*FREE_SETTINGS, "data", "device"})
-    return settings, contender.name, contender.definition, str(task.own_network), str(weights)
-
-
-def _tell_of_others(folder: Path | None, expected: Sequence[Saves]) -> None:
-    """Warn of trainings that were saved, and that are not among those that are to be done now."""
-    known = {saves.path for saves in expected}
-    found = [] if folder is None else [path for path in (folder / TRAININGS_NAME).glob("*.pt") if path not in known]
-    if found:
-        warnings.warn(
-            f"{counted(len(found), 'training')} saved in {folder} on the way cannot be gone on with: settings, images, "
-            "rows or the number of threads are others now",
-            SavesWarning,
-            stacklevel=2,
-        )
-
-
-def _number_of_jobs(jobs: int | None, task: _Task, device: torch.device) -> int:
-    """How many trainings run at a time; one that several processes share is alone."""
-    if size() == 1:
-        return number_of_jobs(jobs, len(task.everyone) * task.config.seeds, task.data, device)
-    if jobs not in (None, 1):
-        raise SettingsError(f"jobs must be 1 where {size()} processes share one training after the other, got {jobs}")
-    return 1
-
-
-def _reported(result: EvaluationResult, task: _Task, data: EvaluationData, *, is_new: bool) -> EvaluationResult:
+def _reported(result: EvaluationResult, task: Task, data: EvaluationData, *, is_new: bool) -> EvaluationResult:
     """With its report, where it has a folder. is_new: whether a training has ended since it was last written."""
     if task.folder is None:
         return result
@@ -372,12 +290,12 @@ def _reported(result: EvaluationResult, task: _Task, data: EvaluationData, *, is
     return replace(result, report=report)
 
 
-def _plan(task: _Task, n_trainings: int, device: torch.device, n_jobs: int) -> EvaluationPlan:
+def _plan(task: Task, n_trainings: int, place: Workplace) -> EvaluationPlan:
     config, data, own_network = task.config, task.data, task.everyone[0].own_network
     return EvaluationPlan(
         config=config,
         model=config.model if own_network is None else own_network.name,
-        device=str(device),
+        device=place.told,
         class_names=data.class_names,
         train_images=len(data.train),
         test_images=data.n_test,
@@ -386,7 +304,7 @@ def _plan(task: _Task, n_trainings: int, device: torch.device, n_jobs: int) -> E
         n_trainings=n_trainings,
         n_kept=task.stored.n_trainings if task.stored else 0,
         steps_per_training=config.epochs * (len(data.train) // min(config.batch_size, len(data.train))),
-        jobs=n_jobs,
+        jobs=min(place.n_jobs, max(1, n_trainings)),
         folder=task.folder,
         inherited=task.inherited,
         inherited_from=task.inherited_from,

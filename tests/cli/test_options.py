@@ -60,6 +60,7 @@ OWN_OPTIONS = {
         "--out",
         "--resume",
         "--jobs",
+        "--cluster",
         "--allow-seen",
         "--json",
         "--explain",
@@ -162,7 +163,7 @@ def test_values_of_all_options_arrive_with_their_types(monkeypatch: pytest.Monke
     values = {**EVALUATION_VALUES, "seeds": 5, "spread": 0.25}
     assert set(values) == EVALUATION_FIELDS
     passed_on = settings_passed_on(monkeypatch, "evaluate", "digits", "--against", "a, b ,none", *as_options(values))
-    own = {"preset": None, "resume": False, "jobs": None, "allow_seen": False}
+    own = {"preset": None, "resume": False, "jobs": None, "cluster": None, "allow_seen": False}
     assert passed_on == {**values, "against": ["a", "b", "none"], **own}
 
 
@@ -170,5 +171,5 @@ def test_what_is_not_given_is_left_to_the_library(monkeypatch: pytest.MonkeyPatc
     assert settings_passed_on(monkeypatch, "search", "digits") == {"preset": None, "resume": False, "paper": False}
     assert settings_passed_on(monkeypatch, "search", "digits", "--paper")["paper"] is True
     assert settings_passed_on(monkeypatch, "evaluate", "digits") == {
-        "against": ["none"], "preset": None, "resume": False, "jobs": None, "allow_seen": False,
+        "against": ["none"], "preset": None, "resume": False, "jobs": None, "cluster": None, "allow_seen": False,
     }  # fmt: skip

@@ -23,9 +23,11 @@ from hba.data.levels import Levels
 from hba.data.load import load_evaluation_data
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.operations.from_file import load_operations_file
+from hba.parallel.sending import own_modules
 from hba.policy_evaluation import processes
 from hba.policy_evaluation.contenders import contenders, named_rows
-from hba.policy_evaluation.processes import number_of_jobs, own_modules
+from hba.policy_evaluation.processes import number_of_jobs
+from hba.policy_evaluation.sending import modules_of
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 INVERT = one_operation("Invert", [[0.0], [1.0]])
@@ -159,8 +161,9 @@ hba.register_operation(
     space = hba.SearchSpace((gamma, hba.OPERATIONS["Invert"]), copies=1)
     schedule = hba.Schedule(space, [[0.5, 1.5, 0.5]])  # type: ignore[arg-type]
     config = EvaluationConfig.make(SETTINGS)
-    (module,) = own_modules(contenders(named_rows(schedule, ["none"]), schedule, config))
-    assert module == ("operations_of_mine", tmp_path / "operations_of_mine.py")
+    first, none = contenders(named_rows(schedule, ["none"]), schedule, config)
+    assert [module.__name__ for module in own_modules(modules_of(first))] == ["operations_of_mine"]
+    assert own_modules(modules_of(none)) == ()
     # Without the operation, it would not come to a loss.
     with pytest.raises(DivergedError, match="the loss of epoch 1 is not finite; try a learning rate below"):
         hba.evaluate(schedule, tiny_data(), seeds=1, jobs=2, learning_rate=1e30, **SETTINGS)

@@ -245,7 +245,7 @@ def test_what_is_left_is_trained_on_as_many_threads_as_before(out: Path, monkeyp
         seen.append((n_jobs, n_threads))
         yield from ((training, Ended(Measured(0.0, 50.0), ())) for training in trainings)
 
-    monkeypatch.setattr("hba.policy_evaluation.run.side_by_side", side_by_side)
+    monkeypatch.setattr("hba.policy_evaluation.workplace.side_by_side", side_by_side)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 6)
     result = evaluate(out, resume=True, jobs=3)
     assert seen == [(2, 2)]

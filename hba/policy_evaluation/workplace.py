@@ -1,0 +1,175 @@
+"""Where the trainings of an evaluation run: in this process, in several of this machine, or on those of a cluster."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import torch
+
+from hba.data.load import EvaluationData
+from hba.errors import SettingsError
+from hba.parallel.cluster import Cluster, Needs
+from hba.parallel.processes import own_device
+from hba.parallel.world import size
+from hba.policy_evaluation.on_cluster import environment_on, over_machines
+from hba.policy_evaluation.processes import number_of_jobs, side_by_side
+from hba.policy_evaluation.task import Task
+from hba.policy_evaluation.trainings import Finished, SavesOf, Training, one_by_one
+from hba.runtime.provenance import environment
+
+
+class Workplace(Protocol):
+    """device: as each training has it. n_jobs: trainings at a time. n_threads: of each."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def n_jobs(self) -> int: ...
+
+    @property
+    def n_threads(self) -> int: ...
+
+    @property
+    def told(self) -> str:
+        """In the words of a plan."""
+        ...
+
+    def environment(self) -> Mapping[str, Any]:
+        """What makes the numbers."""
+        ...
+
+    def brought(self, data: EvaluationData) -> EvaluationData:
+        """The data where the trainings take them from."""
+        ...
+
+    def train(
+        self, trainings: Sequence[Training], data: EvaluationData, on_step: Callable[[], None], saves_of: SavesOf
+    ) -> Finished:
+        """data: brought. on_step: called for each step that is done. All has ended when the generator has."""
+        ...
+
+
+@dataclass(frozen=True)
+class Here:
+    """One training after the other, each made by all processes of this computation."""
+
+    device: torch.device
+    n_jobs: int = 1
+
+    @property
+    def n_threads(self) -> int:
+        return torch.get_num_threads()
+
+    @property
+    def told(self) -> str:
+        return str(self.device)
+
+    def environment(self) -> Mapping[str, Any]:
+        return environment(self.device) | ({"n_processes": size()} if size() > 1 else {})
+
+    def brought(self, data: EvaluationData) -> EvaluationData:
+        return data.to(self.device)
+
+    def train(
+        self, trainings: Sequence[Training], data: EvaluationData, on_step: Callable[[], None], saves_of: SavesOf
+    ) -> Finished:
+        return one_by_one(trainings, data, on_step, saves_of)
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Processes of this machine, which share PyTorch's threads."""
+
+    device: torch.device
+    n_jobs: int
+
+    @property
+    def n_threads(self) -> int:
+        return max(1, torch.get_num_threads() // self.n_jobs)
+
+    @property
+    def told(self) -> str:
+        return str(self.device)
+
+    def environment(self) -> Mapping[str, Any]:
+        return {**environment(self.device), "n_threads": self.n_threads}
+
+    def brought(self, data: EvaluationData) -> EvaluationData:
+        """Each process moves them to the device by itself."""
+        return data
+
+    def train(
+        self, trainings: Sequence[Training], data: EvaluationData, on_step: Callable[[], None], saves_of: SavesOf
+    ) -> Finished:
+        n_jobs = min(self.n_jobs, len(trainings))
+        return side_by_side(trainings, data, self.device, n_jobs, self.n_threads, on_step, saves_of)
+
+
+@dataclass(frozen=True)
+class OnCluster:
+    """One training at a time on each GPU of a cluster, or on each CPU where it has no GPU."""
+
+    cluster: Cluster
+    needs: Needs
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cuda" if self.needs.n_gpus else "cpu")
+
+    @property
+    def n_jobs(self) -> int:
+        return self.cluster.places(self.needs)
+
+    @property
+    def n_threads(self) -> int:
+        return self.needs.n_cpus
+
+    @property
+    def told(self) -> str:
+        return f"{self.device} of {self.cluster.told}"
+
+    @cached_property
+    def _environment(self) -> Mapping[str, Any]:
+        return environment_on(self.cluster, self.needs)
+
+    def environment(self) -> Mapping[str, Any]:
+        """Of the first machine that answers; RunError where it has other versions than this one."""
+        return {**self._environment, "machines": len(self.cluster.machines())}
+
+    def brought(self, data: EvaluationData) -> EvaluationData:
+        """Each machine gets them once."""
+        return data
+
+    def train(
+        self, trainings: Sequence[Training], data: EvaluationData, on_step: Callable[[], None], saves_of: SavesOf
+    ) -> Finished:
+        return over_machines(self.cluster, self.needs, trainings, data, on_step, saves_of)
+
+
+def workplace(task: Task, jobs: int | None, cluster: Cluster | None) -> Workplace:
+    """jobs: trainings at a time on this machine, as evaluate takes it. SettingsError for what cannot be."""
+    if cluster is not None:
+        if task.data.is_streamed:
+            raise SettingsError("images that are streamed from their files are trained on one by one: omit cluster")
+        return OnCluster(cluster, cluster.needs(task.config.device))
+    device = own_device(task.config.device)
+    if size() > 1:
+        if jobs not in (None, 1):
+            raise SettingsError(
+                f"jobs must be 1 where {size()} processes share one training after the other, got {jobs}"
+            )
+        return Here(device)
+    n_jobs = number_of_jobs(jobs, task.n_trainings, task.data, device)
+    return Here(device) if n_jobs == 1 else SideBySide(device, n_jobs)
+
+
+def check_workplace(jobs: int | None, cluster: str | None) -> None:
+    """SettingsError, before anything is read, for two workplaces at once."""
+    if cluster is None:
+        return
+    if jobs not in (None, 1):
+        raise SettingsError(f"a cluster has as many jobs at a time as it has room for; omit jobs, got {jobs}")
+    if size() > 1:
+        raise SettingsError("a cluster is given its trainings by one process; start hba evaluate without torchrun")
