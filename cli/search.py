@@ -28,6 +28,7 @@ from hba.report.findings import change_lines, error_told, evaluation_words, netw
 from hba.runtime.event_files import FOLDER_NAME
 from hba.runtime.progress import Together
 from hba.runtime.wording import counted
+from hba.schedule.library import seed_folders
 
 from .completion import DATA, SEARCH_PRESET
 from .durations import duration
@@ -35,6 +36,7 @@ from .main import BEGAN
 from .operations_files import operations_file_arguments, operations_file_option
 from .options import algorithm_options, given, settings_options
 from .plan import Estimate, plan_lines
+from .search_seeds import search_seeds
 from .sections import SectionedCommand
 from .terminal import console, run_folder, say
 
@@ -76,6 +78,26 @@ DEFAULT_TEXTS = dict.fromkeys(
     help="Choose the number of epochs so that the search ends within this time here: 90s, 20m, 1h30m.",
 )
 @click.option("--tensorboard", is_flag=True, help="Write TensorBoard events into the run's folder tensorboard/.")
+@click.option(
+    "--seeds",
+    type=int,
+    metavar="INT",
+    help="Search so many times, with --seed and the numbers after it, each in a folder of its own in --out, and show "
+    "what the searches have in common. [default: one search]",
+)
+@click.option(
+    "--jobs",
+    type=int,
+    default=1,
+    show_default=True,
+    metavar="INT",
+    help="With --seeds: searches at a time, each in its own process with its share of the threads.",
+)
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="With --seeds: search on the machines of a running Ray cluster, as `hba evaluate` trains there.",
+)
 @operations_file_option
 @settings_options(CommonSearchConfig, without=("data",), default_texts=DEFAULT_TEXTS)
 @algorithm_options(ALGORITHMS, SearchConfig.model_fields["algorithm"].description or "", default_texts=DEFAULT_TEXTS)
@@ -88,6 +110,9 @@ def search(
     tensorboard: bool,
     config: Path | None,
     budget_seconds: float | None,
+    seeds: int | None,
+    jobs: int,
+    cluster: str | None,
     **options: Any,
 ) -> None:
     """Search a schedule of augmentations for DATA.
@@ -105,6 +130,17 @@ def search(
     if budget is not None:
         named = with_many_epochs(named)
     name = "" if out is not None else run_name(_data_of(named, preset, paper, config))
+    if seeds is not None or (resume and out is not None and seed_folders(out)):
+        if tensorboard:
+            raise SettingsError("--tensorboard is of one search; omit --seeds, or --tensorboard")
+        settings = given({**options, "budget_seconds": budget, "config": config})
+        with joined(), run_folder(out, name) as folder:
+            search_seeds(
+                data, folder, _Terminal, seeds, jobs, cluster, preset=preset, paper=paper, resume=resume, **settings
+            )
+        return
+    if jobs != 1 or cluster is not None:
+        raise SettingsError("--jobs and --cluster are for several searches; add --seeds")
     with joined(), run_folder(out, name) as folder:
         with _Terminal() as observer:
             told: Any = observer
@@ -152,7 +188,9 @@ class _Terminal(SearchProgress):
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
         super().started(step, total_steps, batch_size, n_epochs)
         for number in (signal.SIGINT, signal.SIGTERM):
-            self.previous_handlers[number] = signal.signal(number, self._request_stop)
+            before = signal.signal(number, self._request_stop)
+            # Of several searches, the first one has found the caller's.
+            self.previous_handlers.setdefault(number, before)
 
     def _request_stop(self, number: int, frame: FrameType | None) -> None:
         """The second one ends the process at once."""

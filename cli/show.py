@@ -23,13 +23,17 @@ from hba.report.findings import (
     spread_line,
     whole_line,
 )
+from hba.report.over_seeds import OverSeeds
+from hba.report.run import POLICY_NAME
 from hba.runtime.wording import counted
+from hba.schedule.library import seed_folders
 from hba.schedule.pictures import draw_schedule
 from hba.schedule.reach import reach
 from hba.schedule.regularizers import summarize_regularizers
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import OperationSummary, key_epochs, summarize
 
+from . import over_seeds_text
 from .completion import SCHEDULE
 from .operations_files import operations_file_option
 from .terminal import console, json_option, print_json
@@ -47,10 +51,18 @@ from .terminal import console, json_option, print_json
 def show(schedule: str, out: Path | None, as_json: bool) -> None:
     """Print probability and magnitude of each operation of SCHEDULE, and draw them over epochs to a PNG file.
 
-    So too the value of each regularizer that was tuned. With --json, a picture is drawn only where --out says
-    so.
+    So too the value of each regularizer that was tuned. Of a folder that `hba search --seeds` has made, what its
+    searches have in common, and how far they are apart. With --json, a picture is drawn only where --out says so.
     """
-    loaded = hba.load_policy(schedule)
+    path = Path(schedule)
+    if path.is_dir() and not (path / POLICY_NAME).exists() and seed_folders(path):
+        _show_over_seeds(path, out, as_json=as_json)
+        return
+    _show(hba.load_policy(schedule), schedule, out, as_json=as_json)
+
+
+def _show(loaded: Schedule, schedule: str, out: Path | None, *, as_json: bool) -> None:
+    """schedule: as it was given."""
     path = Path(schedule)
     if as_json:
         print_json(described(loaded))
@@ -79,6 +91,20 @@ def show(schedule: str, out: Path | None, as_json: bool) -> None:
         console().print(note)
     draw_schedule(loaded, out)
     console().print(f"Picture: {out}")
+
+
+def _show_over_seeds(folder: Path, out: Path | None, *, as_json: bool) -> None:
+    """Of searches that differ by their seed."""
+    found = OverSeeds.read(folder)
+    if as_json:
+        print_json(over_seeds_text.described(found))
+    else:
+        over_seeds_text.print_over_seeds(str(folder), found, console())
+    if found.operations and (out is not None or not as_json):
+        picture = folder / "over_seeds.png" if out is None else out
+        found.draw(picture)
+        if not as_json:
+            console().print(f"Picture: {picture}")
 
 
 def described(schedule: Schedule) -> dict[str, Any]:

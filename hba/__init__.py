@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from hba.policy_evaluation import EvaluationObserver, EvaluationResult, Verdict, evaluate
     from hba.policy_search.observer import SearchObserver
     from hba.policy_search.plan import SearchPlan
+    from hba.policy_search.repeated import repeated_search
     from hba.policy_search.result import SearchResult
     from hba.policy_search.run import search
     from hba.policy_search.tensorboard import TensorBoardLogger
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from hba.regularization.hyperparameter import Hyperparameter
     from hba.regularization.regularizer import Regularizer
     from hba.report.compare import Comparison, compare
+    from hba.report.over_seeds import OverSeeds
     from hba.report.write import write_report
     from hba.schedule.library import load_policy
     from hba.schedule.schedule import Schedule
@@ -68,6 +70,7 @@ _MODULES = {
     "EvaluationResult": "hba.policy_evaluation",
     "HyperNetwork": "hba.hypernet",
     "Operation": "hba.operations",
+    "OverSeeds": "hba.report.over_seeds",
     "Policy": "hba.policy.module",
     "PolicyTransform": "hba.schedule.transform",
     "Schedule": "hba.schedule.schedule",
@@ -87,6 +90,7 @@ _MODULES = {
     "Regularizer": "hba.regularization.regularizer",
     "register_operation": "hba.operations",
     "register_regularizer": "hba.regularization.groups",
+    "repeated_search": "hba.policy_search.repeated",
     "search": "hba.policy_search.run",
     "search_space": "hba.policy.spaces",
     "write_report": "hba.report.write",
@@ -130,6 +134,7 @@ __all__ = [
     "HyperNetwork",
     "Hyperparameter",
     "Operation",
+    "OverSeeds",
     "Policy",
     "PolicyTransform",
     "Regularizer",
@@ -149,6 +154,7 @@ __all__ = [
     "policy_names",
     "register_operation",
     "register_regularizer",
+    "repeated_search",
     "search",
     "search_space",
     "write_report",

@@ -1,6 +1,6 @@
 """Schedules by file or by the name under which one ships with the package."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.resources import as_file
 from pathlib import Path
 
@@ -8,6 +8,19 @@ from hba.errors import ScheduleError
 from hba.runtime.unknown import did_you_mean, listed
 from hba.schedule.schedule import Schedule
 from hba.schedule.shipped import files_of, policy_names
+
+_OF_SEED = "seed-"
+
+
+def seed_folder(folder: Path, seed: int) -> Path:
+    """Of one of the searches in a folder."""
+    return folder / f"{_OF_SEED}{seed}"
+
+
+def seed_folders(folder: Path) -> Mapping[int, Path]:
+    """By seed, those that are there."""
+    names = [path.name.removeprefix(_OF_SEED) for path in folder.glob(f"{_OF_SEED}*") if path.is_dir()]
+    return {int(name): seed_folder(folder, int(name)) for name in names if name.isdecimal()}
 
 
 def policy_file(path_or_name: str | Path) -> Path | None:
@@ -33,4 +46,8 @@ def load_policy(path_or_name: str | Path, *, other_names: Iterable[str] = ()) ->
     if not (path.exists() or Path(path_or_name).is_dir()):
         meant = did_you_mean(str(path_or_name), (*policy_names(), *other_names))
         raise ScheduleError(f"no schedule file {path_or_name}{listed(meant, 'shipped ones', policy_names())}")
+    if not path.exists() and (several := seed_folders(path.parent)):
+        raise ScheduleError(
+            f"{path.parent} holds searches of several seeds; name one of them, such as {several[min(several)]}"
+        )
     return Schedule.load(path)

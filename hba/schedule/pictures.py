@@ -61,7 +61,7 @@ def draw_schedule(schedule: Schedule, path: Path) -> None:
         panel.axis("off")
     figure.supxlabel("epoch")
     figure.suptitle(_title(schedule))
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _draw_operation(panel: "Axes", schedule: Schedule, bands: Sequence[Schedule], operation: Operation) -> None:
@@ -160,7 +160,7 @@ def draw_augmented(
         for cell, copy in zip(row[1:], copies, strict=True):
             _draw_cell(cell, copy.image, copy.made_by)
     figure.suptitle(f"Policy of epoch {epoch + 1} of {schedule.epochs}", fontsize=10)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 class AugmentedCopy(NamedTuple):
@@ -223,5 +223,6 @@ def _draw_cell(panel: "Axes", image: Tensor, caption: str) -> None:
     panel.axis("off")
 
 
-def _save(figure: "Figure", path: Path) -> None:
+def save_figure(figure: "Figure", path: Path) -> None:
+    """As a PNG, whole or not at all."""
     write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=DOTS_PER_INCH))

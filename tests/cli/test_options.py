@@ -53,6 +53,9 @@ OWN_OPTIONS = {
         "--operations-file",
         "--budget",
         "--config",
+        "--seeds",
+        "--jobs",
+        "--cluster",
     },
     "evaluate": {
         "--against",

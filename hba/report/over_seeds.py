@@ -1,0 +1,174 @@
+"""What searches that differ by their seed alone have in common: means over seeds, and how far seeds are apart."""
+
+import itertools
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from hba.errors import RunError
+from hba.report.findings import network_measured
+from hba.report.run import POLICY_NAME
+from hba.runtime.intervals import interval_of_mean
+from hba.runtime.wording import counted
+from hba.schedule.library import seed_folders
+from hba.schedule.pictures import save_figure
+from hba.schedule.reach import reach
+from hba.schedule.regularizers import summarize_regularizers
+from hba.schedule.schedule import Schedule
+from hba.schedule.summary import changes, summarize
+
+
+class Over(NamedTuple):
+    """Numbers of one kind, one for each seed. interval: of the mean, 95 %, by Student's t."""
+
+    mean: float
+    std: float
+    interval: tuple[float, float]
+    each: tuple[float, ...]
+
+    @staticmethod
+    def of(values: Sequence[float]) -> "Over":
+        """Of at least two."""
+        return Over(statistics.fmean(values), statistics.stdev(values), interval_of_mean(values), tuple(values))
+
+
+@dataclass(frozen=True)
+class OperationOverSeeds:
+    """One operation in the last epoch, its copies together. share: of images, in [0, 1]. probability_moved: since the
+    search began. magnitude: in `unit`, None where it has none.
+    """
+
+    name: str
+    unit: str | None
+    share: Over
+    probability: Over
+    probability_moved: Over
+    magnitude: Over | None
+
+    @property
+    def moved_alike(self) -> bool:
+        """Whether the searches agree on the direction in which its probability moved."""
+        low, high = self.probability_moved.interval
+        return low > 0 or high < 0
+
+
+@dataclass(frozen=True)
+class OverSeeds:
+    """schedules: by seed, at least two, of one search space. operations: what reaches most images first.
+
+    regularizers: values in the last epoch, by name. val_error_percent: of the search networks; None where not all say
+    it.
+    """
+
+    schedules: Mapping[int, Schedule]
+    operations: tuple[OperationOverSeeds, ...]
+    regularizers: Mapping[str, Over]
+    val_error_percent: Over | None
+
+    @staticmethod
+    def read(folder: Path) -> "OverSeeds":
+        """RunError where fewer than two searches in the folder have found anything, or where their spaces differ."""
+        found = {seed: path / POLICY_NAME for seed, path in sorted(seed_folders(folder).items())}
+        schedules = {seed: Schedule.load(path) for seed, path in found.items() if path.exists()}
+        if len(schedules) < 2:
+            raise RunError(f"{folder} must hold schedules of two searches or more, but has {len(schedules)}")
+        return OverSeeds.of(schedules)
+
+    @staticmethod
+    def of(schedules: Mapping[int, Schedule]) -> "OverSeeds":
+        """RunError where their search spaces differ."""
+        first, *others = schedules.values()
+        if any(other.space.names != first.space.names for other in others):
+            raise RunError("schedules of different search spaces cannot be put together")
+        errors = [error for one in schedules.values() for error in network_measured(one.provenance).values()]
+        return OverSeeds(
+            dict(schedules),
+            _operations(list(schedules.values())),
+            _regularizers(list(schedules.values())),
+            Over.of(errors) if len(errors) == len(schedules) else None,
+        )
+
+    @property
+    def agreement(self) -> float | None:
+        """How alike the searches moved the probabilities of operations, compared by their order: Spearman's
+        correlation, the mean over all pairs of seeds. 1 is the same order, 0 what chance gives; None for fewer than
+        three operations, and where a search moved none.
+        """
+        by_seed = list(zip(*(operation.probability_moved.each for operation in self.operations), strict=True))
+        if len(self.operations) < 3 or any(len(set(moves)) == 1 for moves in by_seed):
+            return None
+        from scipy.stats import spearmanr
+
+        pairs = itertools.combinations(by_seed, 2)
+        return statistics.fmean(float(spearmanr(one, other).statistic) for one, other in pairs)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What a person should take from it."""
+        n, alike = len(self.schedules), [one.name for one in self.operations if one.moved_alike]
+        found = []
+        if self.agreement is not None:
+            found.append(
+                f"{counted(n, 'search', 'searches')} moved the probabilities of operations alike by "
+                f"{self.agreement:.2f} (Spearman's correlation; 1 is the same order, 0 is chance)."
+            )
+        if self.operations:
+            found.append(
+                f"Probabilities that moved by more than seeds differ (95 % intervals, each by itself): "
+                f"{', '.join(alike) if alike else 'none'}; what became of the others may be chance."
+            )
+        return tuple(found)
+
+    def draw(self, path: Path) -> None:
+        """A PNG: the share of images that each operation reaches in the last epoch, a dot for each seed."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6.5, 0.6 + 0.28 * len(self.operations)), layout="constrained")
+        panel = figure.subplots()
+        for row, operation in enumerate(self.operations):
+            percents = [100 * share for share in operation.share.each]
+            panel.plot(percents, [row] * len(percents), "o", color="#1f5fa8", alpha=0.6, markeredgewidth=0)
+            panel.plot(100 * operation.share.mean, row, "|", color="#d1660f", markersize=14, markeredgewidth=2)
+        panel.set_yticks(range(len(self.operations)), [operation.name for operation in self.operations])
+        panel.invert_yaxis()
+        panel.set_xlabel("images in the last epoch, in per cent: each seed, and the mean")
+        panel.grid(axis="x", alpha=0.3)
+        save_figure(figure, path)
+
+
+def _operations(schedules: Sequence[Schedule]) -> tuple[OperationOverSeeds, ...]:
+    last = [one.epochs - 1 for one in schedules]
+    shares = [reach(one, epoch).shares for one, epoch in zip(schedules, last, strict=True)]
+    summaries = [
+        {summary.operation.name: summary for summary in summarize(one, (epoch,))}
+        for one, epoch in zip(schedules, last, strict=True)
+    ]
+    moves = [
+        {change.operation.name: change.probability[1] - change.probability[0] for change in changes(one, epoch)}
+        for one, epoch in zip(schedules, last, strict=True)
+    ]
+    found = []
+    for operation in schedules[0].space.operations:
+        name = operation.name
+        magnitudes = [summary[name].magnitude for summary in summaries]
+        found.append(
+            OperationOverSeeds(
+                name,
+                operation.unit,
+                Over.of([share[name] for share in shares]),
+                Over.of([summary[name].probability[-1] for summary in summaries]),
+                Over.of([move[name] for move in moves]),
+                None if None in magnitudes else Over.of([one[-1] for one in magnitudes if one is not None]),
+            )
+        )
+    return tuple(sorted(found, key=lambda one: -one.share.mean))
+
+
+def _regularizers(schedules: Sequence[Schedule]) -> Mapping[str, Over]:
+    values: dict[str, list[float]] = {}
+    for schedule in schedules:
+        for one in summarize_regularizers(schedule):
+            values.setdefault(one.hyperparameter.name, []).append(one.values[-1])
+    return {name: Over.of(found) for name, found in values.items()}

@@ -1,0 +1,122 @@
+"""Repeated searches: each is the search of its seed, wherever it is made, and what was stopped goes on."""
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from ray_machines import Machines
+from search_problems import SMALL_SETTINGS, StopAfter, small_data
+
+import hba
+from hba.errors import RunError, SettingsError
+from hba.parallel.cluster import Cluster, Machine, Needs
+from hba.policy_search.repeated import repeated_search
+from hba.schedule.schedule import Schedule
+
+
+def repeated(out: Path, **settings: Any) -> Any:
+    return repeated_search(small_data(), out=out, **{**SMALL_SETTINGS, **settings})
+
+
+def go_on(out: Path, **settings: Any) -> Any:
+    return repeated_search(small_data(), out=out, resume=True, **settings)
+
+
+def values_in(folder: Path) -> np.ndarray:
+    return Schedule.load(folder / "policy.json").values
+
+
+def test_each_is_the_search_of_its_seed(tmp_path: Path) -> None:
+    done: list[int] = []
+    found = repeated(tmp_path, seeds=2, seed=3, on_done=lambda seed, folder: done.append(seed))
+    assert done == sorted(found.schedules) == [3, 4]
+    for seed in done:
+        settings: dict[str, Any] = {**SMALL_SETTINGS, "seed": seed}
+        alone = hba.search(small_data(), **settings).schedule
+        assert alone is not None
+        assert (values_in(tmp_path / f"seed-{seed}") == alone.values).all()
+        assert json.loads((tmp_path / f"seed-{seed}" / "config.json").read_text())["seed"] == seed
+    assert (values_in(tmp_path / "seed-3") != values_in(tmp_path / "seed-4")).any()
+
+
+def test_two_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    repeated(tmp_path / "one", seeds=2)
+    repeated(tmp_path / "two", seeds=2, jobs=2)
+    for name in ("seed-0", "seed-1"):
+        assert (values_in(tmp_path / "one" / name) == values_in(tmp_path / "two" / name)).all()
+
+
+def test_what_was_stopped_goes_on_and_more_seeds_begin_as_the_others_did(tmp_path: Path) -> None:
+    whole = repeated(tmp_path / "whole", seeds=3)
+    assert repeated(tmp_path / "stopped", seeds=2, observer=StopAfter(4)) is None
+    assert not (tmp_path / "stopped" / "seed-1" / "config.json").exists()
+    with pytest.raises(RunError, match=r"holds searches already: add --resume"):
+        repeated(tmp_path / "stopped", seeds=2)
+    resumed = go_on(tmp_path / "stopped")
+    assert sorted(resumed.schedules) == [0, 1], "as many as were begun"
+    longer = go_on(tmp_path / "stopped", seeds=3)
+    for seed, schedule in whole.schedules.items():
+        assert (schedule.values == longer.schedules[seed].values).all()
+    with pytest.raises(SettingsError, match=r"may have more seeds, not fewer or others; .* has \[2\] too"):
+        go_on(tmp_path / "stopped", seeds=2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"seeds": 1}, "seeds must be at least 2, got 1; omit it for one search"),
+        ({}, "a repeated search needs seeds"),
+        ({"seeds": 2, "jobs": 0}, "jobs must be at least 1, got 0"),
+        ({"seeds": 2, "budget_seconds": 60.0}, "a budget is of one search"),
+        ({"seeds": 2, "jobs": 2, "cluster": "auto"}, "omit jobs, got 2"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_folder_is_made(
+    tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SettingsError, match=message):
+        repeated(tmp_path / "new", **settings)
+    assert not (tmp_path / "new").exists()
+
+
+def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="holds no searches to resume: there is no seed-0 in it"):
+        repeated(tmp_path, resume=True)
+
+
+def test_a_machine_that_does_not_see_the_folder_brings_all_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def results(self: Cluster, function: Any, tasks: list[Any], needs: Needs) -> Iterator[tuple[int, Any]]:
+        for number, arguments in enumerate(tasks):
+            shutil.rmtree(tmp_path / "brought" / f"seed-{number}")
+            yield number, function(*arguments)
+
+    @contextlib.contextmanager
+    def connected(address: str | None) -> Iterator[Cluster | None]:
+        yield None if address is None else Cluster(None)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("hba.policy_search.repeated.connected", connected)
+    monkeypatch.setattr(Cluster, "machines", lambda self: (Machine("one", 1, 0),))
+    monkeypatch.setattr(Cluster, "results", results)
+    brought = repeated(tmp_path / "brought", seeds=2, cluster="auto")
+    alone = repeated(tmp_path / "alone", seeds=2)
+    for seed, schedule in alone.schedules.items():
+        assert (schedule.values == brought.schedules[seed].values).all()
+    names = {path.name for path in (tmp_path / "brought" / "seed-0").iterdir()}
+    assert {"policy.json", "metrics.csv", "config.json", "report.html"} <= names
+
+
+@pytest.mark.slow
+def test_two_machines_find_what_one_process_finds(machines: Machines, tmp_path: Path) -> None:
+    alone = repeated(tmp_path / "alone", seeds=3)
+    found = repeated(tmp_path / "found", seeds=3, cluster=machines.address, on_done=lambda *_: machines.lose_one())
+    for seed, schedule in alone.schedules.items():
+        assert (schedule.values == found.schedules[seed].values).all()
