@@ -71,6 +71,14 @@ HELP_WIDTH = 118
     "cluster that this machine is in. What a lost machine was training is trained again.",
 )
 @click.option(
+    "--gpus-per-training",
+    type=int,
+    default=1,
+    show_default=True,
+    metavar="INT",
+    help="With --cluster: GPUs, or CPUs where no machine has a GPU, that share each training.",
+)
+@click.option(
     "--allow-seen",
     is_flag=True,
     help="Test also on images that a search of these schedules has seen; otherwise that is refused.",
@@ -103,6 +111,7 @@ def evaluate(
     resume: bool,
     jobs: int | None,
     cluster: str | None,
+    gpus_per_training: int,
     allow_seen: bool,
     explain: bool,
     config: Path | None,
@@ -155,6 +164,7 @@ def evaluate(
                     resume=resume,
                     jobs=jobs,
                     cluster=cluster,
+                    gpus_per_training=gpus_per_training,
                     allow_seen=allow_seen,
                     observer=told,
                     **given({**options, "config": config}),

@@ -1,12 +1,16 @@
 """How tasks of benchmarks are done: side by side, in other processes, and one that fails alone."""
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from benchmark_modules import module
+from benchmark_modules import BENCHMARKS, module
+from ray_machines import Machines
 
 from hba.errors import SettingsError
 
@@ -92,3 +96,20 @@ def test_tasks_that_need_the_same_search_wait_for_who_does_it(tmp_path: Path) ->
     outcomes = [found for _, found in module("common.running").side_by_side([OfSchedule(n, tmp_path) for n in "ab"], 2)]
     assert outcomes[0] == outcomes[1]
     assert isinstance(outcomes[0], dict)
+
+
+@pytest.mark.slow
+def test_a_suite_finds_on_a_cluster_what_it_finds_in_one_process(machines: Machines, tmp_path: Path) -> None:
+    program = [sys.executable, str(BENCHMARKS / "closed_forms.py"), "--problems", "decay", "--seeds", "1"]
+    found = []
+    for name, address in (("alone", ""), ("cluster", machines.address)):
+        folder = tmp_path / name
+        words = [*program, "--results", str(folder), "--picture", str(folder / "picture.png")]
+        environment = {**os.environ, "HBA_CLUSTER": address, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        records = [json.loads(line) for line in (folder / "closed-forms.jsonl").read_text().splitlines()]
+        found.append({record["digest"]: record["results"] for record in records})
+        assert len(found[-1]) > 1
+        assert all(record["made_by"].get("cluster", "") == address for record in records)
+    assert found[0] == found[1]

@@ -1,5 +1,7 @@
 """Doing what is missing of a set of tasks, a few at a time, and saying beforehand how long it will take."""
 
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -10,10 +12,14 @@ from joblib import Parallel, delayed, parallel_config
 
 from common.records import Record, Results, Run, Store, made_by
 from hba.errors import HbaError
+from hba.parallel.cluster import connected
+from hba.parallel.sending import call, packed
 from hba.runtime.devices import find_device
 from hba.runtime.memory_errors import explained_memory_errors
 
 NOTHING_ELSE: Mapping[str, Any] = MappingProxyType({})
+CLUSTER = "HBA_CLUSTER"
+"""In the environment: the address of a Ray cluster, or auto, on which all tasks are then done."""
 Outcome = Results | str
 """What a task found, or in one line why it could not be done."""
 
@@ -51,7 +57,10 @@ def carry_out(
         _print_estimate(missing, jobs)
         return []
     shared = {**made_by(find_device(device)), **noted}
-    for number, (task, outcome) in enumerate(side_by_side(missing, jobs), 1):
+    cluster = os.environ.get(CLUSTER)
+    shared |= {"cluster": cluster} if cluster else {}
+    outcomes = over_machines(missing, cluster, device) if cluster else side_by_side(missing, jobs)
+    for number, (task, outcome) in enumerate(outcomes, 1):
         name = f"[{number}/{len(missing)}] {_in_words(task.run)}"
         if isinstance(outcome, str):
             click.echo(f"{name}: {outcome}", err=True)
@@ -67,6 +76,17 @@ def side_by_side(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Outco
     with parallel_config(backend="loky" if jobs > 1 else "sequential"):
         pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
         for number, outcome in pool(delayed(_outcome)(number, task) for number, task in enumerate(tasks)):
+            yield tasks[number], outcome
+
+
+def over_machines(tasks: Sequence[Task], address: str, device: str) -> Iterator[tuple[Task, Outcome]]:
+    """The same on the machines of a Ray cluster, each task with a GPU of its own, or a CPU. Benchmarks and data must be
+    under the same paths there.
+    """
+    with connected(address) as cluster:
+        assert cluster is not None
+        parts = [(packed((_outcome, (n, task)), (), "a task", "omit it"), sys.path) for n, task in enumerate(tasks)]
+        for _, (number, outcome) in cluster.results(call, parts, cluster.needs(device)):
             yield tasks[number], outcome
 
 

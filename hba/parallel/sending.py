@@ -4,7 +4,7 @@ import contextlib
 import pickle
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -36,6 +36,15 @@ def unpacked(content: bytes) -> Any:
     except Exception as error:
         told = f"what was sent to another process cannot be made anew there ({_reason(error)}); use jobs=1"
         raise SettingsError(told) from error
+
+
+def call(content: bytes, paths: Sequence[str]) -> Any:
+    """In another process: what a function makes of its arguments, both packed together. paths: where their modules are
+    found there.
+    """
+    sys.path += [path for path in paths if path not in sys.path]
+    function, arguments = unpacked(content)
+    return function(*arguments)
 
 
 def own_modules(names: Iterable[str]) -> tuple[ModuleType, ...]:

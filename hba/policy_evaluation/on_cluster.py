@@ -16,6 +16,8 @@ from hba.data.images import CPU, Images, LabelledImages
 from hba.data.load import EvaluationData
 from hba.errors import RunError
 from hba.parallel.cluster import Cluster, Needs
+from hba.parallel.together import together
+from hba.parallel.world import is_first
 from hba.policy_evaluation.sending import packed_training, unpacked_training
 from hba.policy_evaluation.trainings import Ended, Finished, SavesOf, Training, trained_and_measured
 from hba.runtime.provenance import environment
@@ -32,6 +34,7 @@ Arrays = tuple[np.ndarray, np.ndarray]
 def over_machines(
     cluster: Cluster,
     needs: Needs,
+    n_processes: int,
     trainings: Sequence[Training],
     data: EvaluationData,
     on_step: Callable[[], None],
@@ -39,8 +42,9 @@ def over_machines(
 ) -> Finished:
     """As side_by_side, on all machines of a cluster. What a lost machine was training is trained again on another.
 
-    The test split is opened here, and sent, when the first training has done its last step. A training goes on from
-    its save where its new machine sees the evaluation's folder too. Warns where machines compute on different kinds.
+    n_processes: of each training, which share its batches, each with what it needs. The test split is opened here, and
+    sent, when the first training has done its last step. A training goes on from its save where its new machine sees
+    the evaluation's folder too. Warns where machines compute on different kinds.
     """
     if not trainings:
         return
@@ -50,9 +54,14 @@ def over_machines(
     shared = ray.put(_Shared(data.name, data.class_names, _arrays(data.train), data.test.image_size))
     board = ray.remote(num_cpus=0, scheduling_strategy=_on_this_machine(ray))(_Board).remote()
     desk = _Desk(ray, board, data.test, on_step)
-    arguments = [(task, number, shared, board, needs) for number, task in enumerate(tasks)]
+    parts = [(task, number, shared, board, needs) for number, task in enumerate(tasks)]
+    results = (
+        cluster.results(_train_there, parts, needs, desk.look)
+        if n_processes == 1
+        else cluster.results(_train_together, [(one, needs, n_processes) for one in parts], Needs(0, 0), desk.look)
+    )
     device_names: set[str] = set()
-    for number, (ended, device_name) in cluster.results(_train_there, arguments, needs, desk.look):
+    for number, (ended, device_name) in results:
         if device_names and device_name not in device_names:
             warnings.warn(
                 f"trainings ran on different kinds of devices ({first_of([*device_names, device_name])}), which round "
@@ -153,7 +162,8 @@ def _train_there(content: bytes, number: int, shared: _Shared, board: Any, needs
     if saves.path is not None and not saves.path.parent.parent.is_dir():
         # This machine does not see the evaluation's folder.
         saves = Saves(None, saves.identity)
-    reports = _Reports(lambda n_steps: board.report.remote(number, n_steps))
+    # All processes of a training do the same steps.
+    reports = _Reports(lambda n_steps: board.report.remote(number, n_steps) if is_first() else None)
 
     def ask() -> LabelledImages:
         reports.send()
@@ -164,8 +174,21 @@ def _train_there(content: bytes, number: int, shared: _Shared, board: Any, needs
     data = EvaluationData(shared.name, shared.class_names, _images(shared.train).to(device), test)
     ended = trained_and_measured(training, data, reports.step_done, saves)
     # Waited for, so that the last steps are told of before the training is.
-    ray.get(reports.send())
+    if (told := reports.send()) is not None:
+        ray.get(told)
     return ended, str(environment(device)["device_name"])
+
+
+def _train_together(parts: tuple[Any, ...], needs: Needs, n_processes: int) -> tuple[Ended, str]:
+    """In a task that only waits: the same, made by several processes."""
+    return together(_train_shared, parts, needs, n_processes)
+
+
+def _train_shared(content: bytes, number: int, shared: Any, board: Any, needs: Needs) -> tuple[Ended, str]:
+    """shared: a reference, because these parts were not the task's own arguments."""
+    import ray
+
+    return _train_there(content, number, ray.get(shared), board, needs)
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 import contextlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -83,6 +83,7 @@ def evaluate(
     resume: bool = False,
     jobs: int | None = 1,
     cluster: str | None = None,
+    gpus_per_training: int = 1,
     allow_seen: bool = False,
     observer: EvaluationObserver | None = None,
     progress: bool = False,
@@ -111,14 +112,15 @@ def evaluate(
     which share PyTorch's threads: a script then calls this under `if __name__ == "__main__":`. None is one for each
     thread, on a GPU 1. With as many threads for each training, the numbers do not depend on it. cluster: the address of
     a Ray cluster, `auto` for the one that this machine is in: as many trainings at a time as its machines have GPUs, or
-    else CPUs, each on one; what a lost machine was training is trained again. Inside of hba.parallel.joined, the
-    processes share one training after the other, as hba.search says. allow_seen: test also on images that a search has
-    seen, which is otherwise a SettingsError. progress: show a bar in a terminal or a notebook. config: the results.json
-    of an earlier evaluation, or its folder, whose settings stand above those of the search and below those given; all
-    but its device, and not its rows. Raises HbaError for what cannot work, DivergedError for a loss that is not finite.
+    else CPUs, each on one; what a lost machine was training is trained again. gpus_per_training: GPUs, or CPUs, of a
+    cluster that share each training. Inside of hba.parallel.joined, the processes share one training after the other,
+    as hba.search says. allow_seen: test also on images that a search has seen, which is otherwise a SettingsError.
+    progress: show a bar in a terminal or a notebook. config: the results.json of an earlier evaluation, or its folder,
+    whose settings stand above those of the search and below those given; all but its device, and not its rows. Raises
+    HbaError for what cannot work, DivergedError for a loss that is not finite.
     """
     observer = observer if observer is not None and is_first() else EvaluationObserver()
-    check_workplace(jobs, cluster)
+    check_workplace(jobs, cluster, gpus_per_training)
     check_data(data, EvaluationData, settings.get("data_root"))
     own_network = None if network is None else OwnNetwork.of(_of_first(network))
     rows = named_rows(schedule, against)
@@ -147,9 +149,7 @@ def evaluate(
             data = data.in_color()
         schedules = {name: row for name, row in rows.items() if isinstance(row, Schedule)}
         with alone():
-            _try_out(data, used, against, own_network)
-            check_rows_take(everyone, schedules, data.train.n_channels)
-            check_networks_take(everyone, data)
+            _try_out(data, used, against, everyone, schedules)
             of_start = _of_start(data, used, start)
         searched = searched_rows(schedules, used, data, is_in_memory)
         for row in () if allow_seen else searched:
@@ -158,7 +158,7 @@ def evaluate(
         notes = (*_of_data(data), *of_start, *notes_on(main, used, searched))
         task = Task(main, used, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
         task.check_processes_alike()
-        return _train_all(task, workplace(task, jobs, machines), observer)
+        return _train_all(task, workplace(task, jobs, machines, gpus_per_training), observer)
 
 
 def _folder_of(out: str | Path | None, *, resume: bool) -> Path | None:
@@ -200,15 +200,21 @@ def _of_start(data: EvaluationData, config: EvaluationConfig, start: Start | Non
 
 
 def _try_out(
-    data: EvaluationData, config: EvaluationConfig, against: Sequence[Rival], own_network: OwnNetwork | None
+    data: EvaluationData,
+    config: EvaluationConfig,
+    against: Sequence[Rival],
+    everyone: Sequence[Contender],
+    schedules: Mapping[str, Schedule],
 ) -> None:
     """What the user brought: an hour of trainings should not end with a mistake in it."""
-    if own_network is not None:
+    if (own_network := everyone[0].own_network) is not None:
         size = network_input_size(data.train, config.baseline_augmentation())
         own_network.check_takes(data.train, size, len(data.class_names))
     for rival in against:
         if not isinstance(rival, str | Path | Schedule):
             try_out(rival, data.train, config.epochs)
+    check_rows_take(everyone, schedules, data.train.n_channels)
+    check_networks_take(everyone, data)
 
 
 def _stored(

@@ -109,10 +109,14 @@ class SideBySide:
 
 @dataclass(frozen=True)
 class OnCluster:
-    """One training at a time on each GPU of a cluster, or on each CPU where it has no GPU."""
+    """One training at a time on each GPU of a cluster, or on each CPU where it has no GPU; or on several of them.
+
+    n_processes: of each training.
+    """
 
     cluster: Cluster
     needs: Needs
+    n_processes: int
 
     @property
     def device(self) -> torch.device:
@@ -120,7 +124,7 @@ class OnCluster:
 
     @property
     def n_jobs(self) -> int:
-        return self.cluster.places(self.needs)
+        return max(1, self.cluster.places(self.needs) // self.n_processes)
 
     @property
     def n_threads(self) -> int:
@@ -136,7 +140,8 @@ class OnCluster:
 
     def environment(self) -> Mapping[str, Any]:
         """Of the first machine that answers; RunError where it has other versions than this one."""
-        return {**self._environment, "machines": len(self.cluster.machines())}
+        several = {"n_processes": self.n_processes} if self.n_processes > 1 else {}
+        return {**self._environment, **several, "machines": len(self.cluster.machines())}
 
     def brought(self, data: EvaluationData) -> EvaluationData:
         """Each machine gets them once."""
@@ -145,15 +150,21 @@ class OnCluster:
     def train(
         self, trainings: Sequence[Training], data: EvaluationData, on_step: Callable[[], None], saves_of: SavesOf
     ) -> Finished:
-        return over_machines(self.cluster, self.needs, trainings, data, on_step, saves_of)
+        return over_machines(self.cluster, self.needs, self.n_processes, trainings, data, on_step, saves_of)
 
 
-def workplace(task: Task, jobs: int | None, cluster: Cluster | None) -> Workplace:
+def workplace(task: Task, jobs: int | None, cluster: Cluster | None, gpus_per_training: int) -> Workplace:
     """jobs: trainings at a time on this machine, as evaluate takes it. SettingsError for what cannot be."""
     if cluster is not None:
         if task.data.is_streamed:
             raise SettingsError("images that are streamed from their files are trained on one by one: omit cluster")
-        return OnCluster(cluster, cluster.needs(task.config.device))
+        needs = cluster.needs(task.config.device)
+        if cluster.places(needs) < gpus_per_training:
+            raise SettingsError(
+                f"gpus_per_training must be at most {cluster.places(needs)}, as many as the cluster has room for, got "
+                f"{gpus_per_training}"
+            )
+        return OnCluster(cluster, needs, gpus_per_training)
     device = own_device(task.config.device)
     if size() > 1:
         if jobs not in (None, 1):
@@ -165,9 +176,13 @@ def workplace(task: Task, jobs: int | None, cluster: Cluster | None) -> Workplac
     return Here(device) if n_jobs == 1 else SideBySide(device, n_jobs)
 
 
-def check_workplace(jobs: int | None, cluster: str | None) -> None:
+def check_workplace(jobs: int | None, cluster: str | None, gpus_per_training: int) -> None:
     """SettingsError, before anything is read, for two workplaces at once."""
+    if gpus_per_training < 1:
+        raise SettingsError(f"gpus_per_training must be at least 1, got {gpus_per_training}")
     if cluster is None:
+        if gpus_per_training > 1:
+            raise SettingsError("gpus_per_training is for a cluster; on one machine, start hba evaluate by torchrun")
         return
     if jobs not in (None, 1):
         raise SettingsError(f"a cluster has as many jobs at a time as it has room for; omit jobs, got {jobs}")

@@ -64,6 +64,7 @@ OWN_OPTIONS = {
         "--resume",
         "--jobs",
         "--cluster",
+        "--gpus-per-training",
         "--allow-seen",
         "--json",
         "--explain",
@@ -166,7 +167,7 @@ def test_values_of_all_options_arrive_with_their_types(monkeypatch: pytest.Monke
     values = {**EVALUATION_VALUES, "seeds": 5, "spread": 0.25}
     assert set(values) == EVALUATION_FIELDS
     passed_on = settings_passed_on(monkeypatch, "evaluate", "digits", "--against", "a, b ,none", *as_options(values))
-    own = {"preset": None, "resume": False, "jobs": None, "cluster": None, "allow_seen": False}
+    own = {"preset": None, "resume": False, "jobs": None, "cluster": None, "gpus_per_training": 1, "allow_seen": False}
     assert passed_on == {**values, "against": ["a", "b", "none"], **own}
 
 
@@ -174,5 +175,6 @@ def test_what_is_not_given_is_left_to_the_library(monkeypatch: pytest.MonkeyPatc
     assert settings_passed_on(monkeypatch, "search", "digits") == {"preset": None, "resume": False, "paper": False}
     assert settings_passed_on(monkeypatch, "search", "digits", "--paper")["paper"] is True
     assert settings_passed_on(monkeypatch, "evaluate", "digits") == {
-        "against": ["none"], "preset": None, "resume": False, "jobs": None, "cluster": None, "allow_seen": False,
+        "against": ["none"], "preset": None, "resume": False, "jobs": None, "cluster": None,
+        "gpus_per_training": 1, "allow_seen": False,
     }  # fmt: skip

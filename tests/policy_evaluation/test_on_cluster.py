@@ -101,6 +101,32 @@ def test_what_a_lost_machine_was_training_is_trained_again(machines: Machines, t
     assert again.rows == result.rows, "what is whole needs no cluster"
 
 
+@pytest.mark.slow
+def test_two_machines_share_a_training_and_begin_it_again_where_one_is_lost(machines: Machines) -> None:
+    machines.all.add_node(num_cpus=1, object_store_memory=80_000_000)
+    settings: dict[str, Any] = {**SETTINGS, "batch_size": 20, "epochs": 20, "seeds": 2}
+    steps: list[int] = []
+
+    class LosesOne(hba.EvaluationObserver):
+        def step_done(self) -> None:
+            steps.append(1)
+            if len(steps) == 5:
+                machines.lose_one()
+
+    shared: dict[str, Any] = {"cluster": machines.address, "gpus_per_training": 2, "observer": LosesOne()}
+    result = hba.evaluate(INVERT, tiny_data(), **shared, **settings)
+    assert len(steps) >= 5
+    assert (result.environment["n_processes"], result.environment["jobs"]) == (2, 1)
+    alone = hba.evaluate(INVERT, tiny_data(), **settings)
+    for row, of_one in zip(result.rows, alone.rows, strict=True):
+        assert row.test_loss == pytest.approx(of_one.test_loss, rel=1e-2), "but for the order of sums"
+        assert row.test_loss != of_one.test_loss, "sums were in another order"
+    with pytest.raises(DivergedError, match=r"^schedule, seed 0: the loss of epoch 1 is not finite"):
+        hba.evaluate(INVERT, tiny_data(), cluster=machines.address, gpus_per_training=2, learning_rate=1e30, **settings)
+    with pytest.raises(SettingsError, match="gpus_per_training must be at most 2, as many as the cluster has room for"):
+        hba.evaluate(INVERT, tiny_data(), cluster=machines.address, gpus_per_training=3, **settings)
+
+
 @pytest.mark.parametrize(
     ("machines_there", "device", "expected", "places"),
     [
@@ -147,6 +173,13 @@ def test_two_workplaces_at_once_are_refused_before_anything_is_read() -> None:
         hba.evaluate(INVERT, "no/such/folder", jobs=2, cluster="auto")
 
 
+def test_processes_of_a_training_are_for_a_cluster() -> None:
+    with pytest.raises(SettingsError, match=r"^gpus_per_training is for a cluster; .* start hba evaluate by"):
+        hba.evaluate(INVERT, "no/such/folder", gpus_per_training=2)
+    with pytest.raises(SettingsError, match="gpus_per_training must be at least 1, got 0"):
+        hba.evaluate(INVERT, "no/such/folder", cluster="auto", gpus_per_training=0)
+
+
 def test_machines_with_another_version_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     other = {"packages": {"hba-augment": "0.0.1", "torch": torch.__version__}}
     monkeypatch.setattr(Cluster, "results", lambda *_: iter([(0, other)]))
@@ -168,6 +201,7 @@ def test_devices_of_two_kinds_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> 
     found: Any = on_cluster.over_machines(
         Cluster(rays),
         Needs(1, 0),
+        1,
         trainings,
         tiny_data(),
         lambda: None,
