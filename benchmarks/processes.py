@@ -2,7 +2,7 @@
 
     python benchmarks/processes.py alike [--algorithms lookahead,hba,hba-lookahead] [--processes 1,2,4] [--threads 2]
         [--image-size 16] [--model wrn-10-1] [--rounds 3]
-    python benchmarks/processes.py kills [--kills 10]
+    python benchmarks/processes.py kills [--kills 10]     # those that are kept are not repeated
     python benchmarks/processes.py page
 
 `alike` starts searches of digits by torchrun, with a thread for each process, one after the other, and compares their
@@ -89,15 +89,26 @@ def kills(kills: int, epochs: int, results: Path) -> None:
         _wait(begun(settings, 2, undisturbed))
         for number in range(kills):
             out, rank, epoch = Path(folder, str(number)), chance.randrange(2), chance.randrange(1, epochs - 5)
-            process = begun(settings, 2, out, restarts=1)
-            while epochs_of(out) < epoch and process.poll() is None:
-                time.sleep(0.05)
-            os.kill(process_of(process.pid, rank), signal.SIGKILL)
-            _wait(process)
-            same = bool(np.array_equal(values_of(out), values_of(undisturbed)))
-            click.echo(f"process {rank} killed after epoch {epoch}: {'the same' if same else 'another'} schedule")
-            further = {"rank": rank, "epoch": epoch, "processes": 2}
-            store.add(Record(Run(KILL, "digits", settings, number, further), {"same": same}, made_by(CPU)))
+            run = Run(KILL, "digits", settings, number, {"rank": rank, "epoch": epoch, "processes": 2})
+            if run.key in store.by_key():
+                continue
+            found = _killed(settings, out, rank, epoch, undisturbed)
+            click.echo(f"process {rank} killed after epoch {epoch}: {found}")
+            store.add(Record(run, found, made_by(CPU)))
+
+
+def _killed(settings: Mapping[str, Any], out: Path, rank: int, epoch: int, undisturbed: Path) -> Mapping[str, Any]:
+    """Whether a search of two processes, one of which is killed, finds the same; and what it said where it failed."""
+    process = begun(settings, 2, out, restarts=1)
+    while epochs_of(out) < epoch and process.poll() is None:
+        time.sleep(0.05)
+    try:
+        os.kill(process_of(process.pid, rank), signal.SIGKILL)
+        _wait(process)
+        return {"same": bool(np.array_equal(values_of(out), values_of(undisturbed)))}
+    except click.ClickException as error:
+        process.kill()
+        return {"same": False, "failed": error.message}
 
 
 @main.command(help="Write the table of docs/searching.md.")

@@ -39,6 +39,7 @@ def joined() -> Iterator[None]:
         yield
         return
     if dist.is_available() and dist.is_initialized():
+        _check_group()
         with being(World(dist.get_rank(), dist.get_world_size())):
             yield
         return
@@ -179,6 +180,16 @@ def explained(what: str = GONE) -> Iterator[None]:
         if isinstance(error, HbaError):
             raise
         raise RunError(what) from error
+
+
+def _check_group() -> None:
+    """SettingsError for a process group that cannot send what is on the CPU: whether to stop, and messages."""
+    backends = dist.get_backend_config()
+    if "cpu" not in backends:
+        raise SettingsError(
+            f"the process group must be one of the CPU too, got {backends}; make it by "
+            "torch.distributed.init_process_group('cpu:gloo,cuda:nccl')"
+        )
 
 
 def _check_restart() -> None:

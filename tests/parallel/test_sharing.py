@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from search_problems import seeded, small_images
 from several_processes import shared_by
@@ -24,6 +25,7 @@ from hba.parallel.processes import (
     from_first,
     in_first,
     is_restarted_in,
+    joined,
     largest,
     note_launch,
     own_device,
@@ -294,3 +296,15 @@ def test_one_gpu_by_its_number_is_no_device_of_several_processes() -> None:
         with pytest.raises(SettingsError, match="device must be cuda or auto where 2 processes compute together"):
             own_device("cuda:1")
         assert own_device("cpu") == torch.device("cpu")
+
+
+def test_a_group_that_is_there_must_send_what_is_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "get_rank", lambda: 1)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    monkeypatch.setattr(dist, "get_backend_config", lambda: "cuda:nccl")
+    with pytest.raises(SettingsError, match="must be one of the CPU too, got cuda:nccl; make it by"), joined():
+        pass
+    monkeypatch.setattr(dist, "get_backend_config", lambda: "cpu:gloo,cuda:nccl")
+    with joined():
+        assert (rank(), size()) == (1, 2)
