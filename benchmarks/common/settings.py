@@ -54,6 +54,7 @@ NEUTRAL: Settings = MappingProxyType(
         "tune": ["augmentation"],
         "fill": None,
         "levels": None,
+        "fast": False,
         "baseline": None,
         "spread": None,
         "optimizer": "sgd",

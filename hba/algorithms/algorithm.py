@@ -85,6 +85,8 @@ class Algorithm(Settings):
 
     shares_batches: ClassVar[bool] = False
     """Whether several processes can share its batches: it then takes by hba.parallel.rows what it knows of a batch."""
+    can_be_fast: ClassVar[bool] = False
+    """Whether it goes with the setting `fast`: its network is an ordinary one."""
     tunes_training: ClassVar[bool] = False
     """Whether it moves regularizers that act inside the network or in the loss, so that their effect comes through the
     weights."""

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.func import jvp
 
 from hba.algorithms.forward_mode import differentiable_attention, forward_mode
+from hba.training.fast import in_full_precision
 
 RewardDerivative = Literal["auto", "exact", "difference"]
 Weights = Mapping[str, Tensor]
@@ -22,6 +23,7 @@ tenth of that is nearer to the derivatives, and rounding does not show yet, as t
 """
 
 
+@in_full_precision
 def image_derivatives(
     losses: Losses, weights: Weights, direction: Weights, parts: Parts, derivative: RewardDerivative, is_frozen: bool
 ) -> Tensor:

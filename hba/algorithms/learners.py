@@ -14,6 +14,7 @@ from hba.hypernet import HyperNetwork, TunedRates
 from hba.parallel.rows import average_gradients
 from hba.runtime.seeding import derived_seed
 from hba.training.criterion import error_share, loss_of
+from hba.training.fast import hasten
 from hba.training.plateau import Plateau
 
 
@@ -54,6 +55,8 @@ class NetworkLearner(Learner):
     @classmethod
     def of(cls, problem: Problem, network: nn.Module) -> Self:
         network = network.to(problem.device)
+        if problem.config.fast:
+            hasten(network)
         optimizer, schedule = problem.optimizer_of(network.parameters())
         return cls(network=network, optimizer=optimizer, schedule=schedule)
 

@@ -139,6 +139,7 @@ class Lookahead(Rewards):
 
     name: ClassVar[str] = "lookahead"
     multi_label: ClassVar[bool] = True
+    can_be_fast: ClassVar[bool] = True
     shares_batches: ClassVar[bool] = True
 
     train_steps: Size = 5

@@ -61,6 +61,10 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """F.batch_norm in training mode, (B, C, ...), with the statistics of the whole batch."""
+    if input.dtype in (torch.bfloat16, torch.float16):
+        # As PyTorch's own, which computes in single precision.
+        exact = batch_norm(input.float(), running_mean, running_var, weight, bias, training, momentum, eps)
+        return exact.to(input.dtype)
     others = [0, *range(2, input.ndim)]
     count = input.numel() // input.shape[1] * size()
     shape = (1, -1, *[1] * (input.ndim - 2))

@@ -315,5 +315,5 @@ def _plan(task: Task, n_trainings: int, place: Workplace) -> EvaluationPlan:
         inherited=task.inherited,
         inherited_from=task.inherited_from,
         searched=task.searched,
-        notes=task.notes,
+        notes=(*task.notes, *filter(None, [place.slow_note() if config.fast else None])),
     )

@@ -17,6 +17,7 @@ from hba.policy_evaluation.processes import number_of_jobs, side_by_side
 from hba.policy_evaluation.task import Task
 from hba.policy_evaluation.trainings import Finished, SavesOf, Training, one_by_one
 from hba.runtime.provenance import environment
+from hba.training.fast import slow_note
 
 
 class Workplace(Protocol):
@@ -38,6 +39,10 @@ class Workplace(Protocol):
 
     def environment(self) -> Mapping[str, Any]:
         """What makes the numbers."""
+        ...
+
+    def slow_note(self) -> str | None:
+        """See hba.training.fast."""
         ...
 
     def brought(self, data: EvaluationData) -> EvaluationData:
@@ -69,6 +74,9 @@ class Here:
     def environment(self) -> Mapping[str, Any]:
         return environment(self.device) | ({"n_processes": size()} if size() > 1 else {})
 
+    def slow_note(self) -> str | None:
+        return slow_note(self.device)
+
     def brought(self, data: EvaluationData) -> EvaluationData:
         return data.to(self.device)
 
@@ -95,6 +103,9 @@ class SideBySide:
 
     def environment(self) -> Mapping[str, Any]:
         return {**environment(self.device), "n_threads": self.n_threads}
+
+    def slow_note(self) -> str | None:
+        return slow_note(self.device)
 
     def brought(self, data: EvaluationData) -> EvaluationData:
         """Each process moves them to the device by itself."""
@@ -142,6 +153,9 @@ class OnCluster:
         """Of the first machine that answers; RunError where it has other versions than this one."""
         several = {"n_processes": self.n_processes} if self.n_processes > 1 else {}
         return {**self._environment, **several, "machines": len(self.cluster.machines())}
+
+    def slow_note(self) -> str | None:
+        """Of other machines, nothing is known."""
 
     def brought(self, data: EvaluationData) -> EvaluationData:
         """Each machine gets them once."""

@@ -218,6 +218,9 @@ def _check_tuned(config: SearchConfig, settings: Mapping[str, Any]) -> None:
             f"tune weight-decay needs the optimizer {SGD}, in whose loss it is, got {config.optimizer}; omit it from "
             "tune, or set optimizer"
         )
+    if config.fast and not config.algorithm.can_be_fast:
+        able = ", ".join(name for name, kind in ALGORITHMS.items() if kind.can_be_fast)
+        raise SettingsError(f"fast does not go with the algorithm {config.algorithm.name}, only with {able}; omit it")
     through_weights = [name for name in regularizers if not acts_on_images(name.replace("-", "_"))]
     if through_weights and not config.algorithm.tunes_training:
         able = ", ".join(name for name, kind in ALGORITHMS.items() if kind.tunes_training)

@@ -25,6 +25,7 @@ from hba.data.batches import as_floats
 from hba.data.images import Batch, Images
 from hba.runtime.seeding import derived_seed, generator_for
 from hba.training.criterion import loss_of
+from hba.training.fast import in_full_precision
 from hba.training.optimizer import MOMENTUM
 
 VALIDATION_BATCH_SIZE = 500
@@ -102,6 +103,7 @@ def loss_after_training(
 
 
 @torch.no_grad()
+@in_full_precision
 def _validation_loss(algorithm: LambdaSteps, problem: Problem, network: nn.Module) -> float:
     """Mean over batches of the loss that lambda steps see, calibrated where they are."""
     losses, n_images = [], 0

@@ -25,6 +25,7 @@ from hba.preprocessing.preprocessing import Preprocessing
 from hba.regularization.groups import acts_on_images, hyperparameters_of
 from hba.regularization.in_network import DROPOUT, dropouts
 from hba.schedule.file import space_entry
+from hba.training.fast import slow_note
 from hba.training.own_network import OwnNetwork
 
 PRETRAINED = "pretrained weights"
@@ -93,7 +94,15 @@ class Setup:
             networks=networks,
             fill=fill,
             identity=identity,
-            notes=() if start is None else (start.note(networks(0), len(data.class_names)),),
+            notes=tuple(
+                filter(
+                    None,
+                    [
+                        None if start is None else start.note(networks(0), len(data.class_names)),
+                        slow_note(device) if config.fast else None,
+                    ],
+                )
+            ),
             images_seen=seen_by_search(data.listing, (data.train, data.val), is_named),
             replaced=(
                 *(("model",) if network is not None else ()),

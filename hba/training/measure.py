@@ -15,6 +15,7 @@ from hba.parallel.rows import total
 from hba.parallel.world import alone, rank, size
 from hba.training.confusion import Confusion
 from hba.training.criterion import error_share, loss_sum_of
+from hba.training.fast import in_full_precision
 
 MEASURE_BATCH_SIZE = 500
 PIXELS_PER_BATCH = 500 * 64**2
@@ -33,6 +34,7 @@ class Measured:
 
 
 @torch.no_grad()
+@in_full_precision
 def totals(predict: Function, data: Measurable, prepare: Function, confusion: Tensor | None = None) -> Tensor:
     """Sum of the loss in nats, share of error times number of images, number of images: a tensor (3,) on the device.
 

@@ -23,6 +23,7 @@ from hba.preprocessing.preprocessing import Preprocessing, network_input_size
 from hba.runtime.seeding import derived_seed, generator_for
 from hba.training.augmentation import Augment, Augmentation
 from hba.training.criterion import error_share, loss_of
+from hba.training.fast import hasten
 from hba.training.measure import Measured, measure
 from hba.training.optimizer import optimizer_for
 from hba.training.own_network import OwnNetwork
@@ -65,6 +66,8 @@ def train(
     device = data.train.device
     preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
     network = network_of(config, data, seed, own_network, start).to(device)
+    if config.fast:
+        hasten(network)
     saves = saves or Saves(None, "")
     with contextlib.closing(data.train), whole_batch_layers():
         epochs = _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step, saves)

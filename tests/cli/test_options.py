@@ -128,7 +128,7 @@ SEARCH_VALUES: dict[str, Any] = {
     "init": "randaugment", "init_from": "digits", "count": "searched", "spread_over": "magnitudes",
     "spread_share": 0.25,
     "pretrained": "weights.pth", "freeze": "all-but-head", "standardize_by": "images", "optimizer": "adamw",
-    "learning_rate_warm_up_epochs": 2,
+    "learning_rate_warm_up_epochs": 2, "fast": True,
     "strength_learning_rate": 0.0625, "search_spread": True, "divergence_weight": 0.125,
     "tune": "augmentation,cutout",
 }  # fmt: skip

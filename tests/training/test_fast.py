@@ -1,0 +1,162 @@
+"""Passes in bfloat16: near those in single precision, faster only where asked for, and the same weights' names."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from search_problems import SMALL_SETTINGS, StopAfter, WithDropout, small_data
+from small_trainings import one_operation, tiny_data
+from torch import Tensor, nn
+from torch.func import functional_call
+
+import hba
+from hba.algorithms.image_derivatives import RewardDerivative
+from hba.algorithms.lookahead import rewards_of
+from hba.algorithms.scores import Trial
+from hba.errors import SettingsError
+from hba.models import build_model
+from hba.parallel.whole_batch import batch_norm
+from hba.training import fast
+from hba.training.fast import full_precision, hasten, slow_note
+
+SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 20, "device": "cpu", "seeds": 2, "model": "wrn-10-1"}
+RELATIVE = 2.0**-8
+"""Half of the distance between neighbouring numbers in bfloat16, which has 8 bits of fraction with the hidden one."""
+
+
+class Told(nn.Module):
+    """A layer that notes in what its input is computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 4, 3)
+        self.seen: list[tuple[torch.dtype, bool]] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layer(x)
+        self.seen.append((y.dtype, x.is_contiguous(memory_format=torch.channels_last)))
+        return y
+
+
+def images() -> Tensor:
+    return torch.rand(6, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+
+
+def test_layers_compute_in_bfloat16_and_the_outside_sees_single_precision() -> None:
+    network: Any = hasten(Told())
+    output = network(images())
+    assert network.seen == [(torch.bfloat16, True)]
+    assert output.dtype == torch.float32
+    with full_precision():
+        network(images())
+    assert network.seen[-1] == (torch.float32, True)
+    assert network.layer.weight.dtype == torch.float32
+    torch.mm(torch.ones(2, 2), torch.ones(2, 2)).sum()
+    assert not torch.is_autocast_enabled("cpu"), "nothing is left behind"
+
+
+def test_outputs_and_gradients_are_those_of_single_precision_to_eight_bits() -> None:
+    exact = build_model("wrn-10-1", 10, 0, 8)
+    near = hasten(copy.deepcopy(exact))
+    assert list(near.state_dict()) == list(exact.state_dict())
+    labels = torch.arange(6)
+    losses = [F.cross_entropy(network(images()), labels) for network in (exact, near)]
+    for loss in losses:
+        loss.backward()
+    assert losses[1] != losses[0]
+    assert losses[1].item() == pytest.approx(losses[0].item(), rel=8 * RELATIVE)
+    for (name, one), other in zip(exact.named_parameters(), near.parameters(), strict=True):
+        assert one.grad is not None
+        assert other.grad is not None
+        assert other.grad.dtype == torch.float32
+        assert F.cosine_similarity(one.grad.flatten(), other.grad.flatten(), dim=0) > 0.95, name
+    for name, statistics in exact.named_buffers():
+        torch.testing.assert_close(near.get_buffer(name), statistics, rtol=8 * RELATIVE, atol=1e-3)
+
+
+def test_a_copy_and_a_functional_call_make_their_own_passes() -> None:
+    network: Any = hasten(Told())
+    other = copy.deepcopy(network)
+    with torch.no_grad():
+        other.layer.weight.zero_()
+    assert (other(images()) == other.layer.bias.to(torch.bfloat16).float()[:, None, None]).all()
+    weights = {name: torch.zeros_like(one) for name, one in network.named_parameters()}
+    assert (functional_call(network, weights, (images(),)) == 0).all()
+
+
+def test_a_network_that_fails_leaves_single_precision_behind() -> None:
+    network = hasten(nn.Linear(3, 2))
+    with pytest.raises(RuntimeError):
+        network(torch.ones(1, 5))
+    assert not torch.is_autocast_enabled("cpu")
+    assert not fast._entered
+
+
+def test_rewards_are_those_of_single_precision() -> None:
+    """Along the same direction, at the same weights."""
+    exact = build_model("wrn-10-1", 10, 0, 8).eval()
+    near = hasten(copy.deepcopy(exact))
+    trial: Any = Trial(images(), torch.arange(6), *(None,) * 4)  # type: ignore[arg-type]
+    direction = {name: torch.randn_like(one) for name, one in exact.named_parameters()}
+    derivatives: tuple[RewardDerivative, ...] = ("difference", "exact")
+    for derivative in derivatives:
+        found = [rewards_of(one, trial, direction, derivative=derivative) for one in (exact, near)]
+        assert (found[1] - found[0]).abs().max() < 0.02 * found[0].abs().max(), derivative
+
+
+def test_a_search_and_an_evaluation_are_fast_where_asked_for(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {**SMALL_SETTINGS, "out": tmp_path / "fast"}
+    found = hba.search(small_data(), fast=True, **settings).schedule
+    plain = hba.search(small_data(), **SMALL_SETTINGS).schedule  # type: ignore[arg-type]
+    assert found is not None
+    assert plain is not None
+    assert found.provenance["settings"]["fast"] is True
+    assert (found.values != plain.values).any()
+    low, high = np.array(found.space.ranges).T
+    assert (abs(found.values - plain.values) / abs(high - low)).max() < 0.1, "after a few steps"
+    invert = one_operation("Invert", [[0.0], [1.0]])
+    rows = [hba.evaluate(invert, tiny_data(), fast=value, **SETTINGS).rows[0] for value in (True, True, False)]
+    assert rows[0] == rows[1]
+    assert rows[0].test_loss != rows[2].test_loss
+    assert rows[0].test_loss == pytest.approx(rows[2].test_loss, rel=0.2)
+
+
+def test_a_resumed_search_finds_the_same(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {**SMALL_SETTINGS, "fast": True}
+    whole = hba.search(small_data(), out=tmp_path / "whole", **settings).schedule
+    hba.search(small_data(), out=tmp_path / "parts", observer=StopAfter(4), **settings)
+    resumed = hba.search(small_data(), out=tmp_path / "parts", resume=True).schedule
+    assert whole is not None
+    assert resumed is not None
+    assert (resumed.values == whole.values).all()
+
+
+def test_a_network_of_ones_own_is_left_as_it_was() -> None:
+    network = WithDropout()
+    hba.search(small_data(), network=network, fast=True, **{k: v for k, v in SMALL_SETTINGS.items() if k != "model"})  # type: ignore[arg-type]
+    assert not network._forward_hooks
+
+
+def test_other_algorithms_refuse_it() -> None:
+    with pytest.raises(SettingsError, match=r"^fast does not go with the algorithm hba, only with lookahead; omit it$"):
+        hba.search(small_data(), algorithm="hba", fast=True, **SMALL_SETTINGS)  # type: ignore[arg-type]
+
+
+def test_sums_over_processes_are_taken_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hba.parallel.whole_batch.all_sum", lambda tensor: tensor)
+    features = (100 + torch.randn(64, 3, 8, 8, generator=torch.Generator().manual_seed(0))).bfloat16()
+    expected = F.batch_norm(features.float(), None, None, training=True).bfloat16()
+    found = batch_norm(features, None, None, training=True)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, expected, rtol=2 * RELATIVE, atol=2 * RELATIVE)
+
+
+def test_a_processor_without_bfloat16_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: "flags : fpu avx2 avx512f")
+    assert slow_note(torch.device("cpu")) == "fast: this cpu has no instructions for bfloat16, and may be slower by it"
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: "flags : fpu avx512_bf16")
+    assert slow_note(torch.device("cpu")) is None
