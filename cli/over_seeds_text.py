@@ -44,6 +44,8 @@ def described(found: OverSeeds) -> dict[str, Any]:
             }
             for one in found.operations
         ],
+        "epochs": next(iter(found.schedules.values())).epochs,
+        "left_out": found.left_out,
         "regularizers": {name: over._asdict() for name, over in found.regularizers.items()},
         "val_error_percent": None if found.val_error_percent is None else found.val_error_percent._asdict(),
         "agreement": found.agreement,

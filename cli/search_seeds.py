@@ -31,8 +31,9 @@ def search_seeds(
     done: list[int] = []
     go_on = f"hba search --out {shlex.quote(str(folder))} --resume{operations_file_arguments()}"
 
-    def on_done(seed: int, of_seed: Path) -> None:
+    def on_done(seed: int, _: Path) -> None:
         done.append(seed)
+        of_seed = seed_folder(folder, seed)
         say(f"seed {seed}: {_found(of_seed)}; {of_seed / 'policy.json'}")
 
     try:

@@ -56,5 +56,9 @@ class SavesWarning(UserWarning):
     """What was saved of a training on its way is not used."""
 
 
+class ClusterWarning(UserWarning):
+    """Something of a cluster's machines that a person should know of."""
+
+
 class ReportWarning(UserWarning):
     """A run has ended well, but its report could not be written."""

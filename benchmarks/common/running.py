@@ -56,16 +56,14 @@ def carry_out(
     if only_estimate:
         _print_estimate(missing, jobs)
         return []
-    shared = {**made_by(find_device(device)), **noted}
     cluster = os.environ.get(CLUSTER)
-    shared |= {"cluster": cluster} if cluster else {}
-    outcomes = over_machines(missing, cluster, device) if cluster else side_by_side(missing, jobs)
-    for number, (task, outcome) in enumerate(outcomes, 1):
+    outcomes = over_machines(missing, cluster, device) if cluster else _here(missing, jobs, device)
+    for number, (task, outcome, made) in enumerate(outcomes, 1):
         name = f"[{number}/{len(missing)}] {_in_words(task.run)}"
         if isinstance(outcome, str):
             click.echo(f"{name}: {outcome}", err=True)
             continue
-        store.add(Record(task.run, outcome, shared))
+        store.add(Record(task.run, outcome, {**made, **noted}))
         click.echo(f"{name}: {_rounded(outcome)}")
     known = store.by_key()
     return [known[task.run.key] for task in tasks if task.run.key in known]
@@ -79,15 +77,29 @@ def side_by_side(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Outco
             yield tasks[number], outcome
 
 
-def over_machines(tasks: Sequence[Task], address: str, device: str) -> Iterator[tuple[Task, Outcome]]:
+def _here(tasks: Sequence[Task], jobs: int, device: str) -> Iterator[tuple[Task, Outcome, Mapping[str, Any]]]:
+    """With what made each."""
+    made = made_by(find_device(device))
+    return ((task, outcome, made) for task, outcome in side_by_side(tasks, jobs))
+
+
+def over_machines(
+    tasks: Sequence[Task], address: str, device: str
+) -> Iterator[tuple[Task, Outcome, Mapping[str, Any]]]:
     """The same on the machines of a Ray cluster, each task with a GPU of its own, or a CPU. Benchmarks and data must be
     under the same paths there.
     """
     with connected(address) as cluster:
         assert cluster is not None
-        parts = [(packed((_outcome, (n, task)), (), "a task", "omit it"), sys.path) for n, task in enumerate(tasks)]
-        for _, (number, outcome) in cluster.results(call, parts, cluster.needs(device)):
-            yield tasks[number], outcome
+        given = [(_outcome_there, (number, task, device)) for number, task in enumerate(tasks)]
+        parts = [(packed(one, (), "a task", "omit it"), sys.path) for one in given]
+        for _, (number, outcome, made) in cluster.results(call, parts, cluster.needs(device)):
+            yield tasks[number], outcome, {**made, "cluster": address}
+
+
+def _outcome_there(number: int, task: Task, device: str) -> tuple[int, Outcome, Mapping[str, Any]]:
+    """With what made it, on a machine of a cluster."""
+    return *_outcome(number, task), made_by(find_device(device))
 
 
 def _outcome(number: int, task: Task) -> tuple[int, Outcome]:

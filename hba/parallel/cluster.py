@@ -5,20 +5,25 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from hba.errors import HbaError, RunError, SettingsError
+from hba.errors import ClusterWarning, HbaError, RunError, SettingsError
 from hba.runtime.extras import import_extra
 from hba.runtime.files import reason_of
+from hba.runtime.provenance import version_of
+from hba.runtime.version import VERSION
 from hba.runtime.wording import counted
 
 RETRIES = 5
 """How often a task is begun again that has lost its machine or its process. An error of its own is final."""
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_TO_ANSWER = 10
+
+T = TypeVar("T")
 
 
 class Needs(NamedTuple):
@@ -86,35 +91,107 @@ class Cluster:
         """The number of each task, and what the function makes of its arguments, in the order in which they end.
 
         meanwhile: called about twice a second. Tasks that have not ended when the iterator is closed are ended. Raises
-        the HbaError of a task, and RunError for one that was lost again and again.
+        the HbaError of a task, once those that ended beside it are told, and RunError for one that was lost again and
+        again, for a machine with other versions, and for a cluster that fails.
         """
-        remote = self.ray.remote(
-            num_cpus=needs.n_cpus, num_gpus=needs.n_gpus, max_retries=RETRIES, retry_exceptions=False
-        )(function)
-        waiting = {remote.remote(*arguments): number for number, arguments in enumerate(tasks)}
+        remote = self.task(_do, needs, max_retries=RETRIES)
+        mine = versions()
+        waiting = {remote.remote(function, mine, *arguments): number for number, arguments in enumerate(tasks)}
+        room = _Room(self, needs)
         try:
             while waiting:
-                done, _ = self.ray.wait(list(waiting), num_returns=1, timeout=SECONDS_BETWEEN_LOOKS)
-                meanwhile()
-                for reference in done:
-                    yield waiting.pop(reference), self._result(reference)
+                self.ray.wait(list(waiting), num_returns=1, timeout=SECONDS_BETWEEN_LOOKS)
+                done, _ = self.ray.wait(list(waiting), num_returns=len(waiting), timeout=0)
+                self.explained(meanwhile)
+                room.look()
+                failed = [one for one in done if self.error_of(one) is not None]
+                for reference in (*(one for one in done if one not in failed), *failed):
+                    yield waiting.pop(reference), self.result_of(reference)
         finally:
-            for reference in waiting:
-                with contextlib.suppress(self.ray.exceptions.RayError):
-                    self.ray.cancel(reference, force=True)
+            self.end(waiting)
 
-    def _result(self, reference: Any) -> Any:
+    def task(self, function: Callable[..., Any], needs: Needs, **options: Any) -> Any:
+        """A remote function. A process that had a GPU does one task only: it would keep the GPU that it had first."""
+        once = {"max_calls": 1} if needs.n_gpus else {}
+        options = {"num_cpus": needs.n_cpus, "num_gpus": needs.n_gpus, "retry_exceptions": False, **once, **options}
+        return self.ray.remote(**options)(function)
+
+    def end(self, references: Iterable[Any]) -> None:
+        for reference in references:
+            with contextlib.suppress(self.ray.exceptions.RayError):
+                self.ray.cancel(reference, force=True)
+
+    def error_of(self, reference: Any) -> Exception | None:
+        """Of a task that has ended: what it raised, or what became of it."""
         try:
-            return self.ray.get(reference)
-        except self.ray.exceptions.RayTaskError as error:
+            self.ray.get(reference)
+        except self.ray.exceptions.RayError as error:
+            return error
+        return None
+
+    def is_lost(self, error: Exception) -> bool:
+        """Whether it is not the task's own error."""
+        return not isinstance(error, self.ray.exceptions.RayTaskError)
+
+    def result_of(self, reference: Any) -> Any:
+        """Of a task that has ended."""
+        return self.explained(lambda: self.ray.get(reference))
+
+    def explained(self, ask: Callable[[], T]) -> T:
+        """What is asked of the cluster; errors as HbaErrors."""
+        known = self.ray.exceptions
+        try:
+            return ask()
+        except known.RayTaskError as error:
             if isinstance(error.cause, HbaError):
                 raise error.cause from None
+            if "failed to import" in str(error):
+                raise RunError("a machine of the cluster cannot import hba; install it on all, as here") from None
             raise
-        except self.ray.exceptions.RayError as error:
-            raise RunError(
-                f"the cluster has lost a task {RETRIES + 1} times, the last time so: {reason_of(error)}; what has "
-                "ended is kept"
-            ) from None
+        except (known.WorkerCrashedError, known.NodeDiedError, known.OutOfMemoryError, known.ObjectLostError) as error:
+            raise lost(error) from None
+        except known.RayError as error:
+            raise RunError(f"the cluster has failed: {reason_of(error)}; what has ended is kept") from None
+
+
+def lost(error: Exception) -> RunError:
+    """What to say of a task that was lost too often."""
+    return RunError(
+        f"the cluster has lost a task {RETRIES + 1} times, the last time so: {reason_of(error)}; what has ended is kept"
+    )
+
+
+@dataclass
+class _Room:
+    """Says once where no machine is left that has what a task needs."""
+
+    cluster: Cluster
+    needs: Needs
+    has_said: bool = False
+
+    def look(self) -> None:
+        if not self.has_said and not any(one.places(self.needs) for one in self.cluster.machines()):
+            self.has_said = True
+            warnings.warn(
+                f"no machine of the cluster has {counted(self.needs.n_cpus, 'CPU')} and "
+                f"{counted(self.needs.n_gpus, 'GPU')} now; waiting for one, and what has ended is kept",
+                ClusterWarning,
+                stacklevel=2,
+            )
+
+
+def versions() -> Mapping[str, str | None]:
+    """Of what decides the numbers, on this machine."""
+    return {"hba-augment": VERSION, "torch": version_of("torch")}
+
+
+def _do(function: Callable[..., Any], expected: Mapping[str, str | None], *arguments: Any) -> Any:
+    """On a machine of the cluster."""
+    found = versions()
+    if other := [name for name in found if found[name] != expected[name]]:
+        told = ", ".join(f"{name} {found[name]} (where it was started {expected[name]})" for name in other)
+        raise RunError(f"all machines of a cluster need the same versions, but {socket.gethostname()} has {told}")
+    return function(*arguments)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,9 @@ import cloudpickle
 
 from hba.errors import SettingsError
 
-INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib"))
+STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib")).resolve()
+INSTALLED = {"site-packages", "dist-packages"}
+"""Folders of what is installed, by whichever tool and for whichever user."""
 
 
 def packed(parts: Any, modules: Iterable[str], what: str, remedy: str) -> bytes:
@@ -34,7 +36,7 @@ def unpacked(content: bytes) -> Any:
     try:
         return pickle.loads(content)
     except Exception as error:
-        told = f"what was sent to another process cannot be made anew there ({_reason(error)}); use jobs=1"
+        told = f"what was sent to another process cannot be made anew there ({_reason(error)}); omit jobs and cluster"
         raise SettingsError(told) from error
 
 
@@ -60,7 +62,8 @@ def _is_own(module: ModuleType) -> bool:
     file = getattr(module, "__file__", None)
     if file is None or module.__name__ in ("__main__", "hba"):
         return False
-    return not any(Path(file).resolve().is_relative_to(folder) for folder in INSTALLED)
+    path = Path(file).resolve()
+    return not (INSTALLED & set(path.parts) or path.is_relative_to(STANDARD_LIBRARY))
 
 
 @contextlib.contextmanager

@@ -3,120 +3,116 @@
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from hba.errors import HbaError, RunError
-from hba.parallel.cluster import RETRIES, Needs
+from hba.parallel.cluster import RETRIES, SECONDS_BETWEEN_LOOKS, Cluster, Needs, lost
 from hba.parallel.processes import TIMEOUT, explained, joined
+from hba.parallel.world import GONE
 
 SECONDS_TO_END = 30
 """For the others, once one of the processes has ended in an error: theirs may say more."""
 
 
-class _Lost(Exception):
-    """A process, or its machine."""
+class _Group:
+    """The processes of one computation, from their start to their end. The room for all is kept free at once."""
 
+    def __init__(
+        self, cluster: Cluster, function: Callable[..., Any], arguments: tuple[Any, ...], needs: Needs, n: int
+    ) -> None:
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-class _Meeting(NamedTuple):
-    """Where the processes find each other."""
+        self.cluster, self.begun_to_fail = cluster, 0.0
+        wanted = {"CPU": needs.n_cpus, **({"GPU": needs.n_gpus} if needs.n_gpus else {})}
+        self.room = cluster.ray.util.placement_group([wanted] * n, strategy="PACK")
 
-    address: str
-    size: int
+        def at(place: int) -> Any:
+            return PlacementGroupSchedulingStrategy(self.room, placement_group_bundle_index=place)
 
-
-def together(function: Callable[..., Any], arguments: tuple[Any, ...], needs: Needs, n_processes: int) -> Any:
-    """What the function makes in the first of n processes, each with what it needs; all of them call it.
-
-    To be called in a task of the cluster that needs nothing itself. Where a process is lost, all begin again. Raises
-    the HbaError of any of them.
-    """
-    for _ in range(RETRIES):
-        with contextlib.suppress(_Lost):
-            return _once(function, arguments, needs, n_processes)
-    return _once(function, arguments, needs, n_processes)
-
-
-def _once(function: Callable[..., Any], arguments: tuple[Any, ...], needs: Needs, n_processes: int) -> Any:
-    import ray
-    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
-    with _room(needs, n_processes) as room:
-
-        def task(of: Callable[..., Any], place: int) -> Any:
-            options = {"num_cpus": needs.n_cpus, "num_gpus": needs.n_gpus, "max_retries": 0}
-            where = PlacementGroupSchedulingStrategy(room, placement_group_bundle_index=place)
-            return ray.remote(of).options(**options, scheduling_strategy=where)
-
-        try:
-            address = ray.get(task(_free_address, 0).remote())
-        except ray.exceptions.RayError as error:
-            raise _Lost from error
-        meeting = _Meeting(address, n_processes)
-        processes = [
-            task(_take_part, rank).remote(rank, meeting, needs, function, arguments) for rank in range(n_processes)
+        # The others wait for it by themselves.
+        address = cluster.task(_free_address, needs, max_retries=0, scheduling_strategy=at(0)).remote()
+        self.processes = [
+            cluster.task(_take_part, needs, max_retries=0, scheduling_strategy=at(rank)).remote(
+                rank, n, address, needs, function, arguments
+            )
+            for rank in range(n)
         ]
-        try:
-            _wait_for_all(processes)
-            return _result(processes)
-        finally:
-            for process in processes:
-                with contextlib.suppress(ray.exceptions.RayError):
-                    ray.cancel(process, force=True)
+
+    def has_ended(self) -> bool:
+        """All have, or one in an error some time ago."""
+        done, waiting = self.cluster.ray.wait(self.processes, num_returns=len(self.processes), timeout=0)
+        if not waiting:
+            return True
+        if not self.begun_to_fail and any(self.cluster.error_of(one) is not None for one in done):
+            self.begun_to_fail = time.monotonic()
+        return bool(self.begun_to_fail) and time.monotonic() - self.begun_to_fail > SECONDS_TO_END
+
+    def errors(self) -> list[Exception]:
+        """Of those that have ended, what says most first: lost ones make others fail, which then know nothing else."""
+        done, _ = self.cluster.ray.wait(self.processes, num_returns=len(self.processes), timeout=0)
+        found = [error for one in done if (error := self.cluster.error_of(one)) is not None]
+        causes = [error if self.cluster.is_lost(error) else getattr(error, "cause", error) for error in found]
+        return sorted(causes, key=lambda one: (str(one) == GONE, not self.cluster.is_lost(one)))
+
+    def end(self) -> None:
+        self.cluster.end(self.processes)
+        with contextlib.suppress(self.cluster.ray.exceptions.RayError):
+            self.cluster.ray.util.remove_placement_group(self.room)
 
 
-@contextlib.contextmanager
-def _room(needs: Needs, n_processes: int) -> Iterator[Any]:
-    """Kept free for all processes at once, as near to each other as can be."""
-    import ray
-
-    wanted = {"CPU": needs.n_cpus, **({"GPU": needs.n_gpus} if needs.n_gpus else {})}
-    room = ray.util.placement_group([wanted] * n_processes, strategy="PACK")
+def together(
+    cluster: Cluster,
+    function: Callable[..., Any],
+    tasks: Sequence[tuple[Any, ...]],
+    needs: Needs,
+    n_processes: int,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[int, Any]]:
+    """As Cluster.results, but each task is made by so many processes, all of which call the function; the first one's
+    result is taken. Where a process is lost, all of its group begin again.
+    """
+    waiting, at_work = deque(range(len(tasks))), dict[int, _Group]()
+    n_lost = dict.fromkeys(waiting, 0)
+    at_once = max(1, cluster.places(needs) // n_processes)
     try:
-        ray.get(room.ready())
-        yield room
+        while waiting or at_work:
+            while waiting and len(at_work) < at_once:
+                number = waiting.popleft()
+                at_work[number] = _Group(cluster, function, tasks[number], needs, n_processes)
+            every = [process for group in at_work.values() for process in group.processes]
+            cluster.ray.wait(every, num_returns=len(every), timeout=SECONDS_BETWEEN_LOOKS)
+            cluster.explained(meanwhile)
+            for number, group in [one for one in at_work.items() if one[1].has_ended()]:
+                errors = group.errors()
+                if not errors:
+                    result = cluster.result_of(group.processes[0])
+                del at_work[number]
+                group.end()
+                if not errors:
+                    yield number, result
+                    continue
+                _check_can_begin_again(cluster, errors[0], n_lost[number])
+                n_lost[number] += 1
+                waiting.appendleft(number)
     finally:
-        ray.util.remove_placement_group(room)
+        for group in at_work.values():
+            group.end()
 
 
-def _wait_for_all(processes: list[Any]) -> None:
-    """Or until one has ended in an error, and the others have had some time."""
-    import ray
-
-    waiting, until = processes, float("inf")
-    while waiting and time.monotonic() < until:
-        done, waiting = ray.wait(waiting, timeout=1)
-        if until == float("inf") and any(_error_of(process) is not None for process in done):
-            until = time.monotonic() + SECONDS_TO_END
-
-
-def _error_of(process: Any) -> Exception | None:
-    import ray
-
-    try:
-        ray.get(process, timeout=0)
-    except ray.exceptions.RayError as error:
-        return error
-    return None
-
-
-def _result(processes: list[Any]) -> Any:
-    """Of the first. A process that was lost makes others fail, so that comes first."""
-    import ray
-
-    errors = [error for process in processes if (error := _error_of(process)) is not None]
-    causes = [error.cause for error in errors if isinstance(error, ray.exceptions.RayTaskError)]
-    if len(causes) < len(errors):
-        raise _Lost from errors[0]
-    told = sorted((one for one in causes if isinstance(one, HbaError)), key=lambda one: isinstance(one, RunError))
-    if told:
-        raise told[0]
-    if errors:
-        raise errors[0]
-    return ray.get(processes[0])
+def _check_can_begin_again(cluster: Cluster, error: Exception, n_lost: int) -> None:
+    """Raise an error that is no loss, and a loss too many. n_lost: how often its group was lost before."""
+    is_lost = isinstance(error, cluster.ray.exceptions.RayError) and cluster.is_lost(error)
+    if not is_lost and not (isinstance(error, RunError) and str(error) == GONE):
+        if isinstance(error, HbaError):
+            raise error
+        raise RuntimeError("a process of the cluster has failed") from error
+    if n_lost == RETRIES:
+        raise lost(error)
 
 
 def _free_address() -> str:
@@ -129,14 +125,12 @@ def _free_address() -> str:
 
 
 def _take_part(
-    rank: int, meeting: _Meeting, needs: Needs, function: Callable[..., Any], arguments: tuple[Any, ...]
+    rank: int, size: int, address: str, needs: Needs, function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> Any:
     torch.set_num_threads(needs.n_cpus)
     backend = "cpu:gloo,cuda:nccl" if needs.n_gpus else "gloo"
     with explained("the processes of this training do not find each other"):
-        dist.init_process_group(
-            backend, init_method=meeting.address, rank=rank, world_size=meeting.size, timeout=TIMEOUT
-        )
+        dist.init_process_group(backend, init_method=address, rank=rank, world_size=size, timeout=TIMEOUT)
     try:
         with joined():
             made = function(*arguments)

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from hba.data.held_back import HeldBack
-from hba.data.images import CPU, Images, LabelledImages
+from hba.data.images import Images, LabelledImages
 from hba.data.load import EvaluationData
-from hba.errors import RunError
+from hba.errors import ClusterWarning, RunError
 from hba.parallel.cluster import Cluster, Needs
 from hba.parallel.together import together
 from hba.parallel.world import is_first
@@ -58,7 +58,7 @@ def over_machines(
     results = (
         cluster.results(_train_there, parts, needs, desk.look)
         if n_processes == 1
-        else cluster.results(_train_together, [(one, needs, n_processes) for one in parts], Needs(0, 0), desk.look)
+        else together(cluster, _train_shared, parts, needs, n_processes, desk.look)
     )
     device_names: set[str] = set()
     for number, (ended, device_name) in results:
@@ -66,6 +66,7 @@ def over_machines(
             warnings.warn(
                 f"trainings ran on different kinds of devices ({first_of([*device_names, device_name])}), which round "
                 "otherwise: rows may differ a little by where they were trained",
+                ClusterWarning,
                 stacklevel=2,
             )
         device_names.add(device_name)
@@ -73,13 +74,8 @@ def over_machines(
 
 
 def environment_on(cluster: Cluster, needs: Needs) -> Mapping[str, Any]:
-    """What one of the machines computes with; RunError where that is another version than here."""
+    """What one of the machines computes with, the first that answers."""
     ((_, found),) = cluster.results(_environment, [(needs,)], needs)
-    mine = environment(CPU)["packages"]
-    other = [name for name in ("hba-augment", "torch") if found["packages"][name] != mine[name]]
-    if other:
-        told = ", ".join(f"{name} {found['packages'][name]} (here {mine[name]})" for name in other)
-        raise RunError(f"all machines of a cluster must have the same versions, but one has {told}; install the same")
     return dict(found)
 
 
@@ -166,22 +162,15 @@ def _train_there(content: bytes, number: int, shared: _Shared, board: Any, needs
     reports = _Reports(lambda n_steps: board.report.remote(number, n_steps) if is_first() else None)
 
     def ask() -> LabelledImages:
-        reports.send()
+        reports.send_and_wait()
         (reference,) = ray.get(board.test.remote())
         return _images(ray.get(reference))
 
     test = HeldBack(ask, None, shared.test_image_size, device)
     data = EvaluationData(shared.name, shared.class_names, _images(shared.train).to(device), test)
     ended = trained_and_measured(training, data, reports.step_done, saves)
-    # Waited for, so that the last steps are told of before the training is.
-    if (told := reports.send()) is not None:
-        ray.get(told)
+    reports.send_and_wait()
     return ended, str(environment(device)["device_name"])
-
-
-def _train_together(parts: tuple[Any, ...], needs: Needs, n_processes: int) -> tuple[Ended, str]:
-    """In a task that only waits: the same, made by several processes."""
-    return together(_train_shared, parts, needs, n_processes)
 
 
 def _train_shared(content: bytes, number: int, shared: Any, board: Any, needs: Needs) -> tuple[Ended, str]:
@@ -207,6 +196,13 @@ class _Reports:
     def send(self) -> Any:
         self.last = time.monotonic()
         return self.report(self.n_steps)
+
+    def send_and_wait(self) -> None:
+        """So that the last steps are told of before what comes behind them."""
+        import ray
+
+        if (told := self.send()) is not None:
+            ray.get(told)
 
 
 def _arrays(split: Images | HeldBack) -> Arrays:

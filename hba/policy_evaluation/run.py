@@ -26,7 +26,7 @@ from hba.parallel.processes import (
     note_launch,
     share_tensors,
 )
-from hba.parallel.world import alone, is_first, size
+from hba.parallel.world import alone, is_first
 from hba.policy_evaluation.contenders import (
     NONE,
     Contender,
@@ -249,14 +249,13 @@ def _is_whole(folder: Path | None, config: EvaluationConfig, everyone: Sequence[
 
 
 def _train_all(task: Task, place: Workplace, observer: EvaluationObserver) -> EvaluationResult:
-    data, stored = task.data, task.stored
-    if stored and task.folder is not None:
-        check_device(stored, place.device, task.folder)
-    data = place.brought(data)
+    stored, data = task.stored, place.brought(task.data)
     # What is left of a resumed evaluation trains on as many threads as if it had never been interrupted.
     made_by = {**place.environment(), "jobs": place.n_jobs, "levels": data.levels}
     record = Record(task.everyone, task.config, data, made_by, task.folder, stored, task.searched, task.own_network)
     trainings = record.to_do()
+    if stored and trainings:
+        check_device(stored, place.device, task.folder)
     if task.folder is not None:
         note_launch(task.folder)
     plan = _plan(task, len(trainings), place)
@@ -267,7 +266,7 @@ def _train_all(task: Task, place: Workplace, observer: EvaluationObserver) -> Ev
         estimate.step_done()
         observer.step_done()
 
-    made_on = f"{place.device.type}, {place.n_threads} threads, {size()} processes"
+    made_on = f"{place.device.type}, {place.n_threads} threads, {place.n_processes} processes"
     saves_of = partial(task.saves_of, record.training_fingerprint, made_on)
     task.tell_of_other_saves([saves_of(training) for training in trainings])
     with contextlib.closing(place.train(trainings, data, step_done, saves_of)) as finished:

@@ -56,12 +56,13 @@ class Task:
         if self.folder is None:
             return Saves(None, "")
         told = (*self._told_of(training.contender), images, made_on, str(training.seed))
-        return Saves.in_folder(self.folder / TRAININGS_NAME, told)
+        # Processes on other machines begin in another folder.
+        return Saves.in_folder(self.folder.absolute() / TRAININGS_NAME, told)
 
     def tell_of_other_saves(self, expected: Sequence[Saves]) -> None:
         """Warn of trainings that were saved, and that are not among those that are to be done now."""
         known = {saves.path for saves in expected}
-        kept = [] if self.folder is None else (self.folder / TRAININGS_NAME).glob("*.pt")
+        kept = [] if self.folder is None else (self.folder.absolute() / TRAININGS_NAME).glob("*.pt")
         found = [path for path in kept if path not in known]
         if found:
             warnings.warn(

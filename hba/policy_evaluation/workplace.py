@@ -33,6 +33,11 @@ class Workplace(Protocol):
     def n_threads(self) -> int: ...
 
     @property
+    def n_processes(self) -> int:
+        """That share each training."""
+        ...
+
+    @property
     def told(self) -> str:
         """In the words of a plan."""
         ...
@@ -68,6 +73,10 @@ class Here:
         return torch.get_num_threads()
 
     @property
+    def n_processes(self) -> int:
+        return size()
+
+    @property
     def told(self) -> str:
         return str(self.device)
 
@@ -92,6 +101,7 @@ class SideBySide:
 
     device: torch.device
     n_jobs: int
+    n_processes: int = 1
 
     @property
     def n_threads(self) -> int:
@@ -150,7 +160,7 @@ class OnCluster:
         return environment_on(self.cluster, self.needs)
 
     def environment(self) -> Mapping[str, Any]:
-        """Of the first machine that answers; RunError where it has other versions than this one."""
+        """Of the first machine that answers."""
         several = {"n_processes": self.n_processes} if self.n_processes > 1 else {}
         return {**self._environment, **several, "machines": len(self.cluster.machines())}
 

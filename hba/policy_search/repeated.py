@@ -1,34 +1,50 @@
-"""One search again and again, each with a seed of its own: what they have in common is no chance."""
+"""One search again and again, each with a seed of its own: what they have in common is no chance.
+
+The settings of all searches are written first, each into a folder of its own. A search there is then begun, or goes on,
+by what its folder says, wherever it is made: there is no other way to begin one.
+"""
 
 import contextlib
+import json
+import secrets
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from hba.errors import RunError, SettingsError
-from hba.operations import Operation, function_path, register_operation, registered_operations
+from hba.data.adapt import is_dataset
+from hba.data.config import resolved_data
+from hba.data.load import SearchData
+from hba.errors import DivergedError, RunError, SettingsError
+from hba.operations import function_path, register_operation, registered_operations
 from hba.parallel.cluster import Cluster, Needs, connected
-from hba.parallel.processes import from_first
+from hba.parallel.processes import from_first, is_restarted_in, note_launch
 from hba.parallel.sending import packed, unpacked
-from hba.parallel.world import size
+from hba.parallel.world import is_first, size
+from hba.policy_search.arguments import check_resume
 from hba.policy_search.folder import RunFolder
 from hba.policy_search.observer import SearchObserver
-from hba.policy_search.run import search
+from hba.policy_search.run import chosen_settings, search
 from hba.regularization.groups import register_regularizer, registered_regularizers
-from hba.regularization.regularizer import Regularizer
 from hba.report.over_seeds import OverSeeds
+from hba.report.write import REPORT_NAME
 from hba.runtime.claim import claimed
+from hba.runtime.files import read_text, write_atomically, write_text
 from hba.runtime.pool import ProcessPool
+from hba.runtime.wording import first_of
 from hba.schedule.library import seed_folder, seed_folders
+from hba.schedule.schedule import Schedule
 
 OnDone = Callable[[int, Path], None]
 """Called with the seed of a search that has ended, and its folder."""
+OF_OBJECTS = ("network", "space", "algorithm")
+"""Arguments that may be what no file holds; they are then given again to a search that goes on."""
 
 
 def repeated_search(
@@ -49,26 +65,43 @@ def repeated_search(
     settings: as hba.search takes them, but for a budget. resume: go on with those that were stopped, and make those
     that were not begun; seeds may then be more. jobs: searches at a time, in processes of their own, which share
     PyTorch's threads. cluster: as hba.evaluate takes it. observer: of all searches, where there is one job. on_done: is
-    told of each that has ended.
+    told of each that has ended now.
 
-    Returns None where the observer stopped a search. Raises HbaError for what cannot work.
+    Returns None where the observer stopped a search. Raises HbaError for what cannot work; a search whose loss is not
+    finite does not keep the others from being made, and is told of at the end.
     """
-    folder = Path(out)
-    _check(seeds, jobs, cluster, resume, settings)
+    folder = Path(out).absolute()
+    _check(seeds, jobs, cluster, resume, settings, folder)
     with contextlib.ExitStack() as stack:
         from_first(lambda: stack.enter_context(claimed(folder)) and None)
+        resume = from_first(lambda: resume or is_restarted_in(folder))
         machines = stack.enter_context(connected(cluster))
-        wanted = from_first(lambda: _wanted(folder, seeds, settings, resume=resume))
-        tasks = [_Task(seed, folder, data, settings, resume=resume) for seed in wanted]
-        for done in _made(tasks, jobs, machines, observer):
+        if is_first():
+            stack.callback(_tidy, folder)
+        wanted = from_first(lambda: _wanted(folder, data, seeds, settings, resume=resume))
+        if is_first():
+            note_launch(folder)
+        given, kept = _given_data(data, resume=resume), _given_settings(settings, resume=resume)
+        tasks = [_Task(seed, folder, given, kept) for seed in wanted]
+        left = from_first(lambda: [task.seed for task in tasks if not task.is_whole()])
+        diverged = []
+        for done in _made([task for task in tasks if task.seed in left], jobs, machines, observer):
             if done is None:
                 return None
-            on_done(done.seed, done.folder)
-    return OverSeeds.read(folder)
+            if done.diverged is not None:
+                diverged.append(f"seed {done.seed}: {done.diverged}")
+            elif is_first():
+                on_done(done.seed, done.folder)
+        if diverged:
+            raise DivergedError(f"{first_of(diverged)}; the other searches are in {out}")
+        return from_first(lambda: OverSeeds.read(folder))
 
 
-def _check(seeds: int | None, jobs: int, cluster: str | None, resume: bool, settings: Mapping[str, Any]) -> None:
+def _check(
+    seeds: int | None, jobs: int, cluster: str | None, resume: bool, settings: Mapping[str, Any], out: Path
+) -> None:
     """SettingsError for what cannot be, before anything is done."""
+    check_resume(settings.get("preset"), settings.get("paper", False), resume, out, settings.get("config"))
     if seeds is None and not resume:
         raise SettingsError("a repeated search needs seeds, the number of searches")
     if seeds is not None and seeds < 2:
@@ -83,45 +116,100 @@ def _check(seeds: int | None, jobs: int, cluster: str | None, resume: bool, sett
         raise SettingsError(f"{size()} processes make one search after the other together; omit jobs and cluster")
 
 
-def _wanted(folder: Path, seeds: int | None, settings: Mapping[str, Any], *, resume: bool) -> list[int]:
-    """The seeds; their folders are made at once, so that what is resumed knows them."""
-    there = sorted(seed_folders(folder))
-    if there and not resume:
-        raise RunError(f"{folder} holds searches already: add --resume to continue them, or choose another --out")
-    if resume and not there:
+def _wanted(folder: Path, data: Any, seeds: int | None, settings: Mapping[str, Any], *, resume: bool) -> list[int]:
+    """The seeds; their settings are written at once, so that whatever happens, each can be begun or go on."""
+    there = {seed: path for seed, path in seed_folders(folder).items() if RunFolder(path).config.exists()}
+    if not resume:
+        if any(_has_found(path) for path in there.values()):
+            raise RunError(f"{folder} holds searches already: add --resume to continue them, or choose another --out")
+        config = chosen_settings(data, dict(settings))
+        assert seeds is not None
+        _forget(folder)
+        for seed in range(config.seed, config.seed + seeds):
+            seed_folder(folder, seed).mkdir(exist_ok=True)
+            RunFolder(seed_folder(folder, seed)).write_config(config.model_copy(update={"seed": seed}))
+        return [*range(config.seed, config.seed + seeds)]
+    if not there:
         raise RunError(f"{folder} holds no searches to resume: there is no {seed_folder(folder, 0).name} in it")
-    first = there[0] if there else int(settings.get("seed") or 0)
-    wanted = [*range(first, first + seeds)] if seeds is not None else there
+    first = min(there)
+    if settings.get("seed", first) != first:
+        given = settings["seed"]
+        raise SettingsError(f"resumed searches keep their seeds; {folder} begins with {first} (given {given})")
+    wanted = [*range(first, first + seeds)] if seeds is not None else sorted(there)
     if missing := sorted(set(there) - set(wanted)):
-        raise SettingsError(
-            f"a resumed repetition may have more seeds, not fewer or others; {folder} has {missing} too"
-        )
-    for seed in wanted:
+        raise SettingsError(f"resumed searches may have more seeds, not fewer or others; {folder} has {missing} too")
+    stored = json.loads(read_text(RunFolder(there[first]).config))
+    for seed in set(wanted) - set(there):
         seed_folder(folder, seed).mkdir(exist_ok=True)
+        write_text(RunFolder(seed_folder(folder, seed)).config, json.dumps({**stored, "seed": seed}, indent=2) + "\n")
     return wanted
+
+
+def _has_found(folder: Path) -> bool:
+    return RunFolder(folder).has_checkpoint() or RunFolder(folder).policy.exists()
+
+
+def _tidy(folder: Path) -> None:
+    """Leave nothing behind where no search has found anything."""
+    if not any(_has_found(path) for path in seed_folders(folder).values()):
+        _forget(folder)
+
+
+def _forget(folder: Path) -> None:
+    """Searches that were only to be made."""
+    for path in seed_folders(folder).values():
+        for name in (RunFolder(path).config, path / ".lock"):
+            name.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.rmdir()
+
+
+def _given_data(data: Any, *, resume: bool) -> Any:
+    """What is given to each search as its data: what no file holds, or where the images of its folder are now."""
+    if is_dataset(data) or isinstance(data, SearchData):
+        return data
+    return resolved_data({"data": data})["data"] if resume and data is not None else None
+
+
+def _given_settings(settings: Mapping[str, Any], *, resume: bool) -> dict[str, Any]:
+    """What is given to each beside its folder: what no file holds, and where it goes on, what may be changed."""
+    of_objects = {name: settings[name] for name in OF_OBJECTS if not isinstance(settings.get(name), str | None)}
+    if not resume:
+        return of_objects
+    return {name: value for name, value in settings.items() if name != "seed"} | of_objects
 
 
 @dataclass(frozen=True)
 class _Task:
-    """One of the searches. folder: of all of them."""
+    """One of the searches. folder: of all of them, absolute. data, settings: beside what stands in its own folder."""
 
     seed: int
     folder: Path
     data: Any
     settings: Mapping[str, Any]
-    resume: bool
 
     @property
     def own_folder(self) -> Path:
         return seed_folder(self.folder, self.seed)
 
+    def is_whole(self) -> bool:
+        """Whether it has ended, with as many epochs as are asked for now, and is reported."""
+        files = RunFolder(self.own_folder)
+        if not (files.policy.exists() and (self.own_folder / REPORT_NAME).exists()):
+            return False
+        epochs = self.settings.get("epochs") or json.loads(read_text(files.config)).get("epochs")
+        return Schedule.load(files.policy).epochs == epochs
+
 
 @dataclass(frozen=True)
 class _Done:
-    """files: of its folder, by name, where the process that asked does not see it."""
+    """diverged: why it ended without a schedule of all epochs. files: of its folder, by name, where the process that
+    asked does not see it.
+    """
 
     seed: int
     folder: Path
+    diverged: str | None = None
     files: Mapping[str, bytes] | None = None
 
 
@@ -139,35 +227,20 @@ def _made(
 
 
 def _search(task: _Task, observer: SearchObserver | None = None) -> _Done | None:
-    """What was stopped goes on; what was not begun begins as the others did, where nothing else is said."""
-    folder, settings = task.own_folder, {**task.settings}
-    is_begun = from_first(RunFolder(folder).config.exists)
-    if is_begun and task.resume:
-        for name in ("preset", "paper", "config", "seed"):
-            settings.pop(name, None)
-        found = search(task.data, out=folder, resume=True, observer=observer, **settings)
-    else:
-        begun = from_first(lambda: _begun_beside(task)) if task.resume else None
-        if begun is not None and settings.get("config") is None:
-            settings = {**settings, "config": begun}
-            settings.pop("preset", None)
-            settings.pop("paper", None)
-        settings["seed"] = task.seed
-        found = search(task.data, out=folder, observer=observer, **settings)
-    return _Done(task.seed, folder) if found.finished else None
-
-
-def _begun_beside(task: _Task) -> Path | None:
-    """Another of the searches, whose settings this one has but for its seed."""
-    begun = (folder for _, folder in sorted(seed_folders(task.folder).items()) if RunFolder(folder).config.exists())
-    return next(begun, None)
+    try:
+        found = search(task.data, out=task.own_folder, resume=True, observer=observer, **task.settings)
+    except DivergedError as error:
+        return _Done(task.seed, task.own_folder, str(error))
+    return _Done(task.seed, task.own_folder) if found.finished else None
 
 
 def _side_by_side(tasks: Sequence[_Task], n_jobs: int) -> Generator[_Done | None]:
+    if not tasks:
+        return
     n_threads = max(1, torch.get_num_threads() // n_jobs)
-    content = [_packed(task, "use jobs=1") for task in tasks]
-    with ProcessPool(n_jobs, n_threads) as pool:
-        futures = pool.submit(_search_packed, content)
+    shared = _packed(tasks[0], "use jobs=1")
+    with ProcessPool(n_jobs, n_threads, _begin, shared) as pool:
+        futures = pool.submit(_search_begun, [(task.seed, task.folder) for task in tasks])
         try:
             for future in as_completed(futures):
                 yield future.result()
@@ -178,33 +251,68 @@ def _side_by_side(tasks: Sequence[_Task], n_jobs: int) -> Generator[_Done | None
             ) from None
 
 
+_begun: list[_Task] = []
+"""Of a process that searches: one, whose data and settings all tasks have."""
+
+
+def _begin(content: bytes) -> None:
+    _begun.append(_unpacked(content))
+
+
+def _search_begun(of: tuple[int, Path]) -> _Done:
+    seed, folder = of
+    return _finished(_search(replace(_begun[0], seed=seed, folder=folder)))
+
+
 def _over_machines(tasks: Sequence[_Task], machines: Cluster) -> Iterator[_Done | None]:
-    needs = machines.needs(str(tasks[0].settings.get("device") or "auto"))
-    device = "cuda" if needs.n_gpus else "cpu"
-    placed = [replace(task, settings={**task.settings, "device": device}) for task in tasks]
-    content = [(_packed(task, "omit cluster"), needs) for task in placed]
-    for _, done in machines.results(_search_there, content, needs):
-        if done.files is not None:
-            for name, file in done.files.items():
-                path = done.folder / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(file)
-        yield done
+    if not tasks:
+        return
+    config = json.loads(read_text(RunFolder(tasks[0].own_folder).config))
+    needs = machines.needs(str(tasks[0].settings.get("device") or config.get("device") or "auto"))
+    shared = machines.ray.put(_packed(tasks[0], "omit cluster"))
+    with _known_by(tasks[0].folder) as token:
+        parts = [(shared, task.seed, token, _files_of(task.own_folder), needs) for task in tasks]
+        for _, done in machines.results(_search_there, parts, needs):
+            for name, content in (done.files or {}).items():
+                write_atomically(done.folder / name, partial(_write, content))
+            yield replace(done, files=None)
 
 
-def _search_there(content: bytes, needs: Needs) -> _Done:
-    """On a machine of the cluster, which may not see the folder: what is found is then brought back whole."""
+def _write(content: bytes, file: Any) -> None:
+    file.write(content)
+
+
+@contextlib.contextmanager
+def _known_by(folder: Path) -> Iterator[str]:
+    """The name of a file in a folder, by which another machine knows that it sees the same."""
+    token = folder / f".seen-{secrets.token_hex(8)}"
+    token.touch()
+    try:
+        yield token.name
+    finally:
+        token.unlink(missing_ok=True)
+
+
+def _files_of(folder: Path) -> Mapping[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+def _search_there(content: bytes, seed: int, token: str, files: Mapping[str, bytes], needs: Needs) -> _Done:
+    """On a machine of the cluster. One that does not see the folder has its files, and brings back what is found."""
     torch.set_num_threads(needs.n_cpus)
-    task: _Task = _unpacked(content)
-    if task.own_folder.is_dir():
-        # What a lost machine had begun goes on.
-        return _finished(_search(replace(task, resume=task.resume or RunFolder(task.own_folder).config.exists())))
+    task = replace(_unpacked(content), seed=seed)
+    if (task.folder / token).exists():
+        return _finished(_search(task))
     with tempfile.TemporaryDirectory() as elsewhere:
-        here = replace(task, folder=Path(elsewhere), resume=False)
-        _finished(_search(here))
-        found = [path for path in here.own_folder.rglob("*") if path.is_file()]
-        files = {str(path.relative_to(here.own_folder)): path.read_bytes() for path in found}
-    return _Done(task.seed, task.own_folder, files)
+        here = replace(task, folder=Path(elsewhere))
+        for name, file in files.items():
+            write_atomically(here.own_folder / name, partial(_write, file))
+        done = _finished(_search(here))
+        return replace(done, folder=task.own_folder, files=_files_of(here.own_folder))
 
 
 def _finished(done: _Done | None) -> _Done:
@@ -213,23 +321,21 @@ def _finished(done: _Done | None) -> _Done:
     return done
 
 
-def _search_packed(content: bytes) -> _Done:
-    return _finished(_search(_unpacked(content)))
-
-
 def _packed(task: _Task, remedy: str) -> bytes:
-    own: tuple[tuple[Operation, ...], tuple[Regularizer, ...]] = (registered_operations(), registered_regularizers())
-    paths = [function_path(operation) or "" for operation in own[0]]
-    functions = [function for one in own[1] for function in (one.function, one.fixed)]
-    given = [*task.settings.values(), *functions]
-    modules = {path.partition(":")[0] for path in paths}
-    modules |= {getattr(one, "__module__", None) or type(one).__module__ for one in given}
-    return packed((task, own), modules, "the search", remedy)
+    """A task with all that its user has registered."""
+    operations, regularizers = registered_operations(), registered_regularizers()
+    functions = [function for one in regularizers for function in (one.function, one.fixed)]
+    modules = {(function_path(operation) or "").partition(":")[0] for operation in operations}
+    modules |= {getattr(one, "__module__", None) or "" for one in functions}
+    # Of what was given as a class itself, and of what is one of a class.
+    for one in (*task.settings.values(), task.data):
+        modules |= {getattr(one, "__module__", None) or "", type(one).__module__}
+    return packed((task, operations, regularizers), modules, "the search", remedy)
 
 
 def _unpacked(content: bytes) -> _Task:
     task: _Task
-    task, (operations, regularizers) = unpacked(content)
+    task, operations, regularizers = unpacked(content)
     for operation in operations:
         register_operation(operation)
     for regularizer in regularizers:

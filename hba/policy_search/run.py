@@ -102,12 +102,33 @@ def search(
         settings |= settings_of_space(space, settings)
         if out is not None and resume:
             choose: Choose = partial(_stored, folder)
-        elif config is not None:
-            own, in_memory = _own_parts(network, space), isinstance(data, SearchData)
-            choose = partial(config_like, Path(config), own=own, in_memory=in_memory)
         else:
-            choose = partial(_of_preset, preset=preset, paper=paper)
+            choose = _new(data, preset, paper, network, space, config)
         return _searched(data, choose, settings, network, space, folder, told, budget, resume=resume)
+
+
+def chosen_settings(data: Any, settings: dict[str, Any]) -> SearchConfig:
+    """All settings of a search that `search` would begin with these arguments, of which some are none of its settings.
+
+    HbaError as there, but for what only reading images shows.
+    """
+    preset, paper, config = settings.pop("preset", None), settings.pop("paper", False), settings.pop("config", None)
+    network, space = settings.pop("network", None), settings.pop("space", None)
+    check_resume(preset, paper, False, None, config)
+    check_data(data, SearchData, settings.get("data_root"))
+    settings |= settings_of_space(space, settings)
+    choose = _new(data, preset, paper, network, space, config)
+    settings |= settings_of_data(data, settings, choose)
+    return choose(settings)
+
+
+def _new(
+    data: Any, preset: str | None, paper: bool, network: nn.Module | None, space: Any, config: str | Path | None
+) -> Choose:
+    """What chooses the settings of a search that is not resumed."""
+    if config is None:
+        return partial(_of_preset, preset=preset, paper=paper)
+    return partial(config_like, Path(config), own=_own_parts(network, space), in_memory=isinstance(data, SearchData))
 
 
 def _searched(

@@ -3,21 +3,24 @@
 import itertools
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hba.errors import RunError
 from hba.report.findings import network_measured
 from hba.report.run import POLICY_NAME
 from hba.runtime.intervals import interval_of_mean
 from hba.runtime.wording import counted
-from hba.schedule.library import seed_folders
+from hba.schedule.library import PREFIX, seed_folders
 from hba.schedule.pictures import save_figure
 from hba.schedule.reach import reach
 from hba.schedule.regularizers import summarize_regularizers
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import changes, summarize
+
+OF_MACHINE = ("seed", "data", "data_root", "classes", "download", "workers", "device", "pretrained")
+"""Settings in which searches may differ that are put together: their seeds, and where things are."""
 
 
 class Over(NamedTuple):
@@ -59,29 +62,42 @@ class OverSeeds:
     """schedules: by seed, at least two, of one search space. operations: what reaches most images first.
 
     regularizers: values in the last epoch, by name. val_error_percent: of the search networks; None where not all say
-    it.
+    it. left_out: folders of searches that have not ended.
     """
 
     schedules: Mapping[int, Schedule]
     operations: tuple[OperationOverSeeds, ...]
     regularizers: Mapping[str, Over]
     val_error_percent: Over | None
+    left_out: tuple[str, ...] = ()
 
     @staticmethod
     def read(folder: Path) -> "OverSeeds":
-        """RunError where fewer than two searches in the folder have found anything, or where their spaces differ."""
+        """Of the searches in a folder that have ended. RunError where these are fewer than two, or differ by more than
+        their seeds.
+        """
         found = {seed: path / POLICY_NAME for seed, path in sorted(seed_folders(folder).items())}
         schedules = {seed: Schedule.load(path) for seed, path in found.items() if path.exists()}
-        if len(schedules) < 2:
-            raise RunError(f"{folder} must hold schedules of two searches or more, but has {len(schedules)}")
-        return OverSeeds.of(schedules)
+        whole = {seed: one for seed, one in schedules.items() if _epochs_wanted(one) in (None, one.epochs)}
+        left_out = tuple(f"{PREFIX}{seed}" for seed in found if seed not in whole)
+        if len(whole) < 2:
+            more = f"; unfinished: {', '.join(left_out)}" if left_out else ""
+            raise RunError(f"{folder} must hold two searches or more that have ended, but has {len(whole)}{more}")
+        return replace(OverSeeds.of(whole), left_out=left_out)
 
     @staticmethod
     def of(schedules: Mapping[int, Schedule]) -> "OverSeeds":
-        """RunError where their search spaces differ."""
+        """RunError where they differ by more than the seeds of their searches."""
         first, *others = schedules.values()
         if any(other.space.names != first.space.names for other in others):
             raise RunError("schedules of different search spaces cannot be put together")
+        if any(other.epochs != first.epochs for other in others):
+            told = ", ".join(f"{one.epochs} (seed {seed})" for seed, one in schedules.items())
+            raise RunError(f"schedules of different lengths cannot be put together: they have epochs {told}")
+        if differing := sorted({name for other in others for name in _differences(first, other)}):
+            raise RunError(
+                f"searches that are put together differ by their seeds alone, but here by {differing[0]} too"
+            )
         errors = [error for one in schedules.values() for error in network_measured(one.provenance).values()]
         return OverSeeds(
             dict(schedules),
@@ -108,7 +124,7 @@ class OverSeeds:
     def sentences(self) -> tuple[str, ...]:
         """What a person should take from it."""
         n, alike = len(self.schedules), [one.name for one in self.operations if one.moved_alike]
-        found = []
+        found = [f"Left out, because they have not ended: {', '.join(self.left_out)}."] if self.left_out else []
         if self.agreement is not None:
             found.append(
                 f"{counted(n, 'search', 'searches')} moved the probabilities of operations alike by "
@@ -136,6 +152,24 @@ class OverSeeds:
         panel.set_xlabel("images in the last epoch, in per cent: each seed, and the mean")
         panel.grid(axis="x", alpha=0.3)
         save_figure(figure, path)
+
+
+def _settings_of(schedule: Schedule) -> Mapping[str, Any]:
+    """Of its search, as far as its provenance, which may come from elsewhere, says them."""
+    settings = schedule.provenance.get("settings")
+    return settings if isinstance(settings, Mapping) else {}
+
+
+def _epochs_wanted(schedule: Schedule) -> int | None:
+    epochs = _settings_of(schedule).get("epochs")
+    return epochs if isinstance(epochs, int) else None
+
+
+def _differences(one: Schedule, other: Schedule) -> set[str]:
+    """Settings that decide what a search finds, and are not the same."""
+    first, second = _settings_of(one), _settings_of(other)
+    names = (first.keys() | second.keys()) - set(OF_MACHINE)
+    return {name for name in names if first.get(name) != second.get(name)}
 
 
 def _operations(schedules: Sequence[Schedule]) -> tuple[OperationOverSeeds, ...]:

@@ -9,17 +9,17 @@ from hba.runtime.unknown import did_you_mean, listed
 from hba.schedule.schedule import Schedule
 from hba.schedule.shipped import files_of, policy_names
 
-_OF_SEED = "seed-"
+PREFIX = "seed-"
 
 
 def seed_folder(folder: Path, seed: int) -> Path:
     """Of one of the searches in a folder."""
-    return folder / f"{_OF_SEED}{seed}"
+    return folder / f"{PREFIX}{seed}"
 
 
 def seed_folders(folder: Path) -> Mapping[int, Path]:
     """By seed, those that are there."""
-    names = [path.name.removeprefix(_OF_SEED) for path in folder.glob(f"{_OF_SEED}*") if path.is_dir()]
+    names = [path.name.removeprefix(PREFIX) for path in folder.glob(f"{PREFIX}*") if path.is_dir()]
     return {int(name): seed_folder(folder, int(name)) for name in names if name.isdecimal()}
 
 

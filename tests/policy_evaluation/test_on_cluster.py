@@ -16,9 +16,9 @@ from torch import Tensor, nn
 import hba
 from hba.errors import DivergedError, HbaError, RunError, SettingsError
 from hba.operations.from_file import load_operations_file
-from hba.parallel.cluster import Cluster, Machine, Needs, connected
+from hba.parallel.cluster import Cluster, Machine, Needs, _do, connected, versions
+from hba.parallel.together import _check_can_begin_again
 from hba.policy_evaluation import on_cluster
-from hba.policy_evaluation.on_cluster import environment_on
 
 INVERT = one_operation("Invert", [[0.0], [1.0]])
 
@@ -102,8 +102,16 @@ def test_what_a_lost_machine_was_training_is_trained_again(machines: Machines, t
 
 
 @pytest.mark.slow
-def test_two_machines_share_a_training_and_begin_it_again_where_one_is_lost(machines: Machines) -> None:
-    machines.all.add_node(num_cpus=1, object_store_memory=80_000_000)
+def test_two_machines_share_a_training_and_begin_it_again_where_one_is_lost(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun_again: list[Exception] = []
+
+    def check(cluster: Cluster, error: Exception, n_lost: int) -> None:
+        begun_again.append(error)
+        _check_can_begin_again(cluster, error, n_lost)
+
+    monkeypatch.setattr("hba.parallel.together._check_can_begin_again", check)
     settings: dict[str, Any] = {**SETTINGS, "batch_size": 20, "epochs": 20, "seeds": 2}
     steps: list[int] = []
 
@@ -111,11 +119,13 @@ def test_two_machines_share_a_training_and_begin_it_again_where_one_is_lost(mach
         def step_done(self) -> None:
             steps.append(1)
             if len(steps) == 5:
+                # Both take part, so a training is lost.
                 machines.lose_one()
+                machines.all.add_node(num_cpus=1, object_store_memory=80_000_000)
 
     shared: dict[str, Any] = {"cluster": machines.address, "gpus_per_training": 2, "observer": LosesOne()}
     result = hba.evaluate(INVERT, tiny_data(), **shared, **settings)
-    assert len(steps) >= 5
+    assert len(begun_again) == 1
     assert (result.environment["n_processes"], result.environment["jobs"]) == (2, 1)
     alone = hba.evaluate(INVERT, tiny_data(), **settings)
     for row, of_one in zip(result.rows, alone.rows, strict=True):
@@ -180,11 +190,10 @@ def test_processes_of_a_training_are_for_a_cluster() -> None:
         hba.evaluate(INVERT, "no/such/folder", cluster="auto", gpus_per_training=0)
 
 
-def test_machines_with_another_version_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = {"packages": {"hba-augment": "0.0.1", "torch": torch.__version__}}
-    monkeypatch.setattr(Cluster, "results", lambda *_: iter([(0, other)]))
-    with pytest.raises(RunError, match=r"^all machines of a cluster must have the same versions, but one has hba-augm"):
-        environment_on(Cluster(None), Needs(1, 0))  # type: ignore[arg-type]
+def test_machines_with_another_version_are_refused() -> None:
+    assert _do(max, versions(), 1, 2) == 2
+    with pytest.raises(RunError, match=r"^all machines of a cluster need the same versions, but .* has hba-augment"):
+        _do(max, {**versions(), "hba-augment": "0.0.1"}, 1, 2)
 
 
 def test_devices_of_two_kinds_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from ray_machines import Machines
 from search_problems import SMALL_SETTINGS, StopAfter, small_data
 
 import hba
-from hba.errors import RunError, SettingsError
+from hba.errors import DivergedError, HbaError, RunError, SettingsError
 from hba.parallel.cluster import Cluster, Machine, Needs
 from hba.policy_search.repeated import repeated_search
 from hba.schedule.schedule import Schedule
@@ -56,11 +55,11 @@ def test_two_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pytest.M
 def test_what_was_stopped_goes_on_and_more_seeds_begin_as_the_others_did(tmp_path: Path) -> None:
     whole = repeated(tmp_path / "whole", seeds=3)
     assert repeated(tmp_path / "stopped", seeds=2, observer=StopAfter(4)) is None
-    assert not (tmp_path / "stopped" / "seed-1" / "config.json").exists()
+    assert not (tmp_path / "stopped" / "seed-1" / "checkpoint.pt").exists()
     with pytest.raises(RunError, match=r"holds searches already: add --resume"):
         repeated(tmp_path / "stopped", seeds=2)
     resumed = go_on(tmp_path / "stopped")
-    assert sorted(resumed.schedules) == [0, 1], "as many as were begun"
+    assert sorted(resumed.schedules) == [0, 1], "as many as were asked for"
     longer = go_on(tmp_path / "stopped", seeds=3)
     for seed, schedule in whole.schedules.items():
         assert (schedule.values == longer.schedules[seed].values).all()
@@ -91,27 +90,88 @@ def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
         repeated(tmp_path, resume=True)
 
 
-def test_a_machine_that_does_not_see_the_folder_brings_all_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Rays:
+    """A library without machines."""
+
+    @staticmethod
+    def put(content: bytes) -> bytes:
+        return content
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A cluster whose machines see nothing of this one's folders. How many tasks it was given each time."""
+    given: list[int] = []
+
     def results(self: Cluster, function: Any, tasks: list[Any], needs: Needs) -> Iterator[tuple[int, Any]]:
-        for number, arguments in enumerate(tasks):
-            shutil.rmtree(tmp_path / "brought" / f"seed-{number}")
-            yield number, function(*arguments)
+        given.append(len(tasks))
+        for number, (shared, seed, _, files, needs_) in enumerate(tasks):
+            yield number, function(shared, seed, "a file that is not there", files, needs_)
 
     @contextlib.contextmanager
     def connected(address: str | None) -> Iterator[Cluster | None]:
-        yield None if address is None else Cluster(None)  # type: ignore[arg-type]
+        yield None if address is None else Cluster(Rays())  # type: ignore[arg-type]
 
     monkeypatch.setattr("hba.policy_search.repeated.connected", connected)
     monkeypatch.setattr(Cluster, "machines", lambda self: (Machine("one", 1, 0),))
     monkeypatch.setattr(Cluster, "results", results)
+    return given
+
+
+def test_machines_that_do_not_see_the_folder_bring_all_back(tmp_path: Path, elsewhere: list[int]) -> None:
     brought = repeated(tmp_path / "brought", seeds=2, cluster="auto")
     alone = repeated(tmp_path / "alone", seeds=2)
     for seed, schedule in alone.schedules.items():
         assert (schedule.values == brought.schedules[seed].values).all()
     names = {path.name for path in (tmp_path / "brought" / "seed-0").iterdir()}
     assert {"policy.json", "metrics.csv", "config.json", "report.html"} <= names
+    assert not list((tmp_path / "brought").glob(".seen-*"))
+
+
+def test_they_go_on_with_what_was_stopped_and_leave_alone_what_has_ended(tmp_path: Path, elsewhere: list[int]) -> None:
+    whole = repeated(tmp_path / "whole", seeds=2)
+    # Six steps to a search: the second is stopped after two.
+    assert repeated(tmp_path / "stopped", seeds=2, observer=StopAfter(11)) is None
+    before = (tmp_path / "stopped" / "seed-0" / "policy.json").read_bytes()
+    resumed = go_on(tmp_path / "stopped", cluster="auto")
+    assert elsewhere == [1]
+    assert (tmp_path / "stopped" / "seed-0" / "policy.json").read_bytes() == before
+    for seed, schedule in whole.schedules.items():
+        assert (schedule.values == resumed.schedules[seed].values).all()
+
+
+def test_an_attempt_that_finds_nothing_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(HbaError, match="no/such/folder"):
+        repeated_search("no/such/folder", seeds=2, out=tmp_path / "new", **SMALL_SETTINGS)  # type: ignore[arg-type]
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(RunError, match="holds no searches to resume"):
+        go_on(tmp_path / "new")
+
+
+def test_one_that_diverges_does_not_keep_the_others_from_being_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_seed(data: Any, **further: Any) -> hba.SearchResult:
+        if further["out"].name == "seed-0":
+            raise DivergedError("the loss is not finite")
+        return hba.search(data, **further)
+
+    monkeypatch.setattr("hba.policy_search.repeated.search", of_seed)
+    with pytest.raises(DivergedError, match=r"^seed 0: the loss is not finite; the other searches are in "):
+        repeated(tmp_path, seeds=3)
+    assert sorted(path.parent.name for path in tmp_path.glob("*/policy.json")) == ["seed-1", "seed-2"]
+
+
+def test_settings_that_a_resumed_run_keeps_are_refused(tmp_path: Path) -> None:
+    repeated(tmp_path, seeds=2)
+    for settings, message in (
+        ({"seed": 1}, r"keep their seeds; .* begins with 0 \(given 1\)"),
+        ({"paper": True}, "remove paper"),
+        ({"config": tmp_path / "seed-0"}, "config must stand without resume"),
+        ({"batch_size": 4, "seeds": 3}, r"a resumed run keeps its settings; .* has batch_size 8 \(given 4\)"),
+    ):
+        with pytest.raises(SettingsError, match=message):
+            go_on(tmp_path, **settings)
 
 
 @pytest.mark.slow

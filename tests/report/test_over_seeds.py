@@ -1,6 +1,7 @@
 """Searches that differ by their seed: means, deviations and intervals by hand, and what is said of them."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,24 @@ def test_other_spaces_and_single_schedules_cannot_be_put_together(tmp_path: Path
     other = Schedule(SearchSpace((OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0)), np.array([[0.5]]))
     with pytest.raises(RunError, match="different search spaces"):
         OverSeeds.of({0: UP[0], 1: other})
+    with pytest.raises(RunError, match=r"of different lengths .*: they have epochs 2 \(seed 0\), 1 \(seed 1\)"):
+        OverSeeds.of({0: UP[0], 1: Schedule(SPACE, np.array([[0.5, 0.5, 0.5]]))})
+    searched = [
+        replace(UP[0], provenance={"settings": {"seed": n, "batch_size": size}}) for n, size in ((0, 8), (1, 4))
+    ]
+    with pytest.raises(RunError, match="differ by their seeds alone, but here by batch_size too"):
+        OverSeeds.of(dict(enumerate(searched)))
     (tmp_path / "seed-0").mkdir()
     UP[0].save(tmp_path / "seed-0" / "policy.json")
-    with pytest.raises(RunError, match="must hold schedules of two searches or more, but has 1"):
+    with pytest.raises(RunError, match="must hold two searches or more that have ended, but has 1"):
         OverSeeds.read(tmp_path)
+
+
+def test_what_has_not_ended_is_left_out_and_said_to_be(tmp_path: Path) -> None:
+    for seed, wanted in enumerate((2, 2, 5)):
+        (tmp_path / f"seed-{seed}").mkdir()
+        one = replace(UP[seed], provenance={"settings": {"seed": seed, "epochs": wanted}})
+        one.save(tmp_path / f"seed-{seed}" / "policy.json")
+    found = OverSeeds.read(tmp_path)
+    assert (sorted(found.schedules), found.left_out) == ([0, 1], ("seed-2",))
+    assert found.sentences[0] == "Left out, because they have not ended: seed-2."
