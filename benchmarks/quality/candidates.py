@@ -148,6 +148,8 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         f"{DEFAULT}-augmented-validation": Candidate(
             "that, with validation images that went through the baseline augmentation", _DEFAULT, AugmentedValidation
         ),
+        f"{DEFAULT}-three-draws": Candidate("that, with 3 draws for each image", {**_DEFAULT, "reward_draws": 3}),
+        f"{DEFAULT}-bfloat16": Candidate("that, with --fast", {**_DEFAULT, "fast": True}),
         "strength-first": Candidate("the same from RandAugment, in the second half", {**_FROM_RANDAUGMENT, **_LATE}),
     }
 )
