@@ -93,6 +93,17 @@ def steps(place: Place) -> Results | None:
     return {"ratios": place.log("steps").read_text(encoding="utf-8").strip().splitlines()[-1]}
 
 
+def fast(place: Place) -> Results | None:
+    """Steps in bfloat16 beside those in single precision; the numbers are in the records of fast.py."""
+    size = ["--sizes", "wrn-10-1:8", "--batch-size", "8", "--rounds", "1", "--steps", "10"]
+    if not place.is_trial:
+        size = ["--sizes", "wrn-40-2:32,resnet-50:224", "--batch-size", "128", "--rounds", "3", "--steps", "40"]
+    words: Words = [BENCHMARKS / "fast.py", "run", *size, "--device", place.device, "--results", place.results]
+    if not finished(words, *_of(place, "fast")):
+        return None
+    return {"seconds": place.log("fast").read_text(encoding="utf-8").strip().splitlines()[-1]}
+
+
 def profile(place: Place) -> Results | None:
     """Where the time of a search's steps goes."""
     settings = _small() if place.is_trial else {"preset": PRESET_OF_SEARCH}
@@ -174,6 +185,7 @@ STAGES: Mapping[str, Stage] = MappingProxyType(
         "tests": Stage("tests with the mark gpu", tests, _tested),
         "throughput": Stage("a policy call on 128 images of 32x32", throughput, _calls),
         "steps": Stage("steps of all algorithms beside their floors", steps, lambda found: str(found["ratios"])),
+        "fast": Stage("steps with --fast and without", fast, lambda found: str(found["seconds"])),
         "profile": Stage("where the time of a search goes", profile, lambda found: ", ".join(found["largest"][:3])),
         "search": Stage("search of Reduced CIFAR-10, the default", search("search"), _searched),
         "search-paper": Stage("search of Reduced CIFAR-10, --paper", search("search-paper", "--paper"), _searched),

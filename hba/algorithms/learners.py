@@ -14,7 +14,7 @@ from hba.hypernet import HyperNetwork, TunedRates
 from hba.parallel.rows import average_gradients
 from hba.runtime.seeding import derived_seed
 from hba.training.criterion import error_share, loss_of
-from hba.training.fast import hasten
+from hba.training.fast import hasten, unhasten
 from hba.training.plateau import Plateau
 
 
@@ -71,7 +71,8 @@ class NetworkLearner(Learner):
         return loss.detach(), error_share(logits, labels)
 
     def plain(self, lam: Tensor) -> nn.Module:
-        return copy.deepcopy(self.network)
+        # Who has it afterwards did not ask for bfloat16.
+        return unhasten(copy.deepcopy(self.network))
 
 
 @dataclass(kw_only=True)

@@ -110,7 +110,10 @@ def test_rewards_are_those_of_single_precision() -> None:
 
 def test_a_search_and_an_evaluation_are_fast_where_asked_for(tmp_path: Path) -> None:
     settings: dict[str, Any] = {**SMALL_SETTINGS, "out": tmp_path / "fast"}
-    found = hba.search(small_data(), fast=True, **settings).schedule
+    result = hba.search(small_data(), fast=True, **settings)
+    found = result.schedule
+    assert not result.network._forward_pre_hooks, "it is left to its user as it was"
+    assert not result.network._forward_hooks
     plain = hba.search(small_data(), **SMALL_SETTINGS).schedule  # type: ignore[arg-type]
     assert found is not None
     assert plain is not None
@@ -160,3 +163,12 @@ def test_a_processor_without_bfloat16_is_told_of(monkeypatch: pytest.MonkeyPatch
     assert slow_note(torch.device("cpu")) == "fast: this cpu has no instructions for bfloat16, and may be slower by it"
     monkeypatch.setattr(Path, "read_text", lambda *_, **__: "flags : fpu avx512_bf16")
     assert slow_note(torch.device("cpu")) is None
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_layers_compute_in_bfloat16_and_a_search_ends() -> None:
+    network: Any = hasten(Told()).cuda()
+    assert network(images().cuda()).dtype == torch.float32
+    assert network.seen == [(torch.bfloat16, True)]
+    result = hba.search(small_data(), fast=True, **{**SMALL_SETTINGS, "device": "cuda"})  # type: ignore[arg-type]
+    assert result.finished
