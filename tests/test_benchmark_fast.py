@@ -29,3 +29,10 @@ def test_a_run_keeps_the_seconds_of_all_four(tmp_path: Path) -> None:
     (record,) = module("common.records").store_of(tmp_path, "fast").by_key().values()
     assert all(len(seconds) == 1 and seconds[0] > 0 for seconds in record.results.values())
     assert set(record.results) == {"training", "training, fast", "search", "search, fast"}
+
+
+def test_the_page_has_the_table_of_what_is_kept() -> None:
+    records, fast = module("common.records"), module("fast")
+    text = (records.DOCS / "speed.md").read_text(encoding="utf-8")
+    kept = fast.newest_of_each_size(records.RESULTS)
+    assert module("common.pages").placed(text, fast.MARK, fast.table_of(kept)) == text

@@ -25,6 +25,7 @@ QUESTIONS = (
     "self-tuning",
     "language-model",
     "steps",
+    "fast",
     "faults",
     "fuzz",
     "processes",
