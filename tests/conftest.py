@@ -50,7 +50,8 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
     pytest.importorskip("ray", reason="needs the extra cluster")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     # Where machines import what this process imports.
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(hba.__file__).parents[1])]))
+    here = [str(Path(hba.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(here))
     made = Machines()
     try:
         yield made
