@@ -23,6 +23,8 @@ NOT_RUN: Mapping[str, str] = {
     "ruff": "is what .ci/run does",
     "mypy": "is what .ci/run does",
     "pytest": "is what runs this",
+    "ray start": "makes a cluster, as tests/ray_machines.py does",
+    "hba evaluate runs/animals-1 --against none,random,shuffled --seeds 10 --cluster": "needs a cluster",
     "torchrun": "is run by tests/cli/test_torchrun.py",
     "python benchmarks/": "takes minutes, or rewrites pages; its options are parsed",
     "python examples/draw_overview.py": "is run by test_example.py",
@@ -103,6 +105,8 @@ def test_it_runs(command: Command, documented: Path, tmp_path: Path, monkeypatch
         make_saved_dataset(place)
     if "DIR.hba" in words and words[0] != "prepare":
         hba.data.prepare("DIR", "DIR.hba", image_size=TINY["image_size"])
+    if "runs/DIR-seeds" in words and words[0] != "search":
+        hba.repeated_search("DIR", seeds=2, out="runs/DIR-seeds", **TINY)
     if "weights.pth" in words:
         pytest.importorskip("timm")
         make_weights((place / "weights.pth").readlink())
