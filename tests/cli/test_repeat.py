@@ -32,6 +32,8 @@ ARGUMENTS = (
     "schedule",
     "against",
     "jobs",
+    "cluster",
+    "gpus_per_training",
     "allow_seen",
     "explain",
     "as_json",
