@@ -94,7 +94,7 @@ class Cluster:
         the HbaError of a task, once those that ended beside it are told, and RunError for one that was lost again and
         again, for a machine with other versions, and for a cluster that fails.
         """
-        remote = self.task(_do, needs, max_retries=RETRIES)
+        remote = self.task(do_alike, needs, max_retries=RETRIES)
         mine = versions()
         waiting = {remote.remote(function, mine, *arguments): number for number, arguments in enumerate(tasks)}
         room = _Room(self, needs)
@@ -185,8 +185,8 @@ def versions() -> Mapping[str, str | None]:
     return {"hba-augment": VERSION, "torch": version_of("torch")}
 
 
-def _do(function: Callable[..., Any], expected: Mapping[str, str | None], *arguments: Any) -> Any:
-    """On a machine of the cluster."""
+def do_alike(function: Callable[..., Any], expected: Mapping[str, str | None], *arguments: Any) -> Any:
+    """On a machine of the cluster: what the function makes, where its versions are those of who asks."""
     found = versions()
     if other := [name for name in found if found[name] != expected[name]]:
         told = ", ".join(f"{name} {found[name]} (where it was started {expected[name]})" for name in other)

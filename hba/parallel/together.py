@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from hba.errors import HbaError, RunError
-from hba.parallel.cluster import RETRIES, SECONDS_BETWEEN_LOOKS, Cluster, Needs, lost
+from hba.parallel.cluster import RETRIES, SECONDS_BETWEEN_LOOKS, Cluster, Needs, do_alike, lost, versions
 from hba.parallel.processes import TIMEOUT, explained, joined
 from hba.parallel.world import GONE
 
@@ -37,8 +37,8 @@ class _Group:
         # The others wait for it by themselves.
         address = cluster.task(_free_address, needs, max_retries=0, scheduling_strategy=at(0)).remote()
         self.processes = [
-            cluster.task(_take_part, needs, max_retries=0, scheduling_strategy=at(rank)).remote(
-                rank, n, address, needs, function, arguments
+            cluster.task(do_alike, needs, max_retries=0, scheduling_strategy=at(rank)).remote(
+                _take_part, versions(), rank, n, address, needs, function, arguments
             )
             for rank in range(n)
         ]

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import hba
 from hba.errors import DivergedError, HbaError, RunError, SettingsError
 from hba.operations.from_file import load_operations_file
-from hba.parallel.cluster import Cluster, Machine, Needs, _do, connected, versions
+from hba.parallel.cluster import Cluster, Machine, Needs, connected, do_alike, versions
 from hba.parallel.together import _check_can_begin_again
 from hba.policy_evaluation import on_cluster
 
@@ -191,9 +191,9 @@ def test_processes_of_a_training_are_for_a_cluster() -> None:
 
 
 def test_machines_with_another_version_are_refused() -> None:
-    assert _do(max, versions(), 1, 2) == 2
+    assert do_alike(max, versions(), 1, 2) == 2
     with pytest.raises(RunError, match=r"^all machines of a cluster need the same versions, but .* has hba-augment"):
-        _do(max, {**versions(), "hba-augment": "0.0.1"}, 1, 2)
+        do_alike(max, {**versions(), "hba-augment": "0.0.1"}, 1, 2)
 
 
 def test_devices_of_two_kinds_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
