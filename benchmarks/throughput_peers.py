@@ -70,12 +70,12 @@ def call_on_floats(policy: Policy, images: Tensor) -> Call:
     return lambda: policy(batch, generator)
 
 
-def call_on_bytes(policy: Policy, images: Tensor, back: bool) -> Call:
-    """From a uint8 batch to a float32 batch, or back to a uint8 one."""
+def call_on_bytes(policy: Policy, images: Tensor, to_floats: bool) -> Call:
+    """From a uint8 batch to a uint8 one, or to a float32 one, which a network can take."""
     generator = torch.Generator().manual_seed(SEED)
-    if back:
-        return lambda: policy(images.float() / 255, generator).mul(255).round().to(torch.uint8)
-    return lambda: policy(images.float() / 255, generator)
+    if to_floats:
+        return lambda: policy(images, generator).float().div_(255)
+    return lambda: policy(images, generator)
 
 
 def arrays(images: Tensor) -> list[np.ndarray[Any, Any]]:
@@ -167,9 +167,11 @@ def all_peers() -> list[Peer]:
         return Peer("albumentations SomeOf", takes, "2", prepare)
 
     return [
+        Peer("hba", "uint8 batch", "2", lambda images: call_on_bytes(two_operations(len(images)), images, False)),
+        Peer("hba", "uint8 to float32", "2", lambda images: call_on_bytes(two_operations(len(images)), images, True)),
         Peer("hba", "float32 batch", "2", lambda images: call_on_floats(two_operations(len(images)), images)),
-        Peer("hba", "uint8 to float32", "2", lambda images: call_on_bytes(two_operations(len(images)), images, False)),
-        Peer("hba", "uint8 and back", "2", lambda images: call_on_bytes(two_operations(len(images)), images, True)),
+        Peer("hba transform", "uint8 arrays", "2", partial(one_by_one, arrays, transform)),
+        Peer("hba transform", "uint8 tensors", "2", partial(one_by_one, list, transform)),
         Peer("hba transform", "PIL images", "2", partial(one_by_one, pictures, transform)),
         Peer("hba transform", "PIL to float32", "2", partial(pictures_to_batch, transform)),
         Peer("torchvision RandAugment", "PIL images", "2", partial(one_by_one, pictures, rand_augment)),

@@ -13,7 +13,7 @@ LINE = (
     ("runtime",),
     ("parallel",),
     ("operations", "models", "hypernet", "data"),
-    ("preprocessing",),
+    ("preprocessing", "packed"),
     ("regularization",),
     ("policy",),
     ("schedule", "config"),

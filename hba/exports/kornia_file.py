@@ -22,7 +22,6 @@ IMPORTS = (
     {
         "import": ("torch", "torch.nn.functional as F"),
         "from kornia.augmentation import": ("GeometricAugmentationBase2D",),
-        "from kornia.color import": ("rgb_to_grayscale",),
         "from numpy.polynomial.hermite_e import": ("hermegauss",),
         "from torch import": ("Tensor",),
     },
@@ -79,7 +78,7 @@ def _all_functions() -> list[Any]:
 def _constants_text(text: str) -> str:
     """Numbers of the rooms that the text uses."""
     named = {name: value for room in ROOMS for name, value in vars(room).items() if name.isupper()}
-    used = [f"{name} = {value}" for name, value in named.items() if isinstance(value, int) and name in text]
+    used = [f"{name} = {value}" for name, value in named.items() if isinstance(value, int | tuple) and name in text]
     return "\n".join(used) + "\n"
 
 

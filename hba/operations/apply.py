@@ -29,7 +29,7 @@ def apply_steps(
     """
     if not images.numel():
         return images.clone()
-    maps = _maps(operations, chosen, magnitudes, *images.shape[2:])
+    maps = maps_of_steps(operations, chosen, magnitudes, *images.shape[2:])
     unbound = (values.unbind(1) for values in (chosen, magnitudes, positions, *maps))
     steps = [Step(*values) for values in zip(*unbound, strict=True)]
     if images.device.type == "cpu" and not torch.compiler.is_compiling():
@@ -37,7 +37,7 @@ def apply_steps(
     return apply_in_fixed_shapes(operations, steps, images, fill)
 
 
-def _maps(operations: Sequence[Operation], chosen: Tensor, magnitudes: Tensor, height: int, width: int) -> Maps:
+def maps_of_steps(operations: Sequence[Operation], chosen: Tensor, magnitudes: Tensor, height: int, width: int) -> Maps:
     """The affine map of every image in every step, (B, S); the identity where no pixel is moved."""
     magnitude = magnitudes.double()
     coefficients = identity_coefficients(magnitude)

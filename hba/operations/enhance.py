@@ -63,12 +63,15 @@ def gray(images: Tensor) -> Tensor:
 
 def mean_gray(images: Tensor) -> Tensor:
     """The poorer version for Contrast: the mean grey level, rounded to 8 bits. Ref: PIL.ImageEnhance.Contrast."""
+    import torch
+
     levels = images.float().mul(255).round_()
     if images.shape[1] == 3:
         # PIL's luma in whole numbers, exact in float32: for an image of one colour, all depends on its rounding.
         red, green, blue = (levels[:, channel : channel + 1] for channel in range(3))
         levels = (red * 19595).add_(green, alpha=38470).add_(blue, alpha=7471).add_(1 << 15).div_(1 << 16).floor_()
-    mean_level = levels.mean(dim=(1, 2, 3), keepdim=True).add_(0.5).floor_()
+    # The sum of a large image is more than float32 counts.
+    mean_level = levels.mean(dim=(1, 2, 3), keepdim=True, dtype=torch.float64).add_(0.5).floor_()
     return mean_level.div_(255).to(images.dtype)
 
 

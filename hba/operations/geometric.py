@@ -36,12 +36,9 @@ class Warp(Kind):
     interpolation: str = "nearest"
 
     def __call__(self, images: Tensor, magnitude: Tensor, fill: Tensor) -> Tensor:
-        from hba.operations.resample import Maps, identity_coefficients, warp
+        from hba.operations.resample import warp
 
-        magnitude = magnitude.double()
-        own = self.coefficients(magnitude, *images.shape[2:])
-        maps = Maps.of({**identity_coefficients(magnitude), **own})
-        return warp(images, maps, fill, self.interpolation)
+        return warp(images, self.maps(magnitude.double(), *images.shape[2:]), fill, self.interpolation)
 
     @property
     def batch_group(self) -> Hashable:
@@ -91,6 +88,10 @@ def translate_y(fraction: Tensor, height: int, width: int) -> Mapping[str, Tenso
 def rotate(degrees: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
     """Turn counter-clockwise about the image's centre. Ref: PIL.Image.rotate, without expanding."""
     angle = degrees.deg2rad()
-    cos, sin = angle.cos(), angle.sin()
+    return turn(angle.cos(), angle.sin(), height, width)
+
+
+def turn(cos: Tensor, sin: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
+    """Turn about the centre, by an angle of which there are cosine and sine."""
     x, y = width / 2, height / 2
     return {"a": cos, "b": -sin, "c": x - cos * x + sin * y, "d": sin, "e": cos, "f": y - sin * x - cos * y}

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import torch
-from kornia.color import rgb_to_grayscale
 from torch import Tensor
 
 from hba.errors import SettingsError
@@ -21,13 +20,15 @@ LUMA_WEIGHTS = (0.299, 0.587, 0.114)
 """Of R, G and B, as in PIL's mode L."""
 
 
-def check_images(images: Tensor) -> None:
-    """Raise SettingsError unless images are (B, C, H, W) floating point. Values are not read."""
+def check_images(images: Tensor, *, or_bytes: bool = False) -> None:
+    """Raise SettingsError unless images are (B, C, H, W) floating point, or uint8. Values are not read."""
     if not isinstance(images, Tensor):
         raise SettingsError(f"images must be a tensor (B, C, H, W), got {type(images).__name__}")
-    if images.ndim != 4 or not images.shape[1] or not images.is_floating_point():
+    is_number = images.is_floating_point() or (or_bytes and images.dtype == torch.uint8)
+    if images.ndim != 4 or not images.shape[1] or not is_number:
+        kinds = "uint8 or floating point" if or_bytes else "floating point"
         raise SettingsError(
-            "images must be floating point of shape (B, C, H, W) with at least one channel, "
+            f"images must be {kinds} of shape (B, C, H, W) with at least one channel, "
             f"got {images.dtype} {tuple(images.shape)}"
         )
 
@@ -48,8 +49,12 @@ def check_channels(operations: Iterable[Operation], n_channels: int) -> None:
 
 
 def luma(images: Tensor) -> Tensor:
-    """The grey (B, 1, H, W) of RGB images (B, 3, H, W), by LUMA_WEIGHTS."""
-    return rgb_to_grayscale(images)
+    """The grey (B, 1, H, W) of RGB images (B, 3, H, W), by LUMA_WEIGHTS.
+
+    A product, a sum, one after the other: the last bit is then the same on every machine, and in hba/packed.
+    """
+    weighted = [weight * images[:, channel : channel + 1] for channel, weight in enumerate(LUMA_WEIGHTS)]
+    return weighted[0].add_(weighted[1]).add_(weighted[2])
 
 
 def color_for(n_channels: int, color: tuple[float, ...]) -> tuple[float, ...]:
@@ -68,8 +73,9 @@ def color_for(n_channels: int, color: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def fill_for(images: Tensor, color: tuple[float, ...]) -> Tensor:
-    """The colour as a tensor (C,) for these images (B, C, H, W)."""
-    return _color_tensor(color_for(images.shape[1], color), images.dtype, images.device)
+    """The colour, in [0, 1], as a tensor (C,) for these images (B, C, H, W); float32 for uint8 images."""
+    dtype = images.dtype if images.is_floating_point() else torch.float32
+    return _color_tensor(color_for(images.shape[1], color), dtype, images.device)
 
 
 @device_constant

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from hba.operations.operation import Operation
+    from hba.operations.resample import Maps
     from hba.operations.steps import Pick, Step
 
 
@@ -41,6 +42,13 @@ class Kind(ABC):
     def map_coefficients(self, magnitude: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
         """The coefficients {name: (...)} of the affine map of pixels, as far as they may differ from the identity's."""
         return {}
+
+    def maps(self, magnitude: Tensor, height: int, width: int) -> Maps:
+        """The affine map of pixels for magnitudes (N,) float64; the identity of a kind that moves none."""
+        from hba.operations.resample import Maps, identity_coefficients
+
+        own = self.map_coefficients(magnitude, height, width)
+        return Maps.of({**identity_coefficients(magnitude), **own})
 
     def on_own_images(self, operation: Operation, images: Tensor, step: Step, fill: Tensor) -> Tensor:
         """New images (N, C, H, W), from those that get an operation of the group; `operation` is one of the group."""

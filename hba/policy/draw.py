@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.operations import apply_steps, check_images
+from hba.operations import apply_steps, check_channels, check_images
+from hba.packed import apply_to_bytes
 from hba.parallel.rows import own_rows
 from hba.policy.space import SearchSpace
 from hba.policy.spread import mean_probabilities, of_slots, spread_magnitudes
@@ -129,9 +130,14 @@ def count_limits(space: SearchSpace, rows: Tensor) -> Tensor:
 
 
 def apply_operations(space: SearchSpace, draw: Draw, images: Tensor, fill: Tensor) -> Tensor:
-    """Replay a draw on images (B, C, H, W) float in [0, 1]; fill (C,). The images themselves are not changed."""
-    check_images(images)
+    """Replay a draw on images (B, C, H, W), float in [0, 1] or uint8; fill (C,) in [0, 1].
+
+    Returns new images of that type. Levels of uint8 images are those of the images as floats, rounded at the end.
+    """
+    check_images(images, or_bytes=True)
+    check_channels(space.operations, images.shape[1])
     if len(draw) != len(images):
         raise SettingsError(f"the draw is for {len(draw)} images, got {len(images)}")
     chosen = torch.where(draw.slots < 0, -1, space.slot_columns(images.device).operation[draw.slots.clamp(min=0)])
-    return apply_steps(space.operations, chosen, draw.magnitudes, draw.positions, images, fill)
+    apply = apply_to_bytes if images.dtype == torch.uint8 else apply_steps
+    return apply(space.operations, chosen, draw.magnitudes, draw.positions, images, fill)

@@ -13,6 +13,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.operations import Operation
+from hba.packed import apply_one_to_bytes, to_bytes
 from hba.policy.draw import count_limits
 from hba.policy.space import SearchSpace
 from hba.policy.spread import logits_between, mean_probabilities
@@ -108,12 +109,15 @@ def apply_to_pil(drawn: Sequence[Drawn], image: Image.Image, fill: tuple[float, 
         else:
             batch = TF.pil_to_tensor(result)[None].float() / 255
             changed = _on_all(Drawn(operation, magnitude, position), batch, torch.tensor(fill))
-            result = TF.to_pil_image(changed[0].mul(255).round().clamp(0, 255).to(torch.uint8), mode=image.mode)
+            result = TF.to_pil_image(to_bytes(changed[0]), mode=image.mode)
     return image.copy() if result is image else result
 
 
 def apply_to_all(drawn: Sequence[Drawn], images: Tensor, fill: Tensor) -> Tensor:
-    """Do the same to each of the images (B, C, H, W), float in [0, 1]; new images. fill (C,)."""
+    """Do the same to each of the images (B, C, H, W), float in [0, 1] or uint8; new images. fill (C,) in [0, 1]."""
+    if images.dtype == torch.uint8:
+        result = apply_one_to_bytes(drawn, images, fill)
+        return to_bytes(apply_to_all(drawn, images.float() / 255, fill)) if result is None else result
     result = images.clone()
     for one in drawn:
         result = _on_all(one, result, fill)

@@ -16,7 +16,7 @@ from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as TF
 
 from hba.operations import Operation
-from hba.operations.resample import Maps, identity_coefficients, warp
+from hba.operations.resample import Maps, warp
 from hba.policy.single_image import Drawn
 
 # Before 0.23, torchvision had neither keypoints nor rotated boxes.
@@ -65,8 +65,7 @@ def moved(annotation: Any, drawn: Sequence[Drawn], size: Size) -> Any:
 
 def _move(one: Drawn, size: Size) -> Move:
     magnitude = torch.tensor([one.magnitude], dtype=torch.float64)
-    found = one.operation.kind.map_coefficients(magnitude, *size)
-    return Move(Maps.of({**identity_coefficients(magnitude), **found}), one.operation.interpolation == "nearest")
+    return Move(one.operation.kind.maps(magnitude, *size), one.operation.interpolation == "nearest")
 
 
 def _moved_mask(mask: Tensor, moves: Sequence[Move]) -> Tensor:

@@ -15,6 +15,7 @@ from torchvision.transforms import v2
 
 from hba.errors import ScheduleLengthWarning, SettingsError
 from hba.operations import color_for, fill_for
+from hba.packed import apply_to_array
 from hba.policy.draw import apply_operations, draw_by_means, means_of
 from hba.policy.image_range import RangeCheck
 from hba.policy.single_image import Drawn, PlainRow, apply_to_all, apply_to_pil, draw_for_one, plain_row
@@ -187,8 +188,11 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
                     what = "a video" if isinstance(given, tv_tensors.Video) else "boxes, masks and keypoints"
                     raise TypeError(f"{what} must come with a single draw, got a batch {tuple(given.shape)}")
             return {"one_draw": draw_for_one(self._place().plain), "size": _size(first)}
+        n_images = math.prod(first.shape[:-3])
+        if n_images == 1 and first.device.type == "cpu":
+            return {"one_draw": draw_for_one(self._place().plain), "size": _size(first)}
         means, spread = self._place().on(first.device)
-        return {"tensor_draw": draw_by_means(space, means, math.prod(first.shape[:-3]), spread=spread)[0]}
+        return {"tensor_draw": draw_by_means(space, means, n_images, spread=spread)[0]}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         if isinstance(inpt, ANNOTATIONS):
@@ -197,8 +201,10 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
             images = _to_batch(inpt)
             fill = fill_for(images, self.schedule.fill)
             if "tensor_draw" in params:
-                return _like(inpt, apply_operations(self.schedule.space, params["tensor_draw"], images, fill))
-            return _like(inpt, apply_to_all(params["one_draw"], images, fill))
+                result = apply_operations(self.schedule.space, params["tensor_draw"], images, fill)
+            else:
+                result = apply_to_all(params["one_draw"], images, fill)
+            return tv_tensors.wrap(result.to(inpt.dtype).reshape(inpt.shape), like=inpt)
         if isinstance(inpt, np.ndarray):
             return self._on_array(inpt, params["one_draw"])
         color = color_for(len(_checked_mode(inpt)), self.schedule.fill)
@@ -208,12 +214,15 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
     _check_inputs, _get_params, _transform = check_inputs, make_params, transform
 
     def _on_array(self, pixels: np.ndarray, drawn: Sequence[Drawn]) -> np.ndarray:
-        """A new array, by way of PIL."""
+        """A new array, the same that PIL makes of it."""
         if not pixels.size:
             return pixels.copy()
         is_gray = pixels.ndim == 2 or pixels.shape[2] == 1
-        image = PIL.Image.fromarray(pixels.reshape(pixels.shape[:2]) if is_gray else pixels)
         color = color_for(1 if is_gray else 3, self.schedule.fill)
+        result = apply_to_array(drawn, pixels, color)
+        if result is not None:
+            return result
+        image = PIL.Image.fromarray(pixels.reshape(pixels.shape[:2]) if is_gray else pixels)
         return np.array(apply_to_pil(drawn, image, color)).reshape(pixels.shape)
 
     def _place(self) -> "_Place":
@@ -292,23 +301,13 @@ def _channels_text(n_channels: int) -> str:
 
 
 def _to_batch(given: Tensor) -> Tensor:
-    """Images (..., C, H, W) as floats (B, C, H, W) in [0, 1]."""
+    """Images (..., C, H, W) as (B, C, H, W), uint8 or float32 or float64 in [0, 1]."""
     pixels = given.as_subclass(Tensor)
     # Where there are no pixels, -1 could be any number of images.
     pixels = pixels.reshape(math.prod(pixels.shape[:-3]), *pixels.shape[-3:])
     if pixels.dtype == torch.uint8:
-        return pixels.float() / 255
+        return pixels
     return (pixels if pixels.dtype == torch.float64 else pixels.float()).clamp(0, 1)
-
-
-def _like(given: Tensor, images: Tensor) -> Tensor:
-    """Floats (B, C, H, W) in the type, dtype and shape of what was given."""
-    pixels = _to_uint8(images) if given.dtype == torch.uint8 else images.to(given.dtype)
-    return tv_tensors.wrap(pixels.reshape(given.shape), like=given)
-
-
-def _to_uint8(images: Tensor) -> Tensor:
-    return images.mul(255).round().to(torch.uint8)
 
 
 def _listed(items: Sequence[Any]) -> str:

@@ -309,7 +309,7 @@ def test_batches_and_draws_of_another_size_are_refused() -> None:
         per_image.replay(torch.zeros(3, 3, 8, 8), per_image.draw(4))
 
 
-@pytest.mark.parametrize("images", [torch.zeros(4, 8, 8), torch.zeros(4, 3, 8, 8, dtype=torch.uint8)])
+@pytest.mark.parametrize("images", [torch.zeros(4, 8, 8), torch.zeros(4, 3, 8, 8, dtype=torch.int32)])
 def test_images_that_no_operation_takes_are_refused(images: Tensor) -> None:
-    with pytest.raises(SettingsError, match="images must be floating point of shape"):
+    with pytest.raises(SettingsError, match="images must be uint8 or floating point of shape"):
         Policy(SearchSpace(), torch.zeros(54))(images)

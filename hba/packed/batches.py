@@ -1,0 +1,71 @@
+"""Batches of 8-bit images: bytes in, bytes out."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hba.operations import Operation, apply_steps
+from hba.operations.apply import maps_of_steps
+from hba.packed.program import One, Program, code_of, program_of_batch, program_of_one
+from hba.packed.running import can_run, run
+
+
+@torch.no_grad()
+def apply_to_bytes(
+    operations: Sequence[Operation],
+    chosen: Tensor,
+    magnitudes: Tensor,
+    positions: Tensor,
+    images: Tensor,
+    fill: Tensor,
+) -> Tensor:
+    """New images uint8 (B, C, H, W) after S steps, from such images; the input is not changed.
+
+    All else as apply_steps, and the levels are those that it comes to for images / 255, rounded. On a CPU with Numba,
+    images are worked on as bytes, by as many threads as PyTorch has, but for images that get an operation that
+    hba/packed/program.py has no code for.
+    """
+    if not can_run(images):
+        return _by_floats(operations, chosen, magnitudes, positions, images, fill)
+    known = [code_of(operation) for operation in operations]
+    others = torch.tensor([*(code is None for code in known), False])[chosen].any(dim=1)
+    maps = maps_of_steps(operations, chosen, magnitudes, *images.shape[2:])
+    program = program_of_batch(known, chosen, magnitudes, positions, maps)
+    result = run(images, program, fill, as_pil=False)
+    if others.any():
+        own_steps = chosen[others], magnitudes[others], positions[others]
+        result[others] = _by_floats(operations, *own_steps, images[others], fill)
+    return result
+
+
+def _by_floats(
+    operations: Sequence[Operation],
+    chosen: Tensor,
+    magnitudes: Tensor,
+    positions: Tensor,
+    images: Tensor,
+    fill: Tensor,
+) -> Tensor:
+    return to_bytes(apply_steps(operations, chosen, magnitudes, positions, images.float() / 255, fill))
+
+
+def to_bytes(images: Tensor) -> Tensor:
+    """The nearest grey levels of floats in [0, 1]."""
+    return images.mul(255).round().clamp(0, 255).to(torch.uint8)
+
+
+def apply_one_to_bytes(drawn: Sequence[One], images: Tensor, fill: Tensor) -> Tensor | None:
+    """Do the same to each of the images uint8 (B, C, H, W); fill (C,). None where they are not for kernels."""
+    if not can_run(images):
+        return None
+    # Maps are in double precision, as those of what goes along with an image; all other magnitudes in single.
+    single = [
+        (operation, magnitude if operation.moves_pixels else float(np.float32(magnitude)), position)
+        for operation, magnitude, position in drawn
+    ]
+    program = program_of_one(single, *images.shape[2:])
+    if program is None:
+        return None
+    return run(images, Program(*(values.repeat(len(images), axis=0) for values in program)), fill, as_pil=False)

@@ -1,0 +1,399 @@
+"""Operations on the 8-bit pixels of an image, compiled by Numba: all its steps, and then each pixel is written once.
+
+What an image has become is known by three things, of which a step changes the smallest that will do:
+    levels: a byte for each pixel and channel, (C, N); N = H W.
+    places: where each pixel is taken from, (N,): a pixel of the levels, or N + i for what step i has uncovered. Shear,
+    translate, rotate and Cutout change places only, so pixels are moved once, whatever the number of steps.
+    table: what a level is worth, float32 in [0, 1], (C, 256 + S), with an entry for what each of S steps has uncovered.
+    Point operations, Brightness and Contrast change the table only.
+Color and Sharpness, whose result depends on more than a level, write new levels. Where another enhancer comes before
+the next rounding they leave values, (C, N + S), which take the part of levels and table: then the image is `free`.
+
+The arithmetic is that of hba/operations in float32, in its order, so the bytes are the same. With `as_pil`, every step
+ends in whole grey levels and enhancers are PIL's, so the bytes are PIL's.
+
+All of it stands in this file: Numba's cache looks only at a function's own file to see whether it has changed. Loops
+are written out: they compile in a fraction of the time of NumPy's functions.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hba.operations.point import N_LEVELS
+from hba.operations.resample import FRACTION_BITS
+from hba.packed.codes import (
+    AUTO_CONTRAST,
+    BRIGHTNESS,
+    COLOR,
+    CONTRAST,
+    CUTOUT,
+    EQUALIZE,
+    INVERT,
+    SHARPNESS,
+    SOLARIZE,
+    WARP,
+)
+from hba.packed.compiling import compiled
+
+LANES = 4
+"""Counts that are kept apart, so that an addition need not wait for the one before."""
+ZERO, ONE, FOUR, TOP, SMOOTHED = np.float32(0), np.float32(1), np.float32(4), np.float32(255), np.float32(255 / 13)
+RED, GREEN, BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
+
+Array = Any
+"""Of NumPy; Numba finds the types by itself."""
+
+
+class Scratch(NamedTuple):
+    """Memory in which images take turns; C channels, N pixels, S steps.
+
+    levels uint8 (C, N); places uint32 (2, N); table float32, table_levels uint8 (C, 256 + S); free float32
+    (C, N + S); plane float32 (N,).
+    """
+
+    levels: Array
+    places: Array
+    table: Array
+    table_levels: Array
+    free: Array
+    plane: Array
+
+
+class State(NamedTuple):
+    """is_moved: places say something, those of `now`. is_plain: levels are worth themselves. is_free: see above."""
+
+    is_moved: bool
+    now: int
+    is_plain: bool
+    is_free: bool
+
+
+@compiled
+def augment_all(images, results, width, codes, magnitudes, positions, maps, fill, as_pil):
+    """images, results: uint8 (B, C, N). For each step codes int64, magnitudes float64 (B, S), positions float64
+    (B, S, 2), maps int64 (B, S, 6): in fixed point. fill: float32 (C,) in [0, 1]."""
+    n_images, channels, n_pixels = images.shape
+    n_steps = codes.shape[1]
+    s = Scratch(
+        np.empty((channels, n_pixels), np.uint8),
+        np.empty((2, n_pixels), np.uint32),
+        np.empty((channels, N_LEVELS + n_steps), np.float32),
+        np.empty((channels, N_LEVELS + n_steps), np.uint8),
+        np.empty((channels, n_pixels + n_steps), np.float32),
+        np.empty(n_pixels, np.float32),
+    )
+    for image in range(n_images):
+        levels, state = images[image], State(False, 0, True, False)
+        begin(s, n_steps, fill, as_pil)
+        for step in range(n_steps):
+            code, magnitude = codes[image, step], magnitudes[image, step]
+            if code in (WARP, CUTOUT):
+                uncover(s, step, fill, as_pil)
+                state = move(s, state, width, code, magnitude, positions[image, step], maps[image, step], step)
+            elif INVERT <= code <= CONTRAST:
+                state = revalue(levels, s, state, code, magnitude, as_pil, results[image])
+            elif code in (COLOR, SHARPNESS):
+                set_free(levels, s, state)
+                if code == COLOR:
+                    color(s.free, n_pixels, np.float32(magnitude), as_pil)
+                else:
+                    sharpen(s.free, s.plane, width, np.float32(magnitude), as_pil)
+                state = State(False, 0, True, True)
+                if as_pil or is_rounded_next(codes[image], step):
+                    round_all(s.free, s.levels)
+                    levels, state = s.levels, State(False, 0, True, False)
+                    begin(s, n_steps, fill, as_pil)
+        show(levels, s, state, results[image])
+
+
+@compiled
+def begin(s, n_steps, fill, as_pil):
+    """Levels are worth themselves. What no pixel shows yet must be a number too."""
+    for channel in range(len(s.table)):
+        for level in range(N_LEVELS):
+            s.table[channel, level] = worth(level)
+    for step in range(n_steps):
+        uncover(s, step, fill, as_pil)
+
+
+@compiled
+def uncover(s, step, fill, as_pil):
+    """What the step uncovers is worth the fill colour."""
+    for channel in range(len(fill)):
+        value = worth(level_of(fill[channel])) if as_pil else fill[channel]
+        s.table[channel, N_LEVELS + step] = value
+        s.free[channel, len(s.plane) + step] = value
+
+
+@compiled
+def is_rounded_next(codes, step):
+    """Whether the next step that reads values, or the end, takes them in whole levels."""
+    for later in range(step + 1, len(codes)):
+        if codes[later] >= INVERT:
+            return codes[later] < BRIGHTNESS
+    return True
+
+
+@compiled
+def level_of(value):
+    """The nearest of the 256 grey levels, of halves the even one."""
+    return np.int32(min(max(np.rint(value * TOP), ZERO), TOP))
+
+
+@compiled
+def worth(level):
+    return np.float32(level) / TOP
+
+
+@compiled
+def round_all(values, levels):
+    for channel in range(len(levels)):
+        own, own_levels = values[channel], levels[channel]
+        for index in range(len(own_levels)):
+            own_levels[index] = level_of(own[index])
+
+
+@compiled
+def move(s, state, width, code, magnitude, position, fixed_point_map, step):
+    n_pixels = len(s.plane)
+    before, after, height = s.places[state.now], s.places[1 - state.now], n_pixels // width
+    if code == CUTOUT:
+        cut_out(before, state.is_moved, height, width, magnitude, position, n_pixels + step)
+        return State(True, state.now, state.is_plain, state.is_free)
+    warp(after, height, width, fixed_point_map, n_pixels + step)
+    if state.is_moved:
+        for pixel in range(n_pixels):
+            if after[pixel] < n_pixels:
+                after[pixel] = before[after[pixel]]
+    return State(True, 1 - state.now, state.is_plain, state.is_free)
+
+
+@compiled
+def warp(places, height, width, fixed_point_map, uncovered):
+    """The pixel in which the centre of each pixel falls; as hba/operations/resample.py."""
+    a, b, x0, d, e, y0 = fixed_point_map
+    for y in range(height):
+        row = places[y * width : (y + 1) * width]
+        x_first, y_first = np.int32(x0 + b * y), np.int32(y0 + e * y)
+        for x in range(width):
+            # Numba would go on in 64 bits, of which a processor takes half as many at a time.
+            column = np.int32(x_first + np.int32(a * x)) >> FRACTION_BITS
+            line = np.int32(y_first + np.int32(d * x)) >> FRACTION_BITS
+            is_inside = (column >= 0) & (column < width) & (line >= 0) & (line < height)
+            row[x] = np.uint32(np.int32(line * width) + column) if is_inside else np.uint32(uncovered)
+
+
+@compiled
+def cut_out(places, is_moved, height, width, size, position, uncovered):
+    """As hba/operations/cutout.py."""
+    if not is_moved:
+        for pixel in range(height * width):
+            places[pixel] = pixel
+    side = np.int64(np.rint(size * min(height, width)))
+    left = np.int64(np.floor(position[0] * width)) - side // 2
+    top = np.int64(np.floor(position[1] * height)) - side // 2
+    for y in range(max(top, 0), min(top + side, height)):
+        for x in range(max(left, 0), min(left + side, width)):
+            places[y * width + x] = uncovered
+
+
+@compiled
+def revalue(levels, s, state, code, magnitude, as_pil, shown):
+    """Change what levels are worth, or the values of a free image. shown: memory for levels of every pixel."""
+    values = s.free if state.is_free else s.table
+    poorer = mean_gray(levels, s, state, shown) if code == CONTRAST else ZERO
+    for channel in range(len(values)):
+        own = values[channel]
+        if code in (BRIGHTNESS, CONTRAST):
+            factor = np.float32(magnitude)
+            for index in range(len(own)):
+                own[index] = blended(own[index], poorer, factor, as_pil)
+        elif code in (AUTO_CONTRAST, EQUALIZE):
+            counts = level_counts(levels, s, state, channel)
+            table = stretched(counts) if code == AUTO_CONTRAST else equalized(counts)
+            for index in range(len(own)):
+                own[index] = worth(table[level_of(own[index])])
+        else:
+            for index in range(len(own)):
+                own[index] = worth(curved(level_of(own[index]), code, magnitude))
+    return State(state.is_moved, state.now, False, state.is_free)
+
+
+@compiled
+def curved(level, code, magnitude):
+    """As the formulas of hba/operations/point.py."""
+    if code == INVERT or (code == SOLARIZE and level >= magnitude):
+        return 255 - level
+    if code == SOLARIZE:
+        return level
+    dropped = 8 - np.int32(min(max(np.rint(magnitude), 1.0), 8.0))
+    return (level >> dropped) << dropped
+
+
+@compiled
+def level_counts(levels, s, state, channel):
+    """How many pixels show each level, (256,)."""
+    own, n_pixels = levels[channel], levels.shape[1]
+    counts, entries = np.zeros(N_LEVELS, np.int64), np.zeros((LANES, s.table.shape[1]), np.uint32)
+    places, table = s.places[state.now], s.table[channel]
+    if state.is_free:
+        values = s.free[channel]
+        for pixel in range(n_pixels):
+            counts[level_of(values[places[pixel]] if state.is_moved else values[pixel])] += 1
+        return counts
+    if state.is_moved:
+        for pixel in range(n_pixels):
+            place = places[pixel]
+            entries[pixel % LANES, own[place] if place < n_pixels else N_LEVELS + place - n_pixels] += 1
+    else:
+        for pixel in range(n_pixels):
+            entries[pixel % LANES, own[pixel]] += 1
+    for entry in range(len(table)):
+        counts[level_of(table[entry])] += entries[0, entry] + entries[1, entry] + entries[2, entry] + entries[3, entry]
+    return counts
+
+
+@compiled
+def stretched(counts):
+    """New levels (256,), in float64, as PIL.ImageOps.autocontrast."""
+    table, lowest, highest = np.empty(N_LEVELS, np.int32), 0, N_LEVELS - 1
+    while counts[lowest] == 0:
+        lowest += 1
+    while counts[highest] == 0:
+        highest -= 1
+    scale = 255.0 / max(highest - lowest, 1)
+    for level in range(N_LEVELS):
+        stretched_level = np.int32(min(max(np.trunc(level * scale - lowest * scale), 0.0), 255.0))
+        table[level] = stretched_level if highest > lowest else level
+    return table
+
+
+@compiled
+def equalized(counts):
+    """New levels (256,), in whole numbers, as PIL.ImageOps.equalize."""
+    table, brightest, total = np.empty(N_LEVELS, np.int32), N_LEVELS - 1, 0
+    while counts[brightest] == 0:
+        brightest -= 1
+    for level in range(N_LEVELS):
+        total += counts[level]
+    step = (total - counts[brightest]) // 255
+    darker = step // 2
+    for level in range(N_LEVELS):
+        table[level] = min(darker // step, 255) if step > 0 else level
+        darker += counts[level]
+    return table
+
+
+@compiled
+def blended(value, poorer, factor, as_pil):
+    """As hba/operations/enhance.py:blend; or in whole levels, cut off, as PIL.Image.blend."""
+    if not as_pil:
+        return min(max(value * factor + poorer * (ONE - factor), ZERO), ONE)
+    level = np.float32(level_of(poorer))
+    mixed = level + factor * (np.float32(level_of(value)) - level)
+    return worth(np.int32(min(max(mixed, ZERO), TOP)))
+
+
+@compiled
+def mean_gray(levels, s, state, shown):
+    """As hba/operations/enhance.py."""
+    if state.is_free or state.is_moved or not state.is_plain:
+        show(levels, s, state, shown)
+        levels = shown
+    total, n_pixels = 0, levels.shape[1]
+    red, green, blue = levels[0], levels[1 % len(levels)], levels[2 % len(levels)]
+    for pixel in range(n_pixels):
+        total += red[pixel] if len(levels) == 1 else whole_luma(red[pixel], green[pixel], blue[pixel])
+    return worth(np.floor(total / n_pixels + 0.5))
+
+
+@compiled
+def whole_luma(red, green, blue):
+    """PIL's mode L."""
+    return np.int32(np.int32(red) * 19595 + np.int32(green) * 38470 + np.int32(blue) * 7471 + (1 << 15)) >> 16
+
+
+@compiled
+def color(values, n_pixels, factor, as_pil):
+    """As hba/operations/enhance.py; with PIL's luma, which is a whole level, as PIL."""
+    red, green, blue = values[0], values[1 % len(values)], values[2 % len(values)]
+    if len(values) == 1:
+        for pixel in range(n_pixels):
+            red[pixel] = blended(red[pixel], red[pixel], factor, as_pil)
+        return
+    for pixel in range(n_pixels):
+        if as_pil:
+            gray = worth(whole_luma(level_of(red[pixel]), level_of(green[pixel]), level_of(blue[pixel])))
+        else:
+            gray = red[pixel] * RED + green[pixel] * GREEN + blue[pixel] * BLUE
+        red[pixel] = blended(red[pixel], gray, factor, as_pil)
+        green[pixel] = blended(green[pixel], gray, factor, as_pil)
+        blue[pixel] = blended(blue[pixel], gray, factor, as_pil)
+
+
+@compiled
+def sharpen(values, plane, width, factor, as_pil):
+    """As hba/operations/enhance.py, sums in its order; the outermost pixels are their own mean."""
+    for channel in range(len(values)):
+        own = values[channel]
+        for pixel in range(len(plane)):
+            plane[pixel] = own[pixel]
+            own[pixel] = blended(own[pixel], own[pixel], factor, as_pil)
+        for start in range(width, len(plane) - width, width):
+            above, here = plane[start - width : start], plane[start : start + width]
+            below, result = plane[start + width : start + 2 * width], own[start : start + width]
+            for x in range(1, width - 1):
+                left = above[x - 1] + here[x - 1] + below[x - 1]
+                middle = above[x] + here[x] + below[x]
+                right = above[x + 1] + here[x + 1] + below[x + 1]
+                smooth = np.rint((left + middle + right + here[x] * FOUR) * SMOOTHED) / TOP
+                result[x] = blended(here[x], smooth, factor, as_pil)
+
+
+@compiled
+def set_free(levels, s, state):
+    """Give every pixel a value of its own, where it stands."""
+    places, n_pixels = s.places[state.now], levels.shape[1]
+    for channel in range(len(levels)):
+        values = s.free[channel]
+        if not state.is_free:
+            look_up(s.table[channel], levels[channel], places, state.is_moved, values[:n_pixels])
+        elif state.is_moved:
+            for pixel in range(n_pixels):
+                s.plane[pixel] = values[places[pixel]]
+            for pixel in range(n_pixels):
+                values[pixel] = s.plane[pixel]
+
+
+@compiled
+def show(levels, s, state, result):
+    """The level of every pixel."""
+    places, n_pixels = s.places[state.now], levels.shape[1]
+    if not state.is_free:
+        round_all(s.table, s.table_levels)
+    for channel in range(len(result)):
+        own = result[channel]
+        if state.is_free:
+            values = s.free[channel]
+            for pixel in range(n_pixels):
+                own[pixel] = level_of(values[places[pixel]] if state.is_moved else values[pixel])
+        elif state.is_plain and not state.is_moved:
+            own_levels = levels[channel]
+            for pixel in range(n_pixels):
+                own[pixel] = own_levels[pixel]
+        else:
+            look_up(s.table_levels[channel], levels[channel], places, state.is_moved, own)
+
+
+@compiled
+def look_up(table, levels, places, is_moved, result):
+    """What each pixel is worth, or its level, by the table's type."""
+    n_pixels = len(levels)
+    if is_moved:
+        for pixel in range(n_pixels):
+            place = places[pixel]
+            result[pixel] = table[levels[place]] if place < n_pixels else table[N_LEVELS + place - n_pixels]
+    else:
+        for pixel in range(n_pixels):
+            result[pixel] = table[levels[pixel]]

@@ -1,0 +1,51 @@
+"""Running kernels: over the images of a batch by several threads, and on one image with its channels last."""
+
+import functools
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hba.operations.resample import LARGE_SIDE_PIXELS
+from hba.packed.compiling import kernels
+from hba.packed.program import Program
+
+THREAD_VALUES = 1 << 17
+"""What a thread is worth starting for: with fewer numbers, one alone is done sooner."""
+
+
+def can_run(images: Tensor) -> bool:
+    """Whether there is Numba, and kernels can take these images (B, C, H, W)."""
+    if torch.compiler.is_compiling() or images.device.type != "cpu" or not images.numel():
+        return False
+    return max(images.shape[2:]) < LARGE_SIDE_PIXELS and kernels() is not None
+
+
+def run(images: Tensor, program: Program, fill: Tensor, *, as_pil: bool) -> Tensor:
+    """New images uint8 (B, C, H, W); fill (C,) in [0, 1]. as_pil: see kernels.py."""
+    compiled = kernels()
+    assert compiled is not None
+    result = torch.empty(images.shape, dtype=torch.uint8)
+    pixels, new_pixels = images.contiguous().flatten(2).numpy(), result.flatten(2).numpy()
+    color, width = fill.float().numpy(), images.shape[3]
+
+    def run_part(part: slice) -> None:
+        steps = (values[part] for values in program)
+        compiled.augment_all(pixels[part], new_pixels[part], width, *steps, color, as_pil)
+
+    n_threads = min(torch.get_num_threads(), len(images), -(-images.numel() // THREAD_VALUES))
+    if n_threads == 1:
+        run_part(slice(None))
+        return result
+    ends = np.linspace(0, len(images), n_threads + 1).astype(int).tolist()
+    # All are waited for, and an error in one is raised here.
+    list(_threads(os.getpid(), n_threads).map(run_part, map(slice, ends[:-1], ends[1:])))
+    return result
+
+
+@functools.cache
+def _threads(process: int, count: int) -> ThreadPoolExecutor:
+    """A process that was forked has none of the threads that it remembers, so each has its own."""
+    return ThreadPoolExecutor(count, thread_name_prefix="hba-packed")
