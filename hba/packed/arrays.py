@@ -23,10 +23,10 @@ def apply_to_array(drawn: Sequence[One], pixels: np.ndarray, fill: tuple[float, 
     pixels, color = np.ascontiguousarray(pixels), np.array(fill, np.float32)
     result = np.empty_like(pixels)
     if len(fill) == 1:
-        compiled.augment_all(pixels.reshape(1, 1, -1), result.reshape(1, 1, -1), width, *program, color, True)
+        compiled.augment_all(pixels.reshape(1, 1, -1), result.reshape(1, 1, -1), width, *program, color, True, True)
         return result
     planes, new_planes = np.empty((2, 1, 3, height * width), np.uint8)
     to_planes(pixels.reshape(-1), planes[0])
-    compiled.augment_all(planes, new_planes, width, *program, color, True)
+    compiled.augment_all(planes, new_planes, width, *program, color, True, True)
     from_planes(new_planes[0], result.reshape(-1))
     return result

@@ -1,4 +1,4 @@
-"""Batches of 8-bit images: bytes in, bytes out."""
+"""Batches of 8-bit images, as bytes or as floats."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from hba.packed.running import can_run, run
 
 
 @torch.no_grad()
-def apply_to_bytes(
+def apply_to_images(
     operations: Sequence[Operation],
     chosen: Tensor,
     magnitudes: Tensor,
@@ -21,23 +21,34 @@ def apply_to_bytes(
     images: Tensor,
     fill: Tensor,
 ) -> Tensor:
-    """New images uint8 (B, C, H, W) after S steps, from such images; the input is not changed.
+    """New images (B, C, H, W) after S steps, in their type, uint8 or floating point; the input is not changed.
 
-    All else as apply_steps, and the levels are those that it comes to for images / 255, rounded. On a CPU with Numba,
-    images are worked on as bytes, by as many threads as PyTorch has, but for images that get an operation that
-    hba/packed/program.py has no code for.
+    All else as apply_steps, and the same numbers, bit for bit; those of uint8 images are what it makes of images / 255,
+    rounded. On a CPU with Numba, images of 8 bits, floats of 255ths among them, are worked on as bytes, by as many
+    threads as PyTorch has; but not those that get an operation that hba/packed/program.py has no code for.
     """
-    if not can_run(images):
+    levels = levels_of(images) if can_run(images) else None
+    if levels is None:
         return _by_floats(operations, chosen, magnitudes, positions, images, fill)
     known = [code_of(operation) for operation in operations]
     others = torch.tensor([*(code is None for code in known), False])[chosen].any(dim=1)
     maps = maps_of_steps(operations, chosen, magnitudes, *images.shape[2:])
     program = program_of_batch(known, chosen, magnitudes, positions, maps)
-    result = run(images, program, fill, as_pil=False)
+    result = run(levels, program, fill, images.dtype)
     if others.any():
         own_steps = chosen[others], magnitudes[others], positions[others]
         result[others] = _by_floats(operations, *own_steps, images[others], fill)
     return result
+
+
+def levels_of(images: Tensor) -> Tensor | None:
+    """The images uint8; None for floats that are no 255ths, as all are that were read from files of 8 bits."""
+    if images.dtype == torch.uint8:
+        return images
+    if images.dtype != torch.float32:
+        return None
+    levels = images.mul(255).round_().to(torch.uint8)
+    return levels if torch.equal(levels.float().div_(255), images) else None
 
 
 def _by_floats(
@@ -48,6 +59,8 @@ def _by_floats(
     images: Tensor,
     fill: Tensor,
 ) -> Tensor:
+    if images.is_floating_point():
+        return apply_steps(operations, chosen, magnitudes, positions, images, fill)
     return to_bytes(apply_steps(operations, chosen, magnitudes, positions, images.float() / 255, fill))
 
 
@@ -68,4 +81,4 @@ def apply_one_to_bytes(drawn: Sequence[One], images: Tensor, fill: Tensor) -> Te
     program = program_of_one(single, *images.shape[2:])
     if program is None:
         return None
-    return run(images, Program(*(values.repeat(len(images), axis=0) for values in program)), fill, as_pil=False)
+    return run(images, Program(*(values.repeat(len(images), axis=0) for values in program)), fill)

@@ -16,8 +16,6 @@ All of it stands in this file: Numba's cache looks only at a function's own file
 are written out: they compile in a fraction of the time of NumPy's functions.
 """
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from hba.operations.point import N_LEVELS
@@ -35,47 +33,22 @@ from hba.packed.codes import (
     WARP,
 )
 from hba.packed.compiling import compiled
+from hba.packed.memory import Scratch, State
 
 LANES = 4
 """Counts that are kept apart, so that an addition need not wait for the one before."""
 ZERO, ONE, FOUR, TOP, SMOOTHED = np.float32(0), np.float32(1), np.float32(4), np.float32(255), np.float32(255 / 13)
 RED, GREEN, BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
 
-Array = Any
-"""Of NumPy; Numba finds the types by itself."""
-
-
-class Scratch(NamedTuple):
-    """Memory in which images take turns; C channels, N pixels, S steps.
-
-    levels uint8 (C, N); places uint32 (2, N); table float32, table_levels uint8 (C, 256 + S); free float32
-    (C, N + S); plane float32 (N,).
-    """
-
-    levels: Array
-    places: Array
-    table: Array
-    table_levels: Array
-    free: Array
-    plane: Array
-
-
-class State(NamedTuple):
-    """is_moved: places say something, those of `now`. is_plain: levels are worth themselves. is_free: see above."""
-
-    is_moved: bool
-    now: int
-    is_plain: bool
-    is_free: bool
-
 
 @compiled
-def augment_all(images, results, width, codes, magnitudes, positions, maps, fill, as_pil):
-    """images, results: uint8 (B, C, N). For each step codes int64, magnitudes float64 (B, S), positions float64
-    (B, S, 2), maps int64 (B, S, 6): in fixed point. fill: float32 (C,) in [0, 1]."""
+def augment_all(images, results, width, codes, magnitudes, positions, maps, fill, as_pil, is_rounded):
+    """images: uint8 (B, C, N). results: the same where the end is rounded, else float32. For each step codes int64,
+    magnitudes float64 (B, S), positions float64 (B, S, 2), maps int64 (B, S, 6) in fixed point. fill: float32 (C,)."""
     n_images, channels, n_pixels = images.shape
     n_steps = codes.shape[1]
     s = Scratch(
+        np.empty((channels, n_pixels), np.uint8),
         np.empty((channels, n_pixels), np.uint8),
         np.empty((2, n_pixels), np.uint32),
         np.empty((channels, N_LEVELS + n_steps), np.float32),
@@ -92,19 +65,22 @@ def augment_all(images, results, width, codes, magnitudes, positions, maps, fill
                 uncover(s, step, fill, as_pil)
                 state = move(s, state, width, code, magnitude, positions[image, step], maps[image, step], step)
             elif INVERT <= code <= CONTRAST:
-                state = revalue(levels, s, state, code, magnitude, as_pil, results[image])
+                state = revalue(levels, s, state, code, magnitude, as_pil)
             elif code in (COLOR, SHARPNESS):
-                set_free(levels, s, state)
+                tell(levels, s, state, s.free)
                 if code == COLOR:
                     color(s.free, n_pixels, np.float32(magnitude), as_pil)
                 else:
                     sharpen(s.free, s.plane, width, np.float32(magnitude), as_pil)
                 state = State(False, 0, True, True)
-                if as_pil or is_rounded_next(codes[image], step):
+                if as_pil or is_rounded_next(codes[image], step, is_rounded):
                     round_all(s.free, s.levels)
                     levels, state = s.levels, State(False, 0, True, False)
                     begin(s, n_steps, fill, as_pil)
-        show(levels, s, state, results[image])
+        if is_rounded:
+            show(levels, s, state, results[image])
+        else:
+            tell(levels, s, state, results[image])
 
 
 @compiled
@@ -127,12 +103,12 @@ def uncover(s, step, fill, as_pil):
 
 
 @compiled
-def is_rounded_next(codes, step):
+def is_rounded_next(codes, step, is_rounded):
     """Whether the next step that reads values, or the end, takes them in whole levels."""
     for later in range(step + 1, len(codes)):
         if codes[later] >= INVERT:
             return codes[later] < BRIGHTNESS
-    return True
+    return is_rounded
 
 
 @compiled
@@ -199,10 +175,10 @@ def cut_out(places, is_moved, height, width, size, position, uncovered):
 
 
 @compiled
-def revalue(levels, s, state, code, magnitude, as_pil, shown):
-    """Change what levels are worth, or the values of a free image. shown: memory for levels of every pixel."""
+def revalue(levels, s, state, code, magnitude, as_pil):
+    """Change what levels are worth, or the values of a free image."""
     values = s.free if state.is_free else s.table
-    poorer = mean_gray(levels, s, state, shown) if code == CONTRAST else ZERO
+    poorer = mean_gray(levels, s, state) if code == CONTRAST else ZERO
     for channel in range(len(values)):
         own = values[channel]
         if code in (BRIGHTNESS, CONTRAST):
@@ -296,11 +272,11 @@ def blended(value, poorer, factor, as_pil):
 
 
 @compiled
-def mean_gray(levels, s, state, shown):
+def mean_gray(levels, s, state):
     """As hba/operations/enhance.py."""
     if state.is_free or state.is_moved or not state.is_plain:
-        show(levels, s, state, shown)
-        levels = shown
+        show(levels, s, state, s.shown)
+        levels = s.shown
     total, n_pixels = 0, levels.shape[1]
     red, green, blue = levels[0], levels[1 % len(levels)], levels[2 % len(levels)]
     for pixel in range(n_pixels):
@@ -352,18 +328,18 @@ def sharpen(values, plane, width, factor, as_pil):
 
 
 @compiled
-def set_free(levels, s, state):
-    """Give every pixel a value of its own, where it stands."""
+def tell(levels, s, state, result):
+    """The value of every pixel, where it stands."""
     places, n_pixels = s.places[state.now], levels.shape[1]
     for channel in range(len(levels)):
-        values = s.free[channel]
+        own, values = result[channel], s.free[channel]
         if not state.is_free:
-            look_up(s.table[channel], levels[channel], places, state.is_moved, values[:n_pixels])
-        elif state.is_moved:
-            for pixel in range(n_pixels):
-                s.plane[pixel] = values[places[pixel]]
-            for pixel in range(n_pixels):
-                values[pixel] = s.plane[pixel]
+            look_up(s.table[channel], levels[channel], places, state.is_moved, own[:n_pixels])
+            continue
+        for pixel in range(n_pixels):
+            s.plane[pixel] = values[places[pixel]] if state.is_moved else values[pixel]
+        for pixel in range(n_pixels):
+            own[pixel] = s.plane[pixel]
 
 
 @compiled

@@ -23,17 +23,17 @@ def can_run(images: Tensor) -> bool:
     return max(images.shape[2:]) < LARGE_SIDE_PIXELS and kernels() is not None
 
 
-def run(images: Tensor, program: Program, fill: Tensor, *, as_pil: bool) -> Tensor:
-    """New images uint8 (B, C, H, W); fill (C,) in [0, 1]. as_pil: see kernels.py."""
+def run(images: Tensor, program: Program, fill: Tensor, dtype: torch.dtype = torch.uint8) -> Tensor:
+    """New images (B, C, H, W) of the type, uint8 or float32 in [0, 1], from uint8 ones; fill (C,) in [0, 1]."""
     compiled = kernels()
     assert compiled is not None
-    result = torch.empty(images.shape, dtype=torch.uint8)
+    result = torch.empty(images.shape, dtype=dtype)
     pixels, new_pixels = images.contiguous().flatten(2).numpy(), result.flatten(2).numpy()
-    color, width = fill.float().numpy(), images.shape[3]
+    color, width, is_rounded = fill.float().numpy(), images.shape[3], dtype == torch.uint8
 
     def run_part(part: slice) -> None:
         steps = (values[part] for values in program)
-        compiled.augment_all(pixels[part], new_pixels[part], width, *steps, color, as_pil)
+        compiled.augment_all(pixels[part], new_pixels[part], width, *steps, color, False, is_rounded)
 
     n_threads = min(torch.get_num_threads(), len(images), -(-images.numel() // THREAD_VALUES))
     if n_threads == 1:

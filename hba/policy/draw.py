@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.operations import apply_steps, check_channels, check_images
-from hba.packed import apply_to_bytes
+from hba.operations import check_channels, check_images
+from hba.packed import apply_to_images
 from hba.parallel.rows import own_rows
 from hba.policy.space import SearchSpace
 from hba.policy.spread import mean_probabilities, of_slots, spread_magnitudes
@@ -139,5 +139,4 @@ def apply_operations(space: SearchSpace, draw: Draw, images: Tensor, fill: Tenso
     if len(draw) != len(images):
         raise SettingsError(f"the draw is for {len(draw)} images, got {len(images)}")
     chosen = torch.where(draw.slots < 0, -1, space.slot_columns(images.device).operation[draw.slots.clamp(min=0)])
-    apply = apply_to_bytes if images.dtype == torch.uint8 else apply_steps
-    return apply(space.operations, chosen, draw.magnitudes, draw.positions, images, fill)
+    return apply_to_images(space.operations, chosen, draw.magnitudes, draw.positions, images, fill)

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation, apply_steps
-from hba.packed import apply_one_to_bytes, apply_to_bytes, running
-from hba.packed.program import code_of
+from hba.packed import apply_one_to_bytes, apply_to_images, running
+from hba.packed.program import Program, code_of
 from hba.policy.draw import Draw, apply_operations
 from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
@@ -31,21 +31,31 @@ def random_bytes(shape: tuple[int, ...], seed: int) -> Tensor:
 
 
 def by_floats(space: SearchSpace, draw: Draw, images: Tensor, fill: Tensor) -> Tensor:
-    return apply_operations(space, draw, images.float() / 255, fill).mul(255).round().to(torch.uint8)
+    """Floats, from bytes, without any kernel."""
+    chosen = torch.where(draw.slots < 0, -1, draw.slots // space.copies)
+    return apply_steps(space.operations, chosen, draw.magnitudes, draw.positions, images.float() / 255, fill)
+
+
+def rounded(images: Tensor) -> Tensor:
+    return images.mul(255).round().to(torch.uint8)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 8), (8, 1), (2, 5), (3, 3), (9, 11), (32, 32)])
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("name", SPACES)
-def test_bytes_become_what_floats_become(name: str, channels: int, size: tuple[int, int]) -> None:
+def test_bytes_and_floats_become_what_floats_became(name: str, channels: int, size: tuple[int, int]) -> None:
     space = SPACES[name]
     for seed in range(3):
         images = random_bytes((N_IMAGES, channels, *size), seed)
         before, draw = images.clone(), mixed_draw(space, N_IMAGES, seed)
         for fill in (fill_of(images.float()), torch.tensor(GRAY[:channels])):
+            expected = by_floats(space, draw, images, fill)
             result = apply_operations(space, draw, images, fill)
             assert result.dtype == torch.uint8
-            assert torch.equal(result, by_floats(space, draw, images, fill))
+            assert torch.equal(result, rounded(expected))
+            floats = images.float() / 255
+            assert torch.equal(apply_operations(space, draw, floats, fill), expected)
+            assert torch.equal(floats, images.float() / 255)
         assert torch.equal(images, before)
         assert result.data_ptr() != images.data_ptr()
 
@@ -60,8 +70,9 @@ def test_any_three_operations_one_after_the_other(channels: int) -> None:
         magnitudes[is_chosen] = magnitudes_for(operation, int(is_chosen.sum()), seed=index)
     positions = torch.rand(*chosen.shape, 2, generator=seeded(1))
     images, fill = random_bytes((len(chosen), channels, 7, 6), seed=2), torch.tensor(GRAY[:channels])
-    expected = apply_steps(ALL, chosen, magnitudes, positions, images.float() / 255, fill).mul(255).round()
-    assert torch.equal(apply_to_bytes(ALL, chosen, magnitudes, positions, images, fill).float(), expected)
+    expected = apply_steps(ALL, chosen, magnitudes, positions, images.float() / 255, fill)
+    assert torch.equal(apply_to_images(ALL, chosen, magnitudes, positions, images, fill), rounded(expected))
+    assert torch.equal(apply_to_images(ALL, chosen, magnitudes, positions, images.float() / 255, fill), expected)
 
 
 @pytest.mark.parametrize("operation", [*ALL, *OWN], ids=lambda operation: operation.name)
@@ -69,7 +80,7 @@ def test_one_operation_on_every_image(operation: Operation) -> None:
     images, draw = random_bytes((60, 3, 12, 9), seed=3), draw_of_one(operation, 60, seed=4)
     fill = torch.tensor(GRAY)
     result = apply_operations(space_of_one(operation), draw, images, fill)
-    assert torch.equal(result, by_floats(space_of_one(operation), draw, images, fill))
+    assert torch.equal(result, rounded(by_floats(space_of_one(operation), draw, images, fill)))
     one = (operation, float(draw.magnitudes[0]), (0.25, 0.75))
     same = apply_one_to_bytes([one], images, fill)
     if operation in OWN:
@@ -92,18 +103,23 @@ def test_every_operation_of_the_paper_has_a_code_and_others_have_none() -> None:
 
 
 def test_kernels_do_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise all tests above would compare floats with floats."""
-    counts: list[int] = []
+    """Otherwise all tests above would compare floats with floats. They do not where floats are no levels."""
+    types: list[torch.dtype] = []
     run = running.run
 
-    def counted(images: Tensor, *others: object, **named: bool) -> Tensor:
-        counts.append(len(images))
-        return run(images, *others, **named)  # type: ignore[arg-type]
+    def counted(images: Tensor, program: Program, fill: Tensor, dtype: torch.dtype) -> Tensor:
+        types.append(dtype)
+        return run(images, program, fill, dtype)
 
     monkeypatch.setattr("hba.packed.batches.run", counted)
-    draw = mixed_draw(SPACES["nearest"], N_IMAGES, seed=5)
-    apply_operations(SPACES["nearest"], draw, random_bytes((N_IMAGES, 3, 4, 4), seed=6), torch.tensor(GRAY))
-    assert counts == [N_IMAGES]
+    space, fill = SPACES["nearest"], torch.tensor(GRAY)
+    draw, images = mixed_draw(space, N_IMAGES, seed=5), random_bytes((N_IMAGES, 3, 4, 4), seed=6)
+    for others in (images.float() / 255 + 1e-6, images.double() / 255, images.half() / 255, images.float()):
+        apply_operations(space, draw, others, fill)
+    assert not types
+    for others in (images, images.float() / 255):
+        apply_operations(space, draw, others, fill)
+    assert types == [torch.uint8, torch.float32]
 
 
 def test_images_may_be_cut_out_of_others() -> None:
@@ -141,4 +157,4 @@ def test_other_channels_go_through_what_treats_each_alone() -> None:
     space = SearchSpace(tuple(operation for operation in ALL if operation.any_channels))
     draw, images = mixed_draw(space, N_IMAGES, seed=12), random_bytes((N_IMAGES, 5, 6, 7), seed=13)
     fill = torch.linspace(0, 1, 5)
-    assert torch.equal(apply_operations(space, draw, images, fill), by_floats(space, draw, images, fill))
+    assert torch.equal(apply_operations(space, draw, images, fill), rounded(by_floats(space, draw, images, fill)))
