@@ -1,11 +1,12 @@
 """Images per second of one policy call, beside torchvision, kornia and albumentations on the same images.
 
-    python benchmarks/policy_throughput.py [--rounds 7] [--seconds 2] [--per-operation] [--json FILE]
+    python benchmarks/policy_throughput.py [--rounds 7] [--seconds 2] [--threads 1] [--per-operation] [--json FILE]
 
-One CPU thread, batches of 128 images of 3x32x32 and of 32 images of 3x224x224, two operations on each image. All rows
-take turns in every round. The defaults take about four minutes, --per-operation seven more. With albumentations, which
-is not a dependency of hba, there is a row for it. Where there is a CUDA GPU, another table has milliseconds per call on
-128 images of 3x32x32, beside one training step of a WRN-40-2.
+One CPU thread, or as many as --threads says for what is PyTorch's or hba's; batches of 128 images of 3x32x32 and of 32
+images of 3x224x224, two operations on each image. All rows take turns in every round. The defaults take about four
+minutes, --per-operation seven more. With albumentations, which is not a dependency of hba, there is a row for it. Where
+there is a CUDA GPU, another table has milliseconds per call on 128 images of 3x32x32, beside one training step of a
+WRN-40-2.
 """
 
 import os
@@ -189,14 +190,16 @@ def training_step(batch: Tensor) -> Call:
 @click.command(help=__doc__)
 @click.option("--rounds", type=click.IntRange(min=1), default=7, show_default=True)
 @click.option("--seconds", type=click.FloatRange(min=0), default=2.0, show_default=True, help="Of each measurement.")
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Of PyTorch.")
 @click.option("--per-operation", is_flag=True, help="Also time each of hba's operations alone.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write all figures here.")
-def main(rounds: int, seconds: float, per_operation: bool, json_file: Path | None) -> None:
-    torch.set_num_threads(1)
+def main(rounds: int, seconds: float, threads: int, per_operation: bool, json_file: Path | None) -> None:
+    torch.set_num_threads(threads)
     torch.manual_seed(SEED)
     rng = np.random.default_rng(SEED)
     batches = {side: photograph_pieces(side, batch_size, rng) for side, batch_size in BATCH_SIZES.items()}
-    content: dict[str, Any] = {**environment(torch.device("cpu")), "rounds": rounds, "seconds_per_measurement": seconds}
+    content: dict[str, Any] = {**environment(torch.device("cpu")), "rounds": rounds, "threads": threads}
+    content["seconds_per_measurement"] = seconds
     with contextlib.suppress(PackageNotFoundError):
         content["packages"]["albumentations"] = version("albumentations")
     if torch.cuda.is_available():
@@ -208,7 +211,9 @@ def main(rounds: int, seconds: float, per_operation: bool, json_file: Path | Non
     if per_operation:
         content["operations_seconds_per_call"], table = measure_operations(batches, rounds, seconds)
         click.echo(f"{table}\n")
-    click.echo(f"{content['device_name']}; {rounds} rounds of {seconds:g} s; {content['packages']}")
+    click.echo(
+        f"{content['device_name']}; {threads} thread(s); {rounds} rounds of {seconds:g} s; {content['packages']}"
+    )
     if json_file is not None:
         json_file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 

@@ -47,8 +47,11 @@ def levels_of(images: Tensor) -> Tensor | None:
         return images
     if images.dtype != torch.float32:
         return None
-    levels = images.mul(255).round_().to(torch.uint8)
-    return levels if torch.equal(levels.float().div_(255), images) else None
+    from hba.packed.layout import to_levels
+
+    levels = torch.empty(images.shape, dtype=torch.uint8)
+    is_of_levels = to_levels(images.detach().contiguous().view(-1).numpy(), levels.view(-1).numpy())
+    return levels if is_of_levels else None
 
 
 def _by_floats(

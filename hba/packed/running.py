@@ -12,7 +12,7 @@ from hba.operations.resample import LARGE_SIDE_PIXELS
 from hba.packed.compiling import kernels
 from hba.packed.program import Program
 
-THREAD_VALUES = 1 << 17
+THREAD_VALUES = 1 << 20
 """What a thread is worth starting for: with fewer numbers, one alone is done sooner."""
 
 

@@ -25,10 +25,10 @@ N_IMAGES = 150
 
 
 @pytest.fixture
-def images() -> Tensor:
-    images = torch.randint(0, 256, (N_IMAGES, 3, 40, 40), generator=seeded(1), dtype=torch.uint8)
-    assert images.numel() > 4 * running.THREAD_VALUES
-    return images
+def images(monkeypatch: pytest.MonkeyPatch) -> Tensor:
+    """Enough for several threads."""
+    monkeypatch.setattr(running, "THREAD_VALUES", 1000)
+    return torch.randint(0, 256, (N_IMAGES, 3, 40, 40), generator=seeded(1), dtype=torch.uint8)
 
 
 @pytest.fixture
