@@ -149,6 +149,7 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
             "that, with validation images that went through the baseline augmentation", _DEFAULT, AugmentedValidation
         ),
         f"{DEFAULT}-three-draws": Candidate("that, with 3 draws for each image", {**_DEFAULT, "reward_draws": 3}),
+        f"{DEFAULT}-six-steps": Candidate("that, after every 6th step", {**_DEFAULT, "train_steps": 6}),
         f"{DEFAULT}-bfloat16": Candidate("that, with --fast", {**_DEFAULT, "fast": True}),
         "strength-first": Candidate("the same from RandAugment, in the second half", {**_FROM_RANDAUGMENT, **_LATE}),
     }
