@@ -67,8 +67,8 @@ def run(model: str, image_size: int, batch_size: int, rounds: int, steps: int, d
     store_of(results, QUESTION).add(Record(asked, found, made_by(find_device(device))))
 
 
-def noise_data(image_size: int, batch_size: int) -> SearchData:
-    """What images show does not matter to the time that they take."""
+def noise_data(image_size: int, batch_size: int, batches: int = BATCHES) -> SearchData:
+    """What images show does not matter to the time that they take. batches: of an epoch."""
 
     def images(n_images: int, seed: int) -> LabelledImages:
         shape, generator = (n_images, 3, image_size, image_size), torch.Generator().manual_seed(seed)
@@ -76,7 +76,7 @@ def noise_data(image_size: int, batch_size: int) -> SearchData:
         return LabelledImages(pixels, torch.arange(n_images) % N_CLASSES)
 
     names = tuple(map(str, range(N_CLASSES)))
-    return SearchData("noise", names, images(BATCHES * batch_size, 0), images(BATCHES * batch_size, 1))
+    return SearchData("noise", names, images(batches * batch_size, 0), images(batches * batch_size, 1))
 
 
 @main.command(help="Write the table of docs/speed.md.")

@@ -25,6 +25,7 @@ QUESTIONS = (
     "self-tuning",
     "language-model",
     "steps",
+    "memory",
     "fast",
     "faults",
     "fuzz",

@@ -56,6 +56,12 @@ def central_differences(losses: Losses, weights: Weights, direction: Weights, pa
     length = torch.stack(torch._foreach_norm(list(direction.values()))).norm()
     # Of a direction without a length any multiple is zero; this one is finite.
     step = DISTANCE / length.clamp(min=torch.finfo(length.dtype).tiny ** 0.5)
+    parts = list(parts)
+
+    def losses_at(distance: Tensor) -> Tensor:
+        # One copy of the weights at a time.
+        moved = {name: one + distance * direction[name] for name, one in weights.items()}
+        return torch.cat([losses(moved, *part) for part in parts])
+
     with torch.no_grad():
-        ahead, behind = ({name: one + way * direction[name] for name, one in weights.items()} for way in (step, -step))
-        return torch.cat([losses(ahead, *part) - losses(behind, *part) for part in parts]) / (2 * step)
+        return (losses_at(step) - losses_at(-step)) / (2 * step)

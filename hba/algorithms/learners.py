@@ -34,6 +34,8 @@ class Learner:
         """One step along the gradients that the weights have, or their means over the processes."""
         average_gradients(one for group in self.optimizer.param_groups for one in group["params"])
         self.optimizer.step()
+        # Nobody reads them any more: the next pass has their memory.
+        self.optimizer.zero_grad()
         self.schedule.step()
 
     def observe(self, loss: float) -> None:

@@ -157,6 +157,8 @@ def _step(way: Way, preprocessing: Preprocessing, augment: Augment, regularize: 
     objective.backward()
     rows.average_gradients(way.network.parameters())
     way.optimizer.step()
+    # Nobody reads them any more: the next pass has their memory.
+    way.optimizer.zero_grad()
     way.lr_schedule.step()
     way.sums += torch.stack([loss.detach(), error_share(logits.detach(), labels).to(loss)])
     way.step += 1
