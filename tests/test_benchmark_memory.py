@@ -49,6 +49,14 @@ def counted(step: Any, steps: list[int]) -> Any:
     return wrapped
 
 
+def test_the_page_has_the_table_of_what_is_kept() -> None:
+    memory, records = module("memory"), module("common.records")
+    text = (records.DOCS / "speed.md").read_text(encoding="utf-8")
+    kept = memory.newest_of_each_size(records.RESULTS)
+    assert kept
+    assert module("common.pages").placed(text, memory.MARK, memory.table_of(kept)) == text
+
+
 def test_the_table_has_a_training_in_megabytes_and_the_others_as_ratios() -> None:
     memory, records = module("memory"), module("common.records")
     found = {memory.PLAIN: 2_000_000, **dict.fromkeys(module("steps.floors").FLOORS, 3_000_000)}
