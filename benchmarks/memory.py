@@ -20,7 +20,7 @@ import click
 import pandas as pd
 import torch
 from common.pages import fill_page
-from common.records import DOCS, Record, Run, made_by, newest, store_of
+from common.records import DOCS, Record, Run, made_by, newest_of_each_size, store_of
 from common.settings import without_data
 from common.tables import hardware_of, markdown
 from quality.options import DEVICE, KEPT_IN
@@ -135,13 +135,7 @@ def peak_bytes(call: Callable[[], None], device: torch.device) -> int:
 @main.command(help="Write the table of docs/speed.md.")
 @KEPT_IN
 def page(results: Path) -> None:
-    fill_page("speed", MARK, DOCS, table_of(newest_of_each_size(results)))
-
-
-def newest_of_each_size(results: Path) -> list[Record]:
-    """What the table shows."""
-    records = store_of(results, QUESTION).by_key().values()
-    return newest(records, lambda run: tuple(run.settings[one] for one in ("model", "image_size", "batch_size")))
+    fill_page("speed", MARK, DOCS, table_of(newest_of_each_size(results, QUESTION)))
 
 
 def table_of(records: Sequence[Record]) -> str:

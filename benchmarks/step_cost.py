@@ -15,7 +15,7 @@ from typing import Any
 import click
 import torch
 from common.pages import fill_page
-from common.records import DOCS, Record, Run, made_by, newest, store_of
+from common.records import DOCS, Record, Run, made_by, newest_of_each_size, store_of
 from common.settings import kept_settings
 from common.timing import search_seconds_per_step
 from quality.options import DEVICE, KEPT_IN
@@ -82,13 +82,7 @@ def noise_data(image_size: int, batch_size: int, batches: int = BATCHES) -> Sear
 @main.command(help="Write the table of docs/speed.md.")
 @KEPT_IN
 def page(results: Path) -> None:
-    fill_page("speed", MARK, DOCS, table_of(newest_of_each_size(results)))
-
-
-def newest_of_each_size(results: Path) -> list[Record]:
-    """What the table shows."""
-    records = store_of(results, QUESTION).by_key().values()
-    return newest(records, lambda run: tuple(run.settings[one] for one in ("model", "image_size", "batch_size")))
+    fill_page("speed", MARK, DOCS, table_of(newest_of_each_size(results, QUESTION)))
 
 
 if __name__ == "__main__":

@@ -34,5 +34,5 @@ def test_a_run_keeps_the_seconds_of_all_four(tmp_path: Path) -> None:
 def test_the_page_has_the_table_of_what_is_kept() -> None:
     records, fast = module("common.records"), module("fast")
     text = (records.DOCS / "speed.md").read_text(encoding="utf-8")
-    kept = fast.newest_of_each_size(records.RESULTS)
+    kept = records.newest_of_each_size(records.RESULTS, fast.QUESTION)
     assert module("common.pages").placed(text, fast.MARK, fast.table_of(kept)) == text

@@ -52,7 +52,7 @@ def counted(step: Any, steps: list[int]) -> Any:
 def test_the_page_has_the_table_of_what_is_kept() -> None:
     memory, records = module("memory"), module("common.records")
     text = (records.DOCS / "speed.md").read_text(encoding="utf-8")
-    kept = memory.newest_of_each_size(records.RESULTS)
+    kept = records.newest_of_each_size(records.RESULTS, memory.QUESTION)
     assert kept
     assert module("common.pages").placed(text, memory.MARK, memory.table_of(kept)) == text
 

@@ -91,6 +91,6 @@ def test_ratios_are_within_a_round() -> None:
 def test_the_page_has_the_table_of_what_is_kept() -> None:
     page, records, command = module("steps.page"), module("common.records"), module("step_cost")
     text = (records.DOCS / "speed.md").read_text(encoding="utf-8")
-    kept = command.newest_of_each_size(records.RESULTS)
+    kept = records.newest_of_each_size(records.RESULTS, command.QUESTION)
     assert kept
     assert module("common.pages").placed(text, page.MARK, page.table_of(kept)) == text

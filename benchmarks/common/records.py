@@ -107,6 +107,12 @@ def newest(records: Iterable[Record], place: Callable[[Run], Hashable]) -> list[
     return [record for record in records if last[place(record.run)] == record.run.digest]
 
 
+def newest_of_each_size(results: Path, question: str) -> list[Record]:
+    """Those of benchmarks of steps: for each network, side of images and size of batches."""
+    records = store_of(results, question).by_key().values()
+    return newest(records, lambda run: tuple(run.settings[one] for one in ("model", "image_size", "batch_size")))
+
+
 def made_by(device: torch.device) -> dict[str, Any]:
     """Hardware, versions and the commit of the program, for runs of one thread."""
     return {**environment(device), "n_threads": 1, "commit": _commit()}

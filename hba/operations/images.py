@@ -21,7 +21,7 @@ LUMA_WEIGHTS = (0.299, 0.587, 0.114)
 
 
 def check_images(images: Tensor, *, or_bytes: bool = False) -> None:
-    """Raise SettingsError unless images are (B, C, H, W) floating point, or uint8. Values are not read."""
+    """Raise SettingsError unless images are (B, C, H, W) floating point, or with or_bytes uint8. No value is read."""
     if not isinstance(images, Tensor):
         raise SettingsError(f"images must be a tensor (B, C, H, W), got {type(images).__name__}")
     is_number = images.is_floating_point() or (or_bytes and images.dtype == torch.uint8)

@@ -15,8 +15,10 @@ def apply_to_array(drawn: Sequence[One], pixels: np.ndarray, fill: tuple[float, 
     None where the image is not for kernels: without Numba, with an operation that has no code, or very large.
     """
     compiled, (height, width) = kernels(), pixels.shape[:2]
+    if compiled is None or max(height, width) >= LARGE_SIDE_PIXELS:
+        return None
     program = program_of_one(drawn, height, width)
-    if compiled is None or program is None or max(height, width) >= LARGE_SIDE_PIXELS:
+    if program is None:
         return None
     from hba.packed.layout import from_planes, to_planes
 

@@ -29,7 +29,7 @@ def apply_to_images(
     """
     levels = levels_of(images) if can_run(images) else None
     if levels is None:
-        return _by_floats(operations, chosen, magnitudes, positions, images, fill)
+        return _by_floats(operations, (chosen, magnitudes, positions), images, fill)
     known = [code_of(operation) for operation in operations]
     others = torch.tensor([*(code is None for code in known), False])[chosen].any(dim=1)
     maps = maps_of_steps(operations, chosen, magnitudes, *images.shape[2:])
@@ -37,12 +37,12 @@ def apply_to_images(
     result = run(levels, program, fill, images.dtype)
     if others.any():
         own_steps = chosen[others], magnitudes[others], positions[others]
-        result[others] = _by_floats(operations, *own_steps, images[others], fill)
+        result[others] = _by_floats(operations, own_steps, images[others], fill)
     return result
 
 
 def levels_of(images: Tensor) -> Tensor | None:
-    """The images uint8; None for floats that are no 255ths, as all are that were read from files of 8 bits."""
+    """The images as uint8. Floats that were read from files of 8 bits are levels / 255; None for any others."""
     if images.dtype == torch.uint8:
         return images
     if images.dtype != torch.float32:
@@ -55,16 +55,11 @@ def levels_of(images: Tensor) -> Tensor | None:
 
 
 def _by_floats(
-    operations: Sequence[Operation],
-    chosen: Tensor,
-    magnitudes: Tensor,
-    positions: Tensor,
-    images: Tensor,
-    fill: Tensor,
+    operations: Sequence[Operation], steps: tuple[Tensor, Tensor, Tensor], images: Tensor, fill: Tensor
 ) -> Tensor:
     if images.is_floating_point():
-        return apply_steps(operations, chosen, magnitudes, positions, images, fill)
-    return to_bytes(apply_steps(operations, chosen, magnitudes, positions, images.float() / 255, fill))
+        return apply_steps(operations, *steps, images, fill)
+    return to_bytes(apply_steps(operations, *steps, images.float() / 255, fill))
 
 
 def to_bytes(images: Tensor) -> Tensor:

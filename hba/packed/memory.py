@@ -23,7 +23,7 @@ class Scratch(NamedTuple):
 
 
 class State(NamedTuple):
-    """is_moved: places say something, those of `now`. is_plain: levels are worth themselves. is_free: see above."""
+    """is_moved: places say something, those of `now`. is_plain: levels are worth themselves. is_free: see kernels."""
 
     is_moved: bool
     now: int
