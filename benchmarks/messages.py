@@ -32,7 +32,7 @@ from torch.multiprocessing.spawn import spawn
 import hba
 from hba.data import LabelledImages, SearchData
 from hba.models import build_model
-from hba.parallel.processes import joined
+from hba.parallel.processes import joined, process_group
 from hba.policy_search.config import SearchConfig
 
 QUESTION, MARK = "messages", "messages"
@@ -67,16 +67,15 @@ def run(model: str, algorithms: str, classes: int, results: Path) -> None:
 def _counted(number: int, settings: Mapping[str, Any], folder: str) -> None:
     torch.set_num_threads(1)
     store = f"file://{folder}/store"
-    dist.init_process_group("gloo", init_method=store, rank=number, world_size=N_PROCESSES)
     chosen = {name: value for name, value in settings.items() if name != "classes"}
     if settings["algorithm"] == "joint":
         chosen["tune"] = "augmentation,weight-decay"
-    with joined(), counting() as sent:
+    group = process_group("gloo", init_method=store, rank=number, world_size=N_PROCESSES)
+    with group, joined(), counting() as sent:
         steps = Steps(sent, SearchConfig.make({**chosen, "data": "digits"}).algorithm.rhythm.train_steps)
         hba.search(noise(settings["classes"]), epochs=1, device="cpu", observer=steps, seed=0, **chosen)
     if number == 0:
         Path(folder, "found").write_bytes(pickle.dumps(steps.found()))
-    dist.destroy_process_group()
 
 
 def noise(n_classes: int) -> SearchData:

@@ -1,5 +1,6 @@
 """Work that one process does, and several processes share, in double precision."""
 
+import faulthandler
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -8,7 +9,6 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from search_problems import WithDropout, small_data, small_images, small_settings
 from torch import Tensor, nn
 from torch.multiprocessing.spawn import spawn
@@ -17,12 +17,14 @@ import hba
 from hba.data import EvaluationData, LabelledImages, SearchData
 from hba.data.images import Images
 from hba.operations import OPERATIONS
-from hba.parallel.processes import joined
+from hba.parallel.processes import joined, process_group
 from hba.parallel.world import rank
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augment
 
+SECONDS_AT_MOST = 300
+"""For the work of one process."""
 Work = Callable[[], Any]
 Found = dict[str, Tensor]
 
@@ -127,7 +129,9 @@ def shared_by(n_processes: int, work: Work, folder: Path) -> list[Any]:
 def _work(number: int, n_processes: int, work: Work, folder: Path) -> None:
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
-    dist.init_process_group("gloo", init_method=f"file://{folder / 'store'}", rank=number, world_size=n_processes)
-    with joined():
+    # What waits for ever says where.
+    faulthandler.dump_traceback_later(SECONDS_AT_MOST, exit=True)
+    store = f"file://{folder / 'store'}"
+    with process_group("gloo", init_method=store, rank=number, world_size=n_processes), joined():
         (folder / f"{number}.pickle").write_bytes(pickle.dumps(work()))
-    dist.destroy_process_group()
+    faulthandler.cancel_dump_traceback_later()

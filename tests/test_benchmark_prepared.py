@@ -9,6 +9,8 @@ import torch.distributed as dist
 from benchmark_modules import module
 from test_benchmark_records import record_of
 
+from hba.parallel.processes import process_group
+
 pytestmark = pytest.mark.usefixtures("benchmarks_can_be_imported")
 
 
@@ -46,14 +48,11 @@ def test_the_pages_have_the_tables_of_what_is_kept(program: str) -> None:
 
 def test_messages_and_bytes_are_counted_and_nothing_is_left_behind(tmp_path: Path) -> None:
     before = dist.all_reduce
-    dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
-    try:
-        with module("messages").counting() as sent:
-            dist.all_reduce(torch.zeros(10))
-            dist.all_gather([torch.empty(3, dtype=torch.float64)], torch.zeros(3, dtype=torch.float64))
-        assert dict(sent) == {"messages": 2, "bytes": 40 + 24}
-    finally:
-        dist.destroy_process_group()
+    store = f"file://{tmp_path / 'store'}"
+    with process_group("gloo", init_method=store, rank=0, world_size=1), module("messages").counting() as sent:
+        dist.all_reduce(torch.zeros(10))
+        dist.all_gather([torch.empty(3, dtype=torch.float64)], torch.zeros(3, dtype=torch.float64))
+    assert dict(sent) == {"messages": 2, "bytes": 40 + 24}
     assert dist.all_reduce is before
 
 

@@ -4,11 +4,12 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -21,6 +22,9 @@ from hba.runtime.files import read_text, write_text
 
 TIMEOUT = timedelta(minutes=10)
 """Longest wait for the others, such as for images that only one of them has to read."""
+SECONDS_TO_LET_GO = 0.2
+"""For Gloo's threads to let go of what they have sent. Before PyTorch 2.8 the end of a group waits for them without
+letting them do so: both wait for ever (https://github.com/pytorch/pytorch/pull/154976)."""
 AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 LAUNCH, LAUNCH_NAME = "TORCHELASTIC_RUN_ID", ".launch"
@@ -49,12 +53,24 @@ def joined() -> Iterator[None]:
     _check_restart()
     if (local_rank := int(os.environ.get("LOCAL_RANK", "0"))) < torch.cuda.device_count():
         torch.cuda.set_device(local_rank)
-    with explained("the processes of this computation do not find each other; start all of them by torchrun"):
-        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=TIMEOUT)
+    unfound = "the processes of this computation do not find each other; start all of them by torchrun"
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    with process_group(backend, unfound), being(World(dist.get_rank(), dist.get_world_size())):
+        yield
+
+
+@contextlib.contextmanager
+def process_group(backend: str, unfound: str = GONE, **how: Any) -> Iterator[None]:
+    """Here this process is in a group of torch.distributed, which it leaves in the end.
+
+    how: as init_process_group has it. Raises RunError, with unfound as its message, where the others are not reached.
+    """
+    with explained(unfound):
+        dist.init_process_group(backend, timeout=TIMEOUT, **how)
     try:
-        with being(World(dist.get_rank(), dist.get_world_size())):
-            yield
+        yield
     finally:
+        time.sleep(SECONDS_TO_LET_GO)
         dist.destroy_process_group()
 
 

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from hba.errors import HbaError, RunError
 from hba.parallel.cluster import RETRIES, SECONDS_BETWEEN_LOOKS, Cluster, Needs, do_alike, lost, versions
-from hba.parallel.processes import TIMEOUT, explained, joined
+from hba.parallel.processes import joined, process_group
 from hba.parallel.world import GONE
 
 SECONDS_TO_END = 30
@@ -129,12 +128,8 @@ def _take_part(
 ) -> Any:
     torch.set_num_threads(needs.n_cpus)
     backend = "cpu:gloo,cuda:nccl" if needs.n_gpus else "gloo"
-    with explained("the processes of this training do not find each other"):
-        dist.init_process_group(backend, init_method=address, rank=rank, world_size=size, timeout=TIMEOUT)
-    try:
-        with joined():
-            made = function(*arguments)
-        # What the others made is the same, and need not be sent.
-        return made if rank == 0 else None
-    finally:
-        dist.destroy_process_group()
+    unfound = "the processes of this training do not find each other"
+    with process_group(backend, unfound, init_method=address, rank=rank, world_size=size), joined():
+        made = function(*arguments)
+    # What the others made is the same, and need not be sent.
+    return made if rank == 0 else None

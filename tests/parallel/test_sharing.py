@@ -1,5 +1,6 @@
 """Rows of a batch among processes: nothing is drawn twice, lost or out of order."""
 
+import faulthandler
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +11,10 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from search_problems import seeded, small_images
-from several_processes import shared_by
+from several_processes import SECONDS_AT_MOST, shared_by
 from torch import Tensor, nn
 from torch.autograd import forward_ad
+from torch.multiprocessing.spawn import spawn
 
 from hba.data.batches import BatchStream
 from hba.errors import RunError, SettingsError
@@ -29,12 +31,14 @@ from hba.parallel.processes import (
     largest,
     note_launch,
     own_device,
+    process_group,
     share_tensors,
 )
 from hba.parallel.whole_batch import _WHOLE, all_sum, whole_batch_layers
 from hba.parallel.world import ONE, World, alone, being, is_first, launched, rank, size
 
 N_PROCESSES = 2
+N_TURNS = 10
 MOST_STEPS = 10_000
 ROWS = torch.arange(24.0).view(12, 2)
 
@@ -289,6 +293,20 @@ def test_processes_that_compute_with_other_things_are_refused_in_all(tmp_path: P
     assert told[0] == told[1]
     assert told[0].startswith("the network must be the same in all processes, but differs between process 1 and the")
     check_alike({"images": "of one process"})
+
+
+def _come_and_go(number: int, folder: Path) -> None:
+    faulthandler.dump_traceback_later(SECONDS_AT_MOST, exit=True)
+    for turn in range(N_TURNS):
+        with process_group("gloo", init_method=f"file://{folder / str(turn)}", rank=number, world_size=N_PROCESSES):
+            for _ in range(3):
+                # Nothing but the group holds what is sent.
+                dist.all_reduce(torch.zeros(10))
+    faulthandler.cancel_dump_traceback_later()
+
+
+def test_groups_end_though_they_hold_the_last_that_was_sent(tmp_path: Path) -> None:
+    spawn(_come_and_go, (tmp_path,), N_PROCESSES)
 
 
 def test_one_gpu_by_its_number_is_no_device_of_several_processes() -> None:
