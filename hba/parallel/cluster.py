@@ -97,7 +97,7 @@ class Cluster:
         remote = self.task(do_alike, needs, max_retries=RETRIES)
         mine = versions()
         waiting = {remote.remote(function, mine, *arguments): number for number, arguments in enumerate(tasks)}
-        room = _Room(self, needs)
+        room = Room(self, needs)
         try:
             while waiting:
                 self.ray.wait(list(waiting), num_returns=1, timeout=SECONDS_BETWEEN_LOOKS)
@@ -162,22 +162,25 @@ def lost(error: Exception) -> RunError:
 
 
 @dataclass
-class _Room:
-    """Says once where no machine is left that has what a task needs."""
+class Room:
+    """Says once where the machines that are left have no room for a task of so many processes."""
 
     cluster: Cluster
     needs: Needs
+    n_processes: int = 1
     has_said: bool = False
 
     def look(self) -> None:
-        if not self.has_said and not any(one.places(self.needs) for one in self.cluster.machines()):
-            self.has_said = True
-            warnings.warn(
-                f"no machine of the cluster has {counted(self.needs.n_cpus, 'CPU')} and "
-                f"{counted(self.needs.n_gpus, 'GPU')} now; waiting for one, and what has ended is kept",
-                ClusterWarning,
-                stacklevel=2,
-            )
+        if self.has_said or sum(one.places(self.needs) for one in self.cluster.machines()) >= self.n_processes:
+            return
+        self.has_said = True
+        times = f"{self.n_processes} times " if self.n_processes > 1 else ""
+        warnings.warn(
+            f"the cluster does not have {times}{counted(self.needs.n_cpus, 'CPU')} and "
+            f"{counted(self.needs.n_gpus, 'GPU')} now; waiting for a machine, and what has ended is kept",
+            ClusterWarning,
+            stacklevel=2,
+        )
 
 
 def versions() -> Mapping[str, str | None]:

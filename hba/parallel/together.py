@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from hba.errors import HbaError, RunError
-from hba.parallel.cluster import RETRIES, SECONDS_BETWEEN_LOOKS, Cluster, Needs, do_alike, lost, versions
+from hba.parallel.cluster import RETRIES, SECONDS_BETWEEN_LOOKS, Cluster, Needs, Room, do_alike, lost, versions
 from hba.parallel.processes import joined, process_group
 from hba.parallel.world import GONE
 
@@ -78,6 +78,7 @@ def together(
     waiting, at_work = deque(range(len(tasks))), dict[int, _Group]()
     n_lost = dict.fromkeys(waiting, 0)
     at_once = max(1, cluster.places(needs) // n_processes)
+    room = Room(cluster, needs, n_processes)
     try:
         while waiting or at_work:
             while waiting and len(at_work) < at_once:
@@ -86,6 +87,7 @@ def together(
             every = [process for group in at_work.values() for process in group.processes]
             cluster.ray.wait(every, num_returns=len(every), timeout=SECONDS_BETWEEN_LOOKS)
             cluster.explained(meanwhile)
+            room.look()
             for number, group in [one for one in at_work.items() if one[1].has_ended()]:
                 errors = group.errors()
                 if not errors:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 import hba
 from hba.errors import DivergedError, HbaError, RunError, SettingsError
 from hba.operations.from_file import load_operations_file
-from hba.parallel.cluster import Cluster, Machine, Needs, connected, do_alike, versions
+from hba.parallel.cluster import Cluster, Machine, Needs, Room, connected, do_alike, versions
 from hba.parallel.together import _check_can_begin_again
 from hba.policy_evaluation import on_cluster
 
@@ -176,6 +177,30 @@ def test_a_device_that_no_machine_has_is_refused(
     monkeypatch.setattr(Cluster, "machines", lambda self: found)
     with pytest.raises(SettingsError, match=message):
         Cluster(None).needs(device)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("n_processes", "left", "message"),
+    [
+        (
+            1,
+            [(4, 0)],
+            "the cluster does not have 2 CPUs and 1 GPU now; waiting for a machine, and what has",
+        ),
+        (3, [(4, 2)], "the cluster does not have 3 times 2 CPUs and 1 GPU now; waiting for a machine"),
+        (3, [(4, 2), (4, 1)], ""),
+    ],
+)
+def test_what_waits_for_a_lost_machine_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, n_processes: int, left: list[tuple[int, int]], message: str
+) -> None:
+    monkeypatch.setattr(Cluster, "machines", lambda self: tuple(Machine("one", *size) for size in left))
+    room = Room(Cluster(None), Needs(2, 1), n_processes)  # type: ignore[arg-type]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        room.look()
+        room.look()
+    assert [str(one.message)[: len(message)] for one in said] == ([message] if message else [])
 
 
 def test_two_workplaces_at_once_are_refused_before_anything_is_read() -> None:
