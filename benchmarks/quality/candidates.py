@@ -150,6 +150,9 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         ),
         f"{DEFAULT}-three-draws": Candidate("that, with 3 draws for each image", {**_DEFAULT, "reward_draws": 3}),
         f"{DEFAULT}-six-steps": Candidate("that, after every 6th step", {**_DEFAULT, "train_steps": 6}),
+        f"{DEFAULT}-half-validation": Candidate(
+            "that, with 50 validation images in a lambda step", {**_DEFAULT, "val_batch_size": 50}
+        ),
         f"{DEFAULT}-bfloat16": Candidate("that, with --fast", {**_DEFAULT, "fast": True}),
         "strength-first": Candidate("the same from RandAugment, in the second half", {**_FROM_RANDAUGMENT, **_LATE}),
     }
