@@ -45,13 +45,13 @@ def records_of(results: Path, question: str) -> list[Record]:
 
 
 def searches_of_verdicts(results: Path) -> list[list[Record]]:
-    """The default's searches, and the former default's, by which the planned verdicts were run; by images."""
+    """The default's searches, and the former default's, by which the verdicts on the default were run; by images."""
     kept = store_of(results, "searches").by_key().values()
     own = [
         one
         for name in (DEFAULT, FORMER)
         for one in kept
-        if one.run.name == name and is_of(name, one.run) and block_of(one.run.seed)
+        if one.run.name == name and is_of(name, one.run) and block_of(one.run.seed) and planned_for(one) == DEFAULT
     ]
     newest_blocks = {one.run.dataset: block_of(one.run.seed) for one in own if one.run.name == DEFAULT}
     counted = [one for one in own if newest_blocks.get(one.run.dataset) == block_of(one.run.seed)]

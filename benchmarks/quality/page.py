@@ -112,6 +112,7 @@ def write_page(results: Path, docs: Path) -> Path:
         default=DEFAULT,
         former=FORMER,
         draws=DRAWS,
+        six_steps=f"{DEFAULT}-six-steps",
         paper=PAPER,
         floor=FLOOR,
         within=RECOVERED_WITHIN,
@@ -152,9 +153,9 @@ def readme_results(results: Path) -> str:
 
 
 def verdicts_of(results: Path) -> list[Verdict]:
-    """By dataset, epochs and number of training images. What was said of earlier defaults alone is not among them."""
+    """On the default, by dataset, epochs and number of training images."""
     verdicts = []
-    for records in grouped(records_of(results, "verdict")):
+    for records in grouped(one for one in records_of(results, "verdict") if planned_for(one) == DEFAULT):
         rows = {record.run.name for record in records}
         if DEFAULT not in rows and not rows.isdisjoint((FORMER, DRAWS)):
             continue
@@ -167,7 +168,7 @@ def verdicts_of(results: Path) -> list[Verdict]:
 
 
 def verdicts_on_others(results: Path) -> list[Verdict]:
-    """Of what is the default no more."""
+    """Of what is the default no more, or did not become it."""
     kept = store_of(results, "verdict").by_key().values()
     return [
         Verdict(dataset, records, command_of_verdict(records), markdown(verdict_table(records, of)), of)
