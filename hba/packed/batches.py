@@ -77,6 +77,6 @@ def apply_one_to_bytes(drawn: Sequence[One], images: Tensor, fill: Tensor) -> Te
         for operation, magnitude, position in drawn
     ]
     program = program_of_one(single, *images.shape[2:])
-    if program is None:
-        return None
-    return run(images, Program(*(values.repeat(len(images), axis=0) for values in program)), fill)
+    if program is not None and len(images) > 1:
+        program = Program(*(values.repeat(len(images), axis=0) for values in program))
+    return None if program is None else run(images, program, fill)
