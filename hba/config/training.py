@@ -100,7 +100,7 @@ class TrainingConfig(DataConfig):
     """Standard deviation of random noise along the principal components of colour."""
     fast: bool = False
     """Train the network in bfloat16 with channels last, which is faster where the hardware has instructions for it, and
-    finds other numbers. Rewards, and what is measured, stay in single precision."""
+    step through all weights at once; finds other numbers. Rewards, and what is measured, stay in single precision."""
     device: DeviceName = "auto"
     """cpu, cuda, cuda:1, ..., or auto, which takes a GPU where there is one."""
 

@@ -1,6 +1,7 @@
 """The optimizer of network weights and its learning rate schedule, in search and evaluation alike."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -44,23 +45,19 @@ WITHOUT_EPOCHS = ("constant", PLATEAU)
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
 """Tensors, or groups of them with settings of their own, as torch.optim takes them."""
 
-OPTIMIZERS: Mapping[str, Callable[[Parameters, float, float], Optimizer]] = MappingProxyType(
+OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = MappingProxyType(
     {
-        "sgd": lambda parameters, learning_rate, weight_decay: SGD(
-            parameters, lr=learning_rate, momentum=MOMENTUM, nesterov=True, weight_decay=weight_decay
-        ),
-        "sgd-classical": lambda parameters, learning_rate, weight_decay: SGD(
-            parameters, lr=learning_rate, momentum=MOMENTUM, weight_decay=weight_decay
-        ),
-        "adamw": lambda parameters, learning_rate, weight_decay: AdamW(
-            parameters, lr=learning_rate, weight_decay=weight_decay
-        ),
+        "sgd": partial(SGD, momentum=MOMENTUM, nesterov=True),
+        "sgd-classical": partial(SGD, momentum=MOMENTUM),
+        "adamw": AdamW,
     }
 )
-"""By name, a function of parameters, learning rate and weight decay: SGD with Nesterov momentum 0.9, with classical
-momentum 0.9 (as in STN and Delta-STN), and AdamW with PyTorch's other settings (Loshchilov and Hutter 2019). Weight
-decay is of all weights.
+"""By name, a function of parameters, lr and weight_decay: SGD with Nesterov momentum 0.9, with classical momentum 0.9
+(as in STN and Delta-STN), and AdamW with PyTorch's other settings (Loshchilov and Hutter 2019). Weight decay is of all
+weights.
 """
+CAN_FUSE = ("cpu", "cuda")
+"""Devices on which every PyTorch that hba runs with has steps of all weights in one pass."""
 
 
 def scheduled(
@@ -96,6 +93,8 @@ class TrainingSettings(Protocol):
     def weight_decay(self) -> float: ...
     @property
     def epochs(self) -> int: ...
+    @property
+    def fast(self) -> bool: ...
 
 
 def optimizer_for(
@@ -103,13 +102,23 @@ def optimizer_for(
 ) -> tuple[Optimizer, LRScheduler]:
     """The optimizer and the schedule that the settings of a search or an evaluation stand for.
 
-    plateau_epochs: of a search, which alone may have the schedule PLATEAU.
+    plateau_epochs: of a search, which alone may have the schedule PLATEAU. With the setting fast, a step goes through
+    the weights once.
     """
-    optimizer = OPTIMIZERS[settings.optimizer](parameters, settings.learning_rate, settings.weight_decay)
+    groups: list[Any] = list(parameters)
+    how = {"fused": True} if settings.fast and _devices(groups) <= {*CAN_FUSE} else {}
+    make = OPTIMIZERS[settings.optimizer]
+    optimizer = make(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, **how)
     warm_up_steps = settings.learning_rate_warm_up_epochs * steps_per_epoch
     total_steps = settings.epochs * steps_per_epoch
     schedule = settings.learning_rate_schedule
     return optimizer, scheduled(optimizer, schedule, total_steps, warm_up_steps, plateau_epochs)
+
+
+def _devices(groups: Sequence[Any]) -> set[str]:
+    """Kinds of device that the weights are on."""
+    tensors = (one for group in groups for one in (group["params"] if isinstance(group, dict) else [group]))
+    return {one.device.type for one in tensors}
 
 
 def gradient_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
@@ -125,7 +134,8 @@ def gradient_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
     if isinstance(optimizer, RMSprop):
         root = state["square_avg"].sqrt() + group["eps"]
         return root
-    mean_square = state["exp_avg_sq"] / (1 - group["betas"][1] ** float(state["step"]))
+    # A fused optimizer on a GPU counts steps there.
+    mean_square = state["exp_avg_sq"] / (1 - group["betas"][1] ** state["step"].double())
     root = mean_square.sqrt() + group["eps"]
     return root
 

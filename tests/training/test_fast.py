@@ -17,11 +17,13 @@ import hba
 from hba.algorithms.image_derivatives import RewardDerivative
 from hba.algorithms.lookahead import rewards_of
 from hba.algorithms.scores import Trial
+from hba.config.evaluation import EvaluationConfig
 from hba.errors import SettingsError
 from hba.models import build_model
 from hba.parallel.whole_batch import batch_norm
 from hba.training import fast
 from hba.training.fast import full_precision, hasten, slow_note
+from hba.training.optimizer import optimizer_for
 
 SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 20, "device": "cpu", "seeds": 2, "model": "wrn-10-1"}
 RELATIVE = 2.0**-8
@@ -96,6 +98,30 @@ def test_a_network_that_fails_leaves_single_precision_behind() -> None:
     assert not fast._entered
 
 
+def test_steps_through_all_weights_at_once_are_those_of_one_after_the_other() -> None:
+    """A fused step goes by memory, in which gradients must lie as weights do: with channels last."""
+    networks = [hasten(build_model("wrn-10-1", 10, seed=0, image_size=8)) for _ in range(2)]
+    plain, fused = (
+        optimizer_for(EvaluationConfig.make({"fast": value}), network.parameters(), 5)[0]
+        for value, network in zip((False, True), networks, strict=True)
+    )
+    assert [one.defaults["fused"] for one in (plain, fused)] == [None, True]
+    for number in range(5):
+        F.cross_entropy(networks[1](images()), (torch.arange(6) + number) % 10).backward()
+        for one, other in zip(*(network.parameters() for network in networks), strict=True):
+            one.grad = None if other.grad is None else other.grad.clone()
+        for optimizer in (plain, fused):
+            optimizer.step()
+        for one, other in zip(*(network.parameters() for network in networks), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-7)
+
+
+def test_where_no_step_takes_all_weights_at_once_it_is_the_usual_one() -> None:
+    weights = [torch.zeros(2, device="meta", requires_grad=True)]
+    optimizer, _ = optimizer_for(EvaluationConfig.make({"fast": True}), [{"params": weights}], 5)
+    assert optimizer.defaults["fused"] is None
+
+
 def test_rewards_are_those_of_single_precision() -> None:
     """Along the same direction, at the same weights."""
     exact = build_model("wrn-10-1", 10, 0, 8).eval()
@@ -130,12 +156,14 @@ def test_a_search_and_an_evaluation_are_fast_where_asked_for(tmp_path: Path) -> 
 
 def test_a_resumed_search_finds_the_same(tmp_path: Path) -> None:
     settings: dict[str, Any] = {**SMALL_SETTINGS, "fast": True}
-    whole = hba.search(small_data(), out=tmp_path / "whole", **settings).schedule
+    whole = hba.search(small_data(), out=tmp_path / "whole", **settings)
     hba.search(small_data(), out=tmp_path / "parts", observer=StopAfter(4), **settings)
-    resumed = hba.search(small_data(), out=tmp_path / "parts", resume=True).schedule
-    assert whole is not None
-    assert resumed is not None
-    assert (resumed.values == whole.values).all()
+    resumed = hba.search(small_data(), out=tmp_path / "parts", resume=True)
+    assert whole.schedule is not None
+    assert resumed.schedule is not None
+    assert (resumed.schedule.values == whole.schedule.values).all()
+    for name, weight in whole.network.state_dict().items():
+        assert torch.equal(resumed.network.state_dict()[name], weight), name
 
 
 def test_a_network_of_ones_own_is_left_as_it_was() -> None:

@@ -22,7 +22,7 @@ def learning_rates(
 ) -> list[float]:
     """The rate that each training step uses, and behind them the one after the last."""
     weight = nn.Parameter(torch.zeros(()))
-    optimizer = OPTIMIZERS["sgd"]([weight], learning_rate, 0.0)
+    optimizer = OPTIMIZERS["sgd"]([weight], lr=learning_rate, weight_decay=0.0)
     lr_schedule = scheduled(optimizer, schedule, epochs * steps_per_epoch, warm_up_epochs * steps_per_epoch)
     weight.grad = torch.zeros(())
     rates = [float(lr_schedule.get_last_lr()[0])]
@@ -33,9 +33,13 @@ def learning_rates(
     return rates
 
 
-def test_the_optimizer_is_nesterov_sgd() -> None:
+both_ways = pytest.mark.parametrize("fused", [False, True])
+
+
+@both_ways
+def test_the_optimizer_is_nesterov_sgd(fused: bool) -> None:
     weight = nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
-    optimizer = OPTIMIZERS["sgd"]([weight], 0.3, 0.1)
+    optimizer = OPTIMIZERS["sgd"]([weight], lr=0.3, weight_decay=0.1, fused=fused)
     velocity, expected = 0.0, 2.0
     for _ in range(5):
         weight.grad = torch.tensor(-0.5, dtype=torch.float64)
@@ -46,9 +50,10 @@ def test_the_optimizer_is_nesterov_sgd() -> None:
         assert weight.item() == pytest.approx(expected, rel=1e-12)
 
 
-def test_classical_momentum_moves_by_the_velocity_alone() -> None:
+@both_ways
+def test_classical_momentum_moves_by_the_velocity_alone(fused: bool) -> None:
     weight = nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
-    optimizer = OPTIMIZERS["sgd-classical"]([weight], 0.3, 0.1)
+    optimizer = OPTIMIZERS["sgd-classical"]([weight], lr=0.3, weight_decay=0.1, fused=fused)
     velocity, expected = 0.0, 2.0
     for _ in range(5):
         weight.grad = torch.tensor(-0.5, dtype=torch.float64)
@@ -64,10 +69,11 @@ def test_the_cosine_of_the_papers_200_epochs(epoch: int, share: float) -> None:
     assert rates[3 * epoch] == pytest.approx(0.05 * share, abs=1e-8)
 
 
-def test_adamw_is_that_of_its_paper() -> None:
+@both_ways
+def test_adamw_is_that_of_its_paper(fused: bool) -> None:
     """Loshchilov and Hutter 2019, Algorithm 2, in plain numbers: the decay is no part of the averages."""
     weight = nn.Parameter(torch.tensor([2.0, -0.3], dtype=torch.float64))
-    optimizer = OPTIMIZERS["adamw"]([weight], 0.3, 0.1)
+    optimizer = OPTIMIZERS["adamw"]([weight], lr=0.3, weight_decay=0.1, fused=fused)
     assert gradient_root(optimizer, weight).isinf().all(), "before its first step"
     expected, mean, mean_square = [2.0, -0.3], [0.0, 0.0], [0.0, 0.0]
     for step, gradients in enumerate([(-0.5, 1e-3), (0.7, 2e-3), (0.1, 0.0), (-2.0, -1e-4), (0.2, 5.0)], start=1):
@@ -102,7 +108,7 @@ def test_each_optimizer_scales_a_gradient_as_it_would_for_its_step() -> None:
     gradients = [torch.tensor([3.0, -4.0])]
     for name, expected in ((SGD, [3.0, -4.0]), (SGD_CLASSICAL, [3.0, -4.0]), ("adamw", [3 / 0.5, -4 / 2])):
         weight = nn.Parameter(torch.zeros(2))
-        optimizer = OPTIMIZERS[name]([weight], 0.1, 0.0)
+        optimizer = OPTIMIZERS[name]([weight], lr=0.1, weight_decay=0.0)
         weight.grad = torch.tensor([0.5, -2.0])
         optimizer.step()
         (scaled,) = preconditioned(optimizer, [weight], gradients)

@@ -21,7 +21,9 @@ STEPS_PER_EPOCH = 3
 
 
 def begun(patience: int, warm_up_steps: int = 0, rate: float = 0.4) -> Plateau:
-    optimizer = OPTIMIZERS["sgd"]([{"params": [nn.Parameter(torch.zeros(1))]} for _ in range(2)], rate, 0.0)
+    optimizer = OPTIMIZERS["sgd"](
+        [{"params": [nn.Parameter(torch.zeros(1))]} for _ in range(2)], lr=rate, weight_decay=0.0
+    )
     found = scheduled(optimizer, PLATEAU, 10**6, warm_up_steps, patience)
     assert isinstance(found, Plateau)
     return found
