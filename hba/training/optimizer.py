@@ -47,14 +47,14 @@ Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
 
 OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = MappingProxyType(
     {
-        "sgd": partial(SGD, momentum=MOMENTUM, nesterov=True),
-        "sgd-classical": partial(SGD, momentum=MOMENTUM),
+        "sgd": partial(SGD, momentum=MOMENTUM, nesterov=True, foreach=True),
+        "sgd-classical": partial(SGD, momentum=MOMENTUM, foreach=True),
         "adamw": AdamW,
     }
 )
 """By name, a function of parameters, lr and weight_decay: SGD with Nesterov momentum 0.9, with classical momentum 0.9
 (as in STN and Delta-STN), and AdamW with PyTorch's other settings (Loshchilov and Hutter 2019). Weight decay is of all
-weights.
+weights. foreach is what PyTorch does on a GPU; on a CPU it is faster too, to the same bits.
 """
 CAN_FUSE = ("cpu", "cuda")
 """Devices on which every PyTorch that hba runs with has steps of all weights in one pass."""
@@ -106,7 +106,7 @@ def optimizer_for(
     the weights once.
     """
     groups: list[Any] = list(parameters)
-    how = {"fused": True} if settings.fast and _devices(groups) <= {*CAN_FUSE} else {}
+    how = {"fused": True, "foreach": False} if settings.fast and _devices(groups) <= {*CAN_FUSE} else {}
     make = OPTIMIZERS[settings.optimizer]
     optimizer = make(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, **how)
     warm_up_steps = settings.learning_rate_warm_up_epochs * steps_per_epoch

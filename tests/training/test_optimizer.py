@@ -39,7 +39,7 @@ both_ways = pytest.mark.parametrize("fused", [False, True])
 @both_ways
 def test_the_optimizer_is_nesterov_sgd(fused: bool) -> None:
     weight = nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
-    optimizer = OPTIMIZERS["sgd"]([weight], lr=0.3, weight_decay=0.1, fused=fused)
+    optimizer = OPTIMIZERS["sgd"]([weight], lr=0.3, weight_decay=0.1, fused=fused, foreach=not fused)
     velocity, expected = 0.0, 2.0
     for _ in range(5):
         weight.grad = torch.tensor(-0.5, dtype=torch.float64)
@@ -53,7 +53,7 @@ def test_the_optimizer_is_nesterov_sgd(fused: bool) -> None:
 @both_ways
 def test_classical_momentum_moves_by_the_velocity_alone(fused: bool) -> None:
     weight = nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
-    optimizer = OPTIMIZERS["sgd-classical"]([weight], lr=0.3, weight_decay=0.1, fused=fused)
+    optimizer = OPTIMIZERS["sgd-classical"]([weight], lr=0.3, weight_decay=0.1, fused=fused, foreach=not fused)
     velocity, expected = 0.0, 2.0
     for _ in range(5):
         weight.grad = torch.tensor(-0.5, dtype=torch.float64)
@@ -61,6 +61,24 @@ def test_classical_momentum_moves_by_the_velocity_alone(fused: bool) -> None:
         expected -= 0.3 * velocity
         optimizer.step()
         assert weight.item() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", [SGD, SGD_CLASSICAL])
+def test_steps_of_all_weights_together_are_those_of_each_to_the_bit(name: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    starts = [torch.randn(shape, generator=generator) for shape in ((7, 3, 3, 3), (33,), ())]
+    weights = [[nn.Parameter(one.clone()) for one in starts] for _ in range(2)]
+    optimizers = [
+        OPTIMIZERS[name](weights[0], lr=0.3, weight_decay=0.005),
+        torch.optim.SGD(weights[1], lr=0.3, momentum=0.9, nesterov=name == SGD, weight_decay=0.005, foreach=False),
+    ]
+    for _ in range(20):
+        for one, other in zip(*weights, strict=True):
+            one.grad = torch.randn(one.shape, generator=generator)
+            other.grad = one.grad.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    assert all(torch.equal(one, other) for one, other in zip(*weights, strict=True))
 
 
 @pytest.mark.parametrize(("epoch", "share"), [(0, 1.0), (50, 0.8535534), (100, 0.5), (150, 0.1464466), (200, 0.0)])
