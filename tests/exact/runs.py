@@ -46,7 +46,7 @@ def run(problem: Problem, response: str, seed: int, *, moves: bool) -> list[Poin
     lam.requires_grad_()
     lambda_optimizer = Adam([lam], lr=problem.lambda_learning_rate)
     learned = [parameter for parameter in hypernetwork.parameters() if parameter.requires_grad]
-    weight_optimizer = OPTIMIZERS["sgd"](learned, problem.learning_rate, 0.0)
+    weight_optimizer = OPTIMIZERS["sgd"](learned, lr=problem.learning_rate, weight_decay=0.0)
     schedule = scheduled(weight_optimizer, "cosine", problem.n_steps)
     batch = problem.regularizer.batch(problem.ridge.train, problem.copies)
     augment = partial(problem.regularizer.augment, generator=generator)
