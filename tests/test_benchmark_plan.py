@@ -46,8 +46,7 @@ def test_the_verdict_of_the_repository_takes_seeds_that_nothing_was_chosen_by() 
     assert {"digits", "digits-shifted", "cifar", "cifar-grey"} <= set(planned)
     for bed in planned.values():
         assert set(bed.rows) <= set(tasks.ROWS)
-        default = module("quality.candidates").DEFAULT
-        assert bed.of in (default, f"{default}-six-steps"), "the default, or what may become it"
+        assert bed.of == module("quality.candidates").DEFAULT
         blocks = {plan.block_of(seed) for seed in range(bed.first_seed, bed.first_seed + bed.seeds)}
         assert len(blocks) == 1
         assert blocks != {0}
