@@ -134,4 +134,3 @@ def _work(number: int, n_processes: int, work: Work, folder: Path) -> None:
     store = f"file://{folder / 'store'}"
     with process_group("gloo", init_method=store, rank=number, world_size=n_processes), joined():
         (folder / f"{number}.pickle").write_bytes(pickle.dumps(work()))
-    faulthandler.cancel_dump_traceback_later()

@@ -57,7 +57,7 @@ OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = MappingProxyType(
 weights. foreach is what PyTorch does on a GPU; on a CPU it is faster too, to the same bits.
 """
 CAN_FUSE = ("cpu", "cuda")
-"""Devices on which every PyTorch that hba runs with has steps of all weights in one pass."""
+"""Devices for which PyTorch has had fused optimizers since 2.4, the oldest that hba runs with."""
 
 
 def scheduled(
@@ -134,8 +134,9 @@ def gradient_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
     if isinstance(optimizer, RMSprop):
         root = state["square_avg"].sqrt() + group["eps"]
         return root
-    # A fused optimizer on a GPU counts steps there.
-    mean_square = state["exp_avg_sq"] / (1 - group["betas"][1] ** state["step"].double())
+    # A fused optimizer on a GPU counts steps there, and would be waited for.
+    step = state["step"].double() if state["step"].is_cuda else float(state["step"])
+    mean_square = state["exp_avg_sq"] / (1 - group["betas"][1] ** step)
     root = mean_square.sqrt() + group["eps"]
     return root
 

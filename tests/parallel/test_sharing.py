@@ -302,11 +302,12 @@ def _come_and_go(number: int, folder: Path) -> None:
             for _ in range(3):
                 # Nothing but the group holds what is sent.
                 dist.all_reduce(torch.zeros(10))
-    faulthandler.cancel_dump_traceback_later()
+        (folder / f"{turn}-left-by-{number}").touch()
 
 
 def test_groups_end_though_they_hold_the_last_that_was_sent(tmp_path: Path) -> None:
     spawn(_come_and_go, (tmp_path,), N_PROCESSES)
+    assert len(list(tmp_path.glob("*-left-by-*"))) == N_PROCESSES * N_TURNS
 
 
 def test_one_gpu_by_its_number_is_no_device_of_several_processes() -> None:
