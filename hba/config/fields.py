@@ -12,7 +12,7 @@ from hba.hypernet.sharing import SHARING
 from hba.models import find_model
 from hba.models.freezing import ALL_BUT_HEAD, NOTHING
 from hba.models.pretrained import TIMM
-from hba.runtime.devices import find_device
+from hba.runtime.devices import check_device_name
 from hba.runtime.unknown import unknown
 from hba.runtime.validation import color
 
@@ -53,7 +53,8 @@ def _known_sharing(name: str) -> str:
 
 
 def _known_device(name: str) -> str:
-    find_device(name)
+    # It may be one of another machine, which computes.
+    check_device_name(name)
     return name
 
 

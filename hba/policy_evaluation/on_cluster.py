@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,8 +20,10 @@ from hba.parallel.together import together
 from hba.parallel.world import is_first
 from hba.policy_evaluation.sending import packed_training, unpacked_training
 from hba.policy_evaluation.trainings import Ended, Finished, SavesOf, Training, trained_and_measured
+from hba.runtime.devices import find_device
 from hba.runtime.provenance import environment
 from hba.runtime.wording import first_of
+from hba.training.fast import slow_note
 from hba.training.saves import Saves
 
 SECONDS_BETWEEN_REPORTS = 0.5
@@ -73,20 +75,28 @@ def over_machines(
         yield trainings[number], ended
 
 
-def environment_on(cluster: Cluster, needs: Needs) -> Mapping[str, Any]:
-    """What one of the machines computes with, the first that answers."""
-    ((_, found),) = cluster.results(_environment, [(needs,)], needs)
-    return dict(found)
+class Abilities(NamedTuple):
+    """environment: what a machine computes with. slow_note: see hba.training.fast."""
+
+    environment: Mapping[str, Any]
+    slow_note: str | None
 
 
-def _environment(needs: Needs) -> Mapping[str, Any]:
+def abilities_on(cluster: Cluster, needs: Needs) -> Abilities:
+    """Of one of the machines, the first that answers."""
+    ((_, found),) = cluster.results(_abilities, [(needs,)], needs)
+    return Abilities(*found)
+
+
+def _abilities(needs: Needs) -> Abilities:
     torch.set_num_threads(needs.n_cpus)
-    return environment(_device(needs))
+    device = _device(needs)
+    return Abilities(environment(device), slow_note(device))
 
 
 def _device(needs: Needs) -> torch.device:
     """Of a task: Ray lets it see no other GPU than its own."""
-    return torch.device("cuda" if needs.n_gpus else "cpu")
+    return find_device("cuda" if needs.n_gpus else "cpu")
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ from hba.policy_evaluation.stored import (
     results_to_resume,
 )
 from hba.policy_evaluation.task import Task, definition_of
-from hba.policy_evaluation.workplace import Workplace, check_workplace, workplace
+from hba.policy_evaluation.workplace import Workplace, check_device_here, check_workplace, workplace
 from hba.preprocessing.preprocessing import network_input_size
 from hba.report.results import RESULTS_NAME, Results
 from hba.report.samples import Samples
@@ -132,6 +132,7 @@ def evaluate(
         settings = with_earlier(config, data, settings, has_own_network=own_network is not None)
     settled = chosen(main, data, preset, settings, has_own_network=own_network is not None)
     used = settled.config
+    check_device_here(used.device, cluster)
     start = used.network_start()
     check_weights(settled, main, start)
     everyone = contenders(rows, main, used, own_network, start)

@@ -12,7 +12,7 @@ from hba.errors import SettingsError
 from hba.parallel.cluster import Cluster, Needs
 from hba.parallel.processes import own_device
 from hba.parallel.world import size
-from hba.policy_evaluation.on_cluster import environment_on, over_machines
+from hba.policy_evaluation.on_cluster import Abilities, abilities_on, over_machines
 from hba.policy_evaluation.processes import number_of_jobs, side_by_side
 from hba.policy_evaluation.task import Task
 from hba.policy_evaluation.trainings import Finished, SavesOf, Training, one_by_one
@@ -156,16 +156,16 @@ class OnCluster:
         return f"{self.device} of {self.cluster.told}"
 
     @cached_property
-    def _environment(self) -> Mapping[str, Any]:
-        return environment_on(self.cluster, self.needs)
+    def _abilities(self) -> Abilities:
+        """Of the first machine that answers."""
+        return abilities_on(self.cluster, self.needs)
 
     def environment(self) -> Mapping[str, Any]:
-        """Of the first machine that answers."""
         several = {"n_processes": self.n_processes} if self.n_processes > 1 else {}
-        return {**self._environment, **several, "machines": len(self.cluster.machines())}
+        return {**self._abilities.environment, **several, "machines": len(self.cluster.machines())}
 
     def slow_note(self) -> str | None:
-        """Of other machines, nothing is known."""
+        return self._abilities.slow_note
 
     def brought(self, data: EvaluationData) -> EvaluationData:
         """Each machine gets them once."""
@@ -212,3 +212,9 @@ def check_workplace(jobs: int | None, cluster: str | None, gpus_per_training: in
         raise SettingsError(f"a cluster has as many jobs at a time as it has room for; omit jobs, got {jobs}")
     if size() > 1:
         raise SettingsError("a cluster is given its trainings by one process; start hba evaluate without torchrun")
+
+
+def check_device_here(name: str, cluster: str | None) -> None:
+    """SettingsError, before images are read, for a device that this machine lacks. A cluster has its own."""
+    if cluster is None:
+        own_device(name)

@@ -152,7 +152,7 @@ def _searched(
         share_tensors(network.state_dict().values())
     _check_shares_batches(chosen)
     # Before the images are read, which may take long.
-    start = chosen.network_start()
+    device, start = own_device(chosen.device), chosen.network_start()
     if not isinstance(data, SearchData):
         read = partial(_read, data, chosen, observer)
         # Several downloads would write over each other.
@@ -161,7 +161,6 @@ def _searched(
     data = data if network is not None else data.in_color()
     # So the run is resumed, and evaluated, with the scale that was found.
     chosen = chosen.model_copy(update={"levels": data.levels})
-    device = own_device(chosen.device)
     with (
         torch.random.fork_rng([] if device.type == "cpu" else [device]),
         contextlib.closing(data.to(device)) as placed,

@@ -74,8 +74,8 @@ def search(
             config = TextSearchConfig.make(given)
             if folder is not None:
                 folder.check_free()
-        corpus = Corpus.read(config.data, config.vocabulary_size, SEARCHED)
         device = find_device(config.device)
+        corpus = Corpus.read(config.data, config.vocabulary_size, SEARCHED)
         with torch.random.fork_rng([] if device.type == "cpu" else [device]):
             torch.manual_seed(derived_seed(config.seed, "default generators"))
             run = _Run.begun(config, corpus, TextProblem.of(config, corpus, device), folder)

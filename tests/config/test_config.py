@@ -2,13 +2,17 @@
 
 import json
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pydantic
 import pytest
 import torch
+from small_trainings import one_operation
 
+import hba
 from hba.algorithms import Lookahead
 from hba.config.evaluation import EvaluationConfig
 from hba.data.config import DataConfig
@@ -31,7 +35,7 @@ WRONG: dict[str, list[Any]] = {
     "flip": ["sometimes"],
     "crop_padding": [-1, 0.5],
     "cutout_size": [-1],
-    "device": ["tpu-9", "cuda:x", "", "cuda:99"],
+    "device": ["tpu-9", "cuda:x", "", "cpu:x"],
 }
 WRONG_SEARCH: dict[str, list[Any]] = {
     "sharing": ["batchnorm", "", None],
@@ -220,6 +224,16 @@ def test_a_device_that_is_not_there_is_refused_in_one_line(name: str) -> None:
     with pytest.raises(SettingsError, match=r"cannot be used|must be auto, cpu, cuda or cuda:<number>, got") as raised:
         find_device(name)
     assert len(str(raised.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("function", [hba.search, partial(hba.evaluate, one_operation("Invert", [[0.0]]))])
+def test_a_device_may_be_elsewhere_but_here_it_is_asked_for_before_images_are_read(
+    function: Callable[..., Any], tmp_path: Path
+) -> None:
+    assert SearchConfig.make({"device": "cuda:99"}).device == "cuda:99"
+    (tmp_path / "no-images").mkdir()
+    with pytest.raises(SettingsError, match=r"^device 'cuda:99' cannot be used \(.*\); try auto or cpu$"):
+        function(tmp_path / "no-images", device="cuda:99")
 
 
 def test_data_settings_alone_are_checked_too() -> None:

@@ -20,6 +20,8 @@ from hba.operations.from_file import load_operations_file
 from hba.parallel.cluster import Cluster, Machine, Needs, Room, connected, do_alike, versions
 from hba.parallel.together import _check_can_begin_again
 from hba.policy_evaluation import on_cluster
+from hba.policy_evaluation.workplace import OnCluster
+from hba.policy_search.repeated import repeated_search
 
 INVERT = one_operation("Invert", [[0.0], [1.0]])
 
@@ -201,6 +203,30 @@ def test_what_waits_for_a_lost_machine_says_so_once(
         room.look()
         room.look()
     assert [str(one.message)[: len(message)] for one in said] == ([message] if message else [])
+
+
+def test_a_processor_without_bfloat16_is_told_of_where_it_is_a_machine_of_the_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Cluster, "results", lambda self, function, tasks, needs: iter([(0, function(*tasks[0]))]))
+    monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
+    monkeypatch.setattr(on_cluster, "slow_note", lambda device: f"fast: this {device} is slow")
+    assert OnCluster(Cluster(None), Needs(1, 0), 1).slow_note() == "fast: this cpu is slow"  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the machine that asks must have no GPU")
+def test_the_machine_that_asks_needs_no_gpu_itself(machines: Machines, tmp_path: Path) -> None:
+    """One that joins says it has one. That it has none is found by a training there, not by who asks."""
+    on_gpus: dict[str, Any] = {"device": "cuda", "cluster": machines.address}
+    with pytest.raises(SettingsError, match="no machine of the cluster has a GPU, of 2"):
+        hba.evaluate(INVERT, tiny_data(), **{**SETTINGS, **on_gpus})
+    machines.all.add_node(num_cpus=1, num_gpus=1, object_store_memory=80_000_000)
+    with pytest.raises(SettingsError, match="device 'cuda' cannot be used"):
+        hba.evaluate(INVERT, tiny_data(), **{**SETTINGS, **on_gpus})
+    with pytest.raises(SettingsError, match="device 'cuda' cannot be used"):
+        repeated_search("digits", seeds=2, out=tmp_path / "found", epochs=1, **on_gpus)
+    assert not list((tmp_path / "found").glob("*")), "nothing is left where nothing was found"
 
 
 def test_two_workplaces_at_once_are_refused_before_anything_is_read() -> None:
