@@ -114,7 +114,7 @@ def prepare(
         _check_out(folder, resume=resume)
         source, levels = _read_with(config)
         pools = _pools(source)
-        progress = _begun(folder, _asked(config, source), pools, resume=resume)
+        progress = _begun(folder, _asked(config, source, levels), pools, resume=resume)
         writer = _Writer(folder, config.stored_size, progress, pools, on_read)
         _check_room(folder, writer)
         progress.save(folder)
@@ -163,9 +163,11 @@ def _finish(folder: Path, about: About) -> None:
     (folder / PREPARING_NAME).unlink(missing_ok=True)
 
 
-def _asked(config: DataConfig, source: Source) -> str:
-    """A hash of how images are decoded, and of what their labels mean."""
+def _asked(config: DataConfig, source: Source, levels: tuple[float, float] | None) -> str:
+    """A hash of how images are decoded, and of what their labels mean. levels: found, where the settings say auto."""
     digest = hashlib.sha256(config.model_dump_json(exclude=set(FREE)).encode())
+    if levels is not None:
+        digest.update(str(levels).encode())
     digest.update("\0".join(source.class_names).encode(errors="surrogateescape"))
     return digest.hexdigest()
 

@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 import torch
 from in_memory import in_memory
+from PIL import Image
 from streamed_folders import SIZE, write_folder
+from test_levels import write_folder as write_deep_folder
 
 import hba.data.preparing
 from hba.data import load_search_data, prepare
@@ -180,6 +182,23 @@ def test_changed_images_and_settings_are_not_mixed_with_what_was_begun(tmp_path:
     first.rename(folder / "cat" / "0000.png")
     with pytest.raises(RunError, match="the images or the settings have changed"):
         prepare(folder, tmp_path / "out", image_size=SIZE, resume=True)
+
+
+@pytest.mark.parametrize("highest", [4000, 8000])
+def test_an_image_behind_is_refused_where_it_changes_the_scale_of_grey_levels(tmp_path: Path, highest: int) -> None:
+    folder = write_deep_folder(tmp_path / "images", 4095)
+    last = folder / "dog" / "last.png"
+    last.write_bytes(b"no picture")
+    with pytest.raises(DataError):
+        prepare(folder, tmp_path / "out", image_size=SIZE)
+    Image.fromarray(np.full((SIZE, SIZE), highest, dtype=np.uint16)).save(last)
+    if highest < 4096:
+        prepare(folder, tmp_path / "out", image_size=SIZE, resume=True)
+        prepare(folder, tmp_path / "whole", image_size=SIZE)
+        assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+    else:
+        with pytest.raises(RunError, match="the images or the settings have changed"):
+            prepare(folder, tmp_path / "out", image_size=SIZE, resume=True)
 
 
 @pytest.mark.parametrize("remedy", ["skipped", "removed", "another added"])
