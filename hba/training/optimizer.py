@@ -109,10 +109,22 @@ def optimizer_for(
     how = {"fused": True, "foreach": False} if settings.fast and _devices(groups) <= {*CAN_FUSE} else {}
     make = OPTIMIZERS[settings.optimizer]
     optimizer = make(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, **how)
+    if how and isinstance(optimizer, SGD):
+        _begin_momentum(optimizer)
     warm_up_steps = settings.learning_rate_warm_up_epochs * steps_per_epoch
     total_steps = settings.epochs * steps_per_epoch
     schedule = settings.learning_rate_schedule
     return optimizer, scheduled(optimizer, schedule, total_steps, warm_up_steps, plateau_epochs)
+
+
+def _begin_momentum(optimizer: SGD) -> None:
+    """Let all momenta be there, at zero, which steps as a first gradient does: PyTorch's fused SGD cannot have one more
+    behind its first step, of a layer that was left out until then.
+    """
+    for group in optimizer.param_groups:
+        for one in group["params"]:
+            if one.requires_grad:
+                optimizer.state[one]["momentum_buffer"] = torch.zeros_like(one)
 
 
 def _devices(groups: Sequence[Any]) -> set[str]:

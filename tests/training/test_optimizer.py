@@ -7,11 +7,13 @@ import torch
 from torch import nn
 
 from hba.config.training import PLATEAU, SGD, SGD_CLASSICAL
+from hba.policy_search.config import SearchConfig
 from hba.training.optimizer import (
     LEARNING_RATE_SCHEDULES,
     OPTIMIZERS,
     WITHOUT_EPOCHS,
     gradient_root,
+    optimizer_for,
     preconditioned,
     scheduled,
 )
@@ -79,6 +81,30 @@ def test_steps_of_all_weights_together_are_those_of_each_to_the_bit(name: str) -
         for optimizer in optimizers:
             optimizer.step()
     assert all(torch.equal(one, other) for one, other in zip(*weights, strict=True))
+
+
+@pytest.mark.parametrize("name", [SGD, SGD_CLASSICAL])
+def test_a_fused_step_takes_weights_that_have_their_first_gradient_later(name: str) -> None:
+    """As of a layer that is left out of some steps; one that is frozen has no momentum."""
+    generator = torch.Generator().manual_seed(0)
+    starts = [torch.randn(3, 5, generator=generator, dtype=torch.float64) for _ in range(3)]
+    weights = [[nn.Parameter(one.clone()) for one in starts] for _ in range(2)]
+    weights[0][2].requires_grad_(False)
+    settings = SearchConfig.make({"optimizer": name, "weight_decay": 0.01, "fast": True})
+    fused, _ = optimizer_for(settings, weights[0], 10)
+    assert fused.defaults["fused"]
+    plain = torch.optim.SGD(
+        weights[1], settings.learning_rate, momentum=0.9, nesterov=name == SGD, weight_decay=0.01, foreach=False
+    )
+    for step in range(6):
+        for number in range(2):
+            gradient = torch.randn(3, 5, generator=generator, dtype=torch.float64)
+            weights[0][number].grad = weights[1][number].grad = gradient if number == 0 or step % 3 == 2 else None
+        for optimizer in (fused, plain):
+            optimizer.step()
+    for one, other in zip(*weights, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    assert not fused.state[weights[0][2]]
 
 
 @pytest.mark.parametrize(("epoch", "share"), [(0, 1.0), (50, 0.8535534), (100, 0.5), (150, 0.1464466), (200, 0.0)])
