@@ -19,6 +19,7 @@ from hba.models.start import Start
 from hba.models.stn_networks import MLP, VGG16STN, AlexNetSTN, SimpleCNN, check_first_width
 from hba.models.timm_networks import PREFIX, find_timm_network, timm_names
 from hba.models.wide_resnet import WideResNet, check_depth_and_width
+from hba.runtime.seeding import default_generators
 from hba.runtime.unknown import unknown
 
 
@@ -142,8 +143,7 @@ def build_model(
             "of your own"
         )
     build = find_model(name, may_have_tag=start is not None)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with default_generators(torch.device("cpu"), seed):
         network = build(n_classes, in_channels) if image_size is None else build(n_classes, in_channels, image_size)
         if start is not None:
             start.give(network)

@@ -8,6 +8,7 @@ import torch
 from hba.data.batches import as_floats
 from hba.data.images import Images
 from hba.errors import SettingsError
+from hba.runtime.seeding import default_generators
 from hba.training.augmentation import Augmentation
 
 N_TRIED = 2
@@ -41,7 +42,7 @@ def try_out(augmentation: Augmentation, train: Images, epochs: int) -> None:
     n = min(N_TRIED, len(train))
     (levels,) = [images for images, _ in train.batches(torch.arange(n, device=train.device), n)]
     images = as_floats(levels)
-    with torch.random.fork_rng([] if train.device.type == "cpu" else [train.device]):
+    with default_generators(train.device):
         functions = list(copy.deepcopy(augmentation).by_epoch(epochs, train))
         if len(functions) != epochs:
             raise SettingsError(f"{name} must return one function for each of {epochs} epochs, got {len(functions)}")

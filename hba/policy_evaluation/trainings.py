@@ -3,13 +3,11 @@
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
-import torch
-
 from hba.data.load import EvaluationData
 from hba.errors import DivergedError
 from hba.policy_evaluation.contenders import Contender
 from hba.runtime.memory_errors import explained_memory_errors
-from hba.runtime.seeding import derived_seed
+from hba.runtime.seeding import default_generators, derived_seed
 from hba.training.measure import Measured
 from hba.training.saves import Saves
 from hba.training.train import train
@@ -44,8 +42,8 @@ def trained_and_measured(
     """
     contender, seed = training
     device = data.train.device
-    with torch.random.fork_rng([] if device.type == "cpu" else [device]), explained_memory_errors():
-        torch.manual_seed(derived_seed(seed, "default generators of an evaluation"))
+    seed_of_layers = derived_seed(seed, "default generators of an evaluation")
+    with default_generators(device, seed_of_layers), explained_memory_errors():
         try:
             trained = train(
                 contender.config,

@@ -26,6 +26,7 @@ from hba.policy_search.cost import LARGEST_SHARE
 from hba.policy_search.folder import RunFolder
 from hba.policy_search.keeper import SAVE_EVERY_SECONDS, Keeper
 from hba.policy_search.setup import Setup
+from hba.runtime.seeding import default_generators
 from hba.runtime.wording import counted
 from hba.training.measure import measure
 
@@ -139,7 +140,7 @@ def measured(setup: Setup, folder: RunFolder | None, budget: Budget, clock: Cloc
         timed = replace(problem, config=config)
         return seconds_per_step(_step_of(config, timed, state), every, seconds, budget.end, clock)
 
-    with torch.random.fork_rng([] if device.type == "cpu" else [device]), contextlib.closing(problem.data):
+    with default_generators(device), contextlib.closing(problem.data):
         state = algorithm.begin(problem, setup.networks)
         warm_up_step = None
         if isinstance(algorithm, LambdaSteps) and algorithm.warm_up_epochs != 0:

@@ -17,6 +17,7 @@ from hba.algorithms import Algorithm, LambdaSteps
 from hba.algorithms.moves import PROBE_STEPS
 from hba.algorithms.pace import Pace
 from hba.config.search import CommonSearchConfig
+from hba.runtime.seeding import default_generators
 
 LARGEST_SHARE = 0.1
 """Of a search, that probes may take."""
@@ -33,7 +34,7 @@ def trained_share(network: nn.Module, image_shape: tuple[int, int, int]) -> floa
         return 1.0
     device = parameters[0].device
     # A layer may draw; the search's draws are not changed by what is counted here.
-    with torch.random.fork_rng([] if device.type == "cpu" else [device]):
+    with default_generators(device):
         with FlopCounterMode(display=False) as forward:
             found = network.eval()(torch.zeros(1, *image_shape, device=device))
         with FlopCounterMode(display=False) as backward:

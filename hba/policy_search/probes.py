@@ -23,7 +23,7 @@ from hba.algorithms.problem import Problem
 from hba.config.training import SGD
 from hba.data.batches import as_floats
 from hba.data.images import Batch, Images
-from hba.runtime.seeding import derived_seed, generator_for
+from hba.runtime.seeding import default_generators, derived_seed, generator_for
 from hba.training.criterion import loss_of
 from hba.training.fast import in_full_precision
 from hba.training.optimizer import MOMENTUM
@@ -91,8 +91,7 @@ def loss_after_training(
     generator = generator_for(config.seed, f"probe after epoch {epoch}", state.device)
     values = problem.space.decode(lam)
     regularization.give(network, optimizer, problem.space.named(values))
-    with torch.random.fork_rng([] if state.device.type == "cpu" else [state.device]):
-        torch.manual_seed(derived_seed(config.seed, f"probe after epoch {epoch}"))
+    with default_generators(state.device, derived_seed(config.seed, f"probe after epoch {epoch}")):
         for images, labels in _batches(problem.data.train, state.train_stream.batch_size, generator):
             inputs = problem.augment(images, lam.expand(len(images), -1), generator)
             logits = network(inputs)

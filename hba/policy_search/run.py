@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from hba.data.adapt import AnyDataset, as_search_data, is_dataset
@@ -40,8 +39,9 @@ from hba.policy_search.setup import Setup
 from hba.runtime.claim import claimed
 from hba.runtime.memory_errors import explained_memory_errors
 from hba.runtime.progress import shows_progress
-from hba.runtime.seeding import derived_seed
+from hba.runtime.seeding import default_generators, derived_seed
 from hba.runtime.validation import check_batch_size
+from hba.training.fast import whole_passes
 
 OF_MACHINE = ("data", "data_root", "classes", "workers", "pretrained", "device")
 """Settings that may differ between the processes of one search: paths, which may be others on another machine."""
@@ -162,12 +162,12 @@ def _searched(
     # So the run is resumed, and evaluated, with the scale that was found.
     chosen = chosen.model_copy(update={"levels": data.levels})
     with (
-        torch.random.fork_rng([] if device.type == "cpu" else [device]),
+        default_generators(device, derived_seed(chosen.seed, "default generators")),
         contextlib.closing(data.to(device)) as placed,
         whole_batch_layers(),
+        whole_passes(),
         stopped_by_first(),
     ):
-        torch.manual_seed(derived_seed(chosen.seed, "default generators"))
         own_space = space if isinstance(space, SearchSpace) else None
         with alone():
             # It tries the network.

@@ -1,6 +1,8 @@
 """Seeds: one number decides a whole run, and every purpose gets its own stream from it."""
 
+import contextlib
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,21 @@ def derived_seed(seed: int, purpose: str) -> int:
 def generator_for(seed: int, purpose: str, device: torch.device) -> torch.Generator:
     """A generator on the device for one purpose."""
     return torch.Generator(device).manual_seed(derived_seed(seed, purpose))
+
+
+@contextlib.contextmanager
+def default_generators(device: torch.device, seed: int | None = None) -> Iterator[None]:
+    """Here torch's default generators of the CPU and of the device are seeded, if a seed is given; then as before.
+
+    Those of other GPUs are not touched, which torch.manual_seed seeds too.
+    """
+    with torch.random.fork_rng([] if device.type == "cpu" else [device]):
+        if seed is not None:
+            torch.default_generator.manual_seed(seed)
+            if device.type == "cuda":
+                with torch.cuda.device(device):
+                    torch.cuda.manual_seed(seed)
+        yield
 
 
 def default_generator_state(device: torch.device) -> dict[str, Any]:

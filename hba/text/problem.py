@@ -18,7 +18,7 @@ from hba.policy.spaces import without_operations
 from hba.regularization.groups import hyperparameters_of
 from hba.regularization.in_network import DROPOUT
 from hba.regularization.regularization import Regularization
-from hba.runtime.seeding import derived_seed, generator_for
+from hba.runtime.seeding import default_generators, derived_seed, generator_for
 from hba.text.config import HIDDEN, TextSearchConfig, TextTrainingConfig, is_tuned
 from hba.text.corpus import FILES, Corpus
 from hba.text.lstm import LstmLanguageModel
@@ -73,8 +73,7 @@ def optimizer_of(
 
 def network_of(config: TextTrainingConfig, n_words: int, seed: int) -> LstmLanguageModel:
     """With weights by that seed; torch's default generator is left alone."""
-    with torch.random.fork_rng([]):
-        torch.manual_seed(derived_seed(seed, "weights of a language model"))
+    with default_generators(torch.device("cpu"), derived_seed(seed, "weights of a language model")):
         return LstmLanguageModel(n_words, config.width, config.layers)
 
 

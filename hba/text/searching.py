@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import torch
 
 from hba.algorithms import Problem
 from hba.algorithms.hypergradient import HyperGradientState
@@ -24,7 +23,7 @@ from hba.runtime.devices import find_device
 from hba.runtime.memory_errors import explained_memory_errors
 from hba.runtime.progress import shows_progress
 from hba.runtime.provenance import environment
-from hba.runtime.seeding import default_generator_state, derived_seed, restore_default_generators
+from hba.runtime.seeding import default_generator_state, default_generators, derived_seed, restore_default_generators
 from hba.runtime.snapshot import restore, snapshot
 from hba.schedule.file import space_entry
 from hba.schedule.schedule import Schedule
@@ -76,8 +75,7 @@ def search(
                 folder.check_free()
         device = find_device(config.device)
         corpus = Corpus.read(config.data, config.vocabulary_size, SEARCHED)
-        with torch.random.fork_rng([] if device.type == "cpu" else [device]):
-            torch.manual_seed(derived_seed(config.seed, "default generators"))
+        with default_generators(device, derived_seed(config.seed, "default generators")):
             run = _Run.begun(config, corpus, TextProblem.of(config, corpus, device), folder)
             return run.to_the_end(observer or TextObserver())
 

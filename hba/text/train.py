@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hba.errors import DivergedError
 from hba.regularization.regularization import Regularization
-from hba.runtime.seeding import derived_seed
+from hba.runtime.seeding import default_generators, derived_seed
 from hba.schedule.schedule import Schedule
 from hba.text.config import TextTrainingConfig
 from hba.text.corpus import FILES
@@ -50,8 +50,7 @@ def train(
     optimizer, learning_rate = optimizer_of(config, network.parameters())
     stream = TokenStream(tokens["train"], config.batch_size, config.sequence_length, network.zero_state, FILES["train"])
     val_losses = []
-    with torch.random.fork_rng([] if device.type == "cpu" else [device]):
-        torch.manual_seed(derived_seed(seed, "default generators of an evaluation on text"))
+    with default_generators(device, derived_seed(seed, "default generators of an evaluation on text")):
         for epoch in range(config.epochs):
             regularization.give(network, optimizer, schedule.regularization(epoch))
             values = torch.tensor(schedule.values[epoch], dtype=torch.float32, device=device)

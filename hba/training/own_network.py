@@ -11,6 +11,7 @@ from torch import nn
 
 from hba.data.images import Images
 from hba.errors import SettingsError
+from hba.runtime.seeding import default_generators
 
 Given = nn.Module | Callable[[int], nn.Module]
 """A network, of which every training has a copy, or a function from a training's seed to a fresh one."""
@@ -43,8 +44,11 @@ class OwnNetwork:
         if isinstance(self.given, nn.Module):
             network: object = copy.deepcopy(self.given)
         else:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(weights_seed)
+            # It may make its weights on the GPU, or be the first to use it.
+            device = torch.device("cuda" if torch.cuda.is_initialized() else "cpu")
+            with default_generators(device, weights_seed):
+                if device.type == "cpu":
+                    torch.cuda.manual_seed(weights_seed)
                 network = self.given(seed)
         if not isinstance(network, nn.Module):
             raise SettingsError(f"the function network must return an nn.Module, got {type(network).__name__}")
@@ -76,7 +80,7 @@ class OwnNetwork:
         network = self._first.cpu().eval()
         shape = (1, images.n_channels, image_size, image_size)
         try:
-            with torch.random.fork_rng(devices=[]), torch.no_grad():
+            with default_generators(torch.device("cpu")), torch.no_grad():
                 answer = network(torch.zeros(shape))
         except Exception as error:
             reason = next(iter(str(error).splitlines()), type(error).__name__)

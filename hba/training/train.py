@@ -23,7 +23,7 @@ from hba.preprocessing.preprocessing import Preprocessing, network_input_size
 from hba.runtime.seeding import derived_seed, generator_for
 from hba.training.augmentation import Augment, Augmentation
 from hba.training.criterion import error_share, loss_of
-from hba.training.fast import hasten
+from hba.training.fast import hasten, whole_passes
 from hba.training.measure import Measured, measure
 from hba.training.optimizer import optimizer_for
 from hba.training.own_network import OwnNetwork
@@ -69,7 +69,7 @@ def train(
     if config.fast:
         hasten(network)
     saves = saves or Saves(None, "")
-    with contextlib.closing(data.train), whole_batch_layers():
+    with contextlib.closing(data.train), whole_batch_layers(), whole_passes():
         epochs = _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step, saves)
     # One of several labels is not taken for another.
     n_classes = None if is_multi_label(data.train.labels) else len(data.class_names)

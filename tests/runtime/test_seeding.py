@@ -7,7 +7,15 @@ import sys
 import pytest
 import torch
 
-from hba.runtime.seeding import default_generator_state, derived_seed, generator_for, restore_default_generators
+import hba
+from hba.models import build_model
+from hba.runtime.seeding import (
+    default_generator_state,
+    default_generators,
+    derived_seed,
+    generator_for,
+    restore_default_generators,
+)
 
 CPU = torch.device("cpu")
 PURPOSES = ("weights", "augmentation", "training batches", "validation batches", "default generators", "")
@@ -66,6 +74,39 @@ def test_restored_default_generators_draw_the_same_again() -> None:
     restore_default_generators(state, CPU)
     assert torch.equal(torch.rand(100), first[0])
     assert torch.equal(torch.nn.functional.dropout(torch.ones(100)), first[1])
+
+
+def test_default_generators_are_seeded_for_a_while_and_those_of_other_devices_are_not_touched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def touched(seed: int) -> None:
+        raise AssertionError("all GPUs")
+
+    torch.manual_seed(3)
+    expected = torch.rand(5)
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", touched)
+    with default_generators(CPU, 3):
+        assert torch.equal(torch.rand(5), expected)
+    assert torch.equal(torch.get_rng_state(), before)
+    with default_generators(CPU):
+        torch.rand(5)
+    assert torch.equal(torch.get_rng_state(), before)
+    build_model("wrn-10-1", 2, 5)
+    hba.search("digits", train_size=40, val_size=20, batch_size=20, epochs=1, model="wrn-10-1", image_size=8)
+
+
+@pytest.mark.gpu
+def test_the_generator_of_a_gpu_is_seeded_for_a_while() -> None:
+    gpu = torch.device("cuda")
+    before = torch.cuda.get_rng_state(gpu)
+    drawn = []
+    for _ in range(2):
+        with default_generators(gpu, 3):
+            drawn.append(torch.rand(5, device=gpu))
+    assert torch.equal(*drawn)
+    assert torch.equal(torch.cuda.get_rng_state(gpu), before)
 
 
 def test_a_saved_state_is_not_moved_by_later_draws() -> None:

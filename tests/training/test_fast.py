@@ -1,6 +1,8 @@
 """Passes in bfloat16: near those in single precision, faster only where asked for, and the same weights' names."""
 
 import copy
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from hba.errors import SettingsError
 from hba.models import build_model
 from hba.parallel.whole_batch import batch_norm
 from hba.training import fast
-from hba.training.fast import full_precision, hasten, slow_note
+from hba.training.fast import full_precision, hasten, slow_note, whole_passes
 from hba.training.optimizer import optimizer_for
 
 SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 20, "device": "cpu", "seeds": 2, "model": "wrn-10-1"}
@@ -191,6 +193,38 @@ def test_a_processor_without_bfloat16_is_told_of(monkeypatch: pytest.MonkeyPatch
     assert slow_note(torch.device("cpu")) == "fast: this cpu has no instructions for bfloat16, and may be slower by it"
     monkeypatch.setattr(Path, "read_text", lambda *_, **__: "flags : fpu avx512_bf16")
     assert slow_note(torch.device("cpu")) is None
+
+
+class Interrupted(nn.Module):
+    """Ctrl-C in the middle of a pass."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_in_the_middle_of_a_pass_leaves_nothing_in_bfloat16() -> None:
+    with pytest.raises(KeyboardInterrupt), whole_passes():
+        hasten(Interrupted())(images())
+    assert not torch.is_autocast_enabled("cpu")
+    assert nn.Linear(2, 2)(torch.zeros(1, 2)).dtype == torch.float32
+
+
+@pytest.mark.parametrize("function", [hba.search, partial(hba.evaluate, one_operation("Invert", [[0.0]]))])
+def test_so_it_is_in_a_search_and_in_an_evaluation(
+    function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the last layer, in a training step."""
+
+    def interrupt(self: nn.Linear, x: Tensor) -> Tensor:
+        if x.requires_grad:
+            raise KeyboardInterrupt
+        return F.linear(x, self.weight, self.bias)
+
+    monkeypatch.setattr(nn.Linear, "forward", interrupt)
+    settings = {"epochs": 1, "batch_size": 20, "train_size": 40, "model": "wrn-10-1", "image_size": 8}
+    with pytest.raises(KeyboardInterrupt):
+        function("digits", fast=True, **settings)
+    assert not torch.is_autocast_enabled("cpu")
 
 
 @pytest.mark.gpu
