@@ -16,6 +16,7 @@ from hba.policy_evaluation.on_cluster import Abilities, abilities_on, over_machi
 from hba.policy_evaluation.processes import number_of_jobs, side_by_side
 from hba.policy_evaluation.task import Task
 from hba.policy_evaluation.trainings import Finished, SavesOf, Training, one_by_one
+from hba.report.results import Results
 from hba.runtime.provenance import environment
 from hba.training.fast import slow_note
 
@@ -177,8 +178,53 @@ class OnCluster:
         return over_machines(self.cluster, self.needs, self.n_processes, trainings, data, on_step, saves_of)
 
 
+@dataclass(frozen=True)
+class WhereItWas:
+    """Of an evaluation that is whole: it trains no more, and so its device need not be on this machine."""
+
+    stored: Results
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self.stored.device)
+
+    @property
+    def n_jobs(self) -> int:
+        return self.stored.jobs or 1
+
+    @property
+    def n_threads(self) -> int:
+        return self.stored.n_threads
+
+    @property
+    def n_processes(self) -> int:
+        return size()
+
+    @property
+    def told(self) -> str:
+        return self.stored.device
+
+    def environment(self) -> Mapping[str, Any]:
+        """As it was kept."""
+        return self.stored.environment
+
+    def slow_note(self) -> str | None:
+        return None
+
+    def brought(self, data: EvaluationData) -> EvaluationData:
+        return data
+
+    def train(
+        self, trainings: Sequence[Training], data: EvaluationData, on_step: Callable[[], None], saves_of: SavesOf
+    ) -> Finished:
+        assert not trainings, "an evaluation that is whole"
+        return one_by_one(trainings, data, on_step, saves_of)
+
+
 def workplace(task: Task, jobs: int | None, cluster: Cluster | None, gpus_per_training: int) -> Workplace:
     """jobs: trainings at a time on this machine, as evaluate takes it. SettingsError for what cannot be."""
+    if task.stored is not None and task.stored.holds([one.name for one in task.everyone], task.config.seeds):
+        return WhereItWas(task.stored)
     if cluster is not None:
         if task.data.is_streamed:
             raise SettingsError("images that are streamed from their files are trained on one by one: omit cluster")

@@ -112,6 +112,8 @@ class Results(pydantic.BaseModel):
     device_name: str
     n_threads: int
     jobs: int | None = None
+    n_processes: int | None = None
+    machines: int | None = None
     python: str
     packages: Mapping[str, str | None]
     wall_seconds: float | None = None
@@ -121,6 +123,12 @@ class Results(pydantic.BaseModel):
         for row in self.rows:
             row.confusions(0 if self.class_names is None else len(self.class_names))
         return self
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """What made the numbers."""
+        kept = {"device", "device_name", "n_threads", "n_processes", "machines", "python", "packages"}
+        return self.model_dump(include=kept, exclude_none=True)
 
     @property
     def n_trainings(self) -> int:

@@ -92,6 +92,19 @@ def test_what_is_finished_is_only_read_again(out: Path) -> None:
     assert (out / "results.json").read_bytes() == before
 
 
+def test_what_is_finished_needs_no_device(out: Path) -> None:
+    """By a cluster, which need not answer either: another evaluation could not be made here."""
+    evaluate(out, resume=True)
+    results = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    kept = {"device": "cuda", "device_name": "of another machine", "machines": 2, "n_processes": 4}
+    (out / "results.json").write_text(
+        json.dumps({**results, **kept, "settings": {**results["settings"], "device": "cuda"}}), encoding="utf-8"
+    )
+    (out / "report.html").touch()
+    again = evaluate(out, resume=True, device="cuda", cluster="nowhere:1")
+    assert {name: again.environment[name] for name in kept} == kept
+
+
 def test_what_is_finished_needs_no_folder_to_write_into(out: Path) -> None:
     first = evaluate(out, resume=True)
     (out / ".lock").unlink()
@@ -250,8 +263,8 @@ def test_what_is_left_is_trained_on_as_many_threads_as_before(out: Path, monkeyp
     result = evaluate(out, resume=True, jobs=3)
     assert seen == [(2, 2)]
     assert (result.environment["jobs"], result.environment["n_threads"]) == (3, 2)
-    evaluate(out, resume=True, jobs=3)
-    assert seen == [(2, 2), (0, 2)]
+    assert evaluate(out, resume=True, jobs=3).environment == result.environment
+    assert seen == [(2, 2)], "nothing is left"
 
 
 def test_a_second_evaluation_in_the_folder_is_kept_out(tmp_path: Path) -> None:
