@@ -76,7 +76,7 @@ def repeated_search(
         from_first(lambda: stack.enter_context(claimed(folder)) and None)
         resume = from_first(lambda: resume or is_restarted_in(folder))
         machines = stack.enter_context(connected(cluster))
-        if is_first():
+        if is_first() and not resume:
             stack.callback(_tidy, folder)
         wanted = from_first(lambda: _wanted(folder, data, seeds, settings, resume=resume))
         if is_first():

@@ -174,6 +174,16 @@ def test_settings_that_a_resumed_run_keeps_are_refused(tmp_path: Path) -> None:
             go_on(tmp_path, **settings)
 
 
+def test_refused_settings_leave_searches_that_have_found_nothing_yet(tmp_path: Path) -> None:
+    """As a kill before the first save leaves them."""
+    repeated(tmp_path, seeds=2)
+    for found in (path for path in tmp_path.glob("seed-*/*") if path.name != "config.json"):
+        found.unlink()
+    with pytest.raises(SettingsError, match="a resumed run keeps its settings"):
+        go_on(tmp_path, batch_size=4)
+    assert sorted(go_on(tmp_path).schedules) == [0, 1]
+
+
 @pytest.mark.slow
 def test_two_machines_find_what_one_process_finds(machines: Machines, tmp_path: Path) -> None:
     alone = repeated(tmp_path / "alone", seeds=3)
