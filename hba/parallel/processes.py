@@ -2,9 +2,12 @@
 
 import contextlib
 import os
+import re
 import signal
+import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -25,8 +28,12 @@ TIMEOUT = timedelta(minutes=10)
 SECONDS_TO_LET_GO = 0.2
 """For Gloo's threads to let go of what they have sent. Before PyTorch 2.8 the end of a group waits for them without
 letting them do so: both wait for ever (https://github.com/pytorch/pytorch/pull/154976)."""
+SECONDS_TO_LEAVE = 10.0
+"""Longest wait for a group to be left after an error, which is then told of."""
 AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+LOST = re.compile(r"connect|clos|time.?out|timed out|reset|peer|abort", re.IGNORECASE)
+"""In what NCCL says of another process that has gone."""
 LAUNCH, LAUNCH_NAME = "TORCHELASTIC_RUN_ID", ".launch"
 
 T = TypeVar("T")
@@ -69,9 +76,18 @@ def process_group(backend: str, unfound: str = GONE, **how: Any) -> Iterator[Non
         dist.init_process_group(backend, timeout=TIMEOUT, **how)
     try:
         yield
-    finally:
-        time.sleep(SECONDS_TO_LET_GO)
-        dist.destroy_process_group()
+    except BaseException:
+        # The others may be in a kernel of NCCL that waits for this process, and leaving the group waits for the kernel.
+        leaving = threading.Thread(target=_leave_group, daemon=True)
+        leaving.start()
+        leaving.join(SECONDS_TO_LEAVE)
+        raise
+    _leave_group()
+
+
+def _leave_group() -> None:
+    time.sleep(SECONDS_TO_LET_GO)
+    dist.destroy_process_group()
 
 
 def n_restarts() -> int:
@@ -149,13 +165,33 @@ def stopped_by_first() -> Iterator[None]:
 
 
 def own_device(name: str) -> torch.device:
-    """find_device for this process. SettingsError for one GPU that all processes would compute on."""
+    """find_device for this process. SettingsError for one GPU that several processes would compute on.
+
+    All processes call it.
+    """
     if size() > 1 and name.startswith("cuda:"):
         raise SettingsError(
             f"device must be cuda or auto where {size()} processes compute together, each on a GPU of its own, got "
             f"{name!r}"
         )
-    return find_device(name)
+    device = find_device(name)
+    if size() > 1 and device.type == "cuda":
+        _check_one_each()
+    return device
+
+
+def _check_one_each() -> None:
+    """NCCL would say so only behind the reading of all images, and not in a word that explains it."""
+    node = f"{os.environ.get('GROUP_RANK', '')} {socket.gethostname()} {uuid.getnode()}"
+    own = f"{node} {os.environ.get('CUDA_VISIBLE_DEVICES', '')} {torch.cuda.current_device()}"
+    all_own = [""] * size()
+    with explained():
+        dist.all_gather_object(all_own, own)
+    if len(set(all_own)) < size():
+        raise SettingsError(
+            f"each of {size()} processes needs a GPU of its own, but two have the same; start as many on a machine as "
+            "it has GPUs, by torchrun --nproc-per-node, or give device cpu"
+        )
 
 
 def check_alike(told: Mapping[str, str]) -> None:
@@ -195,6 +231,9 @@ def explained(what: str = GONE) -> Iterator[None]:
     except RuntimeError as error:
         if isinstance(error, HbaError):
             raise
+        if isinstance(error, dist.DistBackendError) and not LOST.search(str(error)):
+            reason = str(error).strip().splitlines()[-1]
+            raise RunError(f"the processes of this computation cannot compute together: {reason}") from error
         raise RunError(what) from error
 
 

@@ -1,6 +1,8 @@
 """Rows of a batch among processes: nothing is drawn twice, lost or out of order."""
 
 import faulthandler
+import re
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +26,7 @@ from hba.parallel.processes import (
     LAUNCH,
     after_first,
     check_alike,
+    explained,
     from_first,
     in_first,
     is_restarted_in,
@@ -35,7 +38,7 @@ from hba.parallel.processes import (
     share_tensors,
 )
 from hba.parallel.whole_batch import _WHOLE, all_sum, whole_batch_layers
-from hba.parallel.world import ONE, World, alone, being, is_first, launched, rank, size
+from hba.parallel.world import GONE, ONE, World, alone, being, is_first, launched, rank, size
 
 N_PROCESSES = 2
 N_TURNS = 10
@@ -315,6 +318,66 @@ def test_one_gpu_by_its_number_is_no_device_of_several_processes() -> None:
         with pytest.raises(SettingsError, match="device must be cuda or auto where 2 processes compute together"):
             own_device("cuda:1")
         assert own_device("cpu") == torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("others", "is_refused"), [(("0", 0), True), (("0", 1), False), (("1", 0), False)], ids=["same", "next", "other"]
+)
+def test_two_processes_on_one_gpu_are_told_before_anything_is_read(
+    monkeypatch: pytest.MonkeyPatch, others: tuple[str, int], is_refused: bool
+) -> None:
+    """others: the node of the other process by torchrun, and its GPU there."""
+    monkeypatch.setattr("hba.parallel.processes.find_device", torch.device)
+
+    def gathered(found: list[str], own: str) -> None:
+        node, gpu = others
+        words = own.split()
+        found[:] = [own, " ".join([node, *words[1:-1], str(gpu)])]
+
+    monkeypatch.setenv("GROUP_RANK", "0")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(dist, "all_gather_object", gathered)
+    with being(World(0, 2)):
+        if is_refused:
+            with pytest.raises(SettingsError, match="each of 2 processes needs a GPU of its own, but two have the sam"):
+                own_device("cuda")
+        else:
+            assert own_device("cuda") == torch.device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "NCCL error in: x.cpp:5\nncclInvalidUsage\nDuplicate GPU detected : rank 1",
+            "Duplicate GPU",
+        ),
+        ("NCCL error\nncclRemoteError: a call failed\nLast error:\nConnection closed by remote peer", GONE),
+        ("NCCL communicator was aborted on rank 1", GONE),
+    ],
+)
+def test_what_nccl_says_is_told_but_of_a_process_that_has_gone(said: str, told: str) -> None:
+    with pytest.raises(RunError, match=re.escape(told)), explained():
+        raise dist.DistBackendError(said)
+
+
+def test_an_error_does_not_wait_for_a_group_that_cannot_be_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As where the others are in a kernel that waits for this process."""
+    ended = threading.Event()
+    monkeypatch.setattr("hba.parallel.processes.SECONDS_TO_LEAVE", 0.1)
+    monkeypatch.setattr("hba.parallel.processes.SECONDS_TO_LET_GO", 0.0)
+    monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: ended.wait(60))
+    began = time.monotonic()
+    try:
+        with pytest.raises(RunError, match="out of memory"), process_group("gloo"):
+            raise RunError("out of memory")
+        assert time.monotonic() - began < 30
+    finally:
+        ended.set()
 
 
 def test_a_group_that_is_there_must_send_what_is_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
