@@ -27,6 +27,8 @@ from hba.errors import HbaError
 from hba.runtime.devices import find_device
 
 QUESTION, MARK = "gpu", "gpu"
+TOO_LONG = ".too-long"
+"""Of a file in the folder of work, behind a stage's name."""
 
 
 @click.group(help=__doc__)
@@ -53,20 +55,20 @@ def run(
     except HbaError as error:
         raise click.ClickException(f"{error}; --trial --device cpu tries the stages without a GPU") from None
     store = store_of(results, QUESTION)
-    for name in names or missing(store, about["device_name"], about["commit"]):
+    # What another commit has begun is not gone on with.
+    own = work / str(about["commit"])
+    for name in names or shorter_first(missing(store, about["device_name"], about["commit"]), own):
         left = end - time.monotonic()
         if left < 2 * LAST_SECONDS and not trial:
             click.echo(f"{name}: not begun, there are {left:.0f} s left; call again")
             return
         try:
-            # What another commit has begun is not gone on with.
-            own = work / str(about["commit"])
             found = STAGES[name].do(Place(data or "digits", own, results, device, left, trial))
         except (StageError, HbaError) as error:
             click.echo(f"{name}: failed\n{error}", err=True)
             continue
         if found is None:
-            click.echo(f"{name}: its time is over; call again to go on")
+            click.echo(f"{name}: its time is over; {after_too_little_time(name, own)}")
             return
         click.echo(f"{name}: {STAGES[name].shown(found)}")
         settings = {"trial": trial, "device_name": about["device_name"]}
@@ -82,6 +84,20 @@ def missing(store: Store, device_name: str, commit: str | None) -> list[str]:
         and (record.made_by["device_name"], record.made_by["commit"]) == (device_name, commit)
     }
     return [name for name in STAGES if name not in made]
+
+
+def shorter_first(names: Sequence[str], work: Path) -> list[str]:
+    """Behind all others, stages that a call was too short for and that begin anew each time."""
+    return sorted(names, key=lambda name: (work / (name + TOO_LONG)).exists())
+
+
+def after_too_little_time(name: str, work: Path) -> str:
+    """What to do where a stage did not end."""
+    if STAGES[name].goes_on:
+        return "call again to go on"
+    work.mkdir(parents=True, exist_ok=True)
+    (work / (name + TOO_LONG)).touch()
+    return "it begins anew each time, so give it more --minutes; the next call does all others first"
 
 
 @main.command(help="Write the table of docs/gpu.md.")

@@ -1,9 +1,12 @@
 """What is measured on a GPU: stages end in time, go on, and say when they fail."""
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from benchmark_modules import module
 from click.testing import CliRunner
 from test_benchmark_records import record_of
@@ -76,6 +79,46 @@ def test_what_is_recorded_for_a_gpu_and_commit_is_not_done_again(tmp_path: Path)
     store.add(of("steps", trial=True, ratios="1"))
     assert gpu.missing(store, "a GPU", "a") == stages[1:]
     assert gpu.missing(store, "a GPU", "b") == gpu.missing(store, "another GPU", "a") == stages
+
+
+def test_a_stage_that_a_call_was_too_short_for_lets_the_others_be_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu, stages = module("gpu"), module("on_gpu.stages")
+    ends = {"tests": None, "steps": {"ratios": "1.1"}, "search": None}
+    done: list[str] = []
+
+    def stage(name: str) -> Any:
+        def do(place: Any) -> Any:
+            done.append(name)
+            return ends[name]
+
+        return replace(stages.STAGES[name], do=do)
+
+    monkeypatch.setattr(gpu, "STAGES", {name: stage(name) for name in ends})
+    by = {**module("common.records").made_by(torch.device("cpu")), "commit": "a"}
+    monkeypatch.setattr(gpu, "made_by", lambda device: by)
+    call = ["run", "--device", "cpu", "--data", "images", "--work", str(tmp_path / "w"), "--results", str(tmp_path)]
+    said = [CliRunner().invoke(gpu.main, call, catch_exceptions=False).output for _ in range(2)]
+    assert "tests: its time is over; it begins anew each time, so give it more --minutes; the next call does" in said[0]
+    assert done == ["tests", "steps", "search"]
+    assert "search: its time is over; call again to go on" in said[1]
+    assert gpu.shorter_first(["tests", "search"], tmp_path / "w" / "a") == ["search", "tests"]
+
+
+def test_a_profile_counts_the_time_of_kernels_once() -> None:
+    """An operation is told to have taken what its kernels took, and a span of the program what is in it."""
+    profile = module("on_gpu.profile")
+    on_cpu, on_gpu = SimpleNamespace(name="CPU"), SimpleNamespace(name="CUDA")
+    entries = [
+        SimpleNamespace(key=key, device_type=kind, is_user_annotation=span, self_device_time_total=7.0 + n, **of_cpu)
+        for n, (key, kind, span) in enumerate(
+            [("aten::conv2d", on_cpu, False), ("a kernel", on_gpu, False), ("Optimizer.step", on_gpu, True)]
+        )
+        for of_cpu in [{"self_cpu_time_total": float(n)}]
+    ]
+    assert profile.times_of(entries, is_on_gpu=True) == {"a kernel": 8.0}
+    assert profile.times_of(entries, is_on_gpu=False) == {"aten::conv2d": 0.0, "a kernel": 1.0, "Optimizer.step": 2.0}
 
 
 def test_a_machine_without_a_gpu_and_a_call_without_images_are_told() -> None:

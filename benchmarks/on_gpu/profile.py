@@ -1,12 +1,13 @@
 """What a search's steps spend their time on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 import hba
+from hba.runtime.devices import find_device
 
 WARM_UP = 10
 """Steps before the first that is looked at."""
@@ -35,12 +36,19 @@ def most_of(data: str, device: str, settings: Mapping[str, Any], n_steps: int) -
     """The largest entries of so many steps, each with its share: of a GPU's time where there is one."""
     watch = _Watch(n_steps)
     hba.search(data, device=device, seed=0, observer=watch, **settings)
-    entries = watch.profile.key_averages()
-    times = {entry.key: _own_time(entry) for entry in entries}
+    times = times_of(watch.profile.key_averages(), is_on_gpu=find_device(device).type == "cuda")
     whole = sum(times.values())
     largest = sorted(times, key=times.__getitem__, reverse=True)[:N_LARGEST]
     return [f"{name} {100 * times[name] / whole:.0f} %" for name in largest]
 
 
-def _own_time(entry: Any) -> float:
-    return float(entry.self_device_time_total if torch.cuda.is_available() else entry.self_cpu_time_total)
+def times_of(entries: Iterable[Any], is_on_gpu: bool) -> dict[str, float]:
+    """Microseconds of each entry by itself, by name: of the GPU's kernels alone, which the operations that begin them
+    are told to have taken once more, and so are the spans that a program has named.
+    """
+    if not is_on_gpu:
+        return {entry.key: float(entry.self_cpu_time_total) for entry in entries}
+    kernels = [
+        one for one in entries if one.device_type.name == "CUDA" and not getattr(one, "is_user_annotation", False)
+    ]
+    return {entry.key: float(entry.self_device_time_total) for entry in kernels}

@@ -39,11 +39,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Stage:
-    """do: what it found; None where its time was over. shown: that in a few words."""
+    """do: what it found; None where its time was over. shown: that in a few words. goes_on: whether what was done
+    until then is kept.
+    """
 
     text: str
     do: Callable[[Place], Results | None]
     shown: Callable[[Results], str]
+    goes_on: bool = False
 
 
 def tests(place: Place) -> Results | None:
@@ -187,11 +190,13 @@ STAGES: Mapping[str, Stage] = MappingProxyType(
         "steps": Stage("steps of all algorithms beside their floors", steps, lambda found: str(found["ratios"])),
         "fast": Stage("steps with --fast and without", fast, lambda found: str(found["seconds"])),
         "profile": Stage("where the time of a search goes", profile, lambda found: ", ".join(found["largest"][:3])),
-        "search": Stage("search of Reduced CIFAR-10, the default", search("search"), _searched),
-        "search-paper": Stage("search of Reduced CIFAR-10, --paper", search("search-paper", "--paper"), _searched),
-        "evaluation": Stage("WRN-40-2 with the schedule of `search`, and rivals", evaluation, _errors),
-        "table-3": Stage("Table 3, search time", table("3"), lambda found: "in docs/reproduction.md"),
-        "table-4": Stage("Table 4, WRN-40-2", table("4"), lambda found: "in docs/reproduction.md"),
+        "search": Stage("search of Reduced CIFAR-10, the default", search("search"), _searched, goes_on=True),
+        "search-paper": Stage(
+            "search of Reduced CIFAR-10, --paper", search("search-paper", "--paper"), _searched, goes_on=True
+        ),
+        "evaluation": Stage("WRN-40-2 with the schedule of `search`, and rivals", evaluation, _errors, goes_on=True),
+        "table-3": Stage("Table 3, search time", table("3"), lambda found: "in docs/reproduction.md", goes_on=True),
+        "table-4": Stage("Table 4, WRN-40-2", table("4"), lambda found: "in docs/reproduction.md", goes_on=True),
     }
 )  # fmt: skip
 """By name."""
