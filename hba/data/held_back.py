@@ -58,6 +58,10 @@ class HeldBack:
     def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
         return self.opened().once(batch_size, share)
 
+    def share_left_out(self) -> None:
+        for images in self._kept:
+            images.share_left_out()
+
     def close(self) -> None:
         for images in self._kept:
             images.close()

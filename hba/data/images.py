@@ -62,6 +62,10 @@ class Measurable(Protocol):
         """
         ...
 
+    def share_left_out(self) -> None:
+        """Know of the files that other processes could not read. All processes call it."""
+        ...
+
     def close(self) -> None:
         """End everything that is still reading for a batch."""
         ...
@@ -146,6 +150,9 @@ class LabelledImages:
         for number in range(start, len(order) // batch_size):
             chosen = order[number * batch_size :][:batch_size]
             yield self.images[chosen], self.labels[chosen]
+
+    def share_left_out(self) -> None:
+        """All have read the same."""
 
     def close(self) -> None:
         """Nothing is being read."""

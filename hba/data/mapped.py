@@ -68,6 +68,9 @@ class MappedImages(ReadFromFiles):
     def skipped(self) -> tuple[str, ...]:
         return tuple(item.path for item in self.left_out)
 
+    def share_left_out(self) -> None:
+        """All have the same, from when they were prepared."""
+
     def __len__(self) -> int:
         return len(self.labels)
 

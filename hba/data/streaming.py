@@ -23,6 +23,7 @@ from hba.data.listing import changing
 from hba.data.pictures import broken_image
 from hba.data.reading import ReadFromFiles
 from hba.errors import DataError
+from hba.parallel.processes import all_told
 from hba.runtime.interrupts import without_interrupts
 from hba.runtime.memory_errors import reader_died
 
@@ -107,6 +108,11 @@ class StreamedImages(ReadFromFiles):
     @property
     def skipped(self) -> tuple[str, ...]:
         return tuple(item.path for item in self.left_out)
+
+    def share_left_out(self) -> None:
+        if self.skip_broken:
+            for broken in all_told(self._broken):
+                self._broken.update(broken)
 
     def __len__(self) -> int:
         return len(self.labels)

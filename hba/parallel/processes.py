@@ -184,10 +184,7 @@ def _check_one_each() -> None:
     """NCCL would say so only behind the reading of all images, and not in a word that explains it."""
     node = f"{os.environ.get('GROUP_RANK', '')} {socket.gethostname()} {uuid.getnode()}"
     own = f"{node} {os.environ.get('CUDA_VISIBLE_DEVICES', '')} {torch.cuda.current_device()}"
-    all_own = [""] * size()
-    with explained():
-        dist.all_gather_object(all_own, own)
-    if len(set(all_own)) < size():
+    if len(set(all_told(own))) < size():
         raise SettingsError(
             f"each of {size()} processes needs a GPU of its own, but two have the same; start as many on a machine as "
             "it has GPUs, by torchrun --nproc-per-node, or give device cpu"
@@ -210,6 +207,15 @@ def check_alike(told: Mapping[str, str]) -> None:
             f"the {list(first)[number]} must be the same in all processes, but differs between process {other} and the "
             "first; give all the same files and the same version of hba"
         )
+
+
+def all_told(own: T) -> list[T]:
+    """What each process says, by rank. For little: it goes over the CPU."""
+    found = [own] * size()
+    if size() > 1:
+        with explained():
+            dist.all_gather_object(found, own)
+    return found
 
 
 def largest(*numbers: int) -> list[int]:

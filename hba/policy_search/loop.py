@@ -128,6 +128,8 @@ class Loop:
             raise self.keeper.diverged(epoch)
         state.totals.reset()
         validated = self._validated(epoch)
+        for split in (self.setup.problem.data.train, self.setup.problem.data.val):
+            split.share_left_out()
         if (val_loss := validated["val_loss"]) is not None:
             state.learner.observe(val_loss)
         metrics: Metrics = {
