@@ -95,7 +95,8 @@ def verdict_sentence(records: Sequence[Record], of: str = DEFAULT) -> str:
     """What the command and the page say; other candidates than the paper's are no rivals."""
     compared = (of, *(row for row in STANDARD_ROWS if row != DEFAULT))
     found = verdict(verdict_differences([record for record in records if record.run.name in compared], of))
-    return str(found) if found else f"No verdict: `{of}` has not been run."
+    missing = f"`{of}`" if all(record.run.name != of for record in records) else "what it has to beat"
+    return str(found) if found else f"No verdict: {missing} has not been run."
 
 
 def readme_table(verdicts: Mapping[str, Sequence[Record]]) -> str:

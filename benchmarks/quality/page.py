@@ -1,5 +1,6 @@
 """What docs/search-quality.md is filled with: tables, each with its origin and command, and figures for sentences."""
 
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,7 @@ import common.pages as pages
 import pandas as pd
 from closed_form.tables import closed_form_table
 from common.records import Record, store_of
-from common.tables import markdown, origin
+from common.tables import NOTHING, markdown, origin
 from common.tasks import FLOOR
 
 from hba.operations import OPERATIONS
@@ -37,6 +38,8 @@ from quality.problems import HELD_OUT
 from quality.shift import Shift
 from quality.tasks import LEFT_OUT, NONE, RANDAUGMENT, RANDOM
 
+SIX_STEPS, HALF_VALIDATION = f"{DEFAULT}-six-steps", f"{DEFAULT}-half-validation"
+"""Cheaper searches that had a verdict."""
 README_DATA = {
     "digits": "digits, 200 images",
     "digits-shifted": "the same, validation and test images shifted",
@@ -112,7 +115,10 @@ def write_page(results: Path, docs: Path) -> Path:
         default=DEFAULT,
         former=FORMER,
         draws=DRAWS,
-        six_steps=f"{DEFAULT}-six-steps",
+        six_steps=SIX_STEPS,
+        half_validation=HALF_VALIDATION,
+        kinds={SIX_STEPS: "Not the default", HALF_VALIDATION: "To become the default"},
+        beside_default=_beside_default(results, HALF_VALIDATION),
         paper=PAPER,
         floor=FLOOR,
         within=RECOVERED_WITHIN,
@@ -165,6 +171,15 @@ def verdicts_of(results: Path) -> list[Verdict]:
         data = f"{dataset}, {n_images} training images, {epochs} epochs{seeds}"
         verdicts.append(Verdict(data, records, command_of_verdict(records), markdown(verdict_table(records))))
     return verdicts
+
+
+def _beside_default(results: Path, of: str) -> str:
+    """The mean over the beds of the differences of what a verdict is on to the default, in points."""
+    kept = store_of(results, "verdict").by_key().values()
+    groups = [records for (name, _), records in grouped_by_other_default(kept).items() if name == of]
+    found = [verdict_differences(records, of).get(DEFAULT) for records in groups]
+    means = [one.mean for one in found if one is not None]
+    return f"{statistics.fmean(means):+.2f}" if means else NOTHING
 
 
 def verdicts_on_others(results: Path) -> list[Verdict]:
