@@ -13,16 +13,32 @@ from benchmark_modules import BENCHMARKS
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
+import torch.multiprocessing
 from ray_machines import Machines
 
 import hba
 from hba.operations import Operation
+from hba.runtime.pool import ProcessPool
+
+SERVER = "forkserver"
+LOADED = ["hba", "hba.policy_evaluation.worker", "hba.policy_search.repeated"]
 
 
 @pytest.fixture(autouse=True, scope="session")
 def one_thread() -> None:
     """Networks this small only wait for each other's threads; one is several times faster on busy cores."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quick_processes() -> Iterator[None]:
+    """Processes begin as copies of one that has loaded PyTorch, which takes seconds, and has computed nothing."""
+    with pytest.MonkeyPatch.context() as patched:
+        if SERVER in torch.multiprocessing.get_all_start_methods():
+            context = torch.multiprocessing.get_context(SERVER)
+            context.set_forkserver_preload(LOADED)
+            patched.setattr(ProcessPool, "context", context)
+        yield
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Work that one process does, and several processes share, in double precision."""
 
 import faulthandler
+import multiprocessing
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from search_problems import WithDropout, small_data, small_images, small_settings
 from torch import Tensor, nn
-from torch.multiprocessing.spawn import spawn
+from torch.multiprocessing.spawn import start_processes
 
 import hba
 from hba.data import EvaluationData, LabelledImages, SearchData
@@ -119,10 +120,19 @@ def all_cases() -> dict[str, Found]:
     return {**{case: searched(case) for case in CASES}, EVALUATION: evaluated()}
 
 
+def start(n_processes: int, function: Callable[..., None], *arguments: Any) -> None:
+    """Call the function in so many new processes, with the number of each before the arguments, until all have ended.
+
+    They are quick where they can be, as in conftest.py.
+    """
+    quick = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+    start_processes(function, arguments, n_processes, start_method=quick)
+
+
 def shared_by(n_processes: int, work: Work, folder: Path) -> list[Any]:
     """What each process makes of the work that they share. folder: a new one."""
     folder.mkdir()
-    spawn(_work, (n_processes, work, folder), n_processes)
+    start(n_processes, _work, n_processes, work, folder)
     return [pickle.loads((folder / f"{rank}.pickle").read_bytes()) for rank in range(n_processes)]
 
 

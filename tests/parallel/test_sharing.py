@@ -13,10 +13,9 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from search_problems import seeded, small_images
-from several_processes import SECONDS_AT_MOST, shared_by
+from several_processes import SECONDS_AT_MOST, shared_by, start
 from torch import Tensor, nn
 from torch.autograd import forward_ad
-from torch.multiprocessing.spawn import spawn
 
 from hba.data.batches import BatchStream
 from hba.errors import RunError, SettingsError
@@ -309,7 +308,7 @@ def _come_and_go(number: int, folder: Path) -> None:
 
 
 def test_groups_end_though_they_hold_the_last_that_was_sent(tmp_path: Path) -> None:
-    spawn(_come_and_go, (tmp_path,), N_PROCESSES)
+    start(N_PROCESSES, _come_and_go, tmp_path)
     assert len(list(tmp_path.glob("*-left-by-*"))) == N_PROCESSES * N_TURNS
 
 

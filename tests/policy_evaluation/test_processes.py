@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.multiprocessing
 from PIL import Image
 from small_trainings import one_operation, tiny_data
 from torch import Tensor
@@ -28,6 +29,7 @@ from hba.policy_evaluation import processes
 from hba.policy_evaluation.contenders import contenders, named_rows
 from hba.policy_evaluation.processes import number_of_jobs
 from hba.policy_evaluation.sending import modules_of
+from hba.runtime.pool import ProcessPool
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 INVERT = one_operation("Invert", [[0.0], [1.0]])
@@ -81,6 +83,8 @@ class Events(hba.EvaluationObserver):
 def interrupt_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Ctrl-C, which reaches new processes too, is left to the one that started them."""
     submit = ProcessPoolExecutor.submit
+    # The quick ones of conftest.py know nothing of what this thread keeps from its processes.
+    monkeypatch.setattr(ProcessPool, "context", torch.multiprocessing.get_context("spawn"))
 
     def submit_and_interrupt(pool: ProcessPoolExecutor, *arguments: Any) -> Future[Any]:
         future: Future[Any] = submit(pool, *arguments)

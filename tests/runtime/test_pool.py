@@ -11,11 +11,17 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.multiprocessing
 from torch import Tensor
 
 from hba.runtime.pool import ProcessPool
 
 _TOLD: list[Tensor] = []
+
+
+@pytest.fixture(autouse=True)
+def begun_as_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProcessPool, "context", torch.multiprocessing.get_context("spawn"))
 
 
 def begin(tensor: Tensor) -> None:
