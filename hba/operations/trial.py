@@ -10,10 +10,13 @@ ROUNDING = 1e-3
 
 
 def try_out(operation: Operation) -> None:
-    """Apply the operation at both ends of its range; SettingsError says what is wrong with the result."""
+    """Apply the operation at both ends of its range, and of its other side where it is signed; SettingsError says what
+    is wrong with the result.
+    """
     pixels = torch.arange(torch.Size(SHAPE).numel()) * 37 % 256
     images = (pixels / 255).view(SHAPE)
-    for magnitude in operation.magnitude_range or (0.0,):
+    ends = operation.magnitude_range or (0.0,)
+    for magnitude in (*ends, *(-end for end in ends if operation.signed and end)):
         given = images.clone()
         magnitudes = None if operation.magnitude_range is None else torch.full(SHAPE[:1], magnitude)
         try:

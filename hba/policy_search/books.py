@@ -33,12 +33,18 @@ class Books:
         """An epoch that ended, with its row and spread as they were computed."""
         self.spreads.append(_rounded(spread))
         self.metrics.append({**metrics, "seconds": self.seconds})
-        rounded = np.round(row, VALUE_DIGITS)
+        rounded = [float(np.round(value, decimals_of(*ends))) for value, ends in zip(row, space.ranges, strict=True)]
         for column in range(space.n_of_policy, space.n):
             # Six decimals of a weight decay of 1e-6 would be a single digit.
             rounded[column] = float(f"{row[column]:.{VALUE_DIGITS}g}")
         # Rounding must not carry a value past the end of its range.
         self.rows.append(np.clip(rounded, *np.sort(space.ranges).T).tolist())
+
+
+def decimals_of(low: float, high: float) -> int:
+    """Of a value in a range: six, and more where the range is narrower than a tenth."""
+    width = abs(high - low)
+    return VALUE_DIGITS + (max(0, -1 - math.floor(math.log10(width))) if width else 0)
 
 
 def _rounded(spread: float | list[float]) -> float | list[float]:

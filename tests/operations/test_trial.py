@@ -106,6 +106,18 @@ def multiplies(images: Tensor, factor: Tensor) -> Tensor:
     return images * factor[:, None, None, None]
 
 
+@pytest.mark.parametrize("magnitude_range", [(0.0, 0.5), (0.5, 0.0)])
+def test_the_other_side_of_a_signed_range_is_tried(magnitude_range: tuple[float, float]) -> None:
+    def brighter(images: Tensor, amount: Tensor) -> Tensor:
+        return (images + amount[:, None, None, None]).clamp(max=1)
+
+    with pytest.raises(
+        SettingsError, match=r"got \[-0.5, 0.5\] at magnitude -0.5; "
+    ):
+        register_operation(Operation("Mine", brighter, magnitude_range, "share", signed=True))
+    register_operation(Operation("Unsigned", brighter, magnitude_range, "share"))
+
+
 @pytest.mark.parametrize("magnitude_range", [(0.5, 2.0), (2.0, 0.5)])
 def test_both_ends_of_the_range_are_tried(magnitude_range: tuple[float, float]) -> None:
     with pytest.raises(SettingsError) as raised:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from search_problems import SMALL_SETTINGS, WithDropout, small_data
+from torch import Tensor
 
 import hba
 from hba.policy.space import SearchSpace
@@ -25,6 +26,18 @@ def test_regularizers_are_kept_to_six_digits_however_small() -> None:
     for row in ([1.23456789e-6, 0.123456789], [0.0123456789, 1e-9], [0.1 + 1e-12, 0.5]):
         books.note(row, 0.0, {}, space)
     assert books.rows == [[1.23457e-6, 0.123457], [0.0123457, 1e-9], [0.1, 0.5]]
+
+
+def test_magnitudes_of_a_narrow_range_are_kept_to_as_many_digits_as_of_a_wide_one() -> None:
+    def brighter(images: Tensor, amount: Tensor) -> Tensor:
+        return (images + amount[:, None, None, None]).clamp(0, 1)
+
+    ranges = [(0.0, 1e-6), (0.1, 0.0), (0.0, 256.0)]
+    operations = [hba.Operation(f"Of{n}", brighter, ends, "share") for n, ends in enumerate(ranges)]
+    space = SearchSpace(tuple(operations), copies=1)
+    books = Books(1)
+    books.note([0.123456789, 3.123456789e-7, 0.123456789, 0.0123456789, 0.123456789, 123.123456789], 0.0, {}, space)
+    assert books.rows == [[0.123457, 3.1235e-7, 0.123457, 0.012346, 0.123457, 123.123457]]
 
 
 class Noting(SearchProgress):
