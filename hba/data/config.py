@@ -24,6 +24,7 @@ FOLDER_IMAGE_SIZE = 32
 """The images of a folder may have any size."""
 DATASET = "dataset:"
 """Written before the name of a dataset where a folder has that name too."""
+LAST_SEED = 2**32 - 1
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 

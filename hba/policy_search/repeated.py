@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from hba.data.adapt import is_dataset
-from hba.data.config import resolved_data
+from hba.data.config import LAST_SEED, resolved_data
 from hba.data.load import SearchData
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.operations import function_path, register_operation, registered_operations
@@ -124,6 +124,7 @@ def _wanted(folder: Path, data: Any, seeds: int | None, settings: Mapping[str, A
             raise RunError(f"{folder} holds searches already: add --resume to continue them, or choose another --out")
         config = chosen_settings(data, dict(settings))
         assert seeds is not None
+        _check_last(config.seed + seeds - 1)
         _forget(folder)
         for seed in range(config.seed, config.seed + seeds):
             seed_folder(folder, seed).mkdir(exist_ok=True)
@@ -138,11 +139,17 @@ def _wanted(folder: Path, data: Any, seeds: int | None, settings: Mapping[str, A
     wanted = [*range(first, first + seeds)] if seeds is not None else sorted(there)
     if missing := sorted(set(there) - set(wanted)):
         raise SettingsError(f"resumed searches may have more seeds, not fewer or others; {folder} has {missing} too")
+    _check_last(wanted[-1])
     stored = json.loads(read_text(RunFolder(there[first]).config))
     for seed in set(wanted) - set(there):
         seed_folder(folder, seed).mkdir(exist_ok=True)
         write_text(RunFolder(seed_folder(folder, seed)).config, json.dumps({**stored, "seed": seed}, indent=2) + "\n")
     return wanted
+
+
+def _check_last(seed: int) -> None:
+    if seed > LAST_SEED:
+        raise SettingsError(f"the last seed must be at most {LAST_SEED}, got {seed}; give fewer seeds, or a lower seed")
 
 
 def _has_found(folder: Path) -> bool:

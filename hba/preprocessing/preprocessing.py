@@ -36,10 +36,9 @@ class Preprocessing:
         """For these training images: by their colours, and from their size to the network's. colors: mean and standard
         deviation in the place of theirs.
         """
-        if (baseline.color_jitter or baseline.pca_jitter) and data.n_channels not in COMMON_CHANNELS:
-            raise SettingsError(
-                f"color_jitter and pca_jitter are for images in colour, got {data.n_channels} channels; set both to 0"
-            )
+        for name, n_channels in (("color_jitter", COMMON_CHANNELS), ("pca_jitter", (3,))):
+            if getattr(baseline, name) and data.n_channels not in n_channels:
+                raise SettingsError(f"{name} is for images in colour, got {data.n_channels} channels; set it to 0")
         standardize = Standardize.of(data) if colors is None else Standardize.by(*colors, data.device)
         return Preprocessing(standardize, baseline, network_input_size(data, baseline))
 

@@ -17,6 +17,8 @@ from hba.data import EvaluationData, SearchData
 from hba.errors import HbaError, SettingsError
 from hba.models import MODELS, build_model
 from hba.operations import OPERATIONS
+from hba.preprocessing.baseline import Baseline
+from hba.preprocessing.preprocessing import Preprocessing
 from hba.report.samples import Samples
 
 FITTING = ",".join(operation.name for operation in OPERATIONS.values() if operation.any_channels)
@@ -94,10 +96,12 @@ def test_a_fill_of_three_channels_is_refused_before_the_first_training(place: Pa
         hba.evaluate(schedule, place / "4.npz", seeds=1, **_evaluation(1))
 
 
-@pytest.mark.parametrize("setting", [{"color_jitter": 0.4}, {"pca_jitter": 0.1}])
-def test_jitters_of_colour_are_refused(place: Path, setting: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError, match="color_jitter and pca_jitter are for images in colour, got 4 channels"):
-        hba.search(place / "4.npz", operations=FITTING, **SETTINGS, **setting)
+@pytest.mark.parametrize(("setting", "n_channels"), [("color_jitter", 4), ("pca_jitter", 4), ("pca_jitter", 1)])
+def test_jitters_of_colour_are_refused(setting: str, n_channels: int) -> None:
+    with pytest.raises(
+        SettingsError, match=f"^{setting} is for images in colour, got {n_channels} channels; set it to"
+    ):
+        Preprocessing.of(of_channels(4, n_channels), Baseline(**{setting: 0.1}))  # type: ignore[arg-type]
 
 
 def test_an_export_is_refused(place: Path) -> None:

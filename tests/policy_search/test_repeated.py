@@ -174,6 +174,15 @@ def test_settings_that_a_resumed_run_keeps_are_refused(tmp_path: Path) -> None:
             go_on(tmp_path, **settings)
 
 
+def test_seeds_end_before_the_last_number(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="at most 4294967295, got 4294967296; give fewer seeds, or a lower seed"):
+        repeated(tmp_path / "new", seed=2**32 - 2, seeds=3)
+    assert not list((tmp_path / "new").glob("seed-*"))
+    repeated(tmp_path / "two", seed=2**32 - 2, seeds=2)
+    with pytest.raises(SettingsError, match="the last seed must be at most 4294967295, got 4294967296"):
+        go_on(tmp_path / "two", seeds=3)
+
+
 def test_refused_settings_leave_searches_that_have_found_nothing_yet(tmp_path: Path) -> None:
     """As a kill before the first save leaves them."""
     repeated(tmp_path, seeds=2)
