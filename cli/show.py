@@ -26,7 +26,7 @@ from hba.report.findings import (
 from hba.report.over_seeds import OverSeeds
 from hba.report.run import POLICY_NAME
 from hba.runtime.wording import counted
-from hba.schedule.library import seed_folders
+from hba.schedule.library import policy_file, seed_folders
 from hba.schedule.pictures import draw_schedule
 from hba.schedule.reach import reach
 from hba.schedule.regularizers import summarize_regularizers
@@ -63,20 +63,15 @@ def show(schedule: str, out: Path | None, as_json: bool) -> None:
 
 def _show(loaded: Schedule, schedule: str, out: Path | None, *, as_json: bool) -> None:
     """schedule: as it was given."""
-    path = Path(schedule)
+    # For a shipped schedule its name, though a folder may be called so.
+    path = policy_file(schedule) or Path(schedule)
     if as_json:
         print_json(described(loaded))
         if out is not None:
             draw_schedule(loaded, out)
         return
     if out is None:
-        out = (
-            path / "policy.png"
-            if path.is_dir()
-            else path.with_suffix(".png")
-            if path.exists()
-            else Path(f"{schedule}.png")
-        )
+        out = path.with_suffix(".png") if path.exists() else Path(f"{schedule}.png")
     if loaded.space.operations:
         console().print(schedule_table(schedule, loaded))
         for line in legend(loaded):

@@ -162,5 +162,7 @@ def multi_label_fact(labels: np.ndarray) -> str:
 
 
 def check_two_classes(class_names: Sequence[str], data: object) -> None:
+    if not class_names:
+        raise DataError(f"{data} must have a label in some rows of the split train, and has none")
     if len(class_names) < 2:
         raise DataError(f"{data} has one class only, {class_names[0]!r}: add images of another")

@@ -161,7 +161,8 @@ def _to_try(resolution: Resolution, best: str, rows: Sequence[str]) -> str:
         ways.append(INSTEAD[best])
     if not set(WITHOUT_A_SEARCH) & set(rows):
         ways.append("compare with --against randaugment, which needs no search")
-    told = [] if sharper else ["One point would probably have been shown."]
+    was_enough = resolution.seeds_for_one_point is not None and resolution.n_pairs >= resolution.seeds_for_one_point
+    told = ["One point would probably have been shown."] if was_enough and not sharper else []
     return " ".join([*told, *([f"To try: {'; or '.join([*sharper, *ways])}."] if sharper or ways else [])])
 
 

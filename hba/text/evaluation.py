@@ -112,7 +112,9 @@ class TextEvaluation:
                 continue
             change = f"{SCHEDULE} - {row.name}: {found.mean:+.3f} nats a word"
             if found.interval is None:
-                yield f"{change}; one seed says nothing of how far that is to be trusted"
+                same = f"all {found.n_pairs} seeds have the same difference, so there is no interval"
+                one = "one seed says nothing of how far that is to be trusted"
+                yield f"{change}; {same if found.equal_pairs else one}"
                 continue
             low, high = found.interval
             told = "lower loss" if high < 0 else "higher loss" if low > 0 else "no difference shown"

@@ -49,6 +49,8 @@ def png_size(path: Path) -> tuple[int, int]:
 def test_show_draws_a_picture_beside_the_schedule(argument: str, options: list[str], picture: str) -> None:
     small_schedule().save("a.json")
     small_schedule().save("run/policy.json")
+    # Of images, though it is called as a shipped schedule.
+    Path("digits").mkdir()
     lines = said(run("show", argument, *options))
     assert lines[-1] == f"Picture: {picture}"
     assert [path.as_posix() for path in Path().rglob("*.png")] == [picture]

@@ -221,3 +221,8 @@ def test_a_separator_that_no_cell_has_is_refused_where_some_are_empty_too(place:
         match=r"no cell of column 'label' of .* has two labels with the separator ';' between them, such as 'cat\|odd'",
     ):
         table_source(file, SEPARATED)
+
+
+def test_a_table_whose_training_rows_have_no_label_is_refused(place: Path) -> None:
+    with pytest.raises(DataError, match="must have a label in some rows of the split train, and has none"):
+        table_source(table(place, ["", "", "a;b"], split=["train", "train", "val"]), SEPARATED)

@@ -111,9 +111,7 @@ def test_the_other_side_of_a_signed_range_is_tried(magnitude_range: tuple[float,
     def brighter(images: Tensor, amount: Tensor) -> Tensor:
         return (images + amount[:, None, None, None]).clamp(max=1)
 
-    with pytest.raises(
-        SettingsError, match=r"got \[-0.5, 0.5\] at magnitude -0.5; "
-    ):
+    with pytest.raises(SettingsError, match=r"got \[-0.5, 0.5\] at magnitude -0.5; "):
         register_operation(Operation("Mine", brighter, magnitude_range, "share", signed=True))
     register_operation(Operation("Unsigned", brighter, magnitude_range, "share"))
 

@@ -188,3 +188,9 @@ def test_a_clear_verdict_only_says_what_its_interval_is_of() -> None:
     assert told(n_seeds=3, none=clear).endswith(
         "3 seeds tell their spread only roughly: to be sure, evaluate anew with --seeds 10."
     )
+
+
+@pytest.mark.parametrize("none", [[1.0, 65.2, 1.1, 64.9, 1.0], SCHEDULE])
+def test_numbers_that_too_many_seeds_would_be_needed_for_would_not_have_shown_one_point(none: list[float]) -> None:
+    """Far more than a hundred, or nobody knows how many."""
+    assert "One point would probably have been shown" not in told(test_images=10_000, none=none)

@@ -301,3 +301,10 @@ def test_one_seed_says_nothing_of_how_far_a_difference_is_to_be_trusted(schedule
         .lines()[-1]
         .endswith("nats a word; one seed says nothing of how far that is to be trusted")
     )
+
+
+def test_equal_differences_are_not_taken_for_one_seed() -> None:
+    of = {"schedule": 2.0, "none": 3.0}
+    rows = [TextRow(name, {seed: Loss(9.0, loss) for seed in range(3)}) for name, loss in of.items()]
+    told = TextEvaluation(tuple(rows), None).lines()[-1]
+    assert told.endswith("-1.000 nats a word; all 3 seeds have the same difference, so there is no interval")
