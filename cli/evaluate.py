@@ -2,7 +2,6 @@
 
 import contextlib
 import inspect
-import shlex
 import sys
 import textwrap
 from pathlib import Path
@@ -30,7 +29,7 @@ from .evaluation_text import plan_lines, print_balanced, print_settings, print_t
 from .operations_files import operations_file_option
 from .options import given, settings_options
 from .sections import SectionedCommand
-from .terminal import console, json_option, run_folder, say
+from .terminal import console, json_option, kept_line, run_folder, say
 from .wording import minutes_words
 
 HELP_WIDTH = 118
@@ -172,7 +171,7 @@ def evaluate(
             except (KeyboardInterrupt, HbaError) as error:
                 is_on_its_way = isinstance(error, KeyboardInterrupt) and (folder / TRAININGS_NAME).is_dir()
                 if observer.n_done or is_on_its_way:
-                    say(_kept_line(observer.n_done, folder, isinstance(error, DivergedError)), err=True)
+                    say(kept_line(observer.n_done, folder, has_diverged=isinstance(error, DivergedError)), err=True)
                 raise
         if is_first():
             _report(result, folder, as_json=as_json)
@@ -203,13 +202,6 @@ def _rivals_text() -> str:
 
 
 evaluate.help = inspect.cleandoc(evaluate.help or "").replace("RIVALS", _rivals_text())
-
-
-def _kept_line(n_done: int, folder: Path, has_diverged: bool) -> str:
-    kept = f"trainings that ended: {n_done}, in {folder / RESULTS_NAME}" if n_done else "no training has ended yet"
-    if has_diverged:
-        return f"{kept}; resuming would fail again at the same training: start anew with another --out"
-    return f"{kept}; the same command with --out {shlex.quote(str(folder))} --resume does the others"
 
 
 class _Terminal(EvaluationProgress):

@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 import hba.text
-from hba.errors import SettingsError
+from hba.errors import DivergedError, HbaError, SettingsError
+from hba.runtime.interrupts import terminated_as_interrupted
 from hba.text.config import TextEvaluationConfig
 from hba.text.evaluation import RIVALS, Loss, TextEvaluationProgress
 from hba.text.measure import in_words, perplexity
@@ -14,15 +15,13 @@ from hba.text.measure import in_words, perplexity
 from .completion import SCHEDULE
 from .options import given, settings_options
 from .sections import SectionedCommand
-from .terminal import console, say
+from .terminal import console, kept_line, run_folder, say
 
 
 @click.command(name="evaluate-text", cls=SectionedCommand)
 @click.argument("schedule", shell_complete=SCHEDULE)
 @click.argument("data", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder for results.json. [default: none, nothing is kept]"
-)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for results.json. [default: a new one in runs/]")
 @click.option(
     "--resume", is_flag=True, help="Resume the evaluation in --out: there may be more seeds, and more rivals."
 )
@@ -44,23 +43,34 @@ def evaluate_text(
     """Train language models with SCHEDULE and with fixed regularisation, and compare their test perplexities.
 
     DATA is the folder of text; left out, that of the search.
+
+    Ctrl-C, or SIGTERM, keeps the trainings that have ended; the same command with --out and --resume does the others.
     """
     if resume and out is None:
         raise SettingsError("--resume needs --out, the folder of the evaluation to resume")
-    with _Terminal() as observer:
-        found = hba.text.evaluate(
-            schedule, data, against=against, out=out, resume=resume, observer=observer, **given(options)
-        )
+    with run_folder(out, "evaluate") as folder, _Terminal() as observer, terminated_as_interrupted():
+        try:
+            found = hba.text.evaluate(
+                schedule, data, against=against, out=folder, resume=resume, observer=observer, **given(options)
+            )
+        except (KeyboardInterrupt, HbaError) as error:
+            if observer.n_done:
+                say(kept_line(observer.n_done, folder, has_diverged=isinstance(error, DivergedError)), err=True)
+            raise
     for line in found.lines():
         console().print(line)
-    if found.folder is not None:
-        console().print(f"Results: {found.folder / 'results.json'}")
+    console().print(f"Results: {folder / 'results.json'}")
 
 
 class _Terminal(TextEvaluationProgress):
     """Shows progress: a bar in a terminal, a line for each training elsewhere."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_done = 0
+
     def training_done(self, name: str, seed: int, loss: Loss) -> None:
+        self.n_done += 1
         super().training_done(name, seed, loss)
         if not self.bar.visible:
             say(f"{name}, seed {seed}: test perplexity {in_words(perplexity(loss.test))}")

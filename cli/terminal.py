@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,8 +19,8 @@ from rich.text import Text
 
 from hba.errors import RunError
 from hba.parallel.world import is_first
+from hba.runtime.files import RUNS
 
-RUNS = Path("runs")
 PLAIN_WIDTH = 110
 
 
@@ -69,6 +70,14 @@ def say(text: str, *, err: bool = False) -> None:
         print(text, file=sys.stderr if err else sys.stdout, flush=True)
     except BrokenPipeError:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 open until the process ends
+
+
+def kept_line(n_done: int, folder: Path, *, has_diverged: bool) -> str:
+    """Of an evaluation that was stopped: what is kept of it, and how it goes on."""
+    kept = f"trainings that ended: {n_done}, in {folder / 'results.json'}" if n_done else "no training has ended yet"
+    if has_diverged:
+        return f"{kept}; resuming would fail again at the same training: start anew with another --out"
+    return f"{kept}; the same command with --out {shlex.quote(str(folder))} --resume does the others"
 
 
 @contextlib.contextmanager

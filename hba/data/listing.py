@@ -12,6 +12,8 @@ from PIL import Image
 from hba.data.decoding import formats
 from hba.data.left_out import LeftOut
 from hba.errors import DataError
+from hba.runtime.claim import LOCK_NAME
+from hba.runtime.files import RUNS
 from hba.runtime.wording import counted
 
 CLUTTER = frozenset({"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"})
@@ -33,10 +35,11 @@ def is_clutter(name: str) -> bool:
 
 
 def subfolders(folder: Path) -> list[Path]:
-    """Sorted by name, without clutter."""
+    """Sorted by name, without clutter and without runs that were begun among the images."""
     try:
         with os.scandir(folder) as entries:
-            return sorted(folder / entry.name for entry in entries if not is_clutter(entry.name) and _is_folder(entry))
+            found = [folder / entry.name for entry in entries if not is_clutter(entry.name) and _is_folder(entry)]
+        return sorted(path for path in found if not (path.name == RUNS.name and _holds_runs_alone(path)))
     except OSError as error:
         raise cannot_list(error) from None
 
@@ -106,6 +109,17 @@ def _files(folder: Path | str) -> Iterator[tuple[Parts, str]]:
                     folders.append((entry.path, (*parts, entry.name)))
                 else:
                     yield (*parts, entry.name), "" if _is_image(entry) else _why_no_image(entry)
+
+
+def _holds_runs_alone(folder: Path) -> bool:
+    """Whether all in it are folders that a command has claimed for its run, or is about to claim."""
+    with os.scandir(folder) as entries:
+        runs = [(folder / entry.name, _is_folder(entry)) for entry in entries if not is_clutter(entry.name)]
+    return all(is_folder and _is_run({path.name for path in run.iterdir()}) for run, is_folder in runs)
+
+
+def _is_run(names: set[str]) -> bool:
+    return not names or LOCK_NAME in names
 
 
 def _is_image(entry: "os.DirEntry[str]") -> bool:

@@ -128,7 +128,7 @@ def evaluate(
     check_of_images(rows)
     given = settings
     if config is not None:
-        check_config(preset, resume)
+        check_config(preset)
         settings = with_earlier(config, data, settings, has_own_network=own_network is not None)
     settled = chosen(main, data, preset, settings, has_own_network=own_network is not None)
     used = settled.config

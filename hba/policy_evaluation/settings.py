@@ -60,11 +60,10 @@ def chosen(
     return found
 
 
-def check_config(preset: str | None, resume: bool) -> None:
+def check_config(preset: str | None) -> None:
     """SettingsError for what cannot stand beside the settings of an earlier evaluation."""
-    if preset or resume:
-        other = "resume" if resume else "preset"
-        raise SettingsError(f"config must stand without {other}: it has all settings of an earlier run")
+    if preset:
+        raise SettingsError("config must stand without preset: it has all settings of an earlier run")
 
 
 def with_earlier(
@@ -107,7 +106,7 @@ def explain(
     loaded = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
     taken: Mapping[str, Any] = {}
     if config is not None:
-        check_config(preset, resume=False)
+        check_config(preset)
         taken = with_earlier(config, data, settings)
     found = chosen(loaded, data, preset, {**taken, **settings})
     if isinstance(data, str | Path | None) and found.config.data not in DATASET_NAMES:

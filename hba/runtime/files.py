@@ -10,6 +10,9 @@ from typing import BinaryIO
 
 from hba.errors import RunError
 
+RUNS = Path("runs")
+"""Where the commands put runs that are given no folder."""
+
 MOST_BYTES = 2**28
 """Of a text that is read: a schedule of 100,000 epochs has less."""
 

@@ -199,10 +199,19 @@ def test_an_unknown_or_broken_file_of_an_evaluation_is_refused(content: str | No
     assert message.startswith("--config must be the results.json of an evaluation, or its folder; other.json cannot be")
 
 
-@pytest.mark.parametrize(
-    ("options", "name"), [(("--resume", "--out", "evaluated"), "resume"), (("--preset", "digits"), "preset")]
-)
 @pytest.mark.usefixtures("evaluated")
-def test_an_evaluation_has_its_settings_from_one_place(options: tuple[str, ...], name: str) -> None:
-    message = refusal_of(*EVALUATE, "--config", "evaluated", *options)
-    assert message == f"--config must stand without {name}: it has all settings of an earlier run"
+def test_an_evaluation_has_its_settings_from_one_place() -> None:
+    message = refusal_of(*EVALUATE, "--config", "evaluated", "--preset", "digits")
+    assert message == "--config must stand without preset: it has all settings of an earlier run"
+
+
+def test_an_evaluation_by_the_settings_of_another_is_resumed_by_its_own_command(evaluated: dict[str, Any]) -> None:
+    command = (*EVALUATE, "--config", "evaluated", "--out", "again", "--device", "cpu")
+    said(run(*command))
+    first = Path("again/results.json").read_text(encoding="utf-8")
+    said(run(*command, "--resume"))
+    assert Path("again/results.json").read_text(encoding="utf-8") == first
+    said(run(*command, "--resume", "--seeds", "3"))
+    again = json.loads(Path("again/results.json").read_text(encoding="utf-8"))
+    assert [row["seeds"] for row in again["rows"]] == [[0, 1, 2]] * len(evaluated["rows"])
+    assert "epochs" in refusal_of(*command, "--resume", "--epochs", "2")

@@ -2,8 +2,10 @@
 
 import json
 import shutil
+import signal
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +15,7 @@ from test_commands import said
 from test_show_and_apply import png_size
 
 import hba
+from hba.text.evaluation import TextEvaluationProgress
 
 SMALL = (
     *("--vocabulary-size", "12", "--width", "4", "--layers", "2", "--sequence-length", "5", "--batch-size", "4"),
@@ -123,6 +126,30 @@ def test_the_results_of_an_evaluation_on_text_are_said_to_be_of_text(command: st
     assert refusal_of(command, "evaluation").startswith(
         "evaluation/results.json is of language models: hba evaluate-text POLICY --out evaluation --resume shows it"
     )
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_evaluation_keeps_what_has_ended_and_says_how_it_goes_on(
+    by: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = TextEvaluationProgress.training_done
+
+    def stop(self: TextEvaluationProgress, name: str, seed: int, loss: Any) -> None:
+        done(self, name, seed, loss)
+        signal.raise_signal(by)
+
+    command = ("evaluate-text", "run/policy.json", "--seeds", "2", "--against", "none")
+    with monkeypatch.context() as patched:
+        patched.setattr(TextEvaluationProgress, "training_done", stop)
+        stopped = run(*command)
+    assert stopped.exit_code != 0
+    assert "Traceback" not in stopped.output
+    again = "the same command with --out runs/evaluate-1 --resume does the others"
+    assert f"trainings that ended: 1, in runs/evaluate-1/results.json; {again}" in stopped.stderr
+    lines = said(run(*command, "--out", "runs/evaluate-1", "--resume"))
+    assert lines[-1] == "Results: runs/evaluate-1/results.json"
+    assert said(run(*command))[1:-1] == lines[:-1]
+    assert Path("runs/evaluate-2/results.json").exists()
 
 
 def test_a_model_that_is_worse_than_guessing_is_said_to_be() -> None:

@@ -53,6 +53,20 @@ def test_training_and_test_folders_are_read_as_splits_under_all_their_names(
     ]
 
 
+@pytest.mark.parametrize("others", [["cat/a.png", "dog/b.png"], two_classes("train", "test")])
+def test_runs_that_were_begun_among_the_images_are_no_class(tmp_path: Path, others: list[str]) -> None:
+    """As `hba search .` begins them, whose reports have pictures too."""
+    folder_with(tmp_path, *others, "runs/animals-1/sample_images.png")
+    (tmp_path / "runs" / "animals-1" / ".lock").touch()
+    (tmp_path / "runs" / "animals-2").mkdir()
+    assert folder_source(tmp_path).class_names == ("cat", "dog")
+
+
+@pytest.mark.parametrize("images", [["runs/jog.png"], ["runs/fast/jog.png"]])
+def test_a_class_called_runs_is_a_class(tmp_path: Path, images: list[str]) -> None:
+    assert folder_source(folder_with(tmp_path, "walks/stroll.png", *images)).class_names == ("runs", "walks")
+
+
 @pytest.mark.parametrize("val", ["val", "Val", "valid", "validation", "Validation_Set", "dev", "valset"])
 def test_validation_folders_are_read_as_such_and_never_as_test_images(tmp_path: Path, val: str) -> None:
     source = folder_source(folder_with(tmp_path, *two_classes("training", val)))
