@@ -6,7 +6,7 @@ Convention:
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -43,8 +43,17 @@ def _fixed(value: float) -> list[float]:
 
 def _affine(operation: Operation, fill: Color, **arguments: Any) -> Transform:
     interpolation = LINEAR if operation.interpolation == "bilinear" else NEAREST
-    color = fill[0] if len(fill) == 1 else list(fill)
-    return transform("Affine", interpolation=interpolation, fill=color, **arguments)
+    return transform("Affine", interpolation=interpolation, fill=_color(fill), **arguments)
+
+
+def is_grey(fill: Sequence[float]) -> bool:
+    """Whether one number is the colour, whatever channels an image has."""
+    return len(set(fill)) == 1
+
+
+def _color(fill: Color) -> Any:
+    """CoarseDropout refuses three numbers for a grey image."""
+    return fill[0] if is_grey(fill) else list(fill)
 
 
 def _shear_x(operation: Operation, factor: float, fill: Color) -> Transform:
@@ -97,9 +106,8 @@ def _sharpness(operation: Operation, factor: float, fill: Color) -> Transform:
 
 
 def _cutout(operation: Operation, size: float, fill: Color) -> Transform:
-    color = fill[0] if len(fill) == 1 else list(fill)
     sides = {"hole_height_range": _fixed(size), "hole_width_range": _fixed(size)}
-    return transform("CoarseDropout", num_holes_range=[1, 1], fill=color, **sides)
+    return transform("CoarseDropout", num_holes_range=[1, 1], fill=_color(fill), **sides)
 
 
 _SHEARED = "moved by whole pixels, and exact for square images only"

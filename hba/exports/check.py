@@ -14,7 +14,7 @@ from torchvision.transforms.v2 import functional as TF
 
 from hba.errors import ScheduleError, SettingsError
 from hba.exports.albumentations_file import FORMAT, N_VALUES, row_of, twice
-from hba.exports.albumentations_leaves import LEAVES
+from hba.exports.albumentations_leaves import LEAVES, is_grey
 from hba.exports.compared import (
     N_DRAWS,
     PLACES,
@@ -93,13 +93,15 @@ def of_batch_file(text: str, schedule: Schedule, images: Sequence[Image.Image]) 
 
 
 def of_albumentations_file(text: str, schedule: Schedule, images: Sequence[Image.Image]) -> tuple[Checked, ...]:
-    """A pipeline of albumentations: its transforms beside PIL's results, on images with as many channels as the fill.
+    """A pipeline of albumentations: its transforms beside PIL's results, on images that have as many channels as the
+    fill, or any where that is grey.
 
-    Raises SettingsError where albumentations is not installed, or no image has so many channels.
+    Raises SettingsError where albumentations is not installed, or no image is such.
     """
     pipelines = find_albumentations()
     pipeline = pipelines.from_dict(json.loads(text))
-    fitting = [image for image in images if len(image.getbands()) >= len(schedule.fill)]
+    n_channels = 1 if is_grey(schedule.fill) else len(schedule.fill)
+    fitting = [image for image in images if len(image.getbands()) >= n_channels]
     if not fitting:
         raise SettingsError("a check needs an image in colour, as the schedule's fill colour is")
     by_operation = [
@@ -128,7 +130,7 @@ def _operation_of_pipeline(
 ) -> Pairs:
     for case in cases(operation, schedule, images):
         one = _leaf(pipelines, operation, case)
-        yield np.asarray(operation.apply_to_pil(*case)), one(image=np.asarray(case.image))["image"]
+        yield np.asarray(operation.apply_to_pil(*case)), one(image=np.array(case.image))["image"]
 
 
 def _leaf(pipelines: Any, operation: Operation, case: Case) -> Any:
@@ -165,7 +167,8 @@ def _draws_of_policy(pipeline: Any, schedule: Schedule, images: Sequence[Image.I
 
 def _draw_of(transform: Any, image: Image.Image) -> Draw:
     transform.set_random_seed(0)
-    return lambda: transform(image=np.asarray(image))["image"]
+    # AutoContrast and Equalize may write into a grey image that they are given.
+    return lambda: transform(image=np.array(image))["image"]
 
 
 def _module(text: str) -> Any:

@@ -1,5 +1,6 @@
 """A pipeline of albumentations: how often slots fire, one after the other, is hba's; and its own library reads it."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import hba
 from hba.errors import SettingsError
 from hba.exports.albumentations_file import row_of, twice
 from hba.exports.albumentations_leaves import LEAVES
+from hba.exports.check import check
 from hba.operations import OPERATIONS, Operation
 from hba.policy import draw_operations
 from hba.policy.rates import Stage, stages_of
@@ -89,6 +91,32 @@ def test_a_whole_space_loads_and_augments(tmp_path: Path) -> None:
     pipeline = pipelines.load(tmp_path / "policy.json")
     image = np.asarray(pictures()[0])
     assert len({pipeline(image=image)["image"].tobytes() for _ in range(30)}) > 10
+
+
+@pytest.mark.parametrize("channels", [(), (1,), (3,)])
+def test_a_schedule_of_grey_images_takes_them_with_any_channels(channels: tuple[int, ...], tmp_path: Path) -> None:
+    """Folders of grey images are read as RGB, whose mean colour has three equal numbers."""
+    pipelines = pytest.importorskip("albumentations")
+    schedule = dataclasses.replace(schedule_of("hba", "magnitudes"), fill=(0.25, 0.25, 0.25)).only(2)
+    hba.export(schedule, "albumentations", tmp_path / "policy.json")
+    pipeline = pipelines.load(tmp_path / "policy.json")
+    grey = np.array(pictures()[0].convert("L")).reshape(*pictures()[0].size[::-1], *(1 for _ in channels))
+    image = np.broadcast_to(grey, (*grey.shape[:2], *channels))
+    for _ in range(100):
+        assert pipeline(image=image.copy())["image"].shape == image.shape
+
+
+def test_the_check_takes_grey_images_where_the_fill_is_grey() -> None:
+    pytest.importorskip("albumentations")
+    grey = [image.convert("L") for image in pictures()]
+    schedule = schedule_of("hba", "magnitudes").only(2)
+    for fill in ((0.25,), (0.25, 0.25, 0.25)):
+        of_grey = dataclasses.replace(schedule, fill=fill)
+        checked = check(hba.export(of_grey, "albumentations"), "albumentations", of_grey, grey)
+        assert checked[-1].n == len(grey)
+    in_colour = dataclasses.replace(schedule, fill=(0.25, 0.25, 0.5))
+    with pytest.raises(SettingsError, match="a check needs an image in colour"):
+        check(hba.export(in_colour, "albumentations"), "albumentations", in_colour, grey)
 
 
 def leaves(transform: dict[str, Any]) -> list[dict[str, Any]]:
