@@ -57,7 +57,7 @@ class Strength:
 
         of_spread (): gradient of log_spread, which stays where it is without.
         """
-        towards = _directions(space, gradient.device)
+        towards = _directions(space, gradient.device, gradient.dtype)
         before = self.offsets.detach().clone()
         self.offsets.grad, self.log_spread.grad = towards @ gradient, of_spread
         self.optimizer.step()
@@ -66,7 +66,7 @@ class Strength:
 
     def rates(self, space: SearchSpace) -> Tensor:
         """(n, n): -rates g is how far the shared coordinates carry lambda for a mean gradient g (n,)."""
-        towards = _directions(space, self.offsets.device)
+        towards = _directions(space, self.offsets.device, self.offsets.dtype)
         return towards.T * own_rates(self.optimizer, self.offsets) @ towards
 
 
@@ -76,11 +76,11 @@ def directions(space: SearchSpace) -> Tensor:
 
     A magnitude's sign is away from what its operation does nothing at (see strong_end), 0 where nobody knows that.
     """
-    return _directions(space, torch.device("cpu"))
+    return _directions(space, torch.device("cpu"), torch.get_default_dtype())
 
 
 @device_constant
-def _directions(space: SearchSpace, device: torch.device) -> Tensor:
+def _directions(space: SearchSpace, device: torch.device, dtype: torch.dtype) -> Tensor:
     n_counts = space.max_count if space.searches_count else 0
     n_operations = len(space.operations)
     rows = torch.zeros(len(SHARED) + n_operations + n_counts, space.n)
@@ -92,7 +92,7 @@ def _directions(space: SearchSpace, device: torch.device) -> Tensor:
             rows[2 + is_colour, slot.magnitude] = _away(slot.operation, number % space.copies)
     if n_counts:
         rows[-n_counts:, space.count_columns] = torch.eye(n_counts)
-    return rows.to(device)
+    return rows.to(device, dtype)
 
 
 def _away(operation: Operation, copy: int) -> int:

@@ -91,6 +91,11 @@ class SearchSpace:
                 "a search of K needs count_probabilities of at least one operation, "
                 f"got {self.count_probabilities}; add one, or leave searches_count off"
             )
+        if self.searches_count and any(one.name == "count" for one in self.operations):
+            raise SettingsError(
+                "an operation must not be called count where the number of operations is searched, whose columns are "
+                "called so; rename it, or leave searches_count off"
+            )
         if self.max_count > self.n_slots:
             raise SettingsError(
                 f"count_probabilities allow {self.max_count} operations, but there are {self.n_slots} slots"

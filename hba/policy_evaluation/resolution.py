@@ -34,7 +34,6 @@ class Resolution:
         """test_error_percent: the mean of the schedule's row. test_images: None where an error is no share of them."""
         half_width = None if difference.interval is None else difference.interval[1] - difference.mean
         spread = None if half_width is None else spread_of(half_width, difference.n_pairs)
-        share = test_error_percent / 100
         return Resolution(
             n_pairs=difference.n_pairs,
             half_width=half_width,
@@ -42,8 +41,16 @@ class Resolution:
             test_images=test_images,
             one_image=None if test_images is None else 100 / test_images,
             test_error_percent=test_error_percent,
-            standard_error=None if test_images is None else 100 * math.sqrt(share * (1 - share) / test_images),
+            standard_error=None if test_images is None else standard_error_of(test_error_percent, test_images),
         )
+
+
+def standard_error_of(error_percent: float, n_images: int) -> float:
+    """Of an error on so many images, in points. None wrong, or none right, counts as half an image of them would: that
+    so few were seen does not make the error certain.
+    """
+    share = min(max(error_percent / 100, 0.5 / n_images), 1 - 0.5 / n_images)
+    return 100 * math.sqrt(share * (1 - share) / n_images)
 
 
 def spread_of(half_width: float, n: int) -> float:

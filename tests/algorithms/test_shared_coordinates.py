@@ -41,6 +41,18 @@ def test_each_coordinate_moves_one_kind_of_number_of_one_kind_of_operation(space
     assert (rows.abs().sum(0) == 1).all(), "every hyperparameter is moved by one"
 
 
+def test_coordinates_have_the_type_of_what_they_move_whatever_was_computed_before() -> None:
+    space, usual = SearchSpace((GAMMA, DARKEN)), torch.get_default_dtype()
+    try:
+        for dtype in (torch.float32, torch.float64):
+            torch.set_default_dtype(dtype)
+            strength = Strength.of(space, 0.1, (0.9, 0.999), CPU)
+            assert strength.moved(space, torch.ones(space.n)).dtype == dtype
+            assert strength.rates(space).dtype == dtype
+    finally:
+        torch.set_default_dtype(usual)
+
+
 @pytest.mark.parametrize("space", [*SPACES.values(), SearchSpace(copies=3), OWN], ids=["hba", "pba", "3 copies", "own"])
 def test_each_operation_moves_the_probabilities_of_its_copies_half_as_far(space: SearchSpace) -> None:
     rows = directions(space)[len(SHARED) :]

@@ -10,7 +10,7 @@ from paper_table import PAPER_RANGES
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.operations import OPERATIONS
+from hba.operations import OPERATIONS, Operation
 from hba.policy.space import SearchSpace
 
 CPU = torch.device("cpu")
@@ -218,6 +218,13 @@ def test_copies_must_be_positive(copies: int) -> None:
 def test_count_probabilities_must_be_a_distribution(count_probabilities: tuple[float, ...]) -> None:
     with pytest.raises(SettingsError, match="count_probabilities must be >= 0 and sum to 1"):
         SearchSpace(count_probabilities=count_probabilities)
+
+
+def test_an_operation_called_as_the_columns_of_k_are_is_refused_where_k_is_searched() -> None:
+    operations = (Operation("count", torch.nn.Identity()),)
+    assert SearchSpace(operations, count_probabilities=(0.5, 0.5)).n == 2
+    with pytest.raises(SettingsError, match="an operation must not be called count"):
+        SearchSpace(operations, count_probabilities=(0.5, 0.5), searches_count=True)
 
 
 def test_no_more_operations_can_be_applied_than_there_are_slots() -> None:

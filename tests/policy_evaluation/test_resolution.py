@@ -35,6 +35,15 @@ def test_the_standard_error_is_the_binomial_distribution_s() -> None:
     assert resolution.one_image == 0.5
 
 
+@pytest.mark.parametrize("error", [0.0, 100.0])
+def test_an_error_of_none_or_all_is_not_certain(error: float) -> None:
+    """The upper end of Wilson's interval for none of 200 is 1.9 %: about that is two standard errors from 0."""
+    found = resolution_of([error] * 2, [50.0, 51.0], test_images=200).standard_error
+    wilson = stats.binomtest(0, 200).proportion_ci(method="wilson").high
+    assert found is not None
+    assert 100 * wilson / 8 < found < 100 * wilson / 2
+
+
 @pytest.mark.parametrize("spread", [0.2, 0.5, 1.0, 1.7, 3.0, 12.0])
 def test_the_number_of_seeds_is_the_fewest_with_the_power_of_a_paired_t_test(spread: float) -> None:
     def power(n: int) -> float:
