@@ -306,6 +306,16 @@ def test_a_layer_under_two_names_stays_one_layer() -> None:
     torch.testing.assert_close(hyper(x, randn(N)), model(x))
 
 
+def test_layers_that_share_a_weight_are_refused_where_one_would_get_another() -> None:
+    head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
+    network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), *head)
+    network[5].weight = network[4].weight
+    with pytest.raises(SettingsError, match=r"^the layers 4 and 5 share a weight"):
+        HyperNetwork(network, N, "all")
+    tied = HyperNetwork(network, N, "first-bn").model
+    assert tied.get_submodule("4").weight is tied.get_submodule("5").weight
+
+
 def test_plain_replaces_a_layer_under_both_of_its_names() -> None:
     torch.manual_seed(0)
     hyper, x, lam = HyperNetwork(Twice().eval(), N, "bn"), randn(BATCH, 3, 5, 5), randn(N)
