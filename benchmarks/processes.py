@@ -153,6 +153,8 @@ def table_of(records: list[Record]) -> str:
 def begun(settings: Mapping[str, Any], n: int, out: Path, threads: int = 1, restarts: int = 0) -> subprocess.Popen[str]:
     """A search by n processes."""
     launcher = ["--standalone", "--nproc-per-node", str(n), "--max-restarts", str(restarts), "-m", "hba", "search"]
+    # Four can share a batch of digits, but not half of one, which look-ahead takes of validation images by default.
+    settings = {**settings, "val-batch-size": settings["batch-size"]}
     options = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
     return subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", *launcher, "digits", *options, "--out", str(out)],

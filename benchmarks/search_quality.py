@@ -32,7 +32,7 @@ from common.records import DOCS, store_of
 from common.tables import markdown
 from quality.bed_table import bed_table, of_range
 from quality.beds import BEDS, find_bed, needs_folder
-from quality.candidates import CANDIDATES, DEFAULT, DRAWS, PAPER
+from quality.candidates import CANDIDATES, DRAWS, FORMER, PAPER
 from quality.cost import cost_table, measured_cost
 from quality.credit import credit_tasks
 from quality.credit_table import of_credit, policy_table, variant_table
@@ -138,7 +138,7 @@ def verdict(seeds: int | None, plan: Path, bed_name: str, **options: Any) -> Non
 def credit(**options: Any) -> None:
     """Train with fixed policies, and hold what rewards say of them against their validation errors."""
     chosen = Chosen(**options)
-    tasks = [task for _, search in chosen.searches([DEFAULT]) for task in credit_tasks(search)]
+    tasks = [task for _, search in chosen.searches([FORMER]) for task in credit_tasks(search)]
     for group in of_credit(chosen.carry_out(tasks, "credit")):
         click.echo(markdown(policy_table(group)))
         click.echo(markdown(variant_table(group)))

@@ -58,14 +58,15 @@ def _options(settings: Mapping[str, Any]) -> str:
 ZOO: Mapping[str, Entry] = MappingProxyType(
     {
         "digits": Entry(
-            "Found on 200 of scikit-learn's handwritten digits, by the default search.",
-            {},
+            "Found on 200 of scikit-learn's handwritten digits, by look-ahead with whole batches of validation images.",
+            {"val_batch_size": 100},
             {"train_size": 200, "seeds": 5},
         ),
         "cifar10-copy": Entry(
             "Found on 2,000 training and 1,000 validation images of a JPEG copy of CIFAR-10 at 32x32, with a small "
             "network: a start for small sets of small photographs, no match for a search on all images.",
-            {"model": "wrn-10-1", "image_size": 32, "train_size": 2000, "val_size": 1000, "epochs": 60},
+            {"model": "wrn-10-1", "image_size": 32, "train_size": 2000, "val_size": 1000, "epochs": 60}
+            | {"val_batch_size": 128},
             {"train_size": 2000, "seeds": 3},
             in_folder=True,
         ),

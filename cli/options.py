@@ -127,7 +127,7 @@ def _option(setting: _Setting) -> Callable[[Command], Command]:
         kind |= {"is_flag": False, "flag_value": ALONE[name]}
     return click.option(
         flag,
-        type=_whole(text) if plain is int else plain,
+        type=_whole(text, _words_of(setting.annotation)) if plain is int else plain,
         default=None,
         metavar=metavar,
         help=help_text,
@@ -191,11 +191,13 @@ def as_typed(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _whole(text: str) -> Callable[[str], int]:
-    """Reads a whole number; where something else is given, the message says what it would count."""
+def _whole(text: str, instead: Sequence[str]) -> Callable[[str], int | str]:
+    """Reads a whole number, or a word that may stand instead; of another word, the message says what it would count."""
     counts = re.split(r"[.,;:(]", text)[0]
 
-    def read(given: str) -> int:
+    def read(given: str) -> int | str:
+        if given in instead:
+            return given
         try:
             return int(given)
         except ValueError:
@@ -228,6 +230,14 @@ def _choices(name: str, annotation: Any) -> Sequence[str]:
     """The words of a choice, none for other settings."""
     plain = _without_none(annotation)
     return typing.get_args(plain) if typing.get_origin(plain) is typing.Literal else CHOICES.get(name, ())
+
+
+def _words_of(annotation: Any) -> tuple[str, ...]:
+    """Those of `int | Literal["half"] | None` that can stand instead of a number."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        return _words_of(typing.get_args(annotation)[0])
+    literals = [part for part in typing.get_args(annotation) if typing.get_origin(part) is typing.Literal]
+    return tuple(word for part in literals for word in typing.get_args(part))
 
 
 def _plain_type(annotation: Any) -> type:

@@ -1,5 +1,6 @@
 """Steps beside their floors: the passes that are counted, and the table."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from hba.policy_search.config import SearchConfig
 
 pytestmark = pytest.mark.usefixtures("benchmarks_can_be_imported")
-SIZE, BATCH = 8, 4
+SIZE, BATCH = 8, 8
 
 
 def config_of(name: str) -> SearchConfig:
@@ -20,17 +21,22 @@ def config_of(name: str) -> SearchConfig:
 
 
 @pytest.mark.parametrize(
-    ("name", "of_training", "of_lambda", "reaches_weights"),
+    ("name", "of_training", "validated", "of_lambda", "reaches_weights"),
     [
-        ("lookahead", 1, 1 + 8, True),
-        ("hba", 1, 1, False),
-        ("hba-lookahead", 1, 1 + 8, True),
-        ("stn", 1, 1, False),
-        ("delta-stn", 2 + 2, 1, False),
+        ("lookahead", 1, BATCH // 2, 8, True),
+        ("hba", 1, BATCH, 0, False),
+        ("hba-lookahead", 1, BATCH, 8, True),
+        ("stn", 1, BATCH, 0, False),
+        ("delta-stn", 2 + 2, BATCH, 0, False),
     ],
 )
 def test_a_floor_has_the_passes_that_its_steps_need(
-    name: str, of_training: int, of_lambda: int, reaches_weights: bool, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    of_training: int,
+    validated: int,
+    of_lambda: int,
+    reaches_weights: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     floors, command = module("steps.floors"), module("step_cost")
     config, data = config_of(name), command.noise_data(SIZE, BATCH)
@@ -56,8 +62,10 @@ def test_a_floor_has_the_passes_that_its_steps_need(
     n_steps = 2 * rhythm.train_steps
     assert floors.bare_seconds_per_step(floors.FLOORS[name], config, data, n_steps) > 0
     # One more is a try of the network that is built.
-    assert set(forwards) - {BATCH} <= {1, 2}
-    assert forwards.count(BATCH) == n_steps * of_training + 2 * rhythm.in_a_row * of_lambda
+    assert set(forwards) - {BATCH, validated} <= {1, 2}
+    expected = Counter({BATCH: n_steps * of_training + 2 * rhythm.in_a_row * of_lambda})
+    expected[validated] += 2 * rhythm.in_a_row
+    assert {size: forwards.count(size) for size in expected} == expected
     assert len(wanted) == 2 * rhythm.in_a_row
     assert all(isinstance(of[0], nn.Parameter) is reaches_weights for of in wanted)
 

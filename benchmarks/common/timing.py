@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 import hba
 from common.settings import without_data
+from hba.algorithms import LambdaSteps
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, SearchData
 from hba.data.batches import BatchStream
@@ -90,6 +91,13 @@ def _mean_seconds(config: SearchConfig, data: SearchData, measured: int) -> floa
     return clock.seconds_per_step
 
 
+def streams_of(config: SearchConfig, data: SearchData) -> tuple[BatchStream, BatchStream]:
+    """Batches of training and of validation images, as many as the search takes."""
+    algorithm, batch_size = config.algorithm, config.batch_size
+    validated = algorithm.validated_at_once(batch_size) if isinstance(algorithm, LambdaSteps) else batch_size
+    return BatchStream(data.train, batch_size, seed=0), BatchStream(data.val, validated, seed=0)
+
+
 def floor_seconds_per_step(config: SearchConfig, data: SearchData, measured: int) -> float:
     """Of plain training of the same network on the same batches, with the forward passes on validation batches.
 
@@ -100,7 +108,7 @@ def floor_seconds_per_step(config: SearchConfig, data: SearchData, measured: int
     data = data.to(device)
     preprocessing = Preprocessing.of(data.train, config.baseline_augmentation())
     network = build_model(config.model, len(data.class_names), 0, preprocessing.image_size).to(device)
-    train_stream, val_stream = (BatchStream(part, config.batch_size, seed=0) for part in (data.train, data.val))
+    train_stream, val_stream = streams_of(config, data)
     optimizer, schedule = optimizer_for(config, network.parameters(), train_stream.batches_per_pass)
     prepare = preprocessing.measure
     rhythm = config.algorithm.rhythm

@@ -12,8 +12,12 @@ from quality.views import View
 from hba.policy_search.config import SearchConfig
 
 TUNED = "augmentation,dropout,weight-decay"
-SEARCHES: Mapping[str, Mapping[str, object]] = MappingProxyType({"augmentation": {}, "joint": {"tune": TUNED}})
-"""By the name of a search, its settings over a bed's. `augmentation` is the default search."""
+SEARCHES: Mapping[str, Mapping[str, object]] = MappingProxyType(
+    {"augmentation": {"val_batch_size": None}, "joint": {"tune": TUNED}}
+)
+"""By the name of a search, its settings over a bed's. `augmentation` is the default search, with whole batches of
+validation images as `joint` has them.
+"""
 
 NOISY = Bed(
     "digits-noisy",

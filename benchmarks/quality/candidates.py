@@ -15,12 +15,14 @@ from quality.trials import AugmentedValidation, EarlySteps
 
 PAPER = "paper"
 """What all others are compared with."""
-DEFAULT = "from-randaugment"
+DEFAULT = "from-randaugment-half-validation"
 """What `hba search` does without settings."""
-FORMER = "strength"
+FORMER = "from-randaugment"
 """What it did before."""
+STRENGTH = "strength"
+"""What it did before that, from the middle of every range."""
 DRAWS = "lookahead-draws"
-"""What it did before that, in version 0.1.0: look-ahead without a strength that is searched first."""
+"""What it did first, in version 0.1.0: look-ahead without a strength that is searched first."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ _LOOKAHEAD = {
     "lambda_betas": (0.9, 0.999),
     "strength_learning_rate": 0.0,
     "divergence_weight": 0.0,
+    "val_batch_size": None,
 }
 _LIMIT = {**_LOOKAHEAD, "calibrate": True, "reward_limit": 1.0}
 _DRAWS = {**_LOOKAHEAD, "reward_draws": 4, "train_steps": 4}
@@ -69,7 +72,8 @@ _STRENGTH = {
     "divergence_weight": 0.1,
 }
 _FROM_RANDAUGMENT = {**_STRENGTH, "init": "randaugment"}
-_DEFAULT = {**_FROM_RANDAUGMENT, "divergence_weight": 0.03, "reward_derivative": "auto"}
+_FORMER = {**_FROM_RANDAUGMENT, "divergence_weight": 0.03, "reward_derivative": "auto"}
+_DEFAULT = {**_FORMER, "val_batch_size": 50}
 _LATE = {"warm_up_epochs": None}
 
 CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
@@ -104,7 +108,7 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
             "4 draws, first lambda step after 20 epochs", {**_DRAWS, "warm_up_epochs": 20}
         ),
         "hba-lookahead": Candidate("4 draws, and the hypergradient of HBA", {**_DRAWS, "algorithm": "hba-lookahead"}),
-        FORMER: Candidate("4 draws, strength first, pulled to the middle, with a spread", _STRENGTH),
+        STRENGTH: Candidate("4 draws, strength first, pulled to the middle, with a spread", _STRENGTH),
         "strength-fixed-count": Candidate("the same without a search of K", {**_STRENGTH, "count": "fixed"}),
         "strength-unshared": Candidate(
             "the same without shared coordinates", {**_STRENGTH, "strength_learning_rate": 0.0}
@@ -127,33 +131,29 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         "strength-randaugment-two": Candidate(
             "the same from RandAugment, 2 draws for each image", {**_FROM_RANDAUGMENT, "reward_draws": 2}
         ),
-        DEFAULT: Candidate(
+        FORMER: Candidate(
             "the same from RandAugment, a third of the pull, rewards by differences",
-            _DEFAULT,
+            _FORMER,
         ),
-        f"{DEFAULT}-fixed-count": Candidate("that without a search of K", {**_DEFAULT, "count": "fixed"}),
-        f"{DEFAULT}-unshared": Candidate(
-            "that without shared coordinates", {**_DEFAULT, "strength_learning_rate": 0.0}
+        f"{FORMER}-fixed-count": Candidate("that without a search of K", {**_FORMER, "count": "fixed"}),
+        f"{FORMER}-unshared": Candidate("that without shared coordinates", {**_FORMER, "strength_learning_rate": 0.0}),
+        f"{FORMER}-spread-all": Candidate(
+            "that, used with half the spread of probabilities too", {**_FORMER, "spread_over": "all"}
         ),
-        f"{DEFAULT}-spread-all": Candidate(
-            "that, used with half the spread of probabilities too", {**_DEFAULT, "spread_over": "all"}
+        f"{FORMER}-search-spread": Candidate("that, with a search of the spread", {**_FORMER, "search_spread": True}),
+        f"{FORMER}-short-average": Candidate(
+            "that, with gradients averaged over 10 lambda steps", {**_FORMER, "lambda_betas": (0.9, 0.999)}
         ),
-        f"{DEFAULT}-search-spread": Candidate("that, with a search of the spread", {**_DEFAULT, "search_spread": True}),
-        f"{DEFAULT}-short-average": Candidate(
-            "that, with gradients averaged over 10 lambda steps", {**_DEFAULT, "lambda_betas": (0.9, 0.999)}
+        f"{FORMER}-early-steps": Candidate(
+            "that, with lambda steps twice as large at first, which fall linearly to nothing", _FORMER, EarlySteps
         ),
-        f"{DEFAULT}-early-steps": Candidate(
-            "that, with lambda steps twice as large at first, which fall linearly to nothing", _DEFAULT, EarlySteps
+        f"{FORMER}-augmented-validation": Candidate(
+            "that, with validation images that went through the baseline augmentation", _FORMER, AugmentedValidation
         ),
-        f"{DEFAULT}-augmented-validation": Candidate(
-            "that, with validation images that went through the baseline augmentation", _DEFAULT, AugmentedValidation
-        ),
-        f"{DEFAULT}-three-draws": Candidate("that, with 3 draws for each image", {**_DEFAULT, "reward_draws": 3}),
-        f"{DEFAULT}-six-steps": Candidate("that, after every 6th step", {**_DEFAULT, "train_steps": 6}),
-        f"{DEFAULT}-half-validation": Candidate(
-            "that, with 50 validation images in a lambda step", {**_DEFAULT, "val_batch_size": 50}
-        ),
-        f"{DEFAULT}-bfloat16": Candidate("that, with --fast", {**_DEFAULT, "fast": True}),
+        f"{FORMER}-three-draws": Candidate("that, with 3 draws for each image", {**_FORMER, "reward_draws": 3}),
+        f"{FORMER}-six-steps": Candidate("that, after every 6th step", {**_FORMER, "train_steps": 6}),
+        DEFAULT: Candidate("that, with 50 validation images in a lambda step, half a batch", _DEFAULT),
+        f"{FORMER}-bfloat16": Candidate("that, with --fast", {**_FORMER, "fast": True}),
         "strength-first": Candidate("the same from RandAugment, in the second half", {**_FROM_RANDAUGMENT, **_LATE}),
     }
 )

@@ -11,7 +11,7 @@ from common.tables import NOTHING, difference, difference_text, frame_of, spread
 from hba.policy.magnitude_table import as_markdown
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.verdict import verdict
-from quality.candidates import CANDIDATES, DEFAULT, DRAWS, FORMER, PAPER
+from quality.candidates import CANDIDATES, DEFAULT, DRAWS, FORMER, PAPER, STRENGTH
 from quality.planted_tables import PROBABILITY
 from quality.tasks import LEFT_OUT, RANDOM, STANDARD_ROWS
 
@@ -19,8 +19,7 @@ ERROR, TEST_ERROR = "val_error_percent", "test_error_percent"
 
 README_ROWS = {
     DEFAULT: "`hba search`",
-    FORMER: "the default search of before",
-    DRAWS: "the default search of version 0.1.0",
+    FORMER: "the default search of before, with whole validation batches",
     "none": "baseline augmentation alone",
     "random": "where the search begins, with its spread",
     "shuffled": "its own curves, handed to other operations, as strong",
@@ -51,12 +50,12 @@ def candidate_table() -> pd.DataFrame:
 
 def error_table(records: Sequence[Record]) -> pd.DataFrame:
     """A row for each candidate: validation error, mean ± standard deviation over seeds, and the mean difference to the
-    paper's settings with the same seed, with its 95 % t-interval; where those were not run, to the default's, or else
-    to the former default's.
+    paper's settings with the same seed, with its 95 % t-interval; where those were not run, to those of the newest
+    default that was.
     """
     runs = frame_of(records)
     names = set(runs["name"])
-    reference = next((name for name in (PAPER, DEFAULT, FORMER) if name in names), PAPER)
+    reference = next((name for name in (PAPER, FORMER, DEFAULT, STRENGTH) if name in names), PAPER)
     return pd.DataFrame(
         {
             "candidate": name,

@@ -17,7 +17,7 @@ from hba.policy_evaluation.paired import PairedDifference
 from quality.agreement import agreement_table
 from quality.aims import aim_table, finds_planted, is_shown_to_be_better, is_shown_to_be_worse, lengths, recoveries
 from quality.bed_table import bed_table, of_range
-from quality.candidates import DEFAULT, DRAWS, FORMER, PAPER
+from quality.candidates import DEFAULT, DRAWS, FORMER, PAPER, STRENGTH
 from quality.commands import command_of_beds, command_of_cost, command_of_suite, command_of_verdict
 from quality.cost import cost_table
 from quality.credit_table import of_credit, policy_table, variant_table
@@ -38,8 +38,8 @@ from quality.problems import HELD_OUT
 from quality.shift import Shift
 from quality.tasks import LEFT_OUT, NONE, RANDAUGMENT, RANDOM
 
-SIX_STEPS, HALF_VALIDATION = f"{DEFAULT}-six-steps", f"{DEFAULT}-half-validation"
-"""Cheaper searches that had a verdict."""
+SIX_STEPS = f"{FORMER}-six-steps"
+"""A cheaper search that had a verdict."""
 README_DATA = {
     "digits": "digits, 200 images",
     "digits-shifted": "the same, validation and test images shifted",
@@ -105,7 +105,8 @@ class Verdict(Section):
 def write_page(results: Path, docs: Path) -> Path:
     """docs/search-quality.md; results: the folder of the records."""
     planted, searches, trainings = (records_of(results, name) for name in ("planted", "searches", "trainings"))
-    verdicts = verdicts_of(results)
+    verdicts, earlier = verdicts_of(results), verdicts_on_others(results)
+    every = [*verdicts, *earlier]
     costs = {record.run.dataset: record for record in store_of(results, "cost").by_key().values()}
     closed_forms = store_of(results, "closed-forms").by_key().values()
     single = [one for one in planted if len(planted_in(one)) < 2]
@@ -114,11 +115,11 @@ def write_page(results: Path, docs: Path) -> Path:
         docs,
         default=DEFAULT,
         former=FORMER,
+        strength=STRENGTH,
         draws=DRAWS,
         six_steps=SIX_STEPS,
-        half_validation=HALF_VALIDATION,
-        kinds={SIX_STEPS: "Not the default", HALF_VALIDATION: "To become the default"},
-        beside_default=_beside_default(results, HALF_VALIDATION),
+        kinds={SIX_STEPS: "Not the default"},
+        beside_former=_beside_former(verdicts),
         paper=PAPER,
         floor=FLOOR,
         within=RECOVERED_WITHIN,
@@ -126,11 +127,11 @@ def write_page(results: Path, docs: Path) -> Path:
         without=LEFT_OUT,
         aims=markdown(aim_table(planted, {one.data: verdict_differences(one.records) for one in verdicts}, costs)),
         verdicts=verdicts,
-        earlier=verdicts_on_others(results),
+        earlier=earlier,
         recovers=lambda name: _recovers(planted, name),
-        beats=lambda dataset, *rows: _beats(verdicts, dataset, rows),
-        no_difference=lambda dataset, *rows: _no_difference(verdicts, dataset, rows),
-        trails=lambda dataset, *rows: _trails(verdicts, dataset, rows),
+        beats=lambda dataset, *rows, of=DEFAULT: _beats(every, of, dataset, rows),
+        no_difference=lambda dataset, *rows, of=DEFAULT: _no_difference(every, of, dataset, rows),
+        trails=lambda dataset, *rows, of=DEFAULT: _trails(every, of, dataset, rows),
         worse_parts=lambda dataset, *names: are_the_worse_parts(trainings, dataset, names),
         finds_planted=lambda n_operations, epochs: finds_planted(planted, n_operations, epochs),
         agreement=_agreement(searches_of_verdicts(results)),
@@ -163,7 +164,7 @@ def verdicts_of(results: Path) -> list[Verdict]:
     verdicts = []
     for records in grouped(one for one in records_of(results, "verdict") if planned_for(one) == DEFAULT):
         rows = {record.run.name for record in records}
-        if DEFAULT not in rows and not rows.isdisjoint((FORMER, DRAWS)):
+        if DEFAULT not in rows and not rows.isdisjoint((FORMER, STRENGTH, DRAWS)):
             continue
         dataset, epochs, _, n_images = images_of(records[0].run)
         block = block_of(records[0].run.seed)
@@ -173,11 +174,9 @@ def verdicts_of(results: Path) -> list[Verdict]:
     return verdicts
 
 
-def _beside_default(results: Path, of: str) -> str:
-    """The mean over the beds of the differences of what a verdict is on to the default, in points."""
-    kept = store_of(results, "verdict").by_key().values()
-    groups = [records for (name, _), records in grouped_by_other_default(kept).items() if name == of]
-    found = [verdict_differences(records, of).get(DEFAULT) for records in groups]
+def _beside_former(verdicts: Sequence[Verdict]) -> str:
+    """The mean over the beds of the default's differences to the one before, in points."""
+    found = [verdict_differences(one.records).get(FORMER) for one in verdicts]
     means = [one.mean for one in found if one is not None]
     return f"{statistics.fmean(means):+.2f}" if means else NOTHING
 
@@ -276,31 +275,31 @@ def _recovers(planted: Sequence[Record], candidate: str) -> bool | None:
     return sum(found[0]) > len(found[0]) / 2 if found else None
 
 
-def _beats(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> bool | None:
-    """Whether a verdict that was stated before shows the default's difference to each of the rows to be below zero;
-    None without all of them.
+def _beats(verdicts: Sequence[Verdict], of: str, dataset: str, rows: Sequence[str]) -> bool | None:
+    """Whether a verdict that was stated before shows the difference of what it is on to each of the rows to be below
+    zero; None without all of them.
     """
-    found = _stated_before(verdicts, dataset, rows)
+    found = _stated_before(verdicts, of, dataset, rows)
     return all(map(is_shown_to_be_better, found)) if found else None
 
 
-def _no_difference(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> bool | None:
+def _no_difference(verdicts: Sequence[Verdict], of: str, dataset: str, rows: Sequence[str]) -> bool | None:
     """Whether no difference to any of them is shown; None without all of them."""
-    found = _stated_before(verdicts, dataset, rows)
+    found = _stated_before(verdicts, of, dataset, rows)
     return not any(is_shown_to_be_better(one) or is_shown_to_be_worse(one) for one in found) if found else None
 
 
-def _trails(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> bool | None:
+def _trails(verdicts: Sequence[Verdict], of: str, dataset: str, rows: Sequence[str]) -> bool | None:
     """The same, above zero."""
-    found = _stated_before(verdicts, dataset, rows)
+    found = _stated_before(verdicts, of, dataset, rows)
     return all(map(is_shown_to_be_worse, found)) if found else None
 
 
-def _stated_before(verdicts: Sequence[Verdict], dataset: str, rows: Sequence[str]) -> list[PairedDifference]:
+def _stated_before(verdicts: Sequence[Verdict], of: str, dataset: str, rows: Sequence[str]) -> list[PairedDifference]:
     """Differences to the rows by a verdict that was stated before; none without all of them."""
     for verdict in verdicts:
-        if verdict.planned and verdict.records[0].run.dataset == dataset:
-            differences = verdict_differences(verdict.records)
+        if verdict.planned and (verdict.of, verdict.records[0].run.dataset) == (of, dataset):
+            differences = verdict_differences(verdict.records, of)
             found = [one for row in rows if (one := differences.get(row)) is not None and one.interval is not None]
             return found if len(found) == len(rows) else []
     return []

@@ -7,11 +7,10 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from common.timing import StepClock
+from common.timing import StepClock, streams_of
 from torch import Tensor, nn
 
 from hba.data import SearchData
-from hba.data.batches import BatchStream
 from hba.models import build_model
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import Preprocessing
@@ -42,7 +41,10 @@ class Floor:
 FLOORS: Mapping[str, Floor] = MappingProxyType(
     {
         "lookahead": Floor(
-            {}, rewards=8, why="a training; then a validation gradient, and two passes forward for each of four draws"
+            {},
+            rewards=8,
+            why="a training; then a gradient of half as many validation images, and two passes forward for each of "
+            "four draws",
         ),
         "hba": Floor(
             {"algorithm": "hba"},
@@ -52,7 +54,7 @@ FLOORS: Mapping[str, Floor] = MappingProxyType(
         "hba-lookahead": Floor(
             {"algorithm": "hba-lookahead", "reward_derivative": "difference"},
             rewards=8,
-            why="as look-ahead, by the difference of losses",
+            why="as look-ahead, of as many validation images as are trained on",
         ),
         "stn": Floor({"algorithm": "stn", "warm_up_epochs": 0}, validates="images", why="as hba"),
         "delta-stn": Floor(
@@ -91,7 +93,7 @@ def _bare_steps(floor: Floor, config: SearchConfig, data: SearchData, n_steps: i
     """A training step, and the lambda step that may follow it."""
     preprocessing = Preprocessing.of(data.train, config.baseline_augmentation())
     network = build_model(config.model, len(data.class_names), 0, preprocessing.image_size).to(data.train.device)
-    train_stream, val_stream = (BatchStream(part, config.batch_size, seed=0) for part in (data.train, data.val))
+    train_stream, val_stream = streams_of(config, data)
     optimizer, schedule = optimizer_for(config, network.parameters(), train_stream.batches_per_pass)
     for _ in range(n_steps):
         images, labels = train_stream.next()

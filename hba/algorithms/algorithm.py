@@ -142,6 +142,10 @@ class Algorithm(Settings):
         """Of a preset's values, which are HBA's, those that stand in the place of this algorithm's defaults."""
         return {name: value for name, value in values.items() if name in cls.model_fields}
 
+    def resolved(self, batch_size: int) -> Self:
+        """The same settings with what stands for a number beside a batch of training images written out."""
+        return self
+
     def check(self, config: CommonSearchConfig) -> None:
         """Raise SettingsError where the settings of the search do not go with the algorithm's."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, Self
 
 import torch
 from pydantic import BeforeValidator, Field
@@ -32,6 +32,8 @@ from hba.training.criterion import loss_of
 
 WarmUp = Annotated[Annotated[int, Field(ge=0)] | None, DefaultText("half of all")]
 Betas = Annotated[tuple[Decay, Decay], BeforeValidator(words)]
+HALF: Final = "half"
+ValBatchSize = Annotated[Size | Literal["half"] | None, DefaultText("as batch_size")]
 
 
 @dataclass
@@ -75,8 +77,8 @@ class LambdaSteps(Noisy):
     """Largest absolute logit of a hyperparameter."""
     val_steps: Annotated[int, Field(ge=0)] = 1
     """Lambda steps in a row (T_val); 0 switches the search off."""
-    val_batch_size: Annotated[Size | None, DefaultText("as batch_size")] = None
-    """Validation images of a batch, or columns of a text."""
+    val_batch_size: ValBatchSize = None
+    """Validation images of a batch, or columns of a text; half is half of batch_size."""
     val_batches: Size = 1
     """Validation batches whose gradients are averaged in a lambda step."""
     val_statistics: Literal["running", "batch"] = "running"
@@ -108,11 +110,20 @@ class LambdaSteps(Noisy):
                 f"lambda_betas has no effect where lambda_optimizer is {self.lambda_optimizer}; omit one of them"
             )
 
+    def resolved(self, batch_size: int) -> Self:
+        if self.val_batch_size != HALF:
+            return self
+        return self.model_copy(update={"val_batch_size": self.validated_at_once(batch_size)})
+
+    def validated_at_once(self, batch_size: int) -> int:
+        """Validation images of a batch. batch_size: of training."""
+        return images_at_once(self.val_batch_size, batch_size)
+
     def mover(self, problem: Problem, lam: Tensor) -> LambdaMover:
         """For a lambda that is on its device."""
         start = lam.detach().clone()
         optimizer = self.optimizer_of(lam.requires_grad_())
-        val_stream = problem.val_stream(self.val_batch_size or problem.config.batch_size)
+        val_stream = problem.val_stream(self.validated_at_once(problem.config.batch_size))
         strength = Strength.of(
             problem.space, self.strength_learning_rate, self.lambda_betas, lam.device, self.lambda_optimizer
         )
@@ -201,6 +212,13 @@ class LambdaSteps(Noisy):
         what is not frozen.
         """
         return self.val_batches * val_batch_size / batch_size
+
+
+def images_at_once(val_batch_size: int | str | None, batch_size: int) -> int:
+    """What the setting stands for, beside a batch of training images."""
+    if val_batch_size is None:
+        return batch_size
+    return batch_size // 2 if val_batch_size == HALF else int(val_batch_size)
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from torch.func import functional_call
 
 from hba.algorithms.algorithm import Count, Init, SpreadOver
 from hba.algorithms.image_derivatives import RewardDerivative, image_derivatives
-from hba.algorithms.lambda_steps import Betas, GradientState, LambdaSteps, validation_statistics
+from hba.algorithms.lambda_steps import HALF, Betas, GradientState, LambdaSteps, ValBatchSize, validation_statistics
 from hba.algorithms.learners import NetworkLearner
 from hba.algorithms.moves import PROBE_STEPS, reach, short_training_rate
 from hba.algorithms.networks import Networks
@@ -148,6 +148,7 @@ class Lookahead(Rewards):
     spread_over: SpreadOver = "magnitudes"
     spread_share: Share = 0.5
     lambda_betas: Betas = (0.98, 0.999)
+    val_batch_size: ValBatchSize = HALF
     strength_learning_rate: NotNegative = 0.1
     divergence_weight: NotNegative = 0.03
     reward_derivative: RewardDerivative = "auto"
@@ -158,8 +159,8 @@ class Lookahead(Rewards):
         return LookaheadState(
             lam=lam,
             learner=NetworkLearner.of(problem, networks(0)),
-            mover=self.mover(problem, lam),
             train_stream=problem.train_stream(),
+            mover=self.mover(problem, lam),
             generator=problem.generator(),
             totals=EpochTotals.zero(problem.device),
         )

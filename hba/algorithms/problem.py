@@ -122,7 +122,8 @@ class Problem:
 
     def val_stream(self, batch_size: int) -> BatchStream:
         """Batches of D_V."""
-        return BatchStream(self.data.val, batch_size, derived_seed(self.config.seed, "validation batches"))
+        seed = derived_seed(self.config.seed, "validation batches")
+        return BatchStream(self.data.val, batch_size, seed, "val_batch_size")
 
     def generator(self) -> torch.Generator:
         """For all that a search draws itself, on the device."""

@@ -13,6 +13,9 @@ from hba.runtime.settings import Settings
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 
+IN_MEMORY = "a schedule in memory"
+"""What is called so was in no file."""
+
 
 class Start(Settings):
     """schedule: what it was called. values: its first row, by the names of hyperparameters, in natural units.
@@ -35,7 +38,7 @@ def read_start(given: Any) -> Any:
     if given is None or isinstance(given, Start | Mapping):
         return given
     if isinstance(given, Schedule):
-        return Start(schedule="a schedule in memory", values=first_row(given))
+        return Start(schedule=IN_MEMORY, values=first_row(given))
     if isinstance(given, str | Path):
         return Start(schedule=str(given), values=first_row(load_policy(given)))
     raise SettingsError(f"must be a schedule, its file, a run folder or a shipped name, got {reprlib.repr(given)}")

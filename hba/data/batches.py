@@ -17,15 +17,15 @@ class BatchStream:
 
     A pass has len(data) // batch_size batches; a batch never has more images than there are. Where several processes
     share a batch, each gets its own images of it, and batch_size is that of all. The place in the stream can be saved
-    and restored.
+    and restored. setting: what the batch size is called.
     """
 
-    def __init__(self, data: Images, batch_size: int, seed: int) -> None:
+    def __init__(self, data: Images, batch_size: int, seed: int, setting: str = "batch_size") -> None:
         if not len(data):
             raise DataError("there must be at least one image to make batches of")
         self.data = data
         self.batch_size = min(batch_size, len(data))
-        check_divides("a batch", self.batch_size)
+        check_divides(setting, self.batch_size)
         self.generator = torch.Generator(data.device).manual_seed(seed)
         self.order = self._new_order()
         self.position = 0

@@ -89,7 +89,10 @@ def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
         gradient.copy_(found)
 
 
-def check_divides(name: str, batch_size: int) -> None:
-    """SettingsError for a batch that the processes cannot share evenly."""
+def check_divides(setting: str, batch_size: int) -> None:
+    """SettingsError for a batch that the processes cannot share evenly. setting: what its size is called."""
     if batch_size % size():
-        raise SettingsError(f"{name} must be a multiple of the {size()} processes, got {batch_size}")
+        raise SettingsError(
+            f"a batch must be a multiple of the {size()} processes, got {batch_size}; set {setting} to such a number, "
+            "or start another number of processes"
+        )

@@ -158,6 +158,10 @@ class SearchConfig(CommonSearchConfig):
         others = ALGORITHM_SETTINGS - kind.model_fields.keys()
         return cls.make({**{name: one for name, one in stored.items() if name not in others}, "algorithm": kind})
 
+    def resolved(self) -> Self:
+        found = super().resolved()
+        return found.model_copy(update={"algorithm": self.algorithm.resolved(self.batch_size)})
+
     def flat(self) -> dict[str, Any]:
         """All settings as JSON values, by name."""
         common = self.model_dump(mode="json", exclude={"algorithm"})

@@ -55,7 +55,7 @@ def policy_step_cost(
     config: CommonSearchConfig, algorithm: LambdaSteps, batch_size: int, n_val: int, share: float = 1.0
 ) -> float:
     """Of one lambda step."""
-    val_batch_size = min(algorithm.val_batch_size or config.batch_size, n_val)
+    val_batch_size = min(algorithm.validated_at_once(config.batch_size), n_val)
     return algorithm.policy_step_cost(batch_size, val_batch_size, share)
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from hba.algorithms import ALGORITHMS, Lookahead
+from hba.algorithms.lambda_steps import images_at_once
+from hba.algorithms.start import IN_MEMORY
 from hba.config.evaluation import EvaluationConfig
 from hba.config.inheritance import values_of
 from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS
@@ -48,6 +50,12 @@ def search_command(schedule: Schedule) -> str | None:
         usual |= {name: value for name, value in preset.items() if name in CommonSearchConfig.model_fields}
         usual |= algorithm.of_preset(preset)
     usual |= {"data": data, "algorithm": Lookahead.name}
+    settings = {**settings, **_val_batch_size(settings, settings)}
+    if isinstance(start := settings.get("init_from"), Mapping):
+        if start.get("schedule") == IN_MEMORY:
+            return None
+        settings["init_from"] = start.get("schedule")
+    usual |= _val_batch_size(usual, settings)
     if any(settings.get(name, "") is None and usual[name] is not None for name in algorithm.model_fields):
         return None
     try:
@@ -90,6 +98,12 @@ def _is_findable(settings: Mapping[str, Any], provenance: Mapping[str, Any]) -> 
     seen = SeenImages.from_json(provenance.get("images_seen"))
     data = settings.get("data")
     return data in DATASET_NAMES if seen is None else seen.kind == "files" and isinstance(data, str)
+
+
+def _val_batch_size(found: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, int]:
+    """As a number; nothing where there is no such setting."""
+    name, batch_size = "val_batch_size", settings.get("batch_size")
+    return {name: images_at_once(found[name], batch_size)} if name in found and isinstance(batch_size, int) else {}
 
 
 def _defaults_of(settings: Any) -> dict[str, Any]:

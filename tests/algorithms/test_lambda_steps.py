@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from hba.algorithms.lambda_steps import validation_statistics
 from hba.algorithms.learners import NetworkLearner
 from hba.algorithms.temperature import best_temperature
+from hba.policy_search.config import SearchConfig
 
 ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]
 """Those with lambda steps."""
@@ -92,11 +93,24 @@ def test_the_gradient_is_the_mean_of_those_of_the_validation_batches(calibrate: 
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize(("val_batch_size", "expected"), [(None, 8), (5, 5), (16, 16), (1000, 16)])
-def test_validation_batches_have_a_size_of_their_own(algorithm: str, val_batch_size: int | None, expected: int) -> None:
+@pytest.mark.parametrize(("val_batch_size", "expected"), [(None, 8), ("half", 4), (5, 5), (16, 16), (1000, 16)])
+def test_validation_batches_have_a_size_of_their_own(
+    algorithm: str, val_batch_size: int | str | None, expected: int
+) -> None:
     _, state = begun(algorithm=algorithm, val_batch_size=val_batch_size)
     assert len(state.mover.val_stream.next()[0]) == expected
     assert len(state.train_stream.next()[0]) == 8
+
+
+@pytest.mark.parametrize(("batch_size", "expected"), [(100, 50), (7, 3), (2, 1)])
+def test_look_ahead_validates_half_a_batch_and_its_settings_say_how_much_that_is(
+    batch_size: int, expected: int
+) -> None:
+    config = SearchConfig.from_preset({"data": "digits", "batch_size": batch_size})
+    assert config.flat()["val_batch_size"] == "half"
+    assert config.resolved().flat()["val_batch_size"] == expected
+    other = SearchConfig.from_preset({"data": "digits", "batch_size": batch_size, "val_batch_size": None})
+    assert other.resolved().flat()["val_batch_size"] is None
 
 
 def test_with_batch_statistics_the_gradient_is_the_one_of_a_network_in_training_mode() -> None:

@@ -14,6 +14,7 @@ from search_problems import SMALL_SETTINGS, small_data
 from torch import Tensor
 
 import hba
+from hba.algorithms import LambdaSteps
 from hba.config.evaluation import EvaluationConfig
 from hba.policy_search.config import SearchConfig
 from hba.regularization import groups
@@ -107,6 +108,36 @@ def test_a_command_says_no_more_than_it_has_to(settings: dict[str, Any], words: 
     lowest = np.array([[min(ends) for ends in space.ranges]])
     assert search_command(Schedule(space, lowest, provenance={"settings": config.flat()})) == words
     assert repeated(words) == config
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"batch_size": 64}, "hba search digits --batch-size 64"),
+        ({"val_batch_size": None}, "hba search digits --val-batch-size 100"),
+        ({"val_batch_size": "half", "algorithm": "hba"}, "hba search digits --algorithm hba --val-batch-size 50"),
+        ({"algorithm": "hba"}, "hba search digits --algorithm hba"),
+    ],
+)
+def test_a_command_says_how_many_images_are_validated_at_once(settings: dict[str, Any], words: str) -> None:
+    """Searches of older versions took as many as are trained on, where the settings said nothing else."""
+    config = SearchConfig.from_preset({"data": "digits", **settings}).resolved()
+    lowest = np.array([[min(ends) for ends in config.search_space().ranges]])
+    assert search_command(Schedule(config.search_space(), lowest, provenance={"settings": config.flat()})) == words
+    algorithm, again = config.algorithm, repeated(words).algorithm
+    assert isinstance(algorithm, LambdaSteps)
+    assert isinstance(again, LambdaSteps)
+    assert algorithm.validated_at_once(config.batch_size) == again.validated_at_once(config.batch_size)
+
+
+def test_the_command_of_a_search_from_a_schedule_names_it() -> None:
+    config = SearchConfig.from_preset({"data": "digits", "init_from": "digits"}).resolved()
+    lowest = np.array([[min(ends) for ends in config.search_space().ranges]])
+    command = search_command(Schedule(config.search_space(), lowest, provenance={"settings": config.flat()}))
+    assert command == "hba search digits --init-from digits"
+    assert repeated(command) == config
+    config = config.changed({"init_from": hba.load_policy("digits")})
+    assert search_command(Schedule(config.search_space(), lowest, provenance={"settings": config.flat()})) is None
 
 
 def test_images_in_memory_have_no_command() -> None:

@@ -57,7 +57,7 @@ WRONG_SEARCH: dict[str, list[Any]] = {
     "warm_up_epochs": [-1, 0.5],
     "trust_radius": [0, -1, float("inf")],
     "logit_bound": [0, -1, float("inf")],
-    "val_batch_size": [0, "all"],
+    "val_batch_size": [0, "all", "halff"],
     "val_batches": [0, 1.5],
     "val_statistics": ["Batch", None],
     "sigma_end": [-0.1, float("inf")],

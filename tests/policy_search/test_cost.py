@@ -34,11 +34,11 @@ def probes_of(config: SearchConfig, steps_per_epoch: int, batch_size: int, n_val
 
 
 def test_a_search_of_digits_that_is_asked_for_ten_probes_has_four() -> None:
-    """600 training steps of 100 images, and 120 policy steps of 100 validation images and 400 draws; a probe is twice
+    """600 training steps of 100 images, and 120 policy steps of 50 validation images and 400 draws; a probe is twice
     ten steps and five batches forward.
     """
     config = SearchConfig.from_preset({"data": "digits", "probes": 10})
-    assert cost_of(config, 2, 100, 500) == pytest.approx(600 + 120 * (1 + 4 * 2 / 3))
+    assert cost_of(config, 2, 100, 500) == pytest.approx(600 + 120 * (0.5 + 4 * 2 / 3))
     assert probe_cost(100, 500) == pytest.approx(2 * (10 + 5 / 3))
     assert probes_of(config, 2, 100, 500) == 4
     assert probes_of(SearchConfig.from_preset({"data": "digits", "probes": 2}), 2, 100, 500) == 2
@@ -49,9 +49,11 @@ def test_a_search_of_digits_that_is_asked_for_ten_probes_has_four() -> None:
 @pytest.mark.parametrize(
     ("settings", "n_val", "expected"),
     [
-        # 60 of 100 validation images, and 400 draws in forward mode; then twice that.
-        ({}, 60, 0.6 + 4 * 2 / 3),
-        ({"val_steps": 2}, 60, 2 * (0.6 + 4 * 2 / 3)),
+        # 50 validation images, or the 40 or 60 that there are, and 400 draws in forward mode; then twice that.
+        ({}, 500, 0.5 + 4 * 2 / 3),
+        ({}, 40, 0.4 + 4 * 2 / 3),
+        ({"val_batch_size": None}, 60, 0.6 + 4 * 2 / 3),
+        ({"val_steps": 2}, 60, 2 * (0.5 + 4 * 2 / 3)),
         ({"algorithm": "hba"}, 500, 1.0),
         ({"algorithm": "population"}, 500, None),
     ],
@@ -147,7 +149,7 @@ def test_the_plan_says_how_many_probes_the_search_then_makes(epochs: int, expect
     (plan,) = told.plans
     assert plan.probes == len(result.schedule.provenance["probes"]) == expected
     assert plan.policy_steps == result.schedule.provenance["policy_steps"] == 3 * epochs // 2 - 3 * (epochs // 2) // 2
-    assert plan.round_cost == 1 + 4 * 2 / 3
+    assert plan.round_cost == 0.5 + 4 * 2 / 3
     assert plan.first_policy_step == 3 * (epochs // 2) // 2 * 2 + 2
     assert all(entry["epoch"] > epochs // 2 for entry in result.schedule.provenance["probes"])
     assert (plan.train_images, plan.val_images, plan.test_images, plan.folder) == (24, 16, None, tmp_path)
@@ -173,9 +175,9 @@ def test_the_share_that_is_trained_is_that_of_the_products_behind_the_first_trai
 def test_of_a_frozen_network_draws_cost_as_much_as_training() -> None:
     """Each is but a pass forward; with nothing frozen, a training step is three and a draw two of them."""
     config = SearchConfig.from_preset({"data": "digits"})
-    assert round_cost(config, config.algorithm, 100, 500, 0.0) == pytest.approx(1 + 4)
-    assert round_cost(config, config.algorithm, 100, 500, 1.0) == pytest.approx(1 + 4 * 2 / 3)
-    assert round_cost(config, config.algorithm, 100, 500, 0.5) == pytest.approx(1 + 4 * 1.5 / 2)
+    assert round_cost(config, config.algorithm, 100, 500, 0.0) == pytest.approx(0.5 + 4)
+    assert round_cost(config, config.algorithm, 100, 500, 1.0) == pytest.approx(0.5 + 4 * 2 / 3)
+    assert round_cost(config, config.algorithm, 100, 500, 0.5) == pytest.approx(0.5 + 4 * 1.5 / 2)
     assert probe_cost(100, 500, 0.0) == pytest.approx(2 * (10 + 5))
     by_hba = SearchConfig.from_preset({"data": "digits", "algorithm": "hba"})
     assert round_cost(by_hba, by_hba.algorithm, 100, 500, 0.0) == pytest.approx(1)
@@ -190,7 +192,7 @@ def test_the_plan_of_a_network_with_a_frozen_part_counts_it_so() -> None:
     hba.search(small_data(), network=network, observer=told, **{**settings, "epochs": 1})  # type: ignore[arg-type]
     (plan,) = told.plans
     share = 1024 / (2 * (27 * 8 * 64 + 1024))
-    assert plan.round_cost == pytest.approx(1 + 4 * (1 + share) / (1 + 2 * share))
+    assert plan.round_cost == pytest.approx(0.5 + 4 * (1 + share) / (1 + 2 * share))
 
 
 class Noisy(nn.Module):

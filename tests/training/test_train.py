@@ -192,9 +192,9 @@ def test_no_evaluation_has_the_first_weights_or_the_batches_of_a_search(monkeypa
     seeds = []
     begin = BatchStream.__init__
 
-    def noted(stream: BatchStream, data: Images, batch_size: int, seed: int) -> None:
+    def noted(stream: BatchStream, data: Images, batch_size: int, seed: int, *of_setting: str) -> None:
         seeds.append(seed)
-        begin(stream, data, batch_size, seed)
+        begin(stream, data, batch_size, seed, *of_setting)
 
     monkeypatch.setattr(BatchStream, "__init__", noted)
     standing_still: dict[str, Any] = {"learning_rate": 1e-30, "weight_decay": 0.0, "epochs": 1}
