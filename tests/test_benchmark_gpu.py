@@ -142,7 +142,7 @@ def test_the_page_has_the_table_of_what_is_kept() -> None:
 @pytest.mark.slow
 def test_every_stage_runs_as_a_trial_and_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     """Without the throughput and the tables, which have tests of their own and take minutes."""
-    names = ["tests", "steps", "profile", "search", "search-paper", "evaluation"]
+    names = ["tests", "steps", "fast", "compiled", "profile", "search", "search-paper", "evaluation"]
     places = ["--work", str(tmp_path / "work"), "--results", str(tmp_path / "results")]
     call = ["run", *names, "--trial", "--device", "cpu", *places]
     done = CliRunner().invoke(module("gpu").main, call, catch_exceptions=False)
@@ -150,6 +150,8 @@ def test_every_stage_runs_as_a_trial_and_goes_on_where_it_was_stopped(tmp_path: 
     store = module("common.records").store_of(tmp_path / "results", "gpu")
     assert [record.run.name for record in store.by_key().values()] == names
     # What is whole already is resumed, and found again.
-    again = CliRunner().invoke(module("gpu").main, ["run", "search", "evaluation", *call[7:]], catch_exceptions=False)
+    again = CliRunner().invoke(
+        module("gpu").main, ["run", "search", "evaluation", *call[1 + len(names) :]], catch_exceptions=False
+    )
     assert "search: " in again.output
     assert "evaluation: search " in again.output

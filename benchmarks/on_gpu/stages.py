@@ -107,6 +107,17 @@ def fast(place: Place) -> Results | None:
     return {"seconds": place.log("fast").read_text(encoding="utf-8").strip().splitlines()[-1]}
 
 
+def compiled(place: Place) -> Results | None:
+    """Bare steps of compiled networks beside those of networks as they are; in the records of compiled.py."""
+    size = ["--sizes", "wrn-10-1:8", "--batch-size", "8", "--rounds", "1", "--steps", "2"]
+    if not place.is_trial:
+        size = ["--sizes", "wrn-40-2:32,resnet-50:224", "--batch-size", "128", "--rounds", "3", "--steps", "40"]
+    words: Words = [BENCHMARKS / "compiled.py", "run", *size, "--device", place.device, "--results", place.results]
+    if not finished(words, *_of(place, "compiled")):
+        return None
+    return {"seconds": place.log("compiled").read_text(encoding="utf-8").strip().splitlines()[-1]}
+
+
 def profile(place: Place) -> Results | None:
     """Where the time of a search's steps goes."""
     settings = _small() if place.is_trial else {"preset": PRESET_OF_SEARCH}
@@ -189,6 +200,7 @@ STAGES: Mapping[str, Stage] = MappingProxyType(
         "throughput": Stage("a policy call on 128 images of 32x32", throughput, _calls),
         "steps": Stage("steps of all algorithms beside their floors", steps, lambda found: str(found["ratios"])),
         "fast": Stage("steps with --fast and without", fast, lambda found: str(found["seconds"])),
+        "compiled": Stage("bare steps of compiled networks", compiled, lambda found: str(found["seconds"])),
         "profile": Stage("where the time of a search goes", profile, lambda found: ", ".join(found["largest"][:3])),
         "search": Stage("search of Reduced CIFAR-10, the default", search("search"), _searched, goes_on=True),
         "search-paper": Stage(
