@@ -202,7 +202,8 @@ def _whole(text: str, instead: Sequence[str]) -> Callable[[str], int | str]:
             return int(given)
         except ValueError:
             what = counts[:1].lower() + counts[1:]
-            raise click.BadParameter(f"{given!r} is not a whole number ({what}).") from None
+            nor = "".join(f", nor {word}" for word in instead)
+            raise click.BadParameter(f"{given!r} is not a whole number{nor} ({what}).") from None
 
     return read
 

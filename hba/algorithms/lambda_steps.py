@@ -218,7 +218,10 @@ def images_at_once(val_batch_size: int | str | None, batch_size: int) -> int:
     """What the setting stands for, beside a batch of training images."""
     if val_batch_size is None:
         return batch_size
-    return batch_size // 2 if val_batch_size == HALF else int(val_batch_size)
+    if val_batch_size == HALF:
+        # BatchNorm by the batch needs two images.
+        return max(batch_size // 2, min(2, batch_size))
+    return int(val_batch_size)
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def subfolders(folder: Path) -> list[Path]:
     try:
         with os.scandir(folder) as entries:
             found = [folder / entry.name for entry in entries if not is_clutter(entry.name) and _is_folder(entry)]
-        return sorted(path for path in found if not (path.name == RUNS.name and _holds_runs_alone(path)))
+        return sorted(path for path in found if not _holds_runs(path))
     except OSError as error:
         raise cannot_list(error) from None
 
@@ -106,19 +106,25 @@ def _files(folder: Path | str) -> Iterator[tuple[Parts, str]]:
                 if is_clutter(entry.name):
                     continue
                 if entry.is_dir(follow_symlinks=False):
-                    folders.append((entry.path, (*parts, entry.name)))
+                    folders += [] if _holds_runs(Path(entry)) else [(entry.path, (*parts, entry.name))]
                 else:
                     yield (*parts, entry.name), "" if _is_image(entry) else _why_no_image(entry)
 
 
-def _holds_runs_alone(folder: Path) -> bool:
-    """Whether all in it are folders that a command has claimed for its run, or is about to claim."""
+def _holds_runs(folder: Path) -> bool:
+    """Whether it is where commands put their runs, and holds nothing but folders that one has claimed, or is about to
+    claim, and files that are no images.
+    """
+    if folder.name != RUNS.name:
+        return False
     with os.scandir(folder) as entries:
-        runs = [(folder / entry.name, _is_folder(entry)) for entry in entries if not is_clutter(entry.name)]
-    return all(is_folder and _is_run({path.name for path in run.iterdir()}) for run, is_folder in runs)
+        held = [entry for entry in entries if not is_clutter(entry.name)]
+        runs = [Path(entry) for entry in held if _is_folder(entry)]
+        return bool(runs) and not any(map(_is_image, held)) and all(map(_is_run, runs))
 
 
-def _is_run(names: set[str]) -> bool:
+def _is_run(folder: Path) -> bool:
+    names = {path.name for path in folder.iterdir()}
     return not names or LOCK_NAME in names
 
 

@@ -1,7 +1,6 @@
 """HyperNetwork: an ordinary network with some of its weights made affine in lambda."""
 
 import copy
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -39,7 +38,6 @@ class HyperNetwork(nn.Module):
     ) -> None:
         super().__init__()
         names = layers_to_replace(model, sharing)
-        _check_own_their_weights(model, names)
         self.n = n
         self.register_buffer("center", torch.zeros(n))
         self.model = copy.deepcopy(model)
@@ -121,16 +119,3 @@ def _replace(network: nn.Module, old: nn.Module, new: nn.Module) -> None:
         if module is old:
             parent, _, child = name.rpartition(".")
             network.get_submodule(parent).add_module(child, new)
-
-
-def _check_own_their_weights(network: nn.Module, names: Sequence[str]) -> None:
-    """SettingsError for a layer that shares a weight with another one: a hyper-layer has weights of its own."""
-    modules = dict(network.named_modules())
-    for name in names:
-        of_layer = {id(parameter) for parameter in modules[name].parameters(recurse=False)}
-        for other, module in modules.items():
-            if module is not modules[name] and of_layer & {id(one) for one in module.parameters(recurse=False)}:
-                raise SettingsError(
-                    f"the layers {name} and {other} share a weight, which would be two where {name} answers the "
-                    "hyperparameters; choose another sharing, or the algorithm lookahead"
-                )

@@ -66,7 +66,7 @@ def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:
     """Names of the modules that get a hyper-layer; but by `every`, never the last linear layer (paper, 4.1).
 
     Raises SettingsError for an unknown strategy, for one that finds no layer in this network, or frozen ones only, and
-    for one that finds a layer for which there is no hyper-layer.
+    for one that finds a layer for which there is no hyper-layer, or that shares a weight with another one.
     """
     if sharing not in SHARING:
         raise SettingsError(f"unknown sharing {sharing!r}; known: {', '.join(SHARING)}")
@@ -82,7 +82,7 @@ def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:
             )
         raise SettingsError(f"sharing {sharing!r} needs a {kinds} layer, {_name(model)} has none; {_advice(model)}")
     for name, layer in chosen:
-        if reason := reason_against(layer):
+        if reason := reason_against(layer) or _tie_of(model, layer):
             raise SettingsError(f"sharing {sharing!r} cannot replace {name!r}: {reason}; {_advice(model)}")
     return [name for name, _ in chosen]
 
@@ -94,8 +94,17 @@ def working_strategies(model: nn.Module) -> tuple[str, ...]:
     return tuple(
         sharing
         for sharing, chosen in selected.items()
-        if chosen and not any(reason_against(layer) for _, layer in chosen)
+        if chosen and not any(reason_against(layer) or _tie_of(model, layer) for _, layer in chosen)
     )
+
+
+def _tie_of(model: nn.Module, layer: nn.Module) -> str | None:
+    """Why a layer that shares a weight with another one cannot get a hyper-layer, which has weights of its own."""
+    own = {id(parameter) for parameter in layer.parameters(recurse=False)}
+    for name, other in model.named_modules():
+        if other is not layer and own & {id(one) for one in other.parameters(recurse=False)}:
+            return f"it shares a weight with {name or 'the network itself'!r}, which would be two"
+    return None
 
 
 def _candidates(model: nn.Module) -> Named:

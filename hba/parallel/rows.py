@@ -93,6 +93,6 @@ def check_divides(setting: str, batch_size: int) -> None:
     """SettingsError for a batch that the processes cannot share evenly. setting: what its size is called."""
     if batch_size % size():
         raise SettingsError(
-            f"a batch must be a multiple of the {size()} processes, got {batch_size}; set {setting} to such a number, "
-            "or start another number of processes"
+            f"a batch must be a multiple of the {size()} processes, got {batch_size}; start another "
+            f"number of processes, or in a new run set {setting} to such a number"
         )

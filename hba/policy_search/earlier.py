@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from hba.algorithms import Algorithm
+from hba.algorithms.lambda_steps import HALF, images_at_once
 from hba.config.inheritance import of_earlier_run
 from hba.data.config import DataConfig, resolved_data
 from hba.data.named import DATASET_NAMES
@@ -45,6 +46,8 @@ def config_like(
         kind: type[Algorithm] | str = own_algorithm or name
     else:
         kind = type(earlier.algorithm)
+    if "batch_size" in given and taken.get("val_batch_size") == images_at_once(HALF, earlier.batch_size):
+        taken["val_batch_size"] = HALF
     # Where a search begins is one choice, of three settings.
     begins = ("init", "init_from", "initial_fraction")
     if any(setting in given for setting in begins):

@@ -100,6 +100,7 @@ class RunFolder:
                 f"(given {given['algorithm']!r})"
             )
         now = config.changed({name: value for name, value in given.items() if name != "algorithm"})
+        now = now.model_copy(update={"algorithm": now.algorithm.resolved(now.batch_size)})
         before, asked = config.flat(), now.flat()
         changed = [
             name

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hba.algorithms import ALGORITHMS, Lookahead
-from hba.algorithms.lambda_steps import images_at_once
+from hba.algorithms.lambda_steps import HALF, images_at_once
 from hba.algorithms.start import IN_MEMORY
 from hba.config.evaluation import EvaluationConfig
 from hba.config.inheritance import values_of
@@ -54,7 +54,8 @@ def search_command(schedule: Schedule) -> str | None:
     if isinstance(start := settings.get("init_from"), Mapping):
         if start.get("schedule") == IN_MEMORY:
             return None
-        settings["init_from"] = start.get("schedule")
+        # What it began at otherwise had no effect, and is refused beside it.
+        settings = {**settings, "init_from": start.get("schedule"), "init": usual["init"]}
     usual |= _val_batch_size(usual, settings)
     if any(settings.get(name, "") is None and usual[name] is not None for name in algorithm.model_fields):
         return None
@@ -101,9 +102,10 @@ def _is_findable(settings: Mapping[str, Any], provenance: Mapping[str, Any]) -> 
 
 
 def _val_batch_size(found: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, int]:
-    """As a number; nothing where there is no such setting."""
+    """As a number; nothing where there is no such setting, or what no search has had."""
     name, batch_size = "val_batch_size", settings.get("batch_size")
-    return {name: images_at_once(found[name], batch_size)} if name in found and isinstance(batch_size, int) else {}
+    is_known = (name in found and isinstance(found[name], int | None)) or found.get(name) == HALF
+    return {name: images_at_once(found[name], batch_size)} if is_known and isinstance(batch_size, int) else {}
 
 
 def _defaults_of(settings: Any) -> dict[str, Any]:

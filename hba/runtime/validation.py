@@ -46,12 +46,15 @@ def first_problem(error: pydantic.ValidationError, known: Iterable[str] = ()) ->
 
     known: the settings that there are, of which a misspelt one was probably meant.
     """
-    problem = error.errors(include_url=False)[0]
+    problem, *others = error.errors(include_url=False)
     place, received = _place(problem["loc"]), problem["input"]
     if problem["type"] == "extra_forbidden" and known:
         return f"there is no setting {place}{did_you_mean(place, known)}"
     if problem["type"] in RULES:
         rule = RULES[problem["type"]].format(**problem.get("ctx", {}))
+        # What else the setting may be.
+        words = [one["ctx"]["expected"] for one in others if _is_word_for(one, place)]
+        rule = " or ".join([rule, *words])
     else:
         rule = problem["msg"].removeprefix("Value error, ")
     is_short = isinstance(received, str | int | float | bool | None) and len(repr(received)) <= LONGEST_SHOWN
@@ -71,8 +74,15 @@ def _place(location: Sequence[int | str]) -> str:
     """`space.operations[0].name`."""
     place = ""
     for part in location:
+        if isinstance(part, str) and set(part) & {"-", "["}:
+            # pydantic's name of one of the kinds that the setting may be, such as constrained-int.
+            continue
         place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part
     return place
+
+
+def _is_word_for(problem: Any, place: str) -> bool:
+    return problem["type"] == "literal_error" and _place(problem["loc"]) == place
 
 
 def check_batch_size(given: Mapping[str, Any], n_images: int) -> None:

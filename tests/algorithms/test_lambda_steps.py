@@ -102,7 +102,7 @@ def test_validation_batches_have_a_size_of_their_own(
     assert len(state.train_stream.next()[0]) == 8
 
 
-@pytest.mark.parametrize(("batch_size", "expected"), [(100, 50), (7, 3), (2, 1)])
+@pytest.mark.parametrize(("batch_size", "expected"), [(100, 50), (7, 3), (2, 2)])
 def test_look_ahead_validates_half_a_batch_and_its_settings_say_how_much_that_is(
     batch_size: int, expected: int
 ) -> None:

@@ -175,8 +175,13 @@ def test_values_of_all_options_arrive_with_their_types(monkeypatch: pytest.Monke
 def test_a_word_can_stand_instead_of_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     passed_on = settings_passed_on(monkeypatch, "search", "digits", "--val-batch-size", "half")
     assert passed_on["val_batch_size"] == "half"
-    for option, word in (("--val-batch-size", "halff"), ("--batch-size", "half")):
-        assert f"'{word}' is not a whole number" in run("search", "digits", option, word).stderr
+    for option, word, rule in (
+        ("--val-batch-size", "halff", "is not a whole number, nor half (validation images of a batch)."),
+        ("--batch-size", "half", "is not a whole number (images per step)."),
+    ):
+        assert f"'{word}' {rule}" in " ".join(run("search", "digits", option, word).stderr.split())
+    message = refusal_of("search", "digits", "--val-batch-size", "0")
+    assert message == "--val-batch-size must be at least 1 or 'half', got 0"
 
 
 def test_what_is_not_given_is_left_to_the_library(monkeypatch: pytest.MonkeyPatch) -> None:

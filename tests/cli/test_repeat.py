@@ -130,14 +130,26 @@ def test_a_command_says_how_many_images_are_validated_at_once(settings: dict[str
     assert algorithm.validated_at_once(config.batch_size) == again.validated_at_once(config.batch_size)
 
 
-def test_the_command_of_a_search_from_a_schedule_names_it() -> None:
+@pytest.mark.parametrize("init", ["randaugment", "fraction"])
+def test_the_command_of_a_search_from_a_schedule_names_it(init: str) -> None:
+    """Versions before kept another init beside it, which has no effect."""
     config = SearchConfig.from_preset({"data": "digits", "init_from": "digits"}).resolved()
     lowest = np.array([[min(ends) for ends in config.search_space().ranges]])
-    command = search_command(Schedule(config.search_space(), lowest, provenance={"settings": config.flat()}))
+    settings = {**config.flat(), "init": init}
+    command = search_command(Schedule(config.search_space(), lowest, provenance={"settings": settings}))
     assert command == "hba search digits --init-from digits"
     assert repeated(command) == config
     config = config.changed({"init_from": hba.load_policy("digits")})
     assert search_command(Schedule(config.search_space(), lowest, provenance={"settings": config.flat()})) is None
+
+
+@pytest.mark.parametrize("unknown", ["quarter", [1], {"a": 1}])
+def test_what_no_search_has_had_makes_no_traceback(unknown: Any) -> None:
+    config = SearchConfig.from_preset({"data": "digits"}).resolved()
+    lowest = np.array([[min(ends) for ends in config.search_space().ranges]])
+    settings = {**config.flat(), "val_batch_size": unknown}
+    command = search_command(Schedule(config.search_space(), lowest, provenance={"settings": settings}))
+    assert command is None or "--val-batch-size" in command
 
 
 def test_images_in_memory_have_no_command() -> None:

@@ -8,6 +8,7 @@ from PIL import Image
 from hba.data import load_search_data
 from hba.data.config import DataConfig
 from hba.data.folder import FilePool, folder_source
+from hba.data.listing import files_in
 from hba.data.sources import find_source
 from hba.errors import DataError
 
@@ -58,8 +59,10 @@ def test_runs_that_were_begun_among_the_images_are_no_class(tmp_path: Path, othe
     """As `hba search .` begins them, whose reports have pictures too."""
     folder_with(tmp_path, *others, "runs/animals-1/sample_images.png")
     (tmp_path / "runs" / "animals-1" / ".lock").touch()
+    (tmp_path / "runs" / "comparison.html").touch()
     (tmp_path / "runs" / "animals-2").mkdir()
     assert folder_source(tmp_path).class_names == ("cat", "dog")
+    assert [path.name for path in files_in(tmp_path)[0]] == sorted(Path(one).name for one in others)
 
 
 @pytest.mark.parametrize("images", [["runs/jog.png"], ["runs/fast/jog.png"]])

@@ -46,6 +46,10 @@ def check_equal(found: TextSearchResult, expected: TextSearchResult) -> None:
         assert torch.equal(one, other)
 
 
+def test_half_of_one_column_is_that_column(texts: Path) -> None:
+    assert small_search(texts, algorithm="stn", epochs=1, batch_size=1, val_batch_size="half").finished
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_search_notes_every_epoch(algorithm: str, texts: Path) -> None:
     result = small_search(texts, algorithm=algorithm, epochs=3)
