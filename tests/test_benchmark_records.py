@@ -27,6 +27,7 @@ QUESTIONS = (
     "steps",
     "memory",
     "fast",
+    "compiled",
     "faults",
     "fuzz",
     "processes",

@@ -50,8 +50,8 @@ def candidate_table() -> pd.DataFrame:
 
 def error_table(records: Sequence[Record]) -> pd.DataFrame:
     """A row for each candidate: validation error, mean ± standard deviation over seeds, and the mean difference to the
-    paper's settings with the same seed, with its 95 % t-interval; where those were not run, to those of the newest
-    default that was.
+    paper's settings with the same seed, with its 95 % t-interval; where those were not run, to those of the first
+    of the default before, the default, and the one before both.
     """
     runs = frame_of(records)
     names = set(runs["name"])
