@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from common.pages import fill_page
 from common.records import DOCS, Record, Run, made_by, newest_of_each_size, store_of
-from common.tables import NOTHING, hardware_of, markdown, spread_text
+from common.tables import NOTHING, markdown, origin_of_steps, spread_text
 from quality.options import DEVICE, KEPT_IN
 from step_cost import LEARNING_RATE, N_CLASSES
 from torch import nn
@@ -66,10 +66,10 @@ def run(sizes: str, batch_size: int, rounds: int, steps: int, device: str, resul
 
 
 def time_all(sizes: str, batch_size: int, rounds: int, steps: int, device: str, results: Path) -> None:
+    place = find_device(device)
+    modes = {name: mode for name, mode in MODES.items() if place.type == "cuda" or mode != "reduce-overhead"}
     for size in sizes.split(","):
         model, _, side = size.partition(":")
-        place = find_device(device)
-        modes = {name: mode for name, mode in MODES.items() if place.type == "cuda" or mode != "reduce-overhead"}
         found: dict[str, list[float]] = {name: [] for name in modes}
         made = {name: bare_step(model, int(side), batch_size, place, mode) for name, mode in modes.items()}
         first = {name: seconds_of(step, FIRST_STEPS, place) for name, step in made.items()}
@@ -135,9 +135,7 @@ def table_of(records: Sequence[Record]) -> str:
         for record in records
         for name, seconds in record.results["seconds_per_step"].items()
     ]
-    sizes = sorted({record.run.settings["batch_size"] for record in records})
-    made = " ; ".join(sorted({f"{hardware_of(one.made_by)}, commit `{one.made_by['commit']}`" for one in records}))
-    return f"Batches of {', '.join(map(str, sizes))}; {made}.\n\n{markdown(pd.DataFrame(lines))}"
+    return f"{origin_of_steps(records)}\n\n{markdown(pd.DataFrame(lines))}"
 
 
 def ratios(record: Record, name: str) -> list[float]:

@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 from common.pages import fill_page
 from common.records import DOCS, Record, Run, made_by, newest_of_each_size, store_of
-from common.tables import hardware_of, markdown, spread_text
+from common.tables import markdown, origin_of_steps, spread_text
 from common.timing import search_seconds_per_step, training_seconds_per_step
 from quality.options import DEVICE, KEPT_IN
 from step_cost import LEARNING_RATE, noise_data
@@ -101,9 +101,7 @@ def table_of(records: Sequence[Record]) -> str:
         for kind, text in KINDS.items()
         for plain, fast in [[record.results[name_of(kind, is_fast)] for is_fast in (False, True)]]
     ]
-    sizes = sorted({record.run.settings["batch_size"] for record in records})
-    made = " ; ".join(sorted({f"{hardware_of(one.made_by)}, commit `{one.made_by['commit']}`" for one in records}))
-    return f"Batches of {', '.join(map(str, sizes))}; {made}.\n\n{markdown(pd.DataFrame(lines))}"
+    return f"{origin_of_steps(records)}\n\n{markdown(pd.DataFrame(lines))}"
 
 
 if __name__ == "__main__":

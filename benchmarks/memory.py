@@ -22,7 +22,7 @@ import torch
 from common.pages import fill_page
 from common.records import DOCS, Record, Run, made_by, newest_of_each_size, store_of
 from common.settings import without_data
-from common.tables import hardware_of, markdown
+from common.tables import markdown, origin_of_steps
 from quality.options import DEVICE, KEPT_IN
 from step_cost import LEARNING_RATE, noise_data
 from steps.floors import FLOORS
@@ -147,9 +147,7 @@ def table_of(records: Sequence[Record]) -> str:
         settings, plain = record.run.settings, record.results[PLAIN]
         row = {"network": f"{settings['model']}, {settings['image_size']} pixels", PLAIN: f"{plain / 1e6:.1f} MB"}
         rows.append(row | {f"`{name}`": f"{record.results[name] / plain:.2f}" for name in FLOORS})
-    made, batch_size = records[-1].made_by, records[-1].run.settings["batch_size"]
-    head = f"Batches of {batch_size}; {hardware_of(made)}; commit `{made['commit']}`."
-    return f"{head}\n\n{markdown(pd.DataFrame(rows))}"
+    return f"{origin_of_steps(records)}\n\n{markdown(pd.DataFrame(rows))}"
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def test_a_stage_that_a_call_was_too_short_for_lets_the_others_be_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpu, stages = module("gpu"), module("on_gpu.stages")
-    ends = {"tests": None, "steps": {"ratios": "1.1"}, "search": None}
+    ends = {"tests": None, "steps": {"said": "1.1"}, "search": None}
     done: list[str] = []
 
     def stage(name: str) -> Any:

@@ -73,6 +73,13 @@ def hardware_of(made_by: Mapping[str, Any]) -> str:
     return f"{made_by['device_name']}{threads}, PyTorch {made_by['packages']['torch']}"
 
 
+def origin_of_steps(records: Sequence[Record]) -> str:
+    """Of what is timed or counted in steps: the sizes of their batches, hardware and commits."""
+    sizes = sorted({record.run.settings["batch_size"] for record in records})
+    made = "; ".join(sorted({f"{hardware_of(one.made_by)}, commit `{one.made_by['commit']}`" for one in records}))
+    return f"Batches of {', '.join(map(str, sizes))}; {made}."
+
+
 def origin(records: Iterable[Record]) -> str:
     """Hardware and commits."""
     made_by = [record.made_by for record in records]

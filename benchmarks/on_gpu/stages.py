@@ -85,37 +85,29 @@ def throughput(place: Place) -> Results | None:
     return {"gpu_seconds_per_call": found.get("gpu_seconds_per_call", {}), "peers": found["peers"]}
 
 
-def steps(place: Place) -> Results | None:
-    """A step of each algorithm beside its floor; the numbers are in the records of step_cost.py."""
-    size = ["--model", "wrn-10-1", "--image-size", "8", "--batch-size", "8", "--rounds", "1", "--steps", "10"]
-    if not place.is_trial:
-        size = ["--model", "wrn-40-2", "--image-size", "32", "--batch-size", "128", "--rounds", "3", "--steps", "40"]
-    words: Words = [BENCHMARKS / "step_cost.py", "run", *size, "--device", place.device, "--results", place.results]
-    if not finished(words, *_of(place, "steps")):
-        return None
-    return {"ratios": place.log("steps").read_text(encoding="utf-8").strip().splitlines()[-1]}
+def timed(name: str, script: str, of_trial: Sequence[str], whole: Sequence[str]) -> Callable[[Place], Results | None]:
+    """What a script times, whose numbers are in records of its own: its last line. of_trial, whole: sizes."""
+
+    def do(place: Place) -> Results | None:
+        sized = of_trial if place.is_trial else whole
+        words: Words = [BENCHMARKS / script, "run", *sized, "--device", place.device, "--results", place.results]
+        if not finished(words, *_of(place, name)):
+            return None
+        return {"said": place.log(name).read_text(encoding="utf-8").strip().splitlines()[-1]}
+
+    return do
 
 
-def fast(place: Place) -> Results | None:
-    """Steps in bfloat16 beside those in single precision; the numbers are in the records of fast.py."""
-    size = ["--sizes", "wrn-10-1:8", "--batch-size", "8", "--rounds", "1", "--steps", "10"]
-    if not place.is_trial:
-        size = ["--sizes", "wrn-40-2:32,resnet-50:224", "--batch-size", "128", "--rounds", "3", "--steps", "40"]
-    words: Words = [BENCHMARKS / "fast.py", "run", *size, "--device", place.device, "--results", place.results]
-    if not finished(words, *_of(place, "fast")):
-        return None
-    return {"seconds": place.log("fast").read_text(encoding="utf-8").strip().splitlines()[-1]}
-
-
-def compiled(place: Place) -> Results | None:
-    """Bare steps of compiled networks beside those of networks as they are; in the records of compiled.py."""
-    size = ["--sizes", "wrn-10-1:8", "--batch-size", "8", "--rounds", "1", "--steps", "2"]
-    if not place.is_trial:
-        size = ["--sizes", "wrn-40-2:32,resnet-50:224", "--batch-size", "128", "--rounds", "3", "--steps", "40"]
-    words: Words = [BENCHMARKS / "compiled.py", "run", *size, "--device", place.device, "--results", place.results]
-    if not finished(words, *_of(place, "compiled")):
-        return None
-    return {"seconds": place.log("compiled").read_text(encoding="utf-8").strip().splitlines()[-1]}
+SMALL_SIZES = ("--sizes", "wrn-10-1:8", "--batch-size", "8", "--rounds", "1")
+LARGE_SIZES = ("--sizes", "wrn-40-2:32,resnet-50:224", "--batch-size", "128", "--rounds", "3", "--steps", "40")
+steps = timed(
+    "steps",
+    "step_cost.py",
+    ("--model", "wrn-10-1", "--image-size", "8", "--batch-size", "8", "--rounds", "1", "--steps", "10"),
+    ("--model", "wrn-40-2", "--image-size", "32", "--batch-size", "128", "--rounds", "3", "--steps", "40"),
+)
+fast = timed("fast", "fast.py", (*SMALL_SIZES, "--steps", "10"), LARGE_SIZES)
+compiled = timed("compiled", "compiled.py", (*SMALL_SIZES, "--steps", "2"), LARGE_SIZES)
 
 
 def profile(place: Place) -> Results | None:
@@ -180,6 +172,10 @@ def _tested(found: Results) -> str:
     return f"{found['passed']} passed, {found['failed']} failed, {found['skipped']} skipped"
 
 
+def _said(found: Results) -> str:
+    return str(found["said"])
+
+
 def _errors(found: Results) -> str:
     means = {name: sum(errors) / len(errors) for name, errors in found["errors"].items()}
     return ", ".join(f"{name} {mean:.2f} %" for name, mean in means.items())
@@ -198,9 +194,9 @@ STAGES: Mapping[str, Stage] = MappingProxyType(
     {
         "tests": Stage("tests with the mark gpu", tests, _tested),
         "throughput": Stage("a policy call on 128 images of 32x32", throughput, _calls),
-        "steps": Stage("steps of all algorithms beside their floors", steps, lambda found: str(found["ratios"])),
-        "fast": Stage("steps with --fast and without", fast, lambda found: str(found["seconds"])),
-        "compiled": Stage("bare steps of compiled networks", compiled, lambda found: str(found["seconds"])),
+        "steps": Stage("steps of all algorithms beside their floors", steps, _said),
+        "fast": Stage("steps with --fast and without", fast, _said),
+        "compiled": Stage("bare steps of compiled networks", compiled, _said),
         "profile": Stage("where the time of a search goes", profile, lambda found: ", ".join(found["largest"][:3])),
         "search": Stage("search of Reduced CIFAR-10, the default", search("search"), _searched, goes_on=True),
         "search-paper": Stage(

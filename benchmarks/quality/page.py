@@ -131,6 +131,7 @@ def write_page(results: Path, docs: Path) -> Path:
         recovers=lambda name: _recovers(planted, name),
         beats=lambda dataset, *rows, of=DEFAULT: _beats(every, of, dataset, rows),
         no_difference=lambda dataset, *rows, of=DEFAULT: _no_difference(every, of, dataset, rows),
+        has_lower_means=lambda row, *datasets: _has_lower_means(verdicts, row, datasets),
         trails=lambda dataset, *rows, of=DEFAULT: _trails(every, of, dataset, rows),
         worse_parts=lambda dataset, *names: are_the_worse_parts(trainings, dataset, names),
         finds_planted=lambda n_operations, epochs: finds_planted(planted, n_operations, epochs),
@@ -293,6 +294,13 @@ def _trails(verdicts: Sequence[Verdict], of: str, dataset: str, rows: Sequence[s
     """The same, above zero."""
     found = _stated_before(verdicts, of, dataset, rows)
     return all(map(is_shown_to_be_worse, found)) if found else None
+
+
+def _has_lower_means(verdicts: Sequence[Verdict], row: str, datasets: Sequence[str]) -> bool | None:
+    """Whether just on these datasets the default's mean difference to a row is below zero; None without any."""
+    found = {one.records[0].run.dataset: verdict_differences(one.records).get(row) for one in verdicts if one.planned}
+    lower = {dataset for dataset, one in found.items() if one is not None and one.mean < 0}
+    return lower == set(datasets) if any(found.values()) else None
 
 
 def _stated_before(verdicts: Sequence[Verdict], of: str, dataset: str, rows: Sequence[str]) -> list[PairedDifference]:

@@ -159,8 +159,11 @@ class SearchConfig(CommonSearchConfig):
         return cls.make({**{name: one for name, one in stored.items() if name not in others}, "algorithm": kind})
 
     def resolved(self) -> Self:
-        found = super().resolved()
-        return found.model_copy(update={"algorithm": self.algorithm.resolved(self.batch_size)})
+        return super().resolved().with_numbers()
+
+    def with_numbers(self) -> Self:
+        """The same, with the numbers that settings of the algorithm stand for written out."""
+        return self.model_copy(update={"algorithm": self.algorithm.resolved(self.batch_size)})
 
     def flat(self) -> dict[str, Any]:
         """All settings as JSON values, by name."""

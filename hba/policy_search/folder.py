@@ -99,8 +99,7 @@ class RunFolder:
                 f"a resumed run keeps its settings; {self.path} has algorithm {config.algorithm.name!r} "
                 f"(given {given['algorithm']!r})"
             )
-        now = config.changed({name: value for name, value in given.items() if name != "algorithm"})
-        now = now.model_copy(update={"algorithm": now.algorithm.resolved(now.batch_size)})
+        now = config.changed({name: value for name, value in given.items() if name != "algorithm"}).with_numbers()
         before, asked = config.flat(), now.flat()
         changed = [
             name
