@@ -15,9 +15,9 @@ from hba.data.encoded import ImageFile
 from hba.data.images import Source, of_classes
 from hba.data.labels import names_of
 from hba.data.layout import find_layout, unknown_class
-from hba.data.left_out import LeftOut
+from hba.data.left_out import NO_IMAGE, LeftOut
 from hba.data.levels import DECODE_ERRORS, Deep, Levels, deep_files, is_deep, to_8_bits
-from hba.data.listing import endings_of, files_in, images_directly_in, subfolders
+from hba.data.listing import endings_of, files_in, holds_images, images_directly_in, subfolders
 from hba.data.pictures import NO_CLASS, PicturePool, restricted_unused
 from hba.errors import DataError
 from hba.runtime.files import reason_of
@@ -82,6 +82,9 @@ def folder_source(folder: Path, skip_broken: bool = False) -> Source:
     class_names = _class_names(layout.train)
     pool = partial(_pool, class_names=class_names, skip_broken=skip_broken)
     train = pool(layout.train)
+    if layout.test is not None and not holds_images(layout.test):
+        # A search, which opens no test image, would not find out. It raises.
+        pool(layout.test, misses_classes=True)
     return Source(
         name=str(folder),
         class_names=class_names,
@@ -164,13 +167,14 @@ def _pool(folder: Path, class_names: tuple[str, ...], skip_broken: bool, misses_
         labels += [label] * len(files)
         unused += [(label, item) for item in others]
         if misses_classes and not files:
-            unused.append((label, LeftOut(str(folder / name), "no image of this class")))
+            unused.append((label, LeftOut(str(folder / name), NO_IMAGE)))
     if not paths:
-        found = endings_of(item for _, item in unused)
+        found = endings_of(item for _, item in unused if item.reason != NO_IMAGE)
         raise DataError(
             f"{folder} holds no images that can be read"
             + (f", but {found}" if found else "")
             + "; use .png, .jpg, .tif or another ending of an image"
+            + (", or move the folder away" if misses_classes else "")
         )
     return FilePool(folder, tuple(paths), np.array(labels), skip_broken, tuple(unused))
 

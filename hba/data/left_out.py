@@ -10,6 +10,8 @@ from hba.errors import RunError
 from hba.runtime.files import write_text
 
 LEFT_OUT_NAME = "left_out.csv"
+NO_IMAGE = "no image of this class"
+"""The reason of a folder, not of a file."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from hba.data.formats import PARQUET_ENDINGS
 from hba.data.images import Source
 from hba.data.labels import present_classes
 from hba.data.layout import SPLITS
-from hba.data.left_out import LeftOut
+from hba.data.left_out import NO_IMAGE, LeftOut
 from hba.data.pictures import NO_CLASS
 from hba.errors import DataError
 from hba.runtime.extras import import_extra
@@ -265,7 +265,7 @@ def _pool(
     ]
     kept = np.flatnonzero([not reason for reason in reasons])
     absent = sorted(set(range(len(class_names))) - set(present_classes(labels[kept]))) if part != "train" else []
-    unused += [(label, LeftOut(f"{file}, {part}, {class_names[label]}", "no image of this class")) for label in absent]
+    unused += [(label, LeftOut(f"{file}, {part}, {class_names[label]}", NO_IMAGE)) for label in absent]
     paths = tuple(of_part[index].path for index in kept)
     folder = Path(os.path.commonpath([path.parent for path in paths]))
     return FilePool(folder, paths, labels[kept], skip_broken, tuple(unused), class_names=class_names)
