@@ -20,7 +20,8 @@ def in_options(message: str, parameters: Iterable[click.Parameter]) -> str:
     }
     for name, option in sorted(options.items()):
         if "_" in name:
-            message = re.sub(WORD.format(name), option, message)
+            # A flag has no value on the command line.
+            message = re.sub(WORD.format(name) + "(?:=True)?", option, message)
     for name, option in sorted(options.items()):
         if "_" not in name:
             message = re.sub(SUBJECT.format(name), rf"\1{option}", message)

@@ -85,8 +85,7 @@ class Searched:
         why = "; ".join(self.changes) or "copies of them are among the searched images"
         raise SettingsError(
             f"the search of {self.row} has seen {self.seen} ({why}), so its error on them would be too low: test on "
-            "what it left out, with its images, classes and split seed, or add --allow-seen (in Python "
-            "allow_seen=True)"
+            "what it left out, with its images, classes and split seed, or add allow_seen=True"
         )
 
 

@@ -91,6 +91,7 @@ def evaluation_command(folder: Path, evaluation: EvaluationFiles) -> str | None:
         usual = EvaluationConfig()
     others = ",".join(row.name for row in results.rows[1:])
     words = ["hba", "evaluate", str(folder / EVALUATED_NAME), data, *(["--against", others] if others else [])]
+    words += ["--allow-seen"] if results.allows_seen else []
     return _command(words, settings, usual.model_dump(mode="json"), schedule)
 
 

@@ -89,6 +89,12 @@ class Row(pydantic.BaseModel):
         return tuple(None if counts is None else Confusion.from_counts(n_classes, counts) for counts in found)
 
 
+class SearchedRow(pydantic.BaseModel):
+    """What is read of a row's search: how many test images it has seen, None where nothing tells."""
+
+    test_images_seen: int | None = None
+
+
 TEXT_EVALUATION = "hba-text-evaluation"
 """The format of what hba evaluate-text writes, in a file of the same name."""
 
@@ -100,6 +106,7 @@ class Results(pydantic.BaseModel):
     rows: tuple[Row, ...] = pydantic.Field(min_length=1)
     verdict: str | None
     verdict_details: Mapping[str, Any] | None = None
+    searched: tuple[SearchedRow, ...] = ()
     class_names: tuple[str, ...] | None = None
     own_network: str | None = None
     error: str | None = None
@@ -133,6 +140,11 @@ class Results(pydantic.BaseModel):
     @property
     def n_trainings(self) -> int:
         return sum(len(row.seeds) for row in self.rows)
+
+    @property
+    def allows_seen(self) -> bool:
+        """Whether it tested on images that a search had seen."""
+        return any(row.test_images_seen for row in self.searched)
 
     def holds(self, names: Sequence[str], n_seeds: int) -> bool:
         """Whether the trainings of all these rows have ended, for the first so many seeds."""

@@ -215,6 +215,7 @@ def test_a_search_that_has_seen_test_images_is_refused_in_one_line_unless_that_i
     refused = run("--split-seed", "1")
     assert (refused.exit_code, refused.stdout, Path("run").exists()) == (2, "", False)
     assert re.fullmatch(r"hba: error: the search of digits has seen 4\d\d of the 1097 test images .*\n", refused.stderr)
+    assert refused.stderr.endswith("split seed, or add --allow-seen\n")
     allowed = run("--split-seed", "1", "--allow-seen", "--against", "")
     assert allowed.exit_code == 0
     warning = r"The search of digits has seen 4\d\d of the 1097 test images: its error on them is too low"

@@ -197,6 +197,20 @@ def test_the_command_of_an_evaluation_has_its_settings_and_rows(images: Path, tm
     assert set(kept.spread.flatten().tolist()) == {0.0, 0.5}
 
 
+@pytest.mark.parametrize("split_seed", [0, 1])
+def test_the_command_of_an_evaluation_on_seen_images_allows_them_too(
+    split_seed: int, images: Path, tmp_path: Path
+) -> None:
+    hba.search(images, out=tmp_path / "run", **TINY)
+    changed: dict[str, Any] = {"epochs": 1, "seeds": 1, "device": "cpu", "split_seed": split_seed}
+    hba.evaluate(tmp_path / "run", out=tmp_path / "eval", allow_seen=True, **changed)
+    run = Run.read(tmp_path / "eval")
+    assert run.evaluation is not None
+    command = evaluation_command(run.folder, run.evaluation)
+    assert command is not None
+    assert typed(command)["allow_seen"] == (split_seed == 1)
+
+
 def test_the_command_of_a_search_of_an_own_regularizer_asks_for_its_file(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
