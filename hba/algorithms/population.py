@@ -28,6 +28,7 @@ from hba.algorithms.problem import Problem
 from hba.algorithms.state import EpochTotals, SearchState
 from hba.config.fields import NotNegative
 from hba.errors import SettingsError
+from hba.runtime.files import reason_of
 from hba.training.criterion import error_share, losses_of
 from hba.training.measure import totals
 
@@ -90,6 +91,13 @@ class PopulationLearner(Learner):
             raise SettingsError(
                 "BatchNorm needs more than one number per channel, got one image per member and 1x1 pixels after some "
                 "layer; choose a smaller population_size, or a larger image_size"
+            ) from None
+        except RuntimeError as error:
+            if not batched or not any(word in str(error) for word in ("vmap", "Batching rule")):
+                raise
+            raise SettingsError(
+                f"PyTorch cannot train all members of this network in one computation ({reason_of(error)}); set "
+                "batched_members to false, or choose another algorithm"
             ) from None
 
     @torch.no_grad()

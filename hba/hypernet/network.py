@@ -74,6 +74,13 @@ class HyperNetwork(nn.Module):
             self.door.values = self.rates.decode(lam.detach())
         try:
             return self.model(x)
+        except AttributeError as error:
+            if not isinstance(error.obj, HyperLayer):
+                raise
+            raise SettingsError(
+                f"the network reads {error.name!r} of a layer with a hyper-layer in its place, whose weights depend on "
+                "lambda; choose a sharing that leaves this layer as it is, or the algorithm lookahead"
+            ) from None
         finally:
             self.door.lam = self.door.eps = self.door.values = None
 

@@ -30,7 +30,10 @@ def settings_of_earlier(
     given = resolved_data(settings)
     earlier = _read(file)
     if "model" not in earlier and "model" not in given and not has_own_network:
-        raise SettingsError(f"the evaluation of {file} had a network of its own, which no file has; give model")
+        raise SettingsError(
+            f"the evaluation of {file} had a network of its own, which no file has; give network in Python, or "
+            "choose another model"
+        )
     taken = of_earlier_run(earlier, given, has_own_network=has_own_network)
     if in_memory:
         taken = {name: value for name, value in taken.items() if name not in DataConfig.model_fields}

@@ -1,5 +1,6 @@
 """A new search with the settings of an earlier one."""
 
+import json
 from collections.abc import Collection, Container, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ from hba.data.config import DataConfig, resolved_data
 from hba.data.named import DATASET_NAMES
 from hba.errors import DataError, RunError, SettingsError
 from hba.policy_search.config import ALGORITHM_SETTINGS, SearchConfig
-from hba.policy_search.folder import by_name, own_kind, read_config
+from hba.policy_search.folder import OWN, by_name, own_kind, read_config
 from hba.report.run import CONFIG_NAME, POLICY_NAME
-from hba.runtime.files import reason_of
+from hba.runtime.files import read_text, reason_of
 from hba.schedule.schedule import Schedule
 
 
@@ -72,16 +73,24 @@ def _read(file: Path, own: type[Algorithm] | None) -> SearchConfig:
 
 
 def _check_known(file: Path, told: Container[str]) -> None:
-    """The schedule beside the settings tells what was not by them."""
+    """SettingsError for what the earlier search had of its own, and the new one has not been told."""
+    for name, called in (("model", "network"), ("space", "space")):
+        if name in _own_of(file) and name not in told:
+            raise SettingsError(
+                f"the search of {file} had a {called} of its own, which no file has; give {called} in Python, or "
+                f"choose another {name}"
+            )
+
+
+def _own_of(file: Path) -> Collection[str]:
+    """Settings in whose place the earlier search had something of the user's own."""
+    stored = json.loads(read_text(file))
     policy = file.with_name(POLICY_NAME)
-    settings = Schedule.load(policy).provenance.get("settings") if policy.exists() else None
-    if not isinstance(settings, Mapping):
-        return
-    replaced = [name for name in ("model", "space") if name not in told and settings.get(name, "") is None]
-    if replaced:
-        raise SettingsError(
-            f"the search of {file} had a {replaced[0]} of its own, which no file has; give {replaced[0]}"
-        )
+    if OWN in stored or not policy.exists():
+        return stored.get(OWN, ())
+    # Until 0.1.0 the schedule alone told.
+    settings = Schedule.load(policy).provenance.get("settings")
+    return [name for name, one in settings.items() if one is None] if isinstance(settings, Mapping) else ()
 
 
 def _settings_of(algorithm: Algorithm) -> frozenset[str]:

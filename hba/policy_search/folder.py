@@ -26,6 +26,10 @@ from hba.runtime.files import read_text, reason_of, write_atomically, write_text
 CHECKPOINT_VERSION = 9
 OLDER_VERSION = 6
 """Of hba 0.1.0."""
+STRUCTURE = "structure of the network"
+"""In an identity: of a network of the user's own, which checkpoints of 0.1.0 do not tell."""
+OWN = "own"
+"""In config.json beside the settings: names of those in whose place the user brought something, where there are any."""
 MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device", "pretrained")
 """Where things are and what computes: a run keeps its images, their split, its pretrained weights and its kind of
 device, which its checkpoint identifies, wherever it goes on."""
@@ -74,9 +78,10 @@ class RunFolder:
         if self.policy.exists():
             raise RunError(f"{self.path} already holds a schedule, {self.policy.name}: choose another --out")
 
-    def write_config(self, config: SearchConfig, left_out: Sequence[LeftOut] = ()) -> None:
-        """Write the settings, and the files that are left out."""
-        write_text(self.config, json.dumps(config.flat(), indent=2) + "\n")
+    def write_config(self, config: SearchConfig, left_out: Sequence[LeftOut] = (), own: Sequence[str] = ()) -> None:
+        """Write the settings, and the files that are left out. own: settings that something of the user's replaces."""
+        content = {**config.flat(), **({OWN: list(own)} if own else {})}
+        write_text(self.config, json.dumps(content, indent=2) + "\n")
         save_left_out(self.path, left_out)
 
     def stored_config(self, settings: Mapping[str, Any]) -> SearchConfig:
@@ -144,10 +149,11 @@ class RunFolder:
                 "this version of hba can resume; resume it with the version that began it, or start anew with another "
                 "--out"
             )
+        stored = content["identity"]
         for name, value in identity.items():
-            if content["identity"].get(name) != value:
+            if stored.get(name) != value and (name in stored or name != STRUCTURE):
                 raise RunError(
-                    f"the {name} changed since {self.path} was begun ({content['identity'].get(name)}, now {value}); "
+                    f"the {name} changed since {self.path} was begun ({stored.get(name)}, now {value}); "
                     "resume with the old one, or start anew with another --out"
                 )
         if note is not None:
@@ -196,7 +202,7 @@ def read_config(path: Path, algorithm: type[Algorithm] | None, without: Sequence
     stored = json.loads(read_text(path))
     if not isinstance(stored, dict):
         raise ValueError(f"it must hold settings by name, got {type(stored).__name__}")
-    return SearchConfig.from_file({name: one for name, one in stored.items() if name not in without}, algorithm)
+    return SearchConfig.from_file({name: one for name, one in stored.items() if name not in (*without, OWN)}, algorithm)
 
 
 def _compared(value: Any) -> Any:

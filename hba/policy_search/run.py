@@ -179,7 +179,7 @@ def _searched(
         if folder is not None:
             # Before the first save: a run that is killed in between is lengthened, or finds its images, later.
             note_launch(folder.path)
-            folder.write_config(setup.config, data.left_out)
+            folder.write_config(setup.config, data.left_out, setup.replaced)
         return loop.run(observer)
 
 

@@ -21,6 +21,7 @@ from hba.operations import check_channels, fill_for
 from hba.operations.images import color_for
 from hba.policy.space import SearchSpace
 from hba.policy_search.config import SearchConfig
+from hba.policy_search.folder import STRUCTURE
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.regularization.groups import acts_on_images, hyperparameters_of
 from hba.regularization.in_network import DROPOUT, dropouts
@@ -82,6 +83,7 @@ class Setup:
         identity = {
             "images or their split": data.train.fingerprint() + data.val.fingerprint(),
             "network": config.model if network is None else type(network).__name__,
+            **({} if network is None else {STRUCTURE: OwnNetwork.of(network).structure}),
             "kind of device": device.type,
             **({} if start is None else {PRETRAINED: start.pretrained.sha256}),
             "search space": hashlib.sha256(json.dumps(space_entry(space)).encode()).hexdigest()[:16],
@@ -124,7 +126,7 @@ def _networks(
         raise SettingsError(
             "pretrained has no effect on a network of your own; give the network its weights, and omit it"
         )
-    OwnNetwork.of(network).check_takes(data.train, image_size, n_classes)
+    OwnNetwork.of(network).check_takes(data.train, image_size, n_classes, is_copied=True)
     return equal_networks(network)
 
 

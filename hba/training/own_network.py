@@ -11,6 +11,7 @@ from torch import nn
 
 from hba.data.images import Images
 from hba.errors import SettingsError
+from hba.runtime.files import reason_of
 from hba.runtime.seeding import default_generators
 
 Given = nn.Module | Callable[[int], nn.Module]
@@ -42,7 +43,7 @@ class OwnNetwork:
         Raises SettingsError for one that has nothing to train.
         """
         if isinstance(self.given, nn.Module):
-            network: object = copy.deepcopy(self.given)
+            network: object = _copy(self.given)
         else:
             # It may make its weights on the GPU, or be the first to use it.
             device = torch.device("cuda" if torch.cuda.is_initialized() else "cpu")
@@ -66,31 +67,38 @@ class OwnNetwork:
 
         Of a function, of what it makes for seed 0. What a forward function does besides is not looked at.
         """
-        network = self._first
-        digest = hashlib.sha256(("copies" if isinstance(self.given, nn.Module) else "made by seed").encode())
-        digest.update(f"{type(network).__qualname__}\n{re.sub('0x[0-9a-f]+', '', repr(network))}".encode())
-        for name, tensor in network.state_dict().items():
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-        digest.update(str([name for name, weight in network.named_parameters() if weight.requires_grad]).encode())
-        return f"{self.name} {digest.hexdigest()[:16]}"
+        kind = "copies" if isinstance(self.given, nn.Module) else "made by seed"
+        return f"{self.name} {_digest(self._first, kind, with_values=True)}"
 
-    def check_takes(self, images: Images, image_size: int, n_classes: int) -> None:
-        """Try one black image. SettingsError for a network that cannot take it, or has not one output per class."""
-        network = self._first.cpu().eval()
-        shape = (1, images.n_channels, image_size, image_size)
-        try:
-            with default_generators(torch.device("cpu")), torch.no_grad():
-                answer = network(torch.zeros(shape))
-        except Exception as error:
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
-            raise SettingsError(f"the network {self.name} cannot take images of shape {shape[1:]} ({reason})") from None
-        if not isinstance(answer, torch.Tensor) or answer.shape != (1, n_classes):
-            found = tuple(answer.shape) if isinstance(answer, torch.Tensor) else type(answer).__name__
-            raise SettingsError(
-                f"the network {self.name} must have one output for each of {n_classes} classes, so a tensor of shape "
-                f"(1, {n_classes}) for one image, got {found}"
-            )
+    @property
+    def structure(self) -> str:
+        """As `definition`, but for the values of the weights: what can go on with the weights of another one."""
+        return _digest(self._first, "structure", with_values=False)
+
+    def check_takes(self, images: Images, image_size: int, n_classes: int, *, is_copied: bool = False) -> None:
+        """Try two black images, as in a measurement and as in a training. SettingsError for a network that cannot take
+        them, has not one output per class, or, where it is_copied after passes, cannot be.
+        """
+        network = self._first.cpu()
+        shape = (images.n_channels, image_size, image_size)
+        for is_training in (False, True):
+            network.train(is_training)
+            try:
+                with default_generators(torch.device("cpu")):
+                    answer = network(torch.zeros(2, *shape))
+            except Exception as error:
+                raise SettingsError(
+                    f"the network {self.name} cannot take images of shape {shape} ({reason_of(error)})"
+                ) from None
+            if not isinstance(answer, torch.Tensor) or answer.shape != (2, n_classes):
+                found = tuple(answer.shape) if isinstance(answer, torch.Tensor) else type(answer).__name__
+                raise SettingsError(
+                    f"the network {self.name} must have one output for each of {n_classes} classes, so a tensor of "
+                    f"shape (2, {n_classes}) for two images, got {found}"
+                    + (" in train mode; omit what it gives besides (aux_logits=False)" if is_training else "")
+                )
+        if is_copied:
+            _copy(network)
 
     @property
     def _first(self) -> nn.Module:
@@ -102,3 +110,28 @@ def check_trainable(network: nn.Module) -> None:
     """SettingsError for a network of the user's own that has nothing to train."""
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise SettingsError("the network must have parameters to train, and has none or all are frozen; unfreeze some")
+
+
+def _copy(network: nn.Module) -> nn.Module:
+    """SettingsError for one that holds tensors of its last pass, as the older torch.nn.utils.spectral_norm leaves."""
+    try:
+        return copy.deepcopy(network)
+    except RuntimeError as error:
+        if "graph leaves" not in str(error):
+            raise
+        raise SettingsError(
+            f"the network {type(network).__name__} cannot be copied after a pass, of which it keeps tensors; of "
+            "torch.nn.utils, use parametrizations.spectral_norm and parametrizations.weight_norm, which keep none"
+        ) from None
+
+
+def _digest(network: nn.Module, kind: str, *, with_values: bool) -> str:
+    """Of classes, layers, names and shapes of weights, and what is frozen."""
+    digest = hashlib.sha256(kind.encode())
+    digest.update(f"{type(network).__qualname__}\n{re.sub('0x[0-9a-f]+', '', repr(network))}".encode())
+    for name, tensor in network.state_dict().items():
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        if with_values:
+            digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    digest.update(str([name for name, weight in network.named_parameters() if weight.requires_grad]).encode())
+    return digest.hexdigest()[:16]

@@ -125,7 +125,10 @@ def test_a_run_in_a_network_of_ones_own_cannot_be_repeated_by_a_file_alone() -> 
     policy["provenance"]["settings"]["model"] = None
     Path("first/policy.json").write_text(json.dumps(policy), encoding="utf-8")
     message = refusal_of("search", *LIKE)
-    assert message == "the search of first/config.json had a model of its own, which no file has; give model"
+    assert message == (
+        "the search of first/config.json had a network of its own, which no file has; give network in Python, or "
+        "choose another model"
+    )
     said(run("search", *LIKE, "--out", "second", "--model", "wrn-10-1", "--epochs", "1"))
 
 

@@ -121,6 +121,14 @@ class OneOutput(nn.Module):
         return x.mean(dim=(1, 2, 3))[:, None] * self.weight
 
 
+class TwoHeads(Net):
+    """The second one while it trains, as torchvision's GoogLeNet."""
+
+    def forward(self, x: Tensor) -> Any:
+        logits = super().forward(x)
+        return (logits, logits) if self.training else logits
+
+
 @pytest.mark.parametrize(
     ("network", "said"),
     [
@@ -132,11 +140,12 @@ class OneOutput(nn.Module):
         (Net(side=9), r"^the network Net cannot take images of shape \(3, 8, 8\) \("),
         (
             Net(n_classes=3),
-            r"one output for each of 2 classes, so a tensor of shape \(1, 2\) for one image, got \(1, 3\)$",
+            r"one output for each of 2 classes, so a tensor of shape \(2, 2\) for two images, got \(2, 3\)$",
         ),
-        (OneOutput(), r"got \(1, 1\)$"),
+        (OneOutput(), r"got \(2, 1\)$"),
+        (TwoHeads(), r"got tuple in train mode; omit what it gives besides \(aux_logits=False\)$"),
     ],
-    ids=["number", "class", "no network", "frozen", "nothing to train", "size", "classes", "one output"],
+    ids=["number", "class", "no network", "frozen", "nothing to train", "size", "classes", "one output", "two heads"],
 )
 def test_what_is_no_network_for_these_images_is_refused_before_any_training(network: Any, said: str) -> None:
     with pytest.raises(SettingsError, match=said) as raised:
@@ -170,6 +179,23 @@ def with_dropout(p: float) -> nn.Module:
 )
 def test_the_definition_tells_networks_apart(first: Callable[[], Any], second: Callable[[], Any], alike: bool) -> None:
     assert (OwnNetwork.of(first()).definition == OwnNetwork.of(second()).definition) == alike
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "alike"),
+    [
+        (net, lambda: net(1), True),
+        (net, lambda: make_net, True),
+        (net, lambda: Net(side=9), False),
+        (net, lambda: net().requires_grad_(True), False),
+        (lambda: with_dropout(0.1), lambda: with_dropout(0.2), False),
+    ],
+    ids=["weights", "function", "shape", "frozen", "dropout"],
+)
+def test_the_structure_tells_apart_what_cannot_take_each_other_s_weights(
+    first: Callable[[], Any], second: Callable[[], Any], alike: bool
+) -> None:
+    assert (OwnNetwork.of(first()).structure == OwnNetwork.of(second()).structure) == alike
 
 
 def test_another_network_is_not_resumed_with(tmp_path: Path) -> None:

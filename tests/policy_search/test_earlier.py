@@ -34,7 +34,10 @@ def test_images_in_memory_are_searched_again_with_the_same_settings(tmp_path: Pa
 def test_an_own_network_is_given_again(tmp_path: Path) -> None:
     network, settings = WithDropout(), {name: value for name, value in SETTINGS.items() if name != "model"}
     hba.search(small_data(), out=tmp_path / "first", network=network, **settings)
-    with pytest.raises(SettingsError, match=r"had a model of its own, which no file has; give model$"):
+    with pytest.raises(
+        SettingsError,
+        match=r"had a network of its own, which no file has; give network in Python, or choose another model$",
+    ):
         hba.search(small_data(), config=tmp_path / "first")
     result = hba.search(small_data(), config=tmp_path / "first", network=network, epochs=1)
     assert isinstance(result.network, WithDropout)
@@ -87,7 +90,10 @@ def test_images_in_memory_take_settings_of_an_earlier_algorithm(tmp_path: Path) 
 def test_a_space_of_its_own_is_given_again(tmp_path: Path) -> None:
     space = hba.SearchSpace()
     hba.search(small_data(), out=tmp_path / "first", space=space, **SETTINGS)
-    with pytest.raises(SettingsError, match=r"had a space of its own, which no file has; give space$"):
+    with pytest.raises(
+        SettingsError,
+        match=r"had a space of its own, which no file has; give space in Python, or choose another space$",
+    ):
         hba.search(small_data(), config=tmp_path / "first")
     assert hba.search(small_data(), config=tmp_path / "first", space=space, epochs=1).schedule is not None
 

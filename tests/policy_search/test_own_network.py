@@ -1,0 +1,112 @@
+"""A search in a network of the user's own: what it is resumed with, and networks that cannot be searched in."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+from search_problems import SMALL_SETTINGS, StopAfter, WithDropout, small_data
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations
+
+import hba
+from hba.errors import RunError, SettingsError
+
+SETTINGS: dict[str, Any] = {name: value for name, value in SMALL_SETTINGS.items() if name != "model"}
+
+
+def run(**settings: Any) -> hba.SearchResult:
+    return hba.search(small_data(), **{**SETTINGS, **settings})
+
+
+def stopped(folder: Path, n_steps: int = 4) -> None:
+    run(out=folder, network=WithDropout(), observer=StopAfter(n_steps))
+
+
+def refusal(kind: type[Exception], **settings: Any) -> str:
+    with pytest.raises(kind) as raised:
+        run(**settings)
+    message = str(raised.value)
+    assert len(message.splitlines()) == 1
+    return message
+
+
+def changed() -> nn.Module:
+    network = WithDropout()
+    network.dropout.p = 0.25
+    return network
+
+
+def test_a_network_of_the_same_class_with_other_layers_does_not_go_on(tmp_path: Path) -> None:
+    stopped(tmp_path)
+    message = refusal(RunError, out=tmp_path, network=changed(), resume=True)
+    assert message.startswith(f"the structure of the network changed since {tmp_path} was begun (")
+    assert run(out=tmp_path, network=WithDropout(), resume=True).finished, "its weights are those that were saved"
+
+
+def test_a_checkpoint_that_does_not_tell_the_structure_goes_on(tmp_path: Path) -> None:
+    stopped(tmp_path)
+    for path in tmp_path.glob("checkpoint*.pt"):
+        content = torch.load(path, weights_only=True)
+        del content["identity"]["structure of the network"]
+        buffer = io.BytesIO()
+        torch.save(content, buffer)
+        path.write_bytes(buffer.getvalue())
+    assert run(out=tmp_path, network=WithDropout(), resume=True).finished
+
+
+@pytest.mark.parametrize("name", ["network", "space"])
+def test_a_run_without_an_epoch_tells_what_it_had_of_its_own(name: str, tmp_path: Path) -> None:
+    own = {"network": WithDropout(), "space": hba.SearchSpace()}[name]
+    run(out=tmp_path, observer=StopAfter(0), **{name: own})
+    assert not (tmp_path / "policy.json").exists()
+    message = refusal(SettingsError, config=tmp_path)
+    assert f"had a {name} of its own, which no file has; give {name} in Python" in message
+    assert run(config=tmp_path, **{name: own}).finished
+    assert run(out=tmp_path, resume=True, **{name: own}).finished
+    own_settings = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))["own"]
+    assert {"network": "model", "space": "space"}[name] in own_settings
+
+
+class Convolved(nn.Module):
+    def __init__(self, conv: nn.Module) -> None:
+        super().__init__()
+        self.conv, self.bn, self.linear = conv, nn.BatchNorm2d(4), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return cast(Tensor, self.linear(self.bn(self.conv(x)).relu().mean((2, 3))))
+
+
+class ReadsWeight(Convolved):
+    def forward(self, x: Tensor) -> Tensor:
+        maps = nn.functional.conv2d(x, cast(Tensor, self.conv.weight))
+        return cast(Tensor, self.linear(self.bn(maps).relu().mean((2, 3))))
+
+
+def test_a_network_that_keeps_tensors_of_a_pass_is_refused() -> None:
+    """The older spectral_norm keeps the weight that it computed, which PyTorch does not copy."""
+    network = Convolved(nn.utils.spectral_norm(nn.Conv2d(3, 4, 3)))
+    assert refusal(SettingsError, network=network) == (
+        "the network Convolved cannot be copied after a pass, of which it keeps tensors; of torch.nn.utils, use "
+        "parametrizations.spectral_norm and parametrizations.weight_norm, which keep none"
+    )
+    assert run(network=Convolved(parametrizations.spectral_norm(nn.Conv2d(3, 4, 3)))).finished
+
+
+def test_a_network_whose_copies_cannot_train_at_once_is_named_with_a_remedy() -> None:
+    settings = {"network": Convolved(parametrizations.spectral_norm(nn.Conv2d(3, 4, 3))), "algorithm": "population"}
+    message = refusal(SettingsError, **settings)
+    assert message.startswith("PyTorch cannot train all members of this network in one computation (")
+    assert message.endswith("); set batched_members to false, or choose another algorithm")
+    assert run(**settings, batched_members=False).finished
+
+
+def test_a_layer_whose_weight_the_network_reads_cannot_depend_on_lambda() -> None:
+    settings = {"network": ReadsWeight(nn.Conv2d(3, 4, 3)), "algorithm": "hba"}
+    assert refusal(SettingsError, **settings, sharing="first-conv") == (
+        "the network reads 'weight' of a layer with a hyper-layer in its place, whose weights depend on lambda; choose "
+        "a sharing that leaves this layer as it is, or the algorithm lookahead"
+    )
+    assert run(**settings, sharing="first-bn").finished
