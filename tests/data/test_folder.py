@@ -372,24 +372,6 @@ def test_folders_that_cannot_be_used_are_named_with_the_reason(tmp_path: Path) -
         folder_source(tmp_path)
 
 
-@pytest.mark.parametrize("made", ["test", "test/cat", "test/cat/a.npy"])
-def test_a_test_folder_without_an_image_is_refused_before_a_search_holds_nothing_back(
-    made: str, tmp_path: Path
-) -> None:
-    folder_with(tmp_path, "train/cat/1.png", "train/dog/2.png")
-    path = tmp_path / made
-    (path.parent if path.suffix else path).mkdir(parents=True)
-    if path.suffix:
-        path.write_bytes(b"")
-    found = ", but 1 file ending in .npy" if path.suffix else ""
-    with pytest.raises(DataError) as raised:
-        folder_source(tmp_path)
-    assert str(raised.value) == (
-        f"{tmp_path / 'test'} holds no images that can be read{found}; use .png, .jpg, .tif or another ending of an "
-        "image, or move the folder away"
-    )
-
-
 def test_a_file_in_the_place_of_a_folder_is_called_a_file(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("a.png,cat\n")
     with pytest.raises(DataError, match=r"labels\.csv is a file; give a folder with one sub-folder of images"):

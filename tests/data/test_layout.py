@@ -170,3 +170,18 @@ def test_images_beside_clear_splits_are_left_out_and_named(tmp_path: Path) -> No
 def test_what_systems_put_into_an_archive_is_no_class(tmp_path: Path) -> None:
     folder_with(tmp_path, "cat/1.png", "dog/1.png", "__MACOSX/cat/2.png")
     assert folder_source(tmp_path).class_names == ("cat", "dog")
+
+
+@pytest.mark.parametrize("made", ["test", "test/cat", "test/cat/a.npy"])
+def test_a_test_folder_without_an_image_is_refused_before_a_search_holds_nothing_back(
+    made: str, tmp_path: Path
+) -> None:
+    path = folder_with(tmp_path, *two_classes("train")) / made
+    (path.parent if path.suffix else path).mkdir(parents=True)
+    if path.suffix:
+        path.write_bytes(b"")
+    found = ", but 1 file ending in .npy" if path.suffix else ""
+    assert refusal(tmp_path) == (
+        f"DIR/test holds no images that can be read{found}; use .png, .jpg, .tif or another ending of an image, or "
+        "move the folder away"
+    )
