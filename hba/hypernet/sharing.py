@@ -81,30 +81,38 @@ def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:
                 f"({frozen[0][0]!r} first); {_advice(model)}; the algorithms lookahead and population need none"
             )
         raise SettingsError(f"sharing {sharing!r} needs a {kinds} layer, {_name(model)} has none; {_advice(model)}")
+    ties = _ties(model)
     for name, layer in chosen:
-        if reason := reason_against(layer) or _tie_of(model, layer):
+        if reason := reason_against(layer) or ties.get(id(layer)):
             raise SettingsError(f"sharing {sharing!r} cannot replace {name!r}: {reason}; {_advice(model)}")
     return [name for name, _ in chosen]
 
 
 def working_strategies(model: nn.Module) -> tuple[str, ...]:
     """The strategies that find layers in this network, all of which can get a hyper-layer."""
-    layers = _candidates(model)
+    layers, ties = _candidates(model), _ties(model)
     selected = {sharing: strategy.select(layers) for sharing, strategy in SHARING.items()}
     return tuple(
         sharing
         for sharing, chosen in selected.items()
-        if chosen and not any(reason_against(layer) or _tie_of(model, layer) for _, layer in chosen)
+        if chosen and not any(reason_against(layer) or id(layer) in ties for _, layer in chosen)
     )
 
 
-def _tie_of(model: nn.Module, layer: nn.Module) -> str | None:
-    """Why a layer that shares a weight with another one cannot get a hyper-layer, which has weights of its own."""
-    own = {id(parameter) for parameter in layer.parameters(recurse=False)}
-    for name, other in model.named_modules():
-        if other is not layer and own & {id(one) for one in other.parameters(recurse=False)}:
-            return f"it shares a weight with {name or 'the network itself'!r}, which would be two"
-    return None
+def _ties(model: nn.Module) -> Mapping[int, str]:
+    """By id of each layer that shares a weight with another one, why it cannot get a hyper-layer, which has weights of
+    its own.
+    """
+    users: dict[int, list[tuple[str, nn.Module]]] = {}
+    for named in model.named_modules():
+        for parameter in named[1].parameters(recurse=False):
+            users.setdefault(id(parameter), []).append(named)
+    ties: dict[int, str] = {}
+    for sharing in [found for found in users.values() if len(found) > 1]:
+        for _, layer in sharing:
+            other = next(name for name, one in sharing if one is not layer) or "the network itself"
+            ties.setdefault(id(layer), f"it shares a weight with {other!r}, which would be two")
+    return ties
 
 
 def _candidates(model: nn.Module) -> Named:
