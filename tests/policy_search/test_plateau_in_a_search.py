@@ -38,7 +38,7 @@ def without_time(result: hba.SearchResult) -> list[dict[str, float | None]]:
     return [{name: value for name, value in row.items() if name != "seconds"} for row in result.metrics]
 
 
-@pytest.mark.parametrize("n_steps", [7, 15])
+@pytest.mark.parametrize("n_steps", [7, pytest.param(15, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("settings", ALL_NEW.values(), ids=ALL_NEW)
 def test_a_stopped_search_goes_on_to_the_same_end(settings: dict[str, Any], n_steps: int, tmp_path: Path) -> None:
     whole = run(**settings, **ON_PLATEAU)
