@@ -32,7 +32,8 @@ def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
     )
     at_a_time = f", {plan.jobs} at a time" if plan.jobs > 1 else ""
     where = "" if plan.folder is None else f"; results in {plan.folder / RESULTS_NAME}"
-    yield f"trainings: {plan.n_trainings} ({', '.join(plan.rows)}; {counted(config.seeds, 'seed')}){at_a_time}{where}"
+    seeds = counted(config.seeds, "seed") + (f" from {config.first_seed} on" if config.first_seed else "")
+    yield f"trainings: {plan.n_trainings} ({', '.join(plan.rows)}; {seeds}){at_a_time}{where}"
     if config.spread is not None:
         yield f"spread of all schedules: {config.spread:g} logits"
     if plan.n_kept:

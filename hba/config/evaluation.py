@@ -8,7 +8,7 @@ import pydantic
 from hba.config.fields import NotNegative
 from hba.config.inheritance import OF_SEARCH, OF_SEARCHED_IMAGES, Sourced, layers_of, merged
 from hba.config.training import PLATEAU, TrainingConfig
-from hba.data.config import Size
+from hba.data.config import LAST_SEED, Seed, Size
 from hba.errors import SettingsError
 from hba.runtime.default_text import DefaultText
 
@@ -17,7 +17,9 @@ class EvaluationConfig(TrainingConfig):
     """A policy evaluation. It trains on all images that are not test, or on train_size of them."""
 
     seeds: Size = 3
-    """Trainings per schedule, with seeds from 0."""
+    """Trainings per schedule, each with a seed of its own."""
+    first_seed: Seed = 0
+    """Seed of the first training; the others follow. An evaluation anew needs seeds whose errors nobody has seen."""
     spread: Annotated[NotNegative | None, DefaultText("each schedule's own")] = None
     """Standard deviation in logits by which images differ from a schedule's rows; 0 for the bare rows. Of magnitudes
     and probabilities, or of magnitudes alone where a schedule spreads only these."""
@@ -30,6 +32,19 @@ class EvaluationConfig(TrainingConfig):
                 "another, such as cosine, step or constant"
             )
         return self
+
+    @pydantic.model_validator(mode="after")
+    def _check_last_seed(self) -> Self:
+        if (last := self.training_seeds[-1]) > LAST_SEED:
+            raise SettingsError(
+                f"the last seed must be at most {LAST_SEED}, got {last}; lower first_seed, or give fewer seeds"
+            )
+        return self
+
+    @property
+    def training_seeds(self) -> range:
+        """One for each training of a row."""
+        return range(self.first_seed, self.first_seed + self.seeds)
 
     @classmethod
     def like_search(

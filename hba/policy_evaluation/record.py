@@ -70,7 +70,7 @@ class Record:
         """Seed by seed over all rows, so that an interrupted evaluation has pairs."""
         return [
             Training(contender, seed)
-            for seed in range(self._config.seeds)
+            for seed in self._config.training_seeds
             for contender in self._contenders
             if seed not in self._found[contender.name]
         ]

@@ -153,7 +153,8 @@ class EvaluationResult:
         if found is None or best is None or resolution is None:
             return None
         seen = [f"{warning}." for warning in self.warnings]
-        trust = what_it_can_tell(best, resolution, [row.name for row in self.rows])
+        fresh = 1 + max(seed for row in self.rows for seed in row.seeds)
+        trust = what_it_can_tell(best, resolution, [row.name for row in self.rows], fresh)
         what = [] if self.error is None else [f"Test error: {self.error}."]
         return replace(found, sentence=" ".join([found.sentence, *what, *seen, trust]))
 

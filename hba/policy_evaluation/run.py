@@ -246,7 +246,7 @@ def _is_whole(folder: Path | None, config: EvaluationConfig, everyone: Sequence[
     if folder is None or not (folder / RESULTS_NAME).exists():
         return False
     stored = results_to_resume(folder / RESULTS_NAME)
-    return stored.holds([contender.name for contender in everyone], config.seeds) and is_reported(folder)
+    return stored.holds([contender.name for contender in everyone], config.training_seeds) and is_reported(folder)
 
 
 def _train_all(task: Task, place: Workplace, observer: EvaluationObserver) -> EvaluationResult:

@@ -108,20 +108,20 @@ def _kind(difference: PairedDifference, n_others: int) -> Kind:
     return "worse" if difference.is_above_zero(n_others) else "no difference shown"
 
 
-def what_it_can_tell(best: BestOther, resolution: Resolution, rows: Sequence[str]) -> str:
+def what_it_can_tell(best: BestOther, resolution: Resolution, rows: Sequence[str], fresh: int) -> str:
     """Sentences after the verdict: what the interval is of, and without a clear verdict, how small a difference these
-    numbers can show and what to try.
+    numbers can show and what to try. fresh: the lowest seed that has no training yet.
     """
     difference, sentences = best.difference, []
     if difference.interval is not None:
         sentences.append("The interval is over training seeds, for one schedule, one split and one test set.")
     if _kind(difference, best.n_compared) == "no difference shown":
         sentences += _of_seeds(resolution)
-        sentences += [*_of_test_images(resolution), _to_try(resolution, best.name, rows)]
+        sentences += [*_of_test_images(resolution), _to_try(resolution, best.name, rows, fresh)]
     elif difference.n_pairs < FEW_SEEDS:
         sentences.append(
             f"{difference.n_pairs} seeds tell their spread only roughly: to be sure, evaluate anew with --seeds "
-            f"{2 * FEW_SEEDS}."
+            f"{2 * FEW_SEEDS} --first-seed {fresh}."
         )
     return " ".join(sentences)
 
@@ -147,12 +147,12 @@ def _of_test_images(resolution: Resolution) -> list[str]:
     ]
 
 
-def _to_try(resolution: Resolution, best: str, rows: Sequence[str]) -> str:
-    """The number of seeds must be chosen before the numbers are seen, so not more of them but a new evaluation."""
+def _to_try(resolution: Resolution, best: str, rows: Sequence[str], fresh: int) -> str:
+    """The seeds must be chosen before their numbers are seen, so not more of them but a new evaluation, of others."""
     sharper, ways = [], []
     seeds = resolution.seeds_for_one_point or 2 * FEW_SEEDS
     if resolution.n_pairs < seeds <= MOST_SEEDS:
-        sharper.append(f"evaluate anew with --seeds {seeds}")
+        sharper.append(f"evaluate anew with --seeds {seeds} --first-seed {fresh}")
     if resolution.standard_error is not None and resolution.standard_error > LARGE_ERROR:
         sharper.append("get more test images")
     if best in NOTHING_FOUND:

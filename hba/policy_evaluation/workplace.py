@@ -223,7 +223,7 @@ class WhereItWas:
 
 def workplace(task: Task, jobs: int | None, cluster: Cluster | None, gpus_per_training: int) -> Workplace:
     """jobs: trainings at a time on this machine, as evaluate takes it. SettingsError for what cannot be."""
-    if task.stored is not None and task.stored.holds([one.name for one in task.everyone], task.config.seeds):
+    if task.stored is not None and task.stored.holds([one.name for one in task.everyone], task.config.training_seeds):
         return WhereItWas(task.stored)
     if cluster is not None:
         if task.data.is_streamed:

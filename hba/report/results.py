@@ -1,7 +1,7 @@
 """results.json, as a report and a resumed evaluation read it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -146,10 +146,10 @@ class Results(pydantic.BaseModel):
         """Whether it tested on images that a search had seen."""
         return any(row.test_images_seen for row in self.searched)
 
-    def holds(self, names: Sequence[str], n_seeds: int) -> bool:
-        """Whether the trainings of all these rows have ended, for the first so many seeds."""
+    def holds(self, names: Sequence[str], wanted: Collection[int]) -> bool:
+        """Whether the trainings of all these rows have ended, for all wanted seeds."""
         seeds = {row.name: set(row.seeds) for row in self.rows}
-        return all(set(range(n_seeds)) <= seeds.get(name, set()) for name in names)
+        return all(set(wanted) <= seeds.get(name, set()) for name in names)
 
 
 def read_results(path: Path, must: str = "is not what an evaluation writes", remedy: str = "") -> Results:

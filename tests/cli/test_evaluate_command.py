@@ -70,7 +70,7 @@ def test_the_table_shows_paired_differences_and_the_verdict_stands_below(monkeyp
     verdict = (
         "Verdict: better than the best other, randaugment: 0.95 points lower test error (95 % interval 0.83 to 1.07, "
         "3 paired seeds). The interval is over training seeds, for one schedule, one split and one test set. 3 seeds "
-        "tell their spread only roughly: to be sure, evaluate anew with --seeds 10."
+        "tell their spread only roughly: to be sure, evaluate anew with --seeds 10 --first-seed 3."
     )
     assert lines[-3:] == [verdict, f"Results: {Path('run/results.json')}", f"Report: {Path('run/report.html')}"]
     content = json.loads(Path("run/results.json").read_text(encoding="utf-8"))

@@ -165,7 +165,7 @@ def test_values_of_all_options_arrive_with_their_types(monkeypatch: pytest.Monke
     expected = {**SEARCH_VALUES, "preset": None, "resume": False, "paper": False}
     assert passed_on == expected
     assert {name: type(value) for name, value in passed_on.items()} == {n: type(v) for n, v in expected.items()}
-    values = {**EVALUATION_VALUES, "seeds": 5, "spread": 0.25}
+    values = {**EVALUATION_VALUES, "seeds": 5, "first_seed": 3, "spread": 0.25}
     assert set(values) == EVALUATION_FIELDS
     passed_on = settings_passed_on(monkeypatch, "evaluate", "digits", "--against", "a, b ,none", *as_options(values))
     own = {"preset": None, "resume": False, "jobs": None, "cluster": None, "gpus_per_training": 1, "allow_seen": False}

@@ -146,6 +146,18 @@ def test_seeds_and_rows_may_be_added(out: Path) -> None:
     ]
 
 
+def test_an_evaluation_from_another_first_seed_trains_the_seeds_that_the_longer_one_had(tmp_path: Path) -> None:
+    longer = evaluate(None, seeds=4)
+    later = evaluate(tmp_path, seeds=1, first_seed=2)
+    assert [row.seeds for row in later.rows] == [(2,)] * 3
+    resumed = evaluate(tmp_path, seeds=2, first_seed=2, resume=True)
+    of_longer = [{seed: row.by_seed()[seed] for seed in (2, 3)} for row in longer.rows]
+    assert [row.by_seed() for row in resumed.rows] == of_longer
+    assert " --first-seed 4; or " in str(resumed.verdict), "two seeds of tiny images show nothing"
+    with pytest.raises(SettingsError, match=r"the last seed must be at most 4294967295, got 4294967296; lower first_"):
+        evaluate(None, seeds=2, first_seed=2**32 - 1)
+
+
 OTHER_TRAIN = EvaluationData("tiny", ("left", "right"), two_sides(40, seed=9), tiny_data().test)
 OTHER_TEST = EvaluationData("tiny", ("left", "right"), tiny_data().train, two_sides(30, seed=9))
 NEW_VALUES = one_operation("Brightness", [[1.0, 0.5], [0.5, 0.8]])
@@ -156,6 +168,7 @@ NEW_VALUES = one_operation("Brightness", [[1.0, 0.5], [0.5, 0.8]])
     [
         ({"epochs": 3, "learning_rate": 0.2}, "keeps its settings; RUN has epochs 2 (now 3), learning_rate 0.1 (now"),
         ({"seeds": 1}, "a resumed evaluation may have more seeds, not fewer; RUN has 2 (now 1)"),
+        ({"first_seed": 1}, "keeps its settings; RUN has first_seed 0 (now 1)"),
         ({"schedule": NEW_VALUES}, "the row schedule is not what it was when RUN was begun"),
         ({"schedule": DIM.with_spread(0.5)}, "the row schedule is not what it was when RUN was begun"),
         ({"spread": 0.5}, "keeps its settings; RUN has spread None (now 0.5)"),
@@ -168,6 +181,7 @@ NEW_VALUES = one_operation("Brightness", [[1.0, 0.5], [0.5, 0.8]])
     ids=[
         "settings",
         "fewer seeds",
+        "first seed",
         "schedule",
         "a schedule's spread",
         "spread",

@@ -128,7 +128,9 @@ def told(test_images: int = 95, n_seeds: int = 5, **others: list[float]) -> str:
     best = best_other(differences)
     assert best is not None
     mean = sum(errors.values()) / len(errors)
-    return what_it_can_tell(best, Resolution.of(best.difference, mean, test_images), ["schedule", *others])
+    return what_it_can_tell(
+        best, Resolution.of(best.difference, mean, test_images), ["schedule", *others], fresh=n_seeds
+    )
 
 
 def test_no_difference_says_what_the_numbers_can_resolve_and_what_to_try() -> None:
@@ -140,9 +142,9 @@ def test_no_difference_says_what_the_numbers_can_resolve_and_what_to_try() -> No
         "One of 95 test images is 1.05 points, and the standard error of a test error of 1.04 % on so many is " in text
     )
     assert text.endswith(
-        "To try: evaluate anew with --seeds 40; or get more test images; or search anew with more --epochs, if hba "
-        "show says that the search was too short or did not overfit; or train without a schedule, which costs nothing; "
-        "or compare with --against randaugment, which needs no search."
+        "To try: evaluate anew with --seeds 40 --first-seed 5; or get more test images; or search anew with more "
+        "--epochs, if hba show says that the search was too short or did not overfit; or train without a schedule, "
+        "which costs nothing; or compare with --against randaugment, which needs no search."
     )
 
 
@@ -165,7 +167,7 @@ def test_what_to_try_depends_on_what_does_as_well(name: str, is_searched_anew: b
     others: dict[str, Any] = {name: [1.0, 5.2, 1.1, 4.9, 1.0]}
     text = told(**others)
     assert ("search anew with more --epochs" in text) == is_searched_anew
-    ways = text.partition("To try: evaluate anew with --seeds 40; or get more test images")[2]
+    ways = text.partition("To try: evaluate anew with --seeds 40 --first-seed 5; or get more test images")[2]
     assert ways.endswith(f"{instead}; or compare with --against randaugment, which needs no search.")
     assert ("; or use " in ways) == bool(instead)
 
@@ -186,7 +188,7 @@ def test_a_clear_verdict_only_says_what_its_interval_is_of() -> None:
     clear = [3.0, 3.1, 3.0, 3.2, 3.0]
     assert told(none=clear) == "The interval is over training seeds, for one schedule, one split and one test set."
     assert told(n_seeds=3, none=clear).endswith(
-        "3 seeds tell their spread only roughly: to be sure, evaluate anew with --seeds 10."
+        "3 seeds tell their spread only roughly: to be sure, evaluate anew with --seeds 10 --first-seed 3."
     )
 
 
