@@ -1,7 +1,6 @@
 """A new search with the settings of an earlier one."""
 
-import json
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,12 @@ from hba.algorithms.lambda_steps import HALF, images_at_once
 from hba.config.inheritance import of_earlier_run
 from hba.data.config import DataConfig, resolved_data
 from hba.data.named import DATASET_NAMES
-from hba.errors import DataError, RunError, SettingsError
+from hba.errors import DataError, RunError
 from hba.policy_search.config import ALGORITHM_SETTINGS, SearchConfig
-from hba.policy_search.folder import OWN, by_name, own_kind, read_config
-from hba.report.run import CONFIG_NAME, POLICY_NAME
-from hba.runtime.files import read_text, reason_of
-from hba.schedule.schedule import Schedule
+from hba.policy_search.folder import by_name, own_kind, read_config
+from hba.policy_search.own_parts import check_told
+from hba.report.run import CONFIG_NAME
+from hba.runtime.files import reason_of
 
 
 def config_like(
@@ -37,7 +36,7 @@ def config_like(
     given = by_name(resolved_data(settings))
     own_algorithm = own_kind(settings)
     earlier = _read(file, own_algorithm)
-    _check_known(file, {*given, *own})
+    check_told(file, {*given, *own})
     taken = of_earlier_run(earlier.flat(), given, has_own_network="model" in own)
     if in_memory:
         taken = {name: value for name, value in taken.items() if name not in DataConfig.model_fields}
@@ -70,27 +69,6 @@ def _read(file: Path, own: type[Algorithm] | None) -> SearchConfig:
         raise RunError(
             f"config must be the {CONFIG_NAME} of a search, or its folder; {file} cannot be read: {reason_of(error)}"
         ) from None
-
-
-def _check_known(file: Path, told: Container[str]) -> None:
-    """SettingsError for what the earlier search had of its own, and the new one has not been told."""
-    for name, called in (("model", "network"), ("space", "space")):
-        if name in _own_of(file) and name not in told:
-            raise SettingsError(
-                f"the search of {file} had a {called} of its own, which no file has; give {called} in Python, or "
-                f"choose another {name}"
-            )
-
-
-def _own_of(file: Path) -> Collection[str]:
-    """Settings in whose place the earlier search had something of the user's own."""
-    stored = json.loads(read_text(file))
-    policy = file.with_name(POLICY_NAME)
-    if OWN in stored or not policy.exists():
-        return stored.get(OWN, ())
-    # Until 0.1.0 the schedule alone told.
-    settings = Schedule.load(policy).provenance.get("settings")
-    return [name for name, one in settings.items() if one is None] if isinstance(settings, Mapping) else ()
 
 
 def _settings_of(algorithm: Algorithm) -> frozenset[str]:

@@ -7,7 +7,7 @@ import csv
 import io
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,8 +19,9 @@ from hba.data.left_out import LeftOut, save_left_out
 from hba.data.named import DATASET_NAMES
 from hba.errors import DataError, RunError, SettingsError
 from hba.policy_search.config import SearchConfig
+from hba.policy_search.own_parts import check_same
 from hba.policy_search.probes import PROBED
-from hba.report.run import CONFIG_NAME, METRICS_NAME, POLICY_NAME
+from hba.report.run import CONFIG_NAME, METRICS_NAME, OWN, POLICY_NAME
 from hba.runtime.files import read_text, reason_of, write_atomically, write_text
 
 CHECKPOINT_VERSION = 9
@@ -28,8 +29,6 @@ OLDER_VERSION = 6
 """Of hba 0.1.0."""
 STRUCTURE = "structure of the network"
 """In an identity: of a network of the user's own, which checkpoints of 0.1.0 do not tell."""
-OWN = "own"
-"""In config.json beside the settings: names of those in whose place the user brought something, where there are any."""
 MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device", "pretrained")
 """Where things are and what computes: a run keeps its images, their split, its pretrained weights and its kind of
 device, which its checkpoint identifies, wherever it goes on."""
@@ -84,10 +83,11 @@ class RunFolder:
         write_text(self.config, json.dumps(content, indent=2) + "\n")
         save_left_out(self.path, left_out)
 
-    def stored_config(self, settings: Mapping[str, Any]) -> SearchConfig:
+    def stored_config(self, settings: Mapping[str, Any], own: Collection[str] = ()) -> SearchConfig:
         """The settings of the run in this folder, with those given now that may change, and with more epochs.
 
-        SettingsError if any other one is given with another value, and for fewer epochs.
+        own: settings in whose place something of the user's is now. SettingsError if that, or any other setting, is not
+        as it was, and for fewer epochs.
         """
         if not self.config.exists():
             raise RunError(f"{self.path} holds no run to resume: there is no {self.config.name} in it")
@@ -99,6 +99,7 @@ class RunFolder:
                 f"{self.config} cannot be read: {reason_of(error)}; put the settings back, or start anew with another "
                 "--out"
             ) from None
+        check_same(self.config, own)
         if given.get("algorithm", config.algorithm.name) != config.algorithm.name:
             raise SettingsError(
                 f"a resumed run keeps its settings; {self.path} has algorithm {config.algorithm.name!r} "

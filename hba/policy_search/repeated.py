@@ -30,6 +30,7 @@ from hba.parallel.world import is_first, size
 from hba.policy_search.arguments import check_resume
 from hba.policy_search.folder import RunFolder
 from hba.policy_search.observer import SearchObserver
+from hba.policy_search.own_parts import own_parts
 from hba.policy_search.run import chosen_settings, search
 from hba.regularization.groups import register_regularizer, registered_regularizers
 from hba.report.over_seeds import OverSeeds
@@ -125,10 +126,11 @@ def _wanted(folder: Path, data: Any, seeds: int | None, settings: Mapping[str, A
         config = chosen_settings(data, dict(settings))
         assert seeds is not None
         _check_last(config.seed + seeds - 1)
+        own = own_parts(settings.get("network"), settings.get("space"))
         _forget(folder)
         for seed in range(config.seed, config.seed + seeds):
             seed_folder(folder, seed).mkdir(exist_ok=True)
-            RunFolder(seed_folder(folder, seed)).write_config(config.model_copy(update={"seed": seed}))
+            RunFolder(seed_folder(folder, seed)).write_config(config.model_copy(update={"seed": seed}), own=own)
         return [*range(config.seed, config.seed + seeds)]
     if not there:
         raise RunError(f"{folder} holds no searches to resume: there is no {seed_folder(folder, 0).name} in it")

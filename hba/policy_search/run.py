@@ -33,6 +33,7 @@ from hba.policy_search.earlier import config_like
 from hba.policy_search.folder import RunFolder
 from hba.policy_search.loop import Loop
 from hba.policy_search.observer import SearchObserver
+from hba.policy_search.own_parts import own_parts
 from hba.policy_search.progress import SearchProgress
 from hba.policy_search.result import SearchResult
 from hba.policy_search.setup import Setup
@@ -101,7 +102,7 @@ def search(
             settings = with_many_epochs(settings)
         settings |= settings_of_space(space, settings)
         if out is not None and resume:
-            choose: Choose = partial(_stored, folder)
+            choose: Choose = partial(_stored, folder, own_parts(network, space))
         else:
             choose = _new(data, preset, paper, network, space, config)
         return _searched(data, choose, settings, network, space, folder, told, budget, resume=resume)
@@ -128,7 +129,7 @@ def _new(
     """What chooses the settings of a search that is not resumed."""
     if config is None:
         return partial(_of_preset, preset=preset, paper=paper)
-    return partial(config_like, Path(config), own=_own_parts(network, space), in_memory=isinstance(data, SearchData))
+    return partial(config_like, Path(config), own=own_parts(network, space), in_memory=isinstance(data, SearchData))
 
 
 def _searched(
@@ -179,7 +180,7 @@ def _searched(
         if folder is not None:
             # Before the first save: a run that is killed in between is lengthened, or finds its images, later.
             note_launch(folder.path)
-            folder.write_config(setup.config, data.left_out, setup.replaced)
+            folder.write_config(setup.config, data.left_out, own_parts(network, space))
         return loop.run(observer)
 
 
@@ -191,12 +192,12 @@ def _told_of(config: SearchConfig) -> str:
     return json.dumps(settings, default=str)
 
 
-def _stored(folder: RunFolder | None, settings: Mapping[str, Any]) -> SearchConfig:
+def _stored(folder: RunFolder | None, own: tuple[str, ...], settings: Mapping[str, Any]) -> SearchConfig:
     """Of the run that is resumed; the first process has its folder."""
 
     def read() -> SearchConfig:
         assert folder is not None
-        return folder.stored_config(settings)
+        return folder.stored_config(settings, own)
 
     return from_first(read)
 
@@ -212,12 +213,6 @@ def _check_shares_batches(config: SearchConfig) -> None:
 
 def _of_preset(settings: Mapping[str, Any], preset: str | None, paper: bool) -> SearchConfig:
     return SearchConfig.from_preset(settings, preset, paper=paper).resolved()
-
-
-def _own_parts(network: nn.Module | None, space: SearchSpace | str | None) -> list[str]:
-    """What of a model and a space by name has one of the user's own in its place."""
-    parts = (("model", network is not None), ("space", isinstance(space, SearchSpace)))
-    return [name for name, is_own in parts if is_own]
 
 
 def _read(data: Any, config: SearchConfig, observer: SearchObserver) -> SearchData:

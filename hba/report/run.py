@@ -13,6 +13,10 @@ from hba.report.samples import SAMPLES_NAME, Samples
 from hba.schedule.schedule import Schedule
 
 POLICY_NAME, METRICS_NAME, CONFIG_NAME = "policy.json", "metrics.csv", "config.json"
+OWN = "own parts"
+"""In config.json beside the settings, where there are any: names of those in whose place the user brought something.
+No setting is called so.
+"""
 EVALUATED_NAME = "schedule.json"
 """What an evaluation was of, kept beside its results."""
 
@@ -103,7 +107,8 @@ def _settings(path: Path) -> Mapping[str, Any]:
         raise RunError(f"{path} cannot be read: {error}") from None
     if not isinstance(settings, dict):
         raise RunError(f"{path} must hold settings by name")
-    return settings
+    own = settings.pop(OWN, None)
+    return settings | {name: "your own" for name in settings if isinstance(own, list) and name in own}
 
 
 def _samples(folder: Path) -> tuple[Samples | None, tuple[str, ...]]:

@@ -13,6 +13,8 @@ from torch.nn.utils import parametrizations
 
 import hba
 from hba.errors import RunError, SettingsError
+from hba.policy_search.keeper import Keeper
+from hba.report.run import Run
 
 SETTINGS: dict[str, Any] = {name: value for name, value in SMALL_SETTINGS.items() if name != "model"}
 
@@ -66,8 +68,52 @@ def test_a_run_without_an_epoch_tells_what_it_had_of_its_own(name: str, tmp_path
     assert f"had a {name} of its own, which no file has; give {name} in Python" in message
     assert run(config=tmp_path, **{name: own}).finished
     assert run(out=tmp_path, resume=True, **{name: own}).finished
-    own_settings = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))["own"]
-    assert {"network": "model", "space": "space"}[name] in own_settings
+    own_settings = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))["own parts"]
+    assert own_settings == [{"network": "model", "space": "space"}[name]]
+
+
+def killed_before_it_saved(monkeypatch: pytest.MonkeyPatch, folder: Path, **own: Any) -> None:
+    def kill(keeper: Keeper) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Keeper, "save", kill)
+        with pytest.raises(KeyboardInterrupt):
+            run(out=folder, **own)
+    assert not list(folder.glob("checkpoint*"))
+
+
+@pytest.mark.parametrize("name", ["network", "space"])
+def test_a_run_without_a_checkpoint_goes_on_with_what_it_had_of_its_own_alone(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own: dict[str, Any] = {"network": WithDropout(), "space": hba.SearchSpace()}
+    killed_before_it_saved(monkeypatch, tmp_path, **{name: own[name]})
+    file = tmp_path / "config.json"
+    assert refusal(SettingsError, out=tmp_path, resume=True) == (
+        f"the search of {file} has a {name} of its own, which no file has; give {name} in Python to resume it"
+    )
+    assert "of its own; omit " in refusal(SettingsError, out=tmp_path, resume=True, **own)
+    assert run(out=tmp_path, resume=True, **{name: own[name]}).finished
+
+
+def test_more_seeds_of_a_repeated_search_need_its_network_too(tmp_path: Path) -> None:
+    settings = {**SETTINGS, "epochs": 1, "network": WithDropout()}
+    hba.repeated_search(small_data(), seeds=2, out=tmp_path, **settings)
+    with pytest.raises(SettingsError, match=r"has a network of its own, which no file has"):
+        hba.repeated_search(small_data(), seeds=3, out=tmp_path, resume=True)
+    assert not (tmp_path / "seed-2" / "policy.json").exists()
+    found = hba.repeated_search(small_data(), seeds=3, out=tmp_path, resume=True, network=WithDropout())
+    assert found is not None
+    assert sorted(found.schedules) == [0, 1, 2]
+
+
+def test_reports_show_no_setting_that_something_own_replaces(tmp_path: Path) -> None:
+    run(out=tmp_path, network=WithDropout(), epochs=1)
+    found = Run.read(tmp_path).search
+    assert found is not None
+    assert found.settings["model"] == "your own"
+    assert "own parts" not in found.settings
 
 
 class Convolved(nn.Module):
