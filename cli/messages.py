@@ -13,16 +13,14 @@ SUBJECT = r"(^|: ){}(?= (?:must|has no effect|is missing|and --)|: | '|\[)"
 
 def in_options(message: str, parameters: Iterable[click.Parameter]) -> str:
     """The message with `--image-size` in the place of `image_size`, and `--epochs must` of `epochs must`."""
-    options = {
-        parameter.name: parameter.opts[0]
-        for parameter in parameters
-        if isinstance(parameter, click.Option) and parameter.name is not None
-    }
-    for name, option in sorted(options.items()):
+    named = {one.name: one for one in parameters if isinstance(one, click.Option) and one.name is not None}
+    for name, option in sorted(named.items()):
         if "_" in name:
-            # A flag has no value on the command line.
-            message = re.sub(WORD.format(name) + "(?:=True)?", option, message)
-    for name, option in sorted(options.items()):
+            # Flags have no value on the command line.
+            if option.secondary_opts:
+                message = re.sub(WORD.format(name) + "=False", option.secondary_opts[0], message)
+            message = re.sub(WORD.format(name) + "(?:=True)?", option.opts[0], message)
+    for name, option in sorted(named.items()):
         if "_" not in name:
-            message = re.sub(SUBJECT.format(name), rf"\1{option}", message)
+            message = re.sub(SUBJECT.format(name), rf"\1{option.opts[0]}", message)
     return message

@@ -20,8 +20,9 @@ def forward_mode(what: str, instead: str) -> Iterator[None]:
             warnings.filterwarnings("ignore", r"`torch\.jit\.script", DeprecationWarning)
             yield
     except (NotImplementedError, RuntimeError) as error:
-        # A function of one's own that PyTorch cannot even try says so as a RuntimeError.
-        if not isinstance(error, NotImplementedError) and "autograd.Function" not in str(error):
+        # What PyTorch cannot even try says so as a RuntimeError: a function of one's own, a way over NumPy.
+        is_untried = any(words in str(error) for words in ("autograd.Function", "doesn't have storage"))
+        if not isinstance(error, NotImplementedError) and not is_untried:
             raise
         raise SettingsError(
             f"{what} needs the forward-mode derivative of every layer, and PyTorch has none for one of this network "

@@ -33,6 +33,8 @@ from hba.training.criterion import error_share, losses_of
 from hba.training.measure import totals
 
 Tensors = dict[str, Tensor]
+UNBATCHED = ("vmap", "Batching rule", "doesn't have storage")
+"""In what PyTorch says where it cannot compute with several networks at once."""
 
 
 @dataclass(kw_only=True)
@@ -93,11 +95,11 @@ class PopulationLearner(Learner):
                 "layer; choose a smaller population_size, or a larger image_size"
             ) from None
         except RuntimeError as error:
-            if not batched or not any(word in str(error) for word in ("vmap", "Batching rule")):
+            if not batched or not any(word in str(error) for word in UNBATCHED):
                 raise
             raise SettingsError(
-                f"PyTorch cannot train all members of this network in one computation ({reason_of(error)}); set "
-                "batched_members to false, or choose another algorithm"
+                f"PyTorch cannot train all members of this network in one computation ({reason_of(error)}); give "
+                "batched_members=False, or choose another algorithm"
             ) from None
 
     @torch.no_grad()

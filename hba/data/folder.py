@@ -14,7 +14,7 @@ from hba.data.decoding import in_parts, middle, opened, room_for
 from hba.data.encoded import ImageFile
 from hba.data.images import Source, of_classes
 from hba.data.labels import names_of
-from hba.data.layout import find_layout, unknown_class
+from hba.data.layout import find_layout, unknown_class, without_class
 from hba.data.left_out import NO_IMAGE, LeftOut
 from hba.data.levels import DECODE_ERRORS, Deep, Levels, deep_files, is_deep, to_8_bits
 from hba.data.listing import endings_of, files_in, holds_images, images_directly_in, subfolders
@@ -82,7 +82,7 @@ def folder_source(folder: Path, skip_broken: bool = False) -> Source:
     class_names = _class_names(layout.train)
     pool = partial(_pool, class_names=class_names, skip_broken=skip_broken)
     train = pool(layout.train)
-    if layout.test is not None and not holds_images(layout.test):
+    if layout.test is not None and not any(map(holds_images, subfolders(layout.test))):
         # A search, which opens no test image, would not find out. It raises.
         pool(layout.test, misses_classes=True)
     return Source(
@@ -168,6 +168,8 @@ def _pool(folder: Path, class_names: tuple[str, ...], skip_broken: bool, misses_
         unused += [(label, item) for item in others]
         if misses_classes and not files:
             unused.append((label, LeftOut(str(folder / name), NO_IMAGE)))
+    if not paths and loose:
+        raise without_class(folder, loose[0])
     if not paths:
         found = endings_of(item for _, item in unused if item.reason != NO_IMAGE)
         raise DataError(

@@ -96,6 +96,14 @@ def unknown_class(part: str, name: str, class_names: Collection[str]) -> DataErr
     return DataError(f"{part} has the class {name!r}, which the training images do not have{hint}")
 
 
+def without_class(folder: Path, first: Path) -> DataError:
+    """For images that lie beside the folders of classes, where these have none."""
+    return DataError(
+        f"{folder} holds images without a class, {first.name} first: sort them into one sub-folder for each class, or "
+        "move the folder away"
+    )
+
+
 def differs_in_case_only(name: str, others: Collection[str]) -> str | None:
     """The one of the others that looks like the name, but for case and the encoding of its letters."""
     return next((other for other in others if _plain(other) == _plain(name)), None)
@@ -160,10 +168,7 @@ def _split_layout(folder: Path, children: Sequence[Path], named: Sequence[_Named
 def _refuse_without_classes(split: Path) -> None:
     loose = images_directly_in(split)
     if loose and not subfolders(split):
-        raise DataError(
-            f"{split} holds images without a class, {loose[0].name} first: sort them into one sub-folder for each "
-            "class, or move the folder away"
-        )
+        raise without_class(split, loose[0])
 
 
 def _check_beside(

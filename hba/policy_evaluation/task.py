@@ -76,12 +76,13 @@ class Task:
         """SettingsError where the processes of one computation would do different trainings."""
         if size() > 1:
             rows = [self._told_of(contender) for contender in self.everyone]
-            check_alike({"training images": self.data.train.fingerprint(), "rows or settings": json.dumps(rows)})
+            told = json.dumps([*rows, [*self.config.training_seeds]])
+            check_alike({"training images": self.data.train.fingerprint(), "rows or settings": told})
 
     def _told_of(self, contender: Contender) -> tuple[str, ...]:
         """All that decides what a row finds but the images, and what it is made on."""
         weights = None if contender.start is None else contender.start.pretrained.sha256
-        settings = contender.config.model_dump_json(exclude={*FREE_SETTINGS, "data", "device"})
+        settings = contender.config.model_dump_json(exclude={*FREE_SETTINGS, "first_seed", "data", "device"})
         return settings, contender.name, contender.definition, str(self.own_network), str(weights)
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parameter import is_lazy
 
 from hba.data.images import Images
 from hba.errors import SettingsError
@@ -79,7 +81,7 @@ class OwnNetwork:
         """Try two black images, as in a measurement and as in a training. SettingsError for a network that cannot take
         them, has not one output per class, or, where it is_copied after passes, cannot be.
         """
-        network = self._first.cpu()
+        network = _without_processes(self._first.cpu())
         shape = (images.n_channels, image_size, image_size)
         for is_training in (False, True):
             network.train(is_training)
@@ -108,8 +110,28 @@ class OwnNetwork:
 
 def check_trainable(network: nn.Module) -> None:
     """SettingsError for a network of the user's own that has nothing to train."""
+    if any(is_lazy(tensor) for tensor in (*network.parameters(), *network.buffers())):
+        raise SettingsError(
+            "the network must have all its weights, and has layers that wait for their first images; call it once on "
+            "images of their size before"
+        )
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise SettingsError("the network must have parameters to train, and has none or all are frozen; unfreeze some")
+
+
+class _AloneBatchNorm(_BatchNorm):
+    """SyncBatchNorm in one process: it takes images on a CPU."""
+
+    def _check_input_dim(self, input: torch.Tensor) -> None:
+        """Whatever the other takes."""
+
+
+def _without_processes(network: nn.Module) -> nn.Module:
+    """The network, to be tried by each process for itself. Its weights stay."""
+    for module in network.modules():
+        if isinstance(module, nn.SyncBatchNorm):
+            module.__class__ = _AloneBatchNorm  # type: ignore[assignment]
+    return network
 
 
 def _copy(network: nn.Module) -> nn.Module:

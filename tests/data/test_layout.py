@@ -185,3 +185,12 @@ def test_a_test_folder_without_an_image_is_refused_before_a_search_holds_nothing
         f"DIR/test holds no images that can be read{found}; use .png, .jpg, .tif or another ending of an image, or "
         "move the folder away"
     )
+
+
+def test_test_images_beside_empty_folders_of_classes_are_told_to_have_none(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, *two_classes("train"), "test/loose.png")
+    (folder / "test" / "cat").mkdir()
+    assert refusal(tmp_path) == (
+        "DIR/test holds images without a class, loose.png first: sort them into one sub-folder for each class, or move "
+        "the folder away"
+    )

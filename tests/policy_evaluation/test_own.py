@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from small_trainings import one_operation, tiny_data
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 import hba
 from hba.config.evaluation import EvaluationConfig
@@ -137,6 +137,7 @@ class TwoHeads(Net):
         (lambda seed: 3, r"^the function network must return an nn\.Module, got int$"),
         (net().requires_grad_(False), r"^the network must have parameters to train"),
         (lambda seed: nn.Flatten(), r"^the network must have parameters to train"),
+        (nn.Sequential(nn.Flatten(), nn.LazyLinear(2)), r"has layers that wait for their first images; call it once"),
         (Net(side=9), r"^the network Net cannot take images of shape \(3, 8, 8\) \("),
         (
             Net(n_classes=3),
@@ -145,12 +146,36 @@ class TwoHeads(Net):
         (OneOutput(), r"got \(2, 1\)$"),
         (TwoHeads(), r"got tuple in train mode; omit what it gives besides \(aux_logits=False\)$"),
     ],
-    ids=["number", "class", "no network", "frozen", "nothing to train", "size", "classes", "one output", "two heads"],
+    ids=[
+        "number",
+        "class",
+        "no network",
+        "frozen",
+        "nothing to train",
+        "lazy",
+        "size",
+        "classes",
+        "one output",
+        "two heads",
+    ],
 )
 def test_what_is_no_network_for_these_images_is_refused_before_any_training(network: Any, said: str) -> None:
     with pytest.raises(SettingsError, match=said) as raised:
         evaluate(network=network)
     assert len(str(raised.value).splitlines()) == 1
+
+
+def test_a_batch_norm_of_all_processes_is_tried_by_each_for_itself(tmp_path: Path) -> None:
+    """SyncBatchNorm takes no images on a CPU where there are processes to share with."""
+    network = nn.SyncBatchNorm.convert_sync_batchnorm(
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 2))
+    )
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    try:
+        OwnNetwork.of(network).check_takes(tiny_data().train, 8, 2)
+    finally:
+        distributed.destroy_process_group()
+    assert isinstance(network[1], nn.SyncBatchNorm)
 
 
 def test_a_model_beside_a_network_is_refused() -> None:

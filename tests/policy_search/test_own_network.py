@@ -145,8 +145,27 @@ def test_a_network_whose_copies_cannot_train_at_once_is_named_with_a_remedy() ->
     settings = {"network": Convolved(parametrizations.spectral_norm(nn.Conv2d(3, 4, 3))), "algorithm": "population"}
     message = refusal(SettingsError, **settings)
     assert message.startswith("PyTorch cannot train all members of this network in one computation (")
-    assert message.endswith("); set batched_members to false, or choose another algorithm")
+    assert message.endswith("); give batched_members=False, or choose another algorithm")
     assert run(**settings, batched_members=False).finished
+
+
+class OverNumpy(Convolved):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + torch.from_numpy(x.detach().numpy().mean(axis=(1, 2, 3)))[:, None]
+
+
+@pytest.mark.parametrize(
+    ("settings", "remedy"),
+    [
+        ({"algorithm": "population"}, "give batched_members=False, or choose another algorithm"),
+        ({"reward_derivative": "exact"}, "choose reward_derivative difference or another network"),
+    ],
+    ids=["population", "exact rewards"],
+)
+def test_a_network_that_computes_over_numpy_is_named_with_a_remedy(settings: dict[str, Any], remedy: str) -> None:
+    network = OverNumpy(nn.Conv2d(3, 4, 3))
+    assert refusal(SettingsError, network=network, **settings).endswith(remedy)
+    assert run(network=network, reward_derivative="difference").finished
 
 
 def test_a_layer_whose_weight_the_network_reads_cannot_depend_on_lambda() -> None:
