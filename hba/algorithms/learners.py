@@ -14,7 +14,7 @@ from hba.hypernet import HyperNetwork, TunedRates
 from hba.parallel.rows import average_gradients
 from hba.runtime.seeding import derived_seed
 from hba.training.criterion import error_share, loss_of
-from hba.training.fast import hasten, unhasten
+from hba.training.fast import check_passes, hasten, unhasten
 from hba.training.plateau import Plateau
 
 
@@ -58,7 +58,8 @@ class NetworkLearner(Learner):
     def of(cls, problem: Problem, network: nn.Module) -> Self:
         network = network.to(problem.device)
         if problem.config.fast:
-            hasten(network)
+            size = problem.preprocessing.image_size
+            check_passes(hasten(network), (problem.data.train.n_channels, size, size))
         optimizer, schedule = problem.optimizer_of(network.parameters())
         return cls(network=network, optimizer=optimizer, schedule=schedule)
 

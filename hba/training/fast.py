@@ -5,6 +5,7 @@ automatic mixed precision. bfloat16 has the range of single precision, so no los
 """
 
 import contextlib
+import copy
 import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,11 @@ from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
+
+from hba.errors import SettingsError
+from hba.parallel.world import alone
+from hba.runtime.files import reason_of
+from hba.runtime.seeding import default_generators
 
 CPU_FLAGS = ("avx512_bf16", "amx_bf16", "bf16")
 """Of which a processor has one, as Linux names them, that computes in bfloat16 by instructions of its own."""
@@ -30,11 +36,32 @@ def hasten(network: nn.Module) -> nn.Module:
 
     Names and values of its weights stay. It takes and gives tensors in single precision, as before.
     """
-    network.to(memory_format=torch.channels_last)
+    for tensor in (*network.parameters(), *network.buffers()):
+        # What has other numbers of axes has no channels, or an order of its own.
+        if tensor.ndim == 4:
+            tensor.data = tensor.data.to(memory_format=torch.channels_last)
     # Kept by copies, and unlike a module around it they change no weight's name.
     network.register_forward_pre_hook(_begin)
     network.register_forward_hook(_end, always_call=True)
     return network
+
+
+def check_passes(network: nn.Module, shape: tuple[int, int, int]) -> None:
+    """Try two black images of this shape (C, H, W) in a hastened network, or rather a copy, forward and back.
+
+    SettingsError where it cannot: its own code wants another order in memory, or numbers of one precision.
+    """
+    tried = copy.deepcopy(network)
+    device = next(tried.parameters()).device
+    try:
+        with default_generators(device), alone(), whole_passes():
+            for is_training in (False, True):
+                tried.train(is_training)
+                tried(torch.zeros(2, *shape, device=device)).sum().backward()
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        raise SettingsError(f"fast does not go with this network ({reason_of(error)}); omit it") from None
 
 
 def unhasten(network: nn.Module) -> nn.Module:

@@ -23,7 +23,7 @@ from hba.preprocessing.preprocessing import Preprocessing, network_input_size
 from hba.runtime.seeding import derived_seed, generator_for
 from hba.training.augmentation import Augment, Augmentation
 from hba.training.criterion import error_share, loss_of
-from hba.training.fast import hasten, whole_passes
+from hba.training.fast import check_passes, hasten, whole_passes
 from hba.training.measure import Measured, measure
 from hba.training.optimizer import optimizer_for
 from hba.training.own_network import OwnNetwork
@@ -67,7 +67,8 @@ def train(
     preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
     network = network_of(config, data, seed, own_network, start).to(device)
     if config.fast:
-        hasten(network)
+        size = network_input_size(data.train, config.baseline_augmentation())
+        check_passes(hasten(network), (data.train.n_channels, size, size))
     saves = saves or Saves(None, "")
     with contextlib.closing(data.train), whole_batch_layers(), whole_passes():
         epochs = _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step, saves)

@@ -1,10 +1,10 @@
 """Passes in bfloat16: near those in single precision, faster only where asked for, and the same weights' names."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -234,3 +234,65 @@ def test_on_a_gpu_layers_compute_in_bfloat16_and_a_search_ends() -> None:
     assert network.seen == [(torch.bfloat16, True)]
     result = hba.search(small_data(), fast=True, **{**SMALL_SETTINGS, "device": "cuda"})  # type: ignore[arg-type]
     assert result.finished
+
+
+def without_model(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name != "model"}
+
+
+class Views(nn.Module):
+    """As many tutorials write it: the order in memory is that of single precision."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.linear = nn.Conv2d(3, 4, 3), nn.Linear(4 * 36, 2)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.linear(self.conv(x).relu().view(len(x), -1))
+
+
+class Averages(nn.Module):
+    """It mixes what it computed with a buffer, of which one is in bfloat16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3 * 64, 2)
+        self.register_buffer("mean", torch.zeros(2))
+
+    def forward(self, x: Tensor) -> Any:
+        y = self.linear(x.flatten(1))
+        if self.training:
+            cast(Tensor, self.mean).lerp_(y.detach().mean(0), 0.1)
+        return y
+
+
+@pytest.mark.parametrize(("network", "reason"), [(Views(), "view size is not"), (Averages(), "dtype")])
+def test_a_network_that_it_does_not_go_with_is_refused_in_one_line(network: nn.Module, reason: str) -> None:
+    runs: list[Callable[..., Any]] = [
+        partial(hba.search, small_data(), network=network, **without_model(SMALL_SETTINGS)),
+        partial(
+            hba.evaluate, one_operation("Invert", [[0.5]]), tiny_data(), network=network, **without_model(SETTINGS)
+        ),
+    ]
+    for run in runs:
+        with pytest.raises(SettingsError, match=rf"^fast does not go with this network \(.*{reason}.*\); omit it$"):
+            run(fast=True)
+        assert run(fast=False)
+
+
+def test_weights_of_five_axes_stay_as_they_are() -> None:
+    """As a convolution in three dimensions has, or a layer of timm's lambda networks."""
+    network = nn.Sequential(nn.Unflatten(1, (1, 3)), nn.Conv3d(1, 2, 3), nn.Flatten(), nn.Linear(2 * 36, 2))
+    assert hasten(network)(images()).shape == (6, 2)
+    assert hba.search(small_data(), network=network, fast=True, **without_model(SMALL_SETTINGS)).finished
+
+
+def test_what_is_tried_draws_and_changes_nothing() -> None:
+    network = hasten(
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Dropout(), nn.Flatten(), nn.Linear(144, 2))
+    )
+    before, drawn = copy.deepcopy(network.state_dict()), torch.get_rng_state()
+    fast.check_passes(network, (3, 8, 8))
+    assert torch.equal(torch.get_rng_state(), drawn)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
+    assert all(weight.grad is None for weight in network.parameters())
