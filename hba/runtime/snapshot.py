@@ -1,14 +1,17 @@
 """Save and restore a record of any dataclass whole: its fields are walked, none is listed, so none can be forgotten."""
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 PLAIN = (bool, int, float, str, type(None))
 """What a file holds as it is; so are lists and mappings of it."""
+FURTHER = "buffers that state_dict leaves out"
+"""Of a module, where there are any: a training that goes on needs these too. No tensor of a module is called so."""
 
 
 def snapshot(record: Any) -> dict[str, Any]:
@@ -49,7 +52,10 @@ def _saved(value: Any, name: str) -> Any:
     if isinstance(value, dict):
         return {key: _saved(one, f"{name}[{key!r}]") for key, one in value.items()}
     if hasattr(value, "state_dict"):
-        return value.state_dict()
+        state = value.state_dict()
+        if further := _further(value, state):
+            state[FURTHER] = further
+        return state
     if dataclasses.is_dataclass(value):
         return snapshot(value)
     raise TypeError(f"{name} is of a kind that cannot be saved: {type(value).__name__}")
@@ -66,6 +72,16 @@ def _fill(value: Any, found: Any) -> None:
         for key, one in value.items():
             _fill(one, found[key])
     elif hasattr(value, "state_dict"):
-        value.load_state_dict(found)
+        # A copy of the same kind: PyTorch's own has the versions of the layers with it.
+        state = copy.copy(found)
+        for name, buffer in state.pop(FURTHER, {}).items():
+            value.get_buffer(name).copy_(buffer)
+        value.load_state_dict(state)
     else:
         restore(value, found)
+
+
+def _further(value: Any, state: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Buffers of a module that were registered with persistent=False, by name."""
+    buffers = value.named_buffers() if isinstance(value, nn.Module) else ()
+    return {name: buffer for name, buffer in buffers if name not in state}

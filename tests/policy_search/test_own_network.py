@@ -59,6 +59,30 @@ def test_a_checkpoint_that_does_not_tell_the_structure_goes_on(tmp_path: Path) -
     assert run(out=tmp_path, network=WithDropout(), resume=True).finished
 
 
+class Counted(WithDropout):
+    """Its answer depends on a buffer that state_dict leaves out."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        super().__init__()
+        self.register_buffer("passes", torch.zeros(()), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        passes = cast(Tensor, self.passes)
+        if self.training:
+            passes += 1
+        return super().forward(x * (1 + 0.1 * passes))
+
+
+def test_a_stopped_search_goes_on_with_buffers_that_a_state_dict_leaves_out(tmp_path: Path) -> None:
+    settings = {"learning_rate": 0.002, "reward_derivative": "difference"}
+    whole = run(network=Counted(), **settings)
+    run(out=tmp_path, network=Counted(), observer=StopAfter(4), **settings)
+    resumed = run(out=tmp_path, network=Counted(), resume=True)
+    assert torch.equal(resumed.lam, whole.lam)
+    assert torch.equal(resumed.network.get_buffer("passes"), whole.network.get_buffer("passes"))
+
+
 @pytest.mark.parametrize("name", ["network", "space"])
 def test_a_run_without_an_epoch_tells_what_it_had_of_its_own(name: str, tmp_path: Path) -> None:
     own = {"network": WithDropout(), "space": hba.SearchSpace()}[name]

@@ -49,6 +49,7 @@ def record_of(seed: int) -> Record:
     generator = torch.Generator().manual_seed(seed)
     torch.rand(seed, generator=generator)
     module = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    module.register_buffer("not_in_its_state", torch.rand(2, generator=generator), persistent=False)
     optimizer = SGD(module.parameters(), lr=0.1 * seed, momentum=0.9)
     for _ in range(seed):
         optimizer.zero_grad()
@@ -104,6 +105,7 @@ def test_a_record_with_every_kind_of_field_comes_back_whole(seed: int) -> None:
             parameter.grad = torch.ones_like(parameter)
         one.optimizer.step()
     assert_same(other.module.state_dict(), record.module.state_dict())
+    assert_same(dict(other.module.named_buffers()), dict(record.module.named_buffers()))
 
 
 def test_tensors_and_what_holds_them_are_filled_and_stay_who_they_are() -> None:
