@@ -55,13 +55,14 @@ def as_list(kind: str, n: int = 20) -> list[tuple[Any, int]]:
     return [(convert(image), number % 2) for number, image in enumerate(pixels(n, 0))]
 
 
-def test_a_search_splits_a_dataset_as_a_folder_of_the_same_images_without_a_test_split(tmp_path: Path) -> None:
+def test_a_search_splits_a_dataset_as_the_training_images_of_a_folder_with_a_test_split(tmp_path: Path) -> None:
     for number, image in enumerate(pixels(20, 0)):
         folder = tmp_path / "photos" / "train" / Pictures.classes[number % 2]
         folder.mkdir(parents=True, exist_ok=True)
         Image.fromarray(image.permute(1, 2, 0).numpy()).save(folder / f"{number:02}.png")
     for name in Pictures.classes:
         (tmp_path / "photos" / "test" / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / "photos" / "test" / name / "0.png")
     of_folder = load_search_data(config(data=str(tmp_path / "photos"), split_seed=3, val_size=6))
     dataset = ImageFolder(str(tmp_path / "photos" / "train"))
     data = as_search_data(dataset, config(split_seed=3, val_size=6))

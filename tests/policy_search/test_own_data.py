@@ -107,7 +107,7 @@ def test_a_network_must_have_one_output_for_each_class(n_outputs: int) -> None:
     images = LabelledImages(small_images(24, seed=0).images, torch.arange(24) % 3)
     data = SearchData("mine", ("a", "b", "c"), images, images)
     network = nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, n_outputs))
-    with pytest.raises(SettingsError, match=rf"one output for each of 3 classes.*got \(1, {n_outputs}\)$"):
+    with pytest.raises(SettingsError, match=rf"one output for each of 3 classes.*got \(2, {n_outputs}\)$"):
         hba.search(data, network=network, epochs=1, batch_size=8, device="cpu")
 
 
