@@ -13,6 +13,7 @@ from hba.schedule.regularizers import not_on_pixels
 
 from .completion import SCHEDULE
 from .operations_files import operations_file_option
+from .options import Picture
 from .some_images import read_some
 from .terminal import say
 
@@ -21,7 +22,7 @@ from .terminal import say
 @click.argument("schedule", shell_complete=SCHEDULE)
 @click.argument("images", nargs=-1, required=True, type=click.Path(path_type=Path))
 @operations_file_option
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The PNG file to write.")
+@click.option("--out", type=Picture(), required=True, help="The PNG file to write.")
 @click.option("--epoch", type=int, help="Which epoch's policy, counted from 1. [default: the last]")
 @click.option("--copies", type=click.IntRange(1, 32), default=8, show_default=True, help="Augmented copies per image.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Decides the draws.")

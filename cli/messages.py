@@ -9,6 +9,7 @@ import click
 WORD = r"(?<![\w/.'\"-]){}(?!\.?[\w/'\"-])"
 # A name that is also a word means the setting where something is said of it.
 SUBJECT = r"(^|: ){}(?= (?:must|has no effect|is missing|and --)|: | '|\[)"
+OBJECT = r"(\b(?:give|omit) ){}(?=[,;]|$)"
 
 
 def in_options(message: str, parameters: Iterable[click.Parameter]) -> str:
@@ -23,4 +24,5 @@ def in_options(message: str, parameters: Iterable[click.Parameter]) -> str:
     for name, option in sorted(named.items()):
         if "_" not in name:
             message = re.sub(SUBJECT.format(name), rf"\1{option.opts[0]}", message)
+            message = re.sub(OBJECT.format(name), rf"\1{option.opts[0]}", message)
     return message

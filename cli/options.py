@@ -5,6 +5,7 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import click
@@ -13,6 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from hba.data.named import DATASET_NAMES
+from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
 from hba.models.pretrained import TIMM
 from hba.policy.spaces import SPACES
@@ -44,6 +46,19 @@ class _Setting:
     text: str
     default: str | None
     readers: Sequence[str] = ()
+
+
+class Picture(click.Path):
+    """A PNG file to write, whose name says so."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        if Path(str(path)).suffix.lower() != ".png":
+            raise SettingsError(f"--out must end in .png, which is what is written, got {value}")
+        return path
 
 
 def settings_options(

@@ -36,6 +36,7 @@ from hba.schedule.summary import OperationSummary, key_epochs, summarize
 from . import over_seeds_text
 from .completion import SCHEDULE
 from .operations_files import operations_file_option
+from .options import Picture
 from .terminal import console, json_option, print_json
 
 
@@ -44,7 +45,7 @@ from .terminal import console, json_option, print_json
 @operations_file_option
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=Picture(),
     help="The picture. [default: beside the file, ending .png]",
 )
 @json_option
@@ -136,7 +137,7 @@ def described(schedule: Schedule) -> dict[str, Any]:
 def schedule_table(name: str, schedule: Schedule) -> Table:
     """Each operation at the first, middle and last epoch; narrow enough for 80 columns."""
     epochs = key_epochs(schedule)
-    table = Table(title=Text(f"{name}: {schedule.epochs} epochs, strongest last epoch first"))
+    table = Table(title=Text(f"{name}: {counted(schedule.epochs, 'epoch')}, strongest last epoch first"))
     table.add_column("operation", min_width=max(len(operation.name) for operation in schedule.space.operations))
     for quantity in ("prob.", "magn."):
         for epoch in epochs:
@@ -166,7 +167,8 @@ def regularizers_table(name: str, schedule: Schedule) -> Table:
 
 
 def _cells(summary: OperationSummary, n_epochs: int, reached: float) -> list[str]:
-    magnitudes = [f"{value:.3g}" for value in summary.magnitude] if summary.magnitude else ["-"] * n_epochs
+    shown = summary.shown_magnitudes or ()
+    magnitudes = ["\n".join(f"{copy:.3g}" for copy in copies) for copies in shown] or ["-"] * n_epochs
     probabilities = [f"{value:.2f}" for value in summary.probability]
     return [summary.operation.name, *probabilities, share(reached), *magnitudes]
 
@@ -178,7 +180,10 @@ def legend(schedule: Schedule) -> list[str]:
         if operation.magnitude_range is not None:
             names_by_unit.setdefault(operation.unit or "no unit", []).append(operation.name)
     units = "; ".join(f"{unit}: {', '.join(names)}" for unit, names in names_by_unit.items())
-    copies = f" Numbers are means over the {schedule.space.copies} copies that each operation has."
+    copies = (
+        f" Numbers are means over the {schedule.space.copies} copies that each operation has, but magnitudes on both "
+        "sides of what does nothing: there is one for each copy."
+    )
     return [
         "prob.: how often an operation fires when its turn comes. images: the share of images that it is applied to, "
         f"which is mostly less, because an image gets at most {schedule.space.max_count}."

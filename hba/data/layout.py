@@ -92,7 +92,11 @@ def find_layout(folder: Path) -> Layout:
 def unknown_class(part: str, name: str, class_names: Collection[str]) -> DataError:
     """For a split that has a class that the training images do not have."""
     like = differs_in_case_only(name, class_names)
-    hint = "" if like is None else f"; they have {like!r}, written otherwise (case, accents): rename one of the two"
+    hint = (
+        "; rename it, or move it away"
+        if like is None
+        else f"; they have {like!r}, written otherwise (case, accents): rename one of the two"
+    )
     return DataError(f"{part} has the class {name!r}, which the training images do not have{hint}")
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 
 from hba.data.decoding import formats
 from hba.data.left_out import LeftOut
-from hba.errors import DataError
+from hba.errors import DataError, RunError
 from hba.runtime.claim import LOCK_NAME
 from hba.runtime.files import RUNS
 from hba.runtime.wording import counted
@@ -42,6 +42,17 @@ def subfolders(folder: Path) -> list[Path]:
         return sorted(path for path in found if not _holds_runs(path))
     except OSError as error:
         raise cannot_list(error) from None
+
+
+def check_beside(out: Path, data: str) -> None:
+    """RunError for a run that would lie among the images of a folder, where its own pictures would count as images.
+
+    The folder of runs that commands make is not read.
+    """
+    folder, run = Path(data).resolve(), out.resolve()
+    if not folder.is_dir() or not run.is_relative_to(folder) or run.relative_to(folder).parts[:1] == (RUNS.name,):
+        return
+    raise RunError(f"out must not lie among the images in {folder}, got {out}; choose another folder")
 
 
 def files_in(folder: Path) -> tuple[list[Path], list[LeftOut]]:

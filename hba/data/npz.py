@@ -192,6 +192,8 @@ def _array(file: Path, name: str) -> np.ndarray:
 
 def _opened(file: Path, ask: Any) -> Any:
     """What `ask` says of the opened file. Nothing in it can run code."""
+    if file.is_file() and not zipfile.is_zipfile(file):
+        raise DataError(f"cannot read the arrays of {file} (it is no .npz file); save them anew by numpy.savez")
     try:
         with np.load(file, allow_pickle=False) as arrays:
             return ask(arrays)
@@ -227,7 +229,9 @@ def _class_labels(file: Path, name: str) -> list[str]:
     where = f"{name} of {file}"
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
-    if labels.ndim != 1 or not len(labels):
+    if labels.ndim == 1 and not len(labels):
+        raise DataError(f"{where} must hold a label for each image, and is empty")
+    if labels.ndim != 1:
         raise DataError(f"{where} must have the shape (N,), (N, 1) or (N, classes), got {labels.shape}")
     try:
         names = [class_name(label) for label in labels.tolist()]

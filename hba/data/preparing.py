@@ -34,6 +34,7 @@ from hba.data.splits import split
 from hba.errors import DataError, RunError, SettingsError
 from hba.runtime.claim import LOCK_NAME, claimed
 from hba.runtime.files import MOST_BYTES, read_text, reason_of, write_text
+from hba.runtime.wording import size_of
 
 BYTES_OF_CHUNK = 2**25
 ROWS_OF_CHUNK = 512
@@ -346,8 +347,8 @@ def _check_room(folder: Path, writer: _Writer) -> None:
     needed, free = missing * writer.bytes_of_row, shutil.disk_usage(folder).free
     if needed > free:
         raise RunError(
-            f"the images take {needed / 1e9:.1f} GB, but {folder} has room for {free / 1e9:.1f} GB: free some, choose "
-            "another --out, or a smaller --image-size"
+            f"the images take {size_of(needed)}, but {folder} has room for {size_of(free)}: free some, choose another "
+            "--out, or a smaller --image-size"
         )
 
 

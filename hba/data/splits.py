@@ -140,7 +140,8 @@ def _check_classes(source: Source, labels: np.ndarray, parts: list[str]) -> None
     if counts[smallest] < len(parts):
         raise DataError(
             f"the class {source.class_names[smallest]!r} of {source.name} has {counted(counts[smallest], 'image')}, "
-            f"but needs at least {len(parts)}, one each for {', '.join(parts)}"
+            f"but needs at least {len(parts)}, one each for {', '.join(parts)}; add some, or choose "
+            "classes without it"
         )
 
 

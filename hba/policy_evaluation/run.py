@@ -14,6 +14,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.data.adapt import AnyDataset, as_evaluation_data, is_dataset
 from hba.data.labels import error_note
 from hba.data.left_out import save_left_out
+from hba.data.listing import check_beside
 from hba.data.load import EvaluationData, check_data, load_evaluation_data, notes_on_classes
 from hba.errors import RunError, SettingsError
 from hba.models import Start, build_model
@@ -226,6 +227,7 @@ def _stored(
         return None
     path = folder / RESULTS_NAME
     if not resume:
+        check_beside(folder, config.data)
         if path.exists():
             raise RunError(f"{path} exists already: add --resume to continue it, or choose another --out")
         return None

@@ -15,6 +15,7 @@ from hba.policy_search.folder import by_name, own_kind, read_config
 from hba.policy_search.own_parts import check_told
 from hba.report.run import CONFIG_NAME
 from hba.runtime.files import reason_of
+from hba.schedule.library import of_several_seeds
 
 
 def config_like(
@@ -33,6 +34,8 @@ def config_like(
     gone and no others are given.
     """
     file = path / CONFIG_NAME if path.is_dir() else path
+    if not file.exists() and (several := of_several_seeds(path)):
+        raise RunError(several)
     given = by_name(resolved_data(settings))
     own_algorithm = own_kind(settings)
     earlier = _read(file, own_algorithm)

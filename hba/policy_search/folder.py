@@ -183,7 +183,7 @@ class RunFolder:
             else:
                 return content, f"{broken[0]}; resumed from the one before it, {path.name}" if broken else None
         if not self.checkpoint_before.exists():
-            raise RunError(broken[0])
+            raise RunError(f"{broken[0]}, and there is none before it; start anew with another --out")
         raise RunError(f"{'; '.join(broken)}; what was found is in {self.policy.name}, but cannot be resumed")
 
     def save_metrics(self, metrics: list[dict[str, float | None]]) -> None:

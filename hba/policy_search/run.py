@@ -10,6 +10,7 @@ from typing import Any
 from torch import nn
 
 from hba.data.adapt import AnyDataset, as_search_data, is_dataset
+from hba.data.listing import check_beside
 from hba.data.load import SearchData, check_data, load_search_data
 from hba.errors import SettingsError
 from hba.parallel.processes import (
@@ -148,7 +149,7 @@ def _searched(
     settings |= settings_of_data(data, settings, choose)
     chosen = choose(settings)
     if not resume:
-        from_first(lambda: None if folder is None else folder.check_free())
+        from_first(lambda: None if folder is None else _check_new(folder, chosen.data))
     if isinstance(network, nn.Module):
         share_tensors(network.state_dict().values())
     _check_shares_batches(chosen)
@@ -182,6 +183,12 @@ def _searched(
             note_launch(folder.path)
             folder.write_config(setup.config, data.left_out, own_parts(network, space))
         return loop.run(observer)
+
+
+def _check_new(folder: RunFolder, data: str) -> None:
+    """RunError where no run can be begun there."""
+    check_beside(folder.path, data)
+    folder.check_free()
 
 
 def _told_of(config: SearchConfig) -> str:

@@ -115,7 +115,7 @@ class Comparison:
         return Table(("", *self.runs), rows)
 
     def _schedules(self) -> Table:
-        """Share of images, probability and magnitude of each operation, as means over its copies."""
+        """Share of images, probability and magnitude of each operation, as means over its copies, or each copy's."""
         of_run: dict[str, dict[str, str]] = {}
         for name, run in self.runs.items():
             if run.schedule is not None:
@@ -123,8 +123,9 @@ class Comparison:
                 shares = reach(run.schedule, last).shares
                 for summary in summarize(run.schedule, (last,)):
                     operation = summary.operation.name
-                    magnitude = "" if summary.magnitude is None else f", {summary.magnitude[-1]:.3g}"
-                    shown = f"{share(shares[operation])}  ({summary.probability[-1]:.2f}{magnitude})"
+                    copies = (summary.shown_magnitudes or ((),))[-1]
+                    numbers = ", ".join([f"{summary.probability[-1]:.2f}", *(f"{copy:.3g}" for copy in copies)])
+                    shown = f"{share(shares[operation])}  ({numbers})"
                     of_run.setdefault(operation, {})[name] = shown
         rows = tuple((operation, *(cells.get(name, "") for name in self.runs)) for operation, cells in of_run.items())
         return Table(("images (probability, magnitude)", *self.runs), rows)

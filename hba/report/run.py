@@ -10,6 +10,7 @@ from typing import Any
 from hba.errors import RunError
 from hba.report.results import RESULTS_NAME, Results, read_results
 from hba.report.samples import SAMPLES_NAME, Samples
+from hba.schedule.library import of_several_seeds
 from hba.schedule.schedule import Schedule
 
 POLICY_NAME, METRICS_NAME, CONFIG_NAME = "policy.json", "metrics.csv", "config.json"
@@ -69,7 +70,8 @@ class Run:
         evaluation = _evaluation(folder) if (folder / RESULTS_NAME).exists() else None
         if search is None and evaluation is None:
             raise RunError(
-                f"{folder} must be the folder of a search or an evaluation, but it has neither {POLICY_NAME} nor "
+                of_several_seeds(folder)
+                or f"{folder} must be the folder of a search or an evaluation, but it has neither {POLICY_NAME} nor "
                 f"{RESULTS_NAME}"
             )
         samples, problems = _samples(folder)

@@ -23,6 +23,14 @@ def seed_folders(folder: Path) -> Mapping[int, Path]:
     return {int(name): seed_folder(folder, int(name)) for name in names if name.isdecimal()}
 
 
+def of_several_seeds(folder: Path) -> str | None:
+    """What to do with a folder that holds no run itself but searches of several seeds; None for any other."""
+    found = seed_folders(folder)
+    if not found:
+        return None
+    return f"{folder} holds searches of several seeds; name one of them, such as {found[min(found)]}"
+
+
 def policy_file(path_or_name: str | Path) -> Path | None:
     """What load_policy reads, there or not: a file, or that of a run folder; None for a schedule that ships."""
     path = Path(path_or_name)
@@ -46,8 +54,6 @@ def load_policy(path_or_name: str | Path, *, other_names: Iterable[str] = ()) ->
     if not (path.exists() or Path(path_or_name).is_dir()):
         meant = did_you_mean(str(path_or_name), (*policy_names(), *other_names))
         raise ScheduleError(f"no schedule file {path_or_name}{listed(meant, 'shipped ones', policy_names())}")
-    if not path.exists() and (several := seed_folders(path.parent)):
-        raise ScheduleError(
-            f"{path.parent} holds searches of several seeds; name one of them, such as {several[min(several)]}"
-        )
+    if not path.exists() and (several := of_several_seeds(path.parent)):
+        raise ScheduleError(several)
     return Schedule.load(path)

@@ -24,13 +24,15 @@ class OperationSummary:
 
     probability: per epoch. magnitude: per epoch in natural units, None for an operation without magnitude. strength:
     per epoch, mean over copies of probability times how far the magnitude is from doing nothing, in [0, 1]; where they
-    are spread, of the means of both over images.
+    are spread, of the means of both over images. shown_magnitudes: per epoch, what a person should read: one number,
+    that mean, or one for each copy where they are on both sides of what does nothing, which the mean hides.
     """
 
     operation: Operation
     probability: tuple[float, ...]
     magnitude: tuple[float, ...] | None
     strength: tuple[float, ...]
+    shown_magnitudes: tuple[tuple[float, ...], ...] | None
 
 
 def key_epochs(schedule: Schedule) -> tuple[int, ...]:
@@ -75,14 +77,14 @@ def _summarize(rows: Schedule, around: list[tuple[float, Schedule]], operation: 
     probability = copies_of(rows, operation, "probability")
     # Independent of the magnitude, so the mean of the product is the product of the means.
     strength = sum(weight * copies_of(one, operation, "probability") for weight, one in around)
-    magnitude = None
+    magnitude, shown = None, None
     if operation.magnitude_range is not None:
-        magnitude = tuple(copies_of(rows, operation, "magnitude").mean(axis=1).tolist())
+        copies = copies_of(rows, operation, "magnitude")
+        magnitude, shown = tuple(copies.mean(axis=1).tolist()), _shown(operation, copies)
         far = np.vectorize(operation.strength)
         strength *= sum(weight * far(copies_of(one, operation, "magnitude")) for weight, one in around)
-    return OperationSummary(
-        operation, tuple(probability.mean(axis=1).tolist()), magnitude, tuple(np.mean(strength, axis=1).tolist())
-    )
+    mean, strengths = tuple(probability.mean(axis=1).tolist()), tuple(np.mean(strength, axis=1).tolist())
+    return OperationSummary(operation, mean, magnitude, strengths, shown)
 
 
 @dataclass(frozen=True)
@@ -152,8 +154,8 @@ def _change(pair: Schedule, operation: Operation) -> Change:
         copies = copies_of(pair, operation, "magnitude")
         low, high = operation.magnitude_range
         size = max(size, _mean_move(copies) / abs(high - low) if high != low else 0.0)
-        shown = copies if _on_both_sides(operation, copies) else copies.mean(axis=1, keepdims=True)
-        magnitude = (tuple(shown[0].tolist()), tuple(shown[1].tolist()))
+        before_and_after = _shown(operation, copies)
+        magnitude = (before_and_after[0], before_and_after[1])
     before, after = probability.mean(axis=1).tolist()
     return Change(operation, (before, after), magnitude, size)
 
@@ -161,6 +163,12 @@ def _change(pair: Schedule, operation: Operation) -> Change:
 def _mean_move(copies: np.ndarray) -> float:
     """From the first row to the second (2, copies). It is of each copy, because opposite moves would cancel out."""
     return float(abs(copies[1] - copies[0]).mean())
+
+
+def _shown(operation: Operation, magnitudes: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    """By row (epochs, copies): the mean, or each copy where the mean would hide that they are on both sides."""
+    shown = magnitudes if _on_both_sides(operation, magnitudes) else magnitudes.mean(axis=1, keepdims=True)
+    return tuple(tuple(row) for row in shown.tolist())
 
 
 def _on_both_sides(operation: Operation, magnitudes: np.ndarray) -> bool:

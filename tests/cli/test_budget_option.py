@@ -37,7 +37,7 @@ def test_what_is_no_time_with_its_units_is_refused(typed: str) -> None:
 
 def test_a_budget_and_what_chooses_the_epochs_otherwise_exclude_each_other(tmp_path: Path) -> None:
     expected = "--budget chooses the number of epochs; omit --epochs, or --budget"
-    assert refusal_of("search", "digits", "--budget", "1h", "--epochs", "3") == expected.replace("--epochs,", "epochs,")
+    assert refusal_of("search", "digits", "--budget", "1h", "--epochs", "3") == expected
     make_images(tmp_path / "pets")
     said(run("search", "pets", "--out", "run", *SMALL))
     message = refusal_of("search", "--out", "run", "--resume", "--budget", "1h")

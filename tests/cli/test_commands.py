@@ -196,7 +196,7 @@ def test_paths_are_printed_as_they_are(searched: tuple[Result, Path], name: str,
     assert any(line.startswith(f"Schedule: {out / 'policy.json'} (") for line in lines)
     lines = said(run("show", str(out)))
     assert lines[-1] == f"Picture: {out / 'policy.png'}"
-    assert lines[0].strip().startswith(f"{out}: 1 epochs,")
+    assert lines[0].strip().startswith(f"{out}: 1 epoch,")
 
 
 def test_runs_are_numbered_where_no_folder_is_given(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ OPTIONS = [
         ("epochs must be less than these epochs", "--epochs must be less than these epochs"),
         ("or add allow_seen=True", "or add --allow-seen"),
         ("give batched_members=False, or", "give --no-batched-members, or"),
+        ("a budget says so; omit epochs, or the budget", "a budget says so; omit --epochs, or the budget"),
+        ("the same epochs for all", "the same epochs for all"),
         ("batched_members has no effect", "--batched-members has no effect"),
         ("no folder my/image_size.d", "no folder my/image_size.d"),
     ],

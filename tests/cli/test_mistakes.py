@@ -163,7 +163,10 @@ def test_validation_images_of_a_class_that_training_lacks_are_refused(tmp_path: 
     make_images(tmp_path / "images" / "train")
     make_images(tmp_path / "images" / "val", 3, ("cats", "birds"))
     message = refusal_of("search", "images", *SMALL)
-    assert message == f"{tmp_path / 'images' / 'val'} has the class 'birds', which the training images do not have"
+    val = tmp_path / "images" / "val"
+    assert message == (
+        f"{val} has the class 'birds', which the training images do not have; rename it, or move it away"
+    )
 
 
 @pytest.mark.parametrize(
@@ -297,3 +300,27 @@ def test_a_provenance_with_numbers_that_json_has_not_is_printed() -> None:
     result = run("show", "a.json", "--json")
     assert result.exit_code == 0, repr(result.exception)
     assert json.loads(result.stdout)["provenance"]["val_loss"] == [None, None, 0.5]
+
+
+@pytest.mark.parametrize("out", ["images", "images/run"])
+def test_a_run_among_its_images_is_refused(out: str, tmp_path: Path) -> None:
+    """Its own pictures would count as images."""
+    make_images(tmp_path / "images")
+    folder = tmp_path / "images"
+    assert refusal_of("search", "images", "--out", out, *SMALL) == (
+        f"--out must not lie among the images in {folder}, got {out}; choose another folder"
+    )
+
+
+@pytest.mark.parametrize("command", [("show", "digits"), ("apply", "digits", "images")])
+def test_a_picture_under_another_ending_is_refused(command: tuple[str, ...], tmp_path: Path) -> None:
+    make_images(tmp_path / "images")
+    assert refusal_of(*command, "--out", "a.jpg") == "--out must end in .png, which is what is written, got a.jpg"
+
+
+def test_a_folder_of_several_seeds_is_told_apart_from_a_run(tmp_path: Path) -> None:
+    (tmp_path / "several" / "seed-3").mkdir(parents=True)
+    for command in (("report", "several"), ("search", "--config", "several"), ("evaluate", "several")):
+        assert (
+            refusal_of(*command) == "several holds searches of several seeds; name one of them, such as several/seed-3"
+        )

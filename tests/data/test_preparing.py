@@ -160,7 +160,7 @@ def test_too_little_room_is_said_before_anything_is_decoded(tmp_path: Path, monk
     folder = write_folder(tmp_path / "images", 9)
     usage = SimpleNamespace(free=18 * 3 * SIZE**2 - 1)
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
-    with pytest.raises(RunError, match=r"the images take 0.0 GB, but .*out has room for 0.0 GB: free some"):
+    with pytest.raises(RunError, match=r"the images take 13[.]8 kB, but .*out has room for 3[.]5 kB: free some"):
         prepare(folder, tmp_path / "out", image_size=SIZE * 2)
     # As the line says.
     usage.free += 1

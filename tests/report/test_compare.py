@@ -71,8 +71,8 @@ def test_schedules_are_told_at_their_ends(runs: Path) -> None:
         last = schedule.epochs - 1
         for summary in summarize(schedule, (last,)):
             share = reach(schedule, last).shares[summary.operation.name]
-            magnitude = "" if summary.magnitude is None else f", {summary.magnitude[0]:.3g}"
-            expected = f"{100 * share:.1f} %  ({summary.probability[0]:.2f}{magnitude})"
+            copies = [] if summary.shown_magnitudes is None else [f"{copy:.3g}" for copy in summary.shown_magnitudes[0]]
+            expected = f"{100 * share:.1f} %  ({', '.join([f'{summary.probability[0]:.2f}', *copies])})"
             assert found[summary.operation.name][column] == expected
 
 

@@ -54,6 +54,14 @@ def test_only_the_epochs_asked_for_are_given_in_their_order() -> None:
     assert summary.magnitude == pytest.approx((22.5, 15.0))
 
 
+def test_magnitudes_that_a_mean_would_hide_are_shown_copy_by_copy() -> None:
+    row = [0.5, 12.0, 0.5, 18.0, 0.5, 1.45, 0.7, 0.62]
+    by_name = {one.operation.name: one for one in summarize(schedule_of(["Rotate", "Brightness"], [row], 2), (0,))}
+    assert by_name["Rotate"].shown_magnitudes == ((15.0,),)
+    assert by_name["Brightness"].shown_magnitudes == ((1.45, 0.62),)
+    assert by_name["Brightness"].magnitude == pytest.approx((1.035,))
+
+
 def test_an_operation_without_magnitude_is_as_strong_as_it_is_probable() -> None:
     (summary,) = summarize(schedule_of(["Equalize"], [[0.2, 0.4], [1.0, 0.5]], copies=2), (0, 1))
     assert summary.magnitude is None
