@@ -33,7 +33,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("cat", "dog", "horse"):
         (tmp_path / "animals" / name).mkdir(parents=True)
         for number in range(11):
-            Image.new("RGB", (40, 36), "white").save(tmp_path / "animals" / name / f"{number}.png")
+            Image.new("RGB", (40, 36), "white").save(tmp_path / "animals" / name / f"{number}.jpg")
     inverting = Schedule(SearchSpace((OPERATIONS["Invert"],), 1, (0.0, 1.0)), np.ones((3, 1)), (1.0, 1.0, 1.0))
     inverting.save(tmp_path / "runs" / "animals-1" / "policy.json")
     monkeypatch.chdir(tmp_path)
