@@ -47,12 +47,15 @@ def subfolders(folder: Path) -> list[Path]:
 def check_beside(out: Path, data: str) -> None:
     """RunError for a run that would lie among the images of a folder, where its own pictures would count as images.
 
-    The folder of runs that commands make is not read.
+    data: of settings, where folders are absolute and all else is a name. The folder of runs that commands make is not
+    read.
     """
-    folder, run = Path(data).resolve(), out.resolve()
-    if not folder.is_dir() or not run.is_relative_to(folder) or run.relative_to(folder).parts[:1] == (RUNS.name,):
+    folder, run = Path(data), out.resolve()
+    if not (folder.is_absolute() and folder.is_dir() and run.is_relative_to(folder.resolve())):
         return
-    raise RunError(f"out must not lie among the images in {folder}, got {out}; choose another folder")
+    if run.relative_to(folder.resolve()).parts[:1] == (RUNS.name,):
+        return
+    raise RunError(f"out must not lie among the images in {folder}, got {run}; choose another folder")
 
 
 def files_in(folder: Path) -> tuple[list[Path], list[LeftOut]]:

@@ -20,6 +20,7 @@ import torch
 
 from hba.data.adapt import is_dataset
 from hba.data.config import LAST_SEED, resolved_data
+from hba.data.listing import check_beside
 from hba.data.load import SearchData
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.operations import function_path, register_operation, registered_operations
@@ -124,6 +125,7 @@ def _wanted(folder: Path, data: Any, seeds: int | None, settings: Mapping[str, A
         if any(_has_found(path) for path in there.values()):
             raise RunError(f"{folder} holds searches already: add --resume to continue them, or choose another --out")
         config = chosen_settings(data, dict(settings))
+        check_beside(folder, config.data)
         assert seeds is not None
         _check_last(config.seed + seeds - 1)
         own = own_parts(settings.get("network"), settings.get("space"))

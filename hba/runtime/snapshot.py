@@ -74,8 +74,7 @@ def _fill(value: Any, found: Any) -> None:
     elif hasattr(value, "state_dict"):
         # A copy of the same kind: PyTorch's own has the versions of the layers with it.
         state = copy.copy(found)
-        for name, buffer in state.pop(FURTHER, {}).items():
-            value.get_buffer(name).copy_(buffer)
+        _fill_further(value, state.pop(FURTHER, {}))
         value.load_state_dict(state)
     else:
         restore(value, found)
@@ -85,3 +84,16 @@ def _further(value: Any, state: Mapping[str, Any]) -> dict[str, Tensor]:
     """Buffers of a module that were registered with persistent=False, by name."""
     buffers = value.named_buffers() if isinstance(value, nn.Module) else ()
     return {name: buffer for name, buffer in buffers if name not in state}
+
+
+def _fill_further(value: Any, found: Mapping[str, Tensor]) -> None:
+    for name, saved in found.items():
+        owner, _, own_name = name.rpartition(".")
+        module = value.get_submodule(owner)
+        buffer = getattr(module, own_name, None)
+        if isinstance(buffer, Tensor) and buffer.shape == saved.shape:
+            buffer.copy_(saved)
+        else:
+            # One that the first passes make, or that changes its shape.
+            device = next((parameter.device for parameter in value.parameters()), saved.device)
+            setattr(module, own_name, saved.to(device))

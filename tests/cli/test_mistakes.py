@@ -302,14 +302,16 @@ def test_a_provenance_with_numbers_that_json_has_not_is_printed() -> None:
     assert json.loads(result.stdout)["provenance"]["val_loss"] == [None, None, 0.5]
 
 
+@pytest.mark.parametrize("more", [(), ("--seeds", "2")], ids=["one", "several seeds"])
 @pytest.mark.parametrize("out", ["images", "images/run"])
-def test_a_run_among_its_images_is_refused(out: str, tmp_path: Path) -> None:
+def test_a_run_among_its_images_is_refused(out: str, more: tuple[str, ...], tmp_path: Path) -> None:
     """Its own pictures would count as images."""
     make_images(tmp_path / "images")
     folder = tmp_path / "images"
-    assert refusal_of("search", "images", "--out", out, *SMALL) == (
-        f"--out must not lie among the images in {folder}, got {out}; choose another folder"
+    assert refusal_of("search", "images", "--out", out, *more, *SMALL) == (
+        f"--out must not lie among the images in {folder}, got {tmp_path / out}; choose another folder"
     )
+    assert {path.name for path in folder.iterdir()} <= {"cats", "dogs", ".lock"}, "nothing that is read is left there"
 
 
 @pytest.mark.parametrize("command", [("show", "digits"), ("apply", "digits", "images")])

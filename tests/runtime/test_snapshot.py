@@ -121,6 +121,33 @@ def test_tensors_and_what_holds_them_are_filled_and_stay_who_they_are() -> None:
     assert torch.equal(record.leaf.detach(), record_of(2).leaf.detach())
 
 
+class Caching(nn.Module):
+    """Its first pass makes one buffer, and the shape of another follows the images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+        self.register_buffer("made", None, persistent=False)
+        self.register_buffer("shaped", torch.zeros(1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.made, self.shaped = x.detach().sum(0), x.detach().clone()
+        y: Tensor = self.linear(x)
+        return y
+
+
+def test_buffers_that_passes_make_come_back_too() -> None:
+    @dataclass
+    class OfModule:
+        module: nn.Module
+
+    record, other = OfModule(nn.Sequential(Caching())), OfModule(nn.Sequential(Caching()))
+    record.module(torch.rand(4, 3))
+    restore(other, through_a_file(snapshot(record)))
+    assert_same(dict(other.module.named_buffers()), dict(record.module.named_buffers()))
+    assert len(dict(other.module.named_buffers())) == 2
+
+
 @pytest.mark.parametrize("value", [(1.0, 2.0), {1, 2}, object(), {"inside": object()}])
 def test_a_field_of_an_unknown_kind_is_an_error_that_names_it(value: Any) -> None:
     @dataclass
