@@ -21,7 +21,7 @@ from common.tables import markdown
 from exact.problems import PROBLEMS
 
 from hba.errors import HbaError, SettingsError
-from hba.runtime.validation import words
+from hba.utils.settings import words
 
 
 @click.command(help=__doc__)

@@ -30,7 +30,7 @@ from step_cost import LEARNING_RATE, N_CLASSES
 from torch import nn
 
 from hba.models import build_model
-from hba.runtime.devices import find_device
+from hba.utils.devices import find_device
 
 QUESTION, MARK = "compiled", "compiled"
 SIZES = "wrn-10-1:16,wrn-16-2:32,resnet-18:32"

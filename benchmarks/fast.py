@@ -27,7 +27,7 @@ from step_cost import LEARNING_RATE, noise_data
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData
 from hba.policy_search.config import SearchConfig
-from hba.runtime.devices import find_device
+from hba.utils.devices import find_device
 
 QUESTION, MARK = "fast", "fast"
 SIZES = "wrn-10-1:16,wrn-16-2:32,resnet-18:32"

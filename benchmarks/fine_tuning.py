@@ -41,7 +41,7 @@ from hba.data import load_search_data
 from hba.errors import HbaError, SettingsError
 from hba.policy.magnitude_table import as_markdown
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.setup import Setup
+from hba.policy_search.context import SearchContext
 
 FROZEN = ("none", "3", "6", "all-but-head")
 OF_RUNS = ("none", "all-but-head")
@@ -118,7 +118,7 @@ def step_seconds(settings: dict[str, Any], rounds: int) -> Seconds:
     """
     config = SearchConfig.from_preset(settings).resolved()
     start = config.network_start()
-    setup = Setup.of(config, load_search_data(config), None, None, start)
+    setup = SearchContext.of(config, load_search_data(config), None, None, start)
     problem = setup.problem
     derivatives: tuple[RewardDerivative, ...] = ("exact", "difference")
     algorithms = {by: Lookahead(reward_derivative=by) for by in derivatives}

@@ -24,7 +24,7 @@ from on_gpu.stages import STAGES, Place
 from quality.options import KEPT_IN
 
 from hba.errors import HbaError
-from hba.runtime.devices import find_device
+from hba.utils.devices import find_device
 
 QUESTION, MARK = "gpu", "gpu"
 TOO_LONG = ".too-long"

@@ -25,8 +25,7 @@ from quality.options import KEPT_IN, with_options_of_runs
 
 from hba.data.config import Seed, Size
 from hba.errors import HbaError, SettingsError
-from hba.runtime.settings import Settings
-from hba.runtime.validation import words
+from hba.utils.settings import Settings, words
 
 PLAN = Path(__file__).parent / "joint_tuning" / "plan.toml"
 QUESTION = "joint"

@@ -32,9 +32,9 @@ import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, SearchData
 from hba.policy_search.config import SearchConfig
-from hba.runtime.devices import find_device
 from hba.training.augmentation import Unchanged
 from hba.training.train import train
+from hba.utils.devices import find_device
 
 QUESTION = MARK = "memory"
 SIZES = "wrn-10-1:16,wrn-16-2:32,resnet-18:32"
@@ -91,7 +91,7 @@ def train_some(config: EvaluationConfig, data: SearchData) -> None:
 
 
 def search_some(config: SearchConfig, data: SearchData) -> None:
-    class Some(hba.SearchObserver):
+    class Some(hba.SearchCallback):
         def __init__(self) -> None:
             self.counted, self.is_over = _counted(), False
 
@@ -101,7 +101,7 @@ def search_some(config: SearchConfig, data: SearchData) -> None:
         def stop_requested(self) -> bool:
             return self.is_over
 
-    hba.search(data, observer=Some(), **without_data(config))
+    hba.search(data, callback=Some(), **without_data(config))
 
 
 def _counted() -> Iterator[int]:

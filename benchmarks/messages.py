@@ -31,8 +31,8 @@ from torch.multiprocessing.spawn import spawn
 
 import hba
 from hba.data import LabelledImages, SearchData
+from hba.distributed.collectives import joined, process_group
 from hba.models import build_model
-from hba.parallel.processes import joined, process_group
 from hba.policy_search.config import SearchConfig
 
 QUESTION, MARK = "messages", "messages"
@@ -73,7 +73,7 @@ def _counted(number: int, settings: Mapping[str, Any], folder: str) -> None:
     group = process_group("gloo", init_method=store, rank=number, world_size=N_PROCESSES)
     with group, joined(), counting() as sent:
         steps = Steps(sent, SearchConfig.make({**chosen, "data": "digits"}).algorithm.rhythm.train_steps)
-        hba.search(noise(settings["classes"]), epochs=1, device="cpu", observer=steps, seed=0, **chosen)
+        hba.search(noise(settings["classes"]), epochs=1, device="cpu", callback=steps, seed=0, **chosen)
     if number == 0:
         Path(folder, "found").write_bytes(pickle.dumps(steps.found()))
 
@@ -109,7 +109,7 @@ def counting() -> Iterator[Sent]:
             setattr(dist, name, send)
 
 
-class Steps(hba.SearchObserver):
+class Steps(hba.SearchCallback):
     """Notes what was sent in each step, and ends after twelve, among which are lambda steps of every algorithm."""
 
     N_STEPS = 12

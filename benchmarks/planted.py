@@ -22,7 +22,7 @@ from quality.problems import DEFAULT_PROBLEMS, PROBLEMS, find_problem, plant, sh
 from quality.tasks import PlantedTask, planted
 
 from hba.errors import HbaError
-from hba.runtime.validation import words
+from hba.utils.settings import words
 
 PLANTED_EPOCHS = 120
 

@@ -43,7 +43,7 @@ from quality.plan import PLAN, planned_for
 from quality.tasks import RANGE, WITHOUT_SEARCH, row_task, rows_of
 
 from hba.errors import HbaError, SettingsError
-from hba.runtime.validation import words
+from hba.utils.settings import words
 
 
 class OneLine(click.Group):

@@ -17,8 +17,8 @@ from hba.data import LabelledImages, SearchData
 from hba.policy.magnitude_table import as_markdown
 from hba.policy_search.budget import Budget, measured
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.setup import Setup
-from hba.runtime.provenance import environment
+from hba.policy_search.context import SearchContext
+from hba.utils.provenance import environment
 
 EPOCHS = {200: 300, 1_000: 120, 5_000: 40}
 """By number of training images: those of the beds in docs/search-quality.md, and fewer where there are more images."""
@@ -43,7 +43,7 @@ def search_time(n_images: int, size: int) -> tuple[float, int]:
     config = SearchConfig.from_preset(
         {"data": "noise", "model": MODEL, "image_size": size, "epochs": EPOCHS[n_images], "device": "cpu"}
     ).resolved()
-    setup = Setup.of(config, data, None, None, None)
+    setup = SearchContext.of(config, data, None, None, None)
     pace = Pace(setup.problem.train_stream().batches_per_pass, config.algorithm.rhythm)
     pieces = measured(setup, None, Budget.of(TIMED_SECONDS), time.monotonic)
     return pieces.of_epochs(config.epochs, pace, config.measured_every), pace.policy_steps(config.epochs)

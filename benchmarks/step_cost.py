@@ -24,7 +24,7 @@ from steps.page import MARK, table_of
 
 from hba.data import LabelledImages, SearchData
 from hba.policy_search.config import SearchConfig
-from hba.runtime.devices import find_device
+from hba.utils.devices import find_device
 
 QUESTION = "steps"
 BATCHES = 4

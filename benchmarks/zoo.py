@@ -22,7 +22,7 @@ from hba.errors import HbaError, SettingsError
 from hba.policy_evaluation import RESULTS_NAME
 from hba.policy_search.progress import SearchProgress
 from hba.report.card import Card
-from hba.runtime.files import write_text
+from hba.utils.files import write_text
 
 POLICIES = Path(__file__).parents[1] / "policies"
 AGAINST = ("none", "randaugment", "trivialaugment")
@@ -103,7 +103,7 @@ def make(name: str, data: str | None, work: Path, jobs: int) -> tuple[str, str]:
     images = data if entry.in_folder else name
     with SearchProgress() as progress:
         found = hba.search(
-            images, **entry.search, out=work / "search", resume=(work / "search").exists(), observer=progress
+            images, **entry.search, out=work / "search", resume=(work / "search").exists(), callback=progress
         )
     schedule = found.schedule
     if schedule is None or not found.finished:

@@ -7,9 +7,9 @@ import click
 import hba
 from hba.errors import SettingsError
 from hba.report.findings import reach_line, shares_line
-from hba.runtime.wording import first_of
 from hba.schedule.pictures import draw_augmented, is_seen
 from hba.schedule.regularizers import not_on_pixels
+from hba.utils.text import first_of
 
 from .completion import SCHEDULE
 from .operations_files import operations_file_option

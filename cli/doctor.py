@@ -7,10 +7,10 @@ import click
 import torch
 
 from hba.policy_search.self_test import EPOCHS, self_test
-from hba.runtime.devices import find_device
-from hba.runtime.extras import install, optional_packages
-from hba.runtime.provenance import environment, version_of
-from hba.runtime.wording import counted
+from hba.utils.devices import find_device
+from hba.utils.imports import install, optional_packages
+from hba.utils.provenance import environment, version_of
+from hba.utils.text import counted
 
 from .terminal import say
 

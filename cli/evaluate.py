@@ -12,17 +12,17 @@ import click
 import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.config.inheritance import INHERITED
+from hba.distributed.collectives import joined
+from hba.distributed.process_info import is_first, launched
 from hba.errors import DivergedError, HbaError, SettingsError
-from hba.parallel.processes import joined
-from hba.parallel.world import is_first, launched
 from hba.policy_evaluation import RESULTS_NAME, RIVALS, TensorBoardLogger
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.progress import EvaluationProgress, training_text
-from hba.runtime.event_files import FOLDER_NAME
-from hba.runtime.interrupts import terminated_as_interrupted
-from hba.runtime.progress import Together
-from hba.runtime.wording import counted
 from hba.training.saves import TRAININGS_NAME
+from hba.utils.interrupts import terminated_as_interrupted
+from hba.utils.progress import CallbackList
+from hba.utils.tensorboard import FOLDER_NAME
+from hba.utils.text import counted
 
 from .completion import DATA, EVALUATION_PRESET, SCHEDULE
 from .evaluation_text import plan_lines, print_balanced, print_settings, print_table
@@ -149,10 +149,10 @@ def evaluate(
     others = [name.strip() for name in against.split(",") if name.strip()]
     spoken = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
     with joined():
-        with spoken, run_folder(out, "evaluate") as folder, _Terminal() as observer, terminated_as_interrupted():
-            told: Any = observer
+        with spoken, run_folder(out, "evaluate") as folder, _Terminal() as callback, terminated_as_interrupted():
+            told: Any = callback
             if tensorboard and is_first():
-                told = Together(observer, TensorBoardLogger(folder / FOLDER_NAME))
+                told = CallbackList(callback, TensorBoardLogger(folder / FOLDER_NAME))
             try:
                 result = hba.evaluate(
                     schedule,
@@ -165,13 +165,13 @@ def evaluate(
                     cluster=cluster,
                     gpus_per_training=gpus_per_training,
                     allow_seen=allow_seen,
-                    observer=told,
+                    callback=told,
                     **given({**options, "config": config}),
                 )
             except (KeyboardInterrupt, HbaError) as error:
                 is_on_its_way = isinstance(error, KeyboardInterrupt) and (folder / TRAININGS_NAME).is_dir()
-                if observer.n_done or is_on_its_way:
-                    say(kept_line(observer.n_done, folder, has_diverged=isinstance(error, DivergedError)), err=True)
+                if callback.n_done or is_on_its_way:
+                    say(kept_line(callback.n_done, folder, has_diverged=isinstance(error, DivergedError)), err=True)
                 raise
         if is_first():
             _report(result, folder, as_json=as_json)

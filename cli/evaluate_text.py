@@ -7,10 +7,10 @@ import click
 
 import hba.text
 from hba.errors import DivergedError, HbaError, SettingsError
-from hba.runtime.interrupts import terminated_as_interrupted
 from hba.text.config import TextEvaluationConfig
 from hba.text.evaluation import RIVALS, Loss, TextEvaluationProgress
 from hba.text.measure import in_words, perplexity
+from hba.utils.interrupts import terminated_as_interrupted
 
 from .completion import SCHEDULE
 from .options import given, settings_options
@@ -48,14 +48,14 @@ def evaluate_text(
     """
     if resume and out is None:
         raise SettingsError("--resume needs --out, the folder of the evaluation to resume")
-    with run_folder(out, "evaluate") as folder, _Terminal() as observer, terminated_as_interrupted():
+    with run_folder(out, "evaluate") as folder, _Terminal() as callback, terminated_as_interrupted():
         try:
             found = hba.text.evaluate(
-                schedule, data, against=against, out=folder, resume=resume, observer=observer, **given(options)
+                schedule, data, against=against, out=folder, resume=resume, callback=callback, **given(options)
             )
         except (KeyboardInterrupt, HbaError) as error:
-            if observer.n_done:
-                say(kept_line(observer.n_done, folder, has_diverged=isinstance(error, DivergedError)), err=True)
+            if callback.n_done:
+                say(kept_line(callback.n_done, folder, has_diverged=isinstance(error, DivergedError)), err=True)
             raise
     for line in found.lines():
         console().print(line)

@@ -14,7 +14,7 @@ from hba.policy_evaluation import RESULTS_NAME
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.result import mean_of, std_of
-from hba.runtime.wording import counted, nats, of_seeds, percent, points
+from hba.utils.text import counted, nats, of_seeds, percent, points
 
 from .options import as_typed
 from .wording import class_words, left_out_words

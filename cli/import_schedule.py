@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from hba.errors import SettingsError
-from hba.imports import SOURCES, import_policy
-from hba.imports.pba import PBA_FILL
-from hba.runtime.validation import color
-from hba.runtime.wording import counted, percent
+from hba.importers import SOURCES, import_policy
+from hba.importers.pba import PBA_FILL
 from hba.schedule.schedule import Schedule
+from hba.utils.settings import color
+from hba.utils.text import counted, percent
 
 from .terminal import say
 

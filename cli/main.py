@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import click
 
+from hba.distributed.process_info import GONE, check_alone, launched, override_rank
 from hba.errors import HbaError, ReportWarning, RunError, SettingsError
-from hba.parallel.world import GONE, being, check_alone, launched
-from hba.runtime.unknown import did_you_mean
-from hba.runtime.version import VERSION
+from hba.utils.text import did_you_mean
+from hba.utils.version import VERSION
 
 from .messages import in_options
 
@@ -122,7 +122,7 @@ class _Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
         if name not in (*OF_SEVERAL, *OF_ANY):
-            with being(launched()):
+            with override_rank(launched()):
                 check_alone(f"what hba {name} does")
         return name, command, rest
 

@@ -18,8 +18,8 @@ from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
 from hba.models.pretrained import TIMM
 from hba.policy.spaces import SPACES
-from hba.runtime.default_text import DefaultText
-from hba.runtime.unknown import did_you_mean
+from hba.utils.settings import DefaultText
+from hba.utils.text import did_you_mean
 
 from .completion import COMPLETIONS
 

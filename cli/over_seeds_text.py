@@ -8,7 +8,7 @@ from rich.text import Text
 
 from hba.report.findings import share
 from hba.report.over_seeds import OperationOverSeeds, Over, OverSeeds
-from hba.runtime.wording import counted, percent
+from hba.utils.text import counted, percent
 
 from .terminal import table
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from hba.policy_search.plan import SearchPlan
-from hba.runtime.wording import counted, first_of
+from hba.utils.text import counted, first_of
 
 from .wording import class_words, left_out_words, minutes_words
 

@@ -2,8 +2,8 @@
 
 import click
 
-from hba.runtime.wording import percent
 from hba.schedule.shipped import policy_names, shipped_schedules
+from hba.utils.text import percent
 
 from .terminal import console, json_option, print_json, table
 

@@ -11,9 +11,9 @@ from hba.data.formats import PREPARING_NAME
 from hba.data.preparing import IDLE
 from hba.data.preparing import prepare as prepared
 from hba.errors import SettingsError
-from hba.runtime.interrupts import terminated_as_interrupted
-from hba.runtime.progress import ProgressBar
-from hba.runtime.wording import counted
+from hba.utils.interrupts import terminated_as_interrupted
+from hba.utils.progress import ProgressBar
+from hba.utils.text import counted
 
 from .completion import DATA
 from .main import INTERRUPTED

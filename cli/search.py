@@ -16,19 +16,19 @@ from hba.algorithms.pace import advice_in
 from hba.config.presets import SEARCH_PRESETS
 from hba.config.search import CommonSearchConfig
 from hba.data.naming import run_name
+from hba.distributed.collectives import joined
+from hba.distributed.process_info import is_first
 from hba.errors import SettingsError
-from hba.parallel.processes import joined
-from hba.parallel.world import is_first
 from hba.policy_search.budget import Budget, with_many_epochs
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.earlier import config_like
+from hba.policy_search.earlier import from_earlier_config
 from hba.policy_search.progress import SearchProgress
 from hba.policy_search.tensorboard import TensorBoardLogger
 from hba.report.findings import change_lines, error_told, evaluation_words, network_line, reach_line, spread_line
-from hba.runtime.event_files import FOLDER_NAME
-from hba.runtime.progress import Together
-from hba.runtime.wording import counted
 from hba.schedule.library import seed_folders
+from hba.utils.progress import CallbackList
+from hba.utils.tensorboard import FOLDER_NAME
+from hba.utils.text import counted
 
 from .completion import DATA, SEARCH_PRESET
 from .durations import duration
@@ -142,10 +142,10 @@ def search(
     if jobs != 1 or cluster is not None:
         raise SettingsError("--jobs and --cluster are for several searches; add --seeds")
     with joined(), run_folder(out, name) as folder:
-        with _Terminal() as observer:
-            told: Any = observer
+        with _Terminal() as callback:
+            told: Any = callback
             if tensorboard and is_first():
-                told = Together(observer, TensorBoardLogger(folder / FOLDER_NAME))
+                told = CallbackList(callback, TensorBoardLogger(folder / FOLDER_NAME))
             try:
                 result = hba.search(
                     data,
@@ -153,11 +153,11 @@ def search(
                     paper=paper,
                     out=folder,
                     resume=resume,
-                    observer=told,
+                    callback=told,
                     **given({**options, "budget_seconds": budget, "config": config}),
                 )
             finally:
-                observer.restore_signals()
+                callback.restore_signals()
         if is_first():
             _report(result, folder)
     if not result.finished:
@@ -166,7 +166,7 @@ def search(
 
 def _data_of(named: dict[str, Any], preset: str | None, paper: bool, config: Path | None) -> str:
     if config is not None:
-        return config_like(config, named).data
+        return from_earlier_config(config, named).data
     return SearchConfig.from_preset(named, preset, paper=paper).data
 
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hba.distributed.process_info import is_first
 from hba.errors import HbaError
-from hba.parallel.world import is_first
 from hba.policy_search.repeated import repeated_search
 from hba.report.findings import network_measured
 from hba.report.over_seeds import OverSeeds
-from hba.runtime.wording import counted, percent
 from hba.schedule.library import load_policy, seed_folder
+from hba.utils.text import counted, percent
 
 from .operations_files import operations_file_arguments
 from .over_seeds_text import print_over_seeds
@@ -37,7 +37,7 @@ def search_seeds(
         say(f"seed {seed}: {_found(of_seed)}; {of_seed / 'policy.json'}")
 
     try:
-        with terminal() as observer:
+        with terminal() as callback:
             try:
                 found = repeated_search(
                     data,
@@ -45,12 +45,12 @@ def search_seeds(
                     out=folder,
                     jobs=jobs,
                     cluster=cluster,
-                    observer=observer,
+                    callback=callback,
                     on_done=on_done,
                     **settings,
                 )
             finally:
-                observer.restore_signals()
+                callback.restore_signals()
     except (KeyboardInterrupt, HbaError):
         if done:
             say(f"searches that ended: {counted(len(done), 'seed')}, in {folder}; resume with:\n  {go_on}", err=True)

@@ -12,10 +12,10 @@ import click
 
 import hba.text
 from hba.errors import SettingsError
-from hba.runtime.wording import counted
+from hba.text.callbacks import TextPlan, TextProgress
 from hba.text.config import OF_IMAGES, TEXT_ALGORITHMS, TextSearchConfig
 from hba.text.measure import in_words
-from hba.text.observer import TextPlan, TextProgress
+from hba.utils.text import counted
 
 from .options import algorithm_options, given, settings_options
 from .sections import SectionedCommand
@@ -47,11 +47,11 @@ def search_text(data: Path | None, out: Path | None, resume: bool, **options: An
         raise SettingsError("DATA must be named: a folder with train.txt, valid.txt and test.txt")
     name = "" if data is None else data.resolve().name
     with run_folder(out, name) as folder:
-        with _Terminal() as observer:
+        with _Terminal() as callback:
             try:
-                result = hba.text.search(data, out=folder, resume=resume, observer=observer, **given(options))
+                result = hba.text.search(data, out=folder, resume=resume, callback=callback, **given(options))
             finally:
-                observer.restore_signals()
+                callback.restore_signals()
         _report(result, folder)
     if not result.finished:
         raise SystemExit(130)

@@ -25,13 +25,13 @@ from hba.report.findings import (
 )
 from hba.report.over_seeds import OverSeeds
 from hba.report.run import POLICY_NAME
-from hba.runtime.wording import counted
 from hba.schedule.library import policy_file, seed_folders
 from hba.schedule.pictures import draw_schedule
 from hba.schedule.reach import reach
 from hba.schedule.regularizers import summarize_regularizers
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import OperationSummary, key_epochs, summarize
+from hba.utils.text import counted
 
 from . import over_seeds_text
 from .completion import SCHEDULE

@@ -11,7 +11,7 @@ from hba.data.folder import read_image
 from hba.data.levels import DECODE_ERRORS, Levels, levels_of_data
 from hba.data.listing import files_in
 from hba.errors import DataError
-from hba.runtime.files import reason_of
+from hba.utils.files import reason_of
 
 from .terminal import say
 

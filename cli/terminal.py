@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hba.distributed.process_info import is_first
 from hba.errors import RunError
-from hba.parallel.world import is_first
-from hba.runtime.files import RUNS
+from hba.utils.files import RUNS
 
 PLAIN_WIDTH = 110
 
@@ -91,9 +91,9 @@ def run_folder(out: Path | None, name: str) -> Iterator[Path]:
         yield out
         return
     # It imports PyTorch, which takes seconds.
-    from hba.parallel.processes import from_first
+    from hba.distributed.collectives import broadcast_from_rank0
 
-    path = from_first(lambda: _begun_before(name) or _claim(name))
+    path = broadcast_from_rank0(lambda: _begun_before(name) or _claim(name))
     try:
         yield path
     finally:
@@ -105,7 +105,7 @@ def run_folder(out: Path | None, name: str) -> Iterator[Path]:
 
 def _begun_before(name: str) -> Path | None:
     """The folder in which this launch of torchrun has begun already, where it starts the processes again."""
-    from hba.parallel.processes import is_restarted_in, n_restarts
+    from hba.distributed.collectives import is_restarted_in, n_restarts
 
     # A scheduler may give several launches one name.
     begun = [path for path in RUNS.glob(f"{glob.escape(name)}-*") if n_restarts() and is_restarted_in(path)]

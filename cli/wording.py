@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from hba.data.left_out import LEFT_OUT_NAME
-from hba.runtime.wording import counted, first_of
+from hba.data.skipped import LEFT_OUT_NAME
+from hba.utils.text import counted, first_of
 
 N_CLASSES_NAMED = 10
 N_OF_MANY = 3

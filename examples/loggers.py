@@ -1,4 +1,4 @@
-"""Follow a search in Weights & Biases or MLflow: a logger is an observer of a few lines.
+"""Follow a search in Weights & Biases or MLflow: a logger is a callback of a few lines.
 
 python examples/loggers.py wandb --epochs 60
 python examples/loggers.py mlflow --epochs 60
@@ -12,7 +12,7 @@ from typing import Any
 import hba
 
 
-class WandbLogger(hba.SearchObserver):
+class WandbLogger(hba.SearchCallback):
     def __init__(self, run: Any) -> None:
         self.run = run
 
@@ -25,7 +25,7 @@ class WandbLogger(hba.SearchObserver):
         )
 
 
-class MlflowLogger(hba.SearchObserver):
+class MlflowLogger(hba.SearchCallback):
     def __init__(self, mlflow: Any) -> None:
         self.mlflow = mlflow
 
@@ -44,7 +44,7 @@ def main() -> None:
     given = arguments.parse_args()
     module = importlib.import_module(given.to)
     logger = WandbLogger(module.init(project="hba")) if given.to == "wandb" else MlflowLogger(module)
-    print(hba.search("digits", epochs=given.epochs, observer=logger, progress=True))
+    print(hba.search("digits", epochs=given.epochs, callback=logger, progress=True))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from torch import Tensor
 
 import hba
 from hba.algorithms import Lookahead
-from hba.algorithms.learners import NetworkLearner
+from hba.algorithms.inner_model import NetworkLearner
 from hba.algorithms.scores import Trial
 from hba.training.criterion import losses_of
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hba.errors import HbaError
-from hba.runtime.lazy import lazy_names
-from hba.runtime.version import VERSION as __version__
+from hba.utils.imports import lazy_names
+from hba.utils.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from hba import algorithms as algorithms
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hba import errors as errors
     from hba import exports as exports
     from hba import hypernet as hypernet
-    from hba import imports as imports
+    from hba import importers as importers
     from hba import models as models
     from hba import operations as operations
     from hba import policy as policy
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from hba import preprocessing as preprocessing
     from hba import regularization as regularization
     from hba import report as report
-    from hba import runtime as runtime
     from hba import schedule as schedule
     from hba import text as text
     from hba import training as training
+    from hba import utils as utils
     from hba.exports import export
     from hba.hypernet import HyperNetwork
-    from hba.imports import import_policy
+    from hba.importers import import_policy
     from hba.operations import OPERATIONS, Operation, register_operation
     from hba.policy.module import Policy
     from hba.policy.space import SearchSpace
     from hba.policy.spaces import SPACES, search_space
-    from hba.policy_evaluation import EvaluationObserver, EvaluationResult, Verdict, evaluate
-    from hba.policy_search.observer import SearchObserver
+    from hba.policy_evaluation import EvaluationCallback, EvaluationResult, Verdict, evaluate
+    from hba.policy_search.callbacks import SearchCallback
     from hba.policy_search.plan import SearchPlan
     from hba.policy_search.repeated import repeated_search
     from hba.policy_search.result import SearchResult
@@ -66,7 +66,7 @@ _MODULES = {
     "Augmentation": "hba.training.augmentation",
     "Comparison": "hba.report.compare",
     "SPACES": "hba.policy.spaces",
-    "EvaluationObserver": "hba.policy_evaluation",
+    "EvaluationCallback": "hba.policy_evaluation",
     "EvaluationResult": "hba.policy_evaluation",
     "HyperNetwork": "hba.hypernet",
     "Operation": "hba.operations",
@@ -74,7 +74,7 @@ _MODULES = {
     "Policy": "hba.policy.module",
     "PolicyTransform": "hba.schedule.transform",
     "Schedule": "hba.schedule.schedule",
-    "SearchObserver": "hba.policy_search.observer",
+    "SearchCallback": "hba.policy_search.callbacks",
     "SearchPlan": "hba.policy_search.plan",
     "SearchResult": "hba.policy_search.result",
     "TensorBoardLogger": "hba.policy_search.tensorboard",
@@ -83,7 +83,7 @@ _MODULES = {
     "compare": "hba.report.compare",
     "evaluate": "hba.policy_evaluation",
     "export": "hba.exports",
-    "import_policy": "hba.imports",
+    "import_policy": "hba.importers",
     "load_policy": "hba.schedule.library",
     "policy_names": "hba.schedule.shipped",
     "Hyperparameter": "hba.regularization.hyperparameter",
@@ -102,7 +102,7 @@ _FOLDERS = (
     "errors",
     "exports",
     "hypernet",
-    "imports",
+    "importers",
     "models",
     "operations",
     "policy",
@@ -111,7 +111,7 @@ _FOLDERS = (
     "preprocessing",
     "regularization",
     "report",
-    "runtime",
+    "utils",
     "schedule",
     "text",
     "training",
@@ -128,7 +128,7 @@ __all__ = [
     "SPACES",
     "Augmentation",
     "Comparison",
-    "EvaluationObserver",
+    "EvaluationCallback",
     "EvaluationResult",
     "HbaError",
     "HyperNetwork",
@@ -139,7 +139,7 @@ __all__ = [
     "PolicyTransform",
     "Regularizer",
     "Schedule",
-    "SearchObserver",
+    "SearchCallback",
     "SearchPlan",
     "SearchResult",
     "SearchSpace",

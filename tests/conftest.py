@@ -18,7 +18,7 @@ from ray_machines import Machines
 
 import hba
 from hba.operations import Operation
-from hba.runtime.pool import ProcessPool
+from hba.utils.pool import ProcessPool
 
 SERVER = "forkserver"
 LOADED = ["hba", "hba.policy_evaluation.worker", "hba.policy_search.repeated"]

@@ -1,11 +1,11 @@
 """Loaded images as tensors."""
 
 from hba.data import LabelledImages
-from hba.data.held_back import HeldBack
 from hba.data.images import Images
+from hba.data.lazy_split import LazySplit
 
 
-def in_memory(data: Images | HeldBack) -> LabelledImages:
-    images = data.opened() if isinstance(data, HeldBack) else data
+def in_memory(data: Images | LazySplit) -> LabelledImages:
+    images = data.opened() if isinstance(data, LazySplit) else data
     assert isinstance(images, LabelledImages)
     return images

@@ -60,6 +60,6 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     whole = {}
     for name in OF_EACH:
-        searched(name, STOPPED / name, observer=StopAfter(STEPS_DONE))
+        searched(name, STOPPED / name, callback=StopAfter(STEPS_DONE))
         whole[name] = values_of(searched(name))[-1]
     (STOPPED / "whole.json").write_text(json.dumps(whole) + "\n", encoding="utf-8")

@@ -69,7 +69,7 @@ class WithDropout(nn.Module):
         return cast(Tensor, self.linear(self.dropout(self.bn(x).flatten(1))))
 
 
-class StopAfter(hba.SearchObserver):
+class StopAfter(hba.SearchCallback):
     """Asks for a stop once so many steps were done in this process."""
 
     def __init__(self, n_steps: int) -> None:

@@ -17,9 +17,9 @@ from torch.multiprocessing.spawn import start_processes
 import hba
 from hba.data import EvaluationData, LabelledImages, SearchData
 from hba.data.images import Images
+from hba.distributed.collectives import joined, process_group
+from hba.distributed.process_info import rank
 from hba.operations import OPERATIONS
-from hba.parallel.processes import joined, process_group
-from hba.parallel.world import rank
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augment

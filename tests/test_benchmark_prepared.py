@@ -9,7 +9,7 @@ import torch.distributed as dist
 from benchmark_modules import module
 from test_benchmark_records import record_of
 
-from hba.parallel.processes import process_group
+from hba.distributed.collectives import process_group
 
 pytestmark = pytest.mark.usefixtures("benchmarks_can_be_imported")
 

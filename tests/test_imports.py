@@ -10,14 +10,14 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LINE = (
     ("errors",),
-    ("runtime",),
-    ("parallel",),
+    ("utils",),
+    ("distributed",),
     ("operations", "models", "hypernet", "data"),
     ("preprocessing", "packed"),
     ("regularization",),
     ("policy",),
     ("schedule", "config"),
-    ("training", "exports", "imports"),
+    ("training", "exports", "importers"),
     ("algorithms",),
     ("report",),
     ("policy_search", "policy_evaluation"),

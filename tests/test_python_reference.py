@@ -14,7 +14,7 @@ LISTING = (
     "hba.algorithms",
     "hba.data",
     "hba.exports",
-    "hba.imports",
+    "hba.importers",
     "hba.policy_evaluation",
     "hba.policy_search",
 )

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from closed_form.tasks import HELD, SEARCHED
-from hba.runtime.files import write_atomically
+from hba.utils.files import write_atomically
 
 STYLES = {
     "affine": ("tab:red", "-"),

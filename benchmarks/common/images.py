@@ -12,7 +12,7 @@ from hba.data import EvaluationData, LabelledImages, SearchData, load_evaluation
 from hba.data.config import DataConfig
 from hba.data.sources import find_source
 from hba.policy_search.config import SearchConfig
-from hba.runtime.devices import find_device
+from hba.utils.devices import find_device
 
 SPLIT_SEED = 0
 Sizes = tuple[int, int, int]

@@ -6,7 +6,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from hba.errors import HbaError
-from hba.runtime.files import write_text
+from hba.utils.files import write_text
 
 TEMPLATES = Path(__file__).parents[1] / "pages"
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")

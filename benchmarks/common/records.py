@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from common.settings import Settings, decisive
-from hba.runtime.files import write_text
-from hba.runtime.provenance import environment
+from hba.utils.files import write_text
+from hba.utils.provenance import environment
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -11,11 +11,10 @@ import torch
 from joblib import Parallel, delayed, parallel_config
 
 from common.records import Record, Results, Run, Store, made_by
+from hba.distributed.cluster import connected
+from hba.distributed.sending import call, packed
 from hba.errors import HbaError
-from hba.parallel.cluster import connected
-from hba.parallel.sending import call, packed
-from hba.runtime.devices import find_device
-from hba.runtime.memory_errors import explained_memory_errors
+from hba.utils.devices import explained_memory_errors, find_device
 
 NOTHING_ELSE: Mapping[str, Any] = MappingProxyType({})
 CLUSTER = "HBA_CLUSTER"

@@ -23,11 +23,11 @@ from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, SearchData
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.folder import RunFolder
-from hba.runtime.seeding import derived_seed
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import changes, summarize
 from hba.training.augmentation import Augmentation, augmentation_of
 from hba.training.train import train
+from hba.utils.seeding import derived_seed
 
 STEPS_MEASURED = 16
 """For an estimate."""

@@ -17,13 +17,13 @@ from hba.data.batches import BatchStream
 from hba.models import build_model
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import Preprocessing
-from hba.runtime.devices import find_device
 from hba.training.augmentation import Unchanged
 from hba.training.optimizer import optimizer_for
 from hba.training.train import train
+from hba.utils.devices import find_device
 
 
-class StepClock(hba.SearchObserver):
+class StepClock(hba.SearchCallback):
     """Ends a search after so many steps and tells what one took.
 
     Blocks of `block` steps are timed, T_train of them, so that each has its lambda step. Left out are the first
@@ -87,7 +87,7 @@ def search_seconds_per_step(config: SearchConfig, data: SearchData, measured: in
 
 def _mean_seconds(config: SearchConfig, data: SearchData, measured: int) -> float:
     clock = StepClock(measured, config.algorithm.train_steps, find_device(config.device))
-    hba.search(data, observer=clock, **{**without_data(config), "epochs": max(config.epochs, measured)})
+    hba.search(data, callback=clock, **{**without_data(config), "epochs": max(config.epochs, measured)})
     return clock.seconds_per_step
 
 

@@ -111,11 +111,11 @@ def _run(words: list[str], texts: Path, disturbance: Disturbance | None) -> None
     import torch
     from hba.cli import main
 
-    from hba.policy_search import keeper
+    from hba.policy_search import checkpointer
 
     torch.set_num_threads(1)
     # A save after every epoch makes it likely that a fault hits one.
-    keeper.SAVE_EVERY_SECONDS = 0.0
+    checkpointer.SAVE_EVERY_SECONDS = 0.0
     if disturbance is not None:
         disturbance.begin()
     main(words)

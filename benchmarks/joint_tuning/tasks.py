@@ -15,13 +15,13 @@ from hba.data import EvaluationData
 from hba.errors import DivergedError
 from hba.models import build_model
 from hba.policy_evaluation.rivals import only_augmentation
-from hba.policy_search.books import finite_or_none
+from hba.policy_search.history import finite_or_none
 from hba.preprocessing.preprocessing import network_input_size
 from hba.regularization.groups import hyperparameters_of
-from hba.runtime.seeding import derived_seed
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
 from hba.training.train import train
+from hba.utils.seeding import derived_seed
 from joint_tuning.beds import Place
 
 NONE, AUGMENTATION, JOINT, HALF, DRAWN = "none", "augmentation", "joint", "joint-augmentation", "drawn"

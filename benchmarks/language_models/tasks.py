@@ -14,13 +14,13 @@ import hba
 import hba.text
 from hba.data.config import Seed, Size
 from hba.policy_search.folder import RunFolder
-from hba.runtime.settings import Settings
 from hba.schedule.schedule import Schedule
 from hba.text.config import TextEvaluationConfig, TextSearchConfig
 from hba.text.corpus import Corpus
 from hba.text.measure import measured_loss
 from hba.text.problem import network_of, space_of
 from hba.text.train import train
+from hba.utils.settings import Settings
 
 DATASET = "wikitext-2-heldout"
 ALGORITHMS = ("stn", "delta-stn")

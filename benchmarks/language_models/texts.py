@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hba.errors import SettingsError
-from hba.runtime.files import write_text
+from hba.utils.files import write_text
 
 FOLDER = "wikitext-2-heldout"
 DATA_FOLDER = "HBA_DATA"

@@ -7,14 +7,14 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 import hba
-from hba.runtime.devices import find_device
+from hba.utils.devices import find_device
 
 WARM_UP = 10
 """Steps before the first that is looked at."""
 N_LARGEST = 10
 
 
-class _Watch(hba.SearchObserver):
+class _Watch(hba.SearchCallback):
     def __init__(self, n_steps: int) -> None:
         self.first, self.last = WARM_UP, WARM_UP + n_steps
         kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if torch.cuda.is_available() else [])]
@@ -35,7 +35,7 @@ class _Watch(hba.SearchObserver):
 def most_of(data: str, device: str, settings: Mapping[str, Any], n_steps: int) -> list[str]:
     """The largest entries of so many steps, each with its share: of a GPU's time where there is one."""
     watch = _Watch(n_steps)
-    hba.search(data, device=device, seed=0, observer=watch, **settings)
+    hba.search(data, device=device, seed=0, callback=watch, **settings)
     times = times_of(watch.profile.key_averages(), is_on_gpu=find_device(device).type == "cuda")
     whole = sum(times.values())
     largest = sorted(times, key=times.__getitem__, reverse=True)[:N_LARGEST]

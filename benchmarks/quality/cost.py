@@ -7,7 +7,7 @@ from common.records import Record, Run, made_by
 from common.tables import spread_text
 from common.tasks import FLOOR, seconds_in_turns
 
-from hba.runtime.devices import find_device
+from hba.utils.devices import find_device
 from quality.beds import Bed
 from quality.candidates import PAPER
 

@@ -13,16 +13,16 @@ from common.tasks import Further, SearchTask
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from hba.algorithms.learners import NetworkLearner
+from hba.algorithms.inner_model import NetworkLearner
 from hba.algorithms.problem import Problem
 from hba.algorithms.scores import Trial
 from hba.config.evaluation import EvaluationConfig
 from hba.data.batches import as_floats
 from hba.data.images import Images
 from hba.errors import DivergedError
-from hba.policy_search.setup import Setup
-from hba.runtime.seeding import generator_for
+from hba.policy_search.context import SearchContext
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
+from hba.utils.seeding import generator_for
 from quality.policies import POLICIES, REFERENCE, SPACE, definition_of, schedule_of
 from quality.tasks import RowTask, row_task
 from quality.variants import VARIANTS, Batches, Judge
@@ -52,7 +52,7 @@ class PolicyTask(RowTask):
 
     def problem(self) -> tuple[Problem, NetworkLearner]:
         """Of a search with the same images and settings, and its network before the first step."""
-        setup = Setup.of(self._searched, self._search.data, None, SPACE, self._searched.network_start())
+        setup = SearchContext.of(self._searched, self._search.data, None, SPACE, self._searched.network_start())
         return setup.problem, NetworkLearner.of(setup.problem, setup.networks(0))
 
 

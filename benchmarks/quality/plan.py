@@ -10,7 +10,7 @@ from common.records import DIRTY, last_change
 
 from hba.data.config import Seed, Size
 from hba.errors import SettingsError
-from hba.runtime.settings import Settings
+from hba.utils.settings import Settings
 from quality.beds import BEDS
 from quality.candidates import CANDIDATES, DEFAULT
 

@@ -11,7 +11,7 @@ from common.records import Record, newest, store_of
 from common.tables import NOTHING, markdown, origin, spread_text
 from matplotlib.figure import Figure
 
-from hba.runtime.files import write_atomically
+from hba.utils.files import write_atomically
 from reproduction.contests import ByRun, difference_table, order_table, rates_table, time_table
 from reproduction.runs import Cell, Table
 from reproduction.tables import TABLES

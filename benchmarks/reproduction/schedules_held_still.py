@@ -11,9 +11,9 @@ from common.records import Results, Run
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from hba.runtime.seeding import derived_seed
 from hba.training.augmentation import ScheduleAugmentation
 from hba.training.regularizing import EpochRegularization
+from hba.utils.seeding import derived_seed
 from reproduction.self_tuning_tasks import Bed, SelfTuningTask, losses
 
 RATES = (0.05, 0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9)

@@ -18,18 +18,18 @@ from torch import nn
 
 import hba
 from hba.data import EvaluationData, LabelledImages, SearchData
-from hba.data.held_back import HeldBack
+from hba.data.lazy_split import LazySplit
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy_search.config import OF_OPERATIONS, SearchConfig
 from hba.preprocessing.preprocessing import Preprocessing
-from hba.runtime.devices import find_device
-from hba.runtime.seeding import derived_seed
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.measure import Measured, measure
 from hba.training.own_network import OwnNetwork
 from hba.training.train import network_of, train
+from hba.utils.devices import find_device
+from hba.utils.seeding import derived_seed
 from reproduction.self_tuning import Experiment, training_config
 from reproduction.tuning_baselines import TUNERS, Monitor, Values, tune
 
@@ -74,10 +74,10 @@ class Bed:
         data = self.data
         return EvaluationData(data.name, data.class_names, data.train, data.val)
 
-    def searched(self, observer: hba.SearchObserver | None = None) -> hba.SearchResult:
+    def searched(self, callback: hba.SearchCallback | None = None) -> hba.SearchResult:
         """A training that tunes itself."""
         settings = {name: value for name, value in without_data(self.config).items() if name not in OF_SPACE}
-        return hba.search(self.data, space=self.space, observer=observer, **settings)
+        return hba.search(self.data, space=self.space, callback=callback, **settings)
 
     def trained(self, augmentation: Augmentation, monitor: Monitor | None = None) -> tuple[nn.Module, Measured]:
         """A fresh network after its training, and what it does on the validation images.
@@ -113,7 +113,7 @@ class Bed:
     def tested(self, network: nn.Module) -> Measured:
         """On the test images, or on the third part of the split."""
         test = IMAGES.of_training(training_config(self.config), self.experiment.parts).test
-        test = test.opened() if isinstance(test, HeldBack) else test
+        test = test.opened() if isinstance(test, LazySplit) else test
         preprocessing = Preprocessing.of(self.data.train, self.config.baseline_augmentation())
         return measure(network, test.in_color() if isinstance(test, LabelledImages) else test, preprocessing.measure)
 
@@ -122,7 +122,7 @@ class Bed:
         return ScheduleAugmentation(Schedule(self.space, np.array([values]), self.data.train.mean_color()))
 
     def clock(self) -> float:
-        """Seconds of this process' one thread, which other work on the machine does not lengthen; on a GPU, of the
+        """Seconds of this process' one thread, which other work on the machine does not extend_epochs; on a GPU, of the
         clock on the wall.
         """
         if self._device.type == "cpu":

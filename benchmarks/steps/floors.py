@@ -14,8 +14,8 @@ from hba.data import SearchData
 from hba.models import build_model
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import Preprocessing
-from hba.runtime.devices import find_device
 from hba.training.optimizer import optimizer_for
+from hba.utils.devices import find_device
 
 Reached = Literal["weights", "images"]
 

@@ -20,8 +20,7 @@ from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
-from hba.runtime.default_text import DefaultText
-from hba.runtime.settings import Settings
+from hba.utils.settings import DefaultText, Settings
 
 LONGER_STEPS = 2000
 """Of RMSprop; those behind them are as long as its learning rate, but for a billionth."""
@@ -84,7 +83,7 @@ class Algorithm(Settings):
     """Whether images may have several labels: loss and error are then hba.training.criterion's."""
 
     shares_batches: ClassVar[bool] = False
-    """Whether several processes can share its batches: it then takes by hba.parallel.rows what it knows of a batch."""
+    """Whether several processes can share its batches: hba.distributed.collectives then tells it about the batch."""
     can_be_fast: ClassVar[bool] = False
     """Whether it goes with the setting `fast`: its network is an ordinary one."""
     tunes_training: ClassVar[bool] = False
@@ -107,7 +106,7 @@ class Algorithm(Settings):
     def begin(self, problem: Problem, networks: Networks) -> Any:
         """The state of a search before its first step: a SearchState, or one with more fields.
 
-        A field keeps the kind of value that it begins with. Whatever hba.runtime.snapshot can save may stand in one.
+        A field keeps the kind of value that it begins with. Whatever hba.utils.snapshot can save may stand in one.
         """
         raise NotImplementedError
 

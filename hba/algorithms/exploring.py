@@ -11,7 +11,7 @@ from hba.config.search import CommonSearchConfig
 from hba.data.batches import BatchStream
 from hba.data.config import Size
 from hba.errors import SettingsError
-from hba.runtime.default_text import DefaultText
+from hba.utils.settings import DefaultText
 
 
 class Exploring(Noisy):

@@ -12,7 +12,7 @@ from torch import Tensor
 from hba.algorithms.hypergradient import Hypergradient, HyperGradientState, update_phi
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
-from hba.parallel.rows import own
+from hba.distributed.collectives import own
 
 
 @dataclass(kw_only=True)

@@ -12,18 +12,18 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from hba.algorithms.gradient_stats import reach, short_training_rate
 from hba.algorithms.hypergradient import Hypergradient, HyperGradientState
 from hba.algorithms.lambda_steps import validation_statistics
 from hba.algorithms.lookahead import Rewards, rewards_of, trained_parameters
-from hba.algorithms.moves import reach, short_training_rate
 from hba.algorithms.problem import Problem
 from hba.algorithms.scores import Trial, expected_score
 from hba.config.search import CommonSearchConfig
 from hba.config.training import SGD, SGDS
 from hba.data.config import Size
+from hba.distributed.collectives import means
 from hba.errors import SettingsError
 from hba.hypernet import HyperNetwork
-from hba.parallel.rows import means
 from hba.training.optimizer import preconditioned
 
 

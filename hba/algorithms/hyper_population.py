@@ -17,7 +17,7 @@ from torch import Tensor
 
 from hba.algorithms.exploring import Exploring, best_of
 from hba.algorithms.hypergradient import HyperLayers, update_phi
-from hba.algorithms.learners import HyperLearner
+from hba.algorithms.inner_model import HyperModel
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
 from hba.algorithms.state import EpochTotals, SearchState
@@ -25,7 +25,7 @@ from hba.training.measure import totals
 
 
 @dataclass(kw_only=True)
-class HyperPopulationState(SearchState[HyperLearner]):
+class HyperPopulationState(SearchState[HyperModel]):
     """lam_rows (members, n); lam is the selected one before it explored."""
 
     lam_rows: Tensor

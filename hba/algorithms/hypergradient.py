@@ -20,8 +20,8 @@ from pydantic import Field
 from torch import Tensor
 
 from hba.algorithms.algorithm import Algorithm
+from hba.algorithms.inner_model import HyperModel
 from hba.algorithms.lambda_steps import GradientState, LambdaMover, LambdaSteps, validation_statistics
-from hba.algorithms.learners import HyperLearner
 from hba.algorithms.learnt_scale import LearntScale, ScaledMover, spread_of
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
@@ -31,11 +31,11 @@ from hba.config.fields import NotNegative, Sharing
 from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
 from hba.data.images import Batch
+from hba.distributed.collectives import means
 from hba.errors import SettingsError
-from hba.parallel.rows import means
-from hba.runtime.default_text import DefaultText
+from hba.utils.settings import DefaultText
 
-HyperGradientState = GradientState[HyperLearner]
+HyperGradientState = GradientState[HyperModel]
 Response = Literal["affine", "centered", "separate", "linearized"]
 Entropy = Annotated[float, Field(ge=0, le=1)]
 
@@ -48,8 +48,8 @@ class HyperLayers(Algorithm):
     response_weight_decay: Annotated[NotNegative | None, DefaultText("as weight_decay")] = None
     """Weight decay of the response in the hyper-layers."""
 
-    def hyper_learner(self, problem: Problem, networks: Networks, lam: Tensor) -> HyperLearner:
-        return HyperLearner.of(problem, networks(0), lam, self.sharing, self.response_weight_decay)
+    def hyper_learner(self, problem: Problem, networks: Networks, lam: Tensor) -> HyperModel:
+        return HyperModel.of(problem, networks(0), lam, self.sharing, self.response_weight_decay)
 
 
 class Hypergradient(LambdaSteps, HyperLayers):
@@ -185,7 +185,7 @@ def update_phi(
 
     state: of any search whose learner is a hypernetwork. augment: None for the policy, at the lambda of the weights.
     """
-    learner: HyperLearner = state.learner
+    learner: HyperModel = state.learner
     learner.hypernetwork.train()
     learner.optimizer.zero_grad()
     augment = augment or partial(problem.augment, generator=state.generator)
@@ -198,7 +198,7 @@ def update_phi(
     state.totals.add_training(loss, problem.error_share(logits, labels))
 
 
-def penalty_of(problem: Problem, learner: HyperLearner) -> Penalty:
+def penalty_of(problem: Problem, learner: HyperModel) -> Penalty:
     """What the space's regularizers add to the loss of a batch: 1/2 weight decay times the squared norm of the weights,
     each image's own, as in SGD; and those that act on outputs and labels.
     """

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.func import jvp
 
 from hba.algorithms.forward_mode import differentiable_attention, forward_mode
-from hba.training.fast import in_full_precision
+from hba.training.amp import in_full_precision
 
 RewardDerivative = Literal["auto", "exact", "difference"]
 Weights = Mapping[str, Tensor]

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from hba.algorithms.algorithm import Count, Init, SpreadOver
+from hba.algorithms.gradient_stats import PROBE_STEPS, reach, short_training_rate
 from hba.algorithms.hba_lookahead import BothGradients
 from hba.algorithms.hypergradient import Hypergradient, HyperGradientState, Response, update_phi
 from hba.algorithms.image_derivatives import RewardDerivative
 from hba.algorithms.lambda_steps import Betas
 from hba.algorithms.lookahead import Lookahead
-from hba.algorithms.moves import PROBE_STEPS, reach, short_training_rate
 from hba.algorithms.problem import Problem
 from hba.algorithms.scores import Trial, expected_score
 from hba.config.fields import NotNegative, Share, Sharing

@@ -12,8 +12,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from hba.algorithms.algorithm import Noisy, Rhythm
+from hba.algorithms.gradient_stats import GradientStats
 from hba.algorithms.lambda_optimizers import ADAM, LAMBDA_OPTIMIZERS, RMSPROP, Kind
-from hba.algorithms.moves import Moves
 from hba.algorithms.problem import Problem
 from hba.algorithms.proximal import own_rates, proximal_step
 from hba.algorithms.state import L, SearchState
@@ -24,11 +24,10 @@ from hba.config.search import CommonSearchConfig
 from hba.config.training import SGD, SGDS
 from hba.data.batches import BatchStream
 from hba.data.config import Size
+from hba.distributed.collectives import gathered
 from hba.errors import SettingsError
-from hba.parallel.rows import gathered
-from hba.runtime.default_text import DefaultText
-from hba.runtime.validation import words
 from hba.training.criterion import loss_of
+from hba.utils.settings import DefaultText, words
 
 WarmUp = Annotated[Annotated[int, Field(ge=0)] | None, DefaultText("half of all")]
 Betas = Annotated[tuple[Decay, Decay], BeforeValidator(words)]
@@ -45,7 +44,7 @@ class LambdaMover:
     start: Tensor
     optimizer: Optimizer
     val_stream: BatchStream
-    moves: Moves
+    moves: GradientStats
     strength: Strength
 
 
@@ -127,7 +126,7 @@ class LambdaSteps(Noisy):
         strength = Strength.of(
             problem.space, self.strength_learning_rate, self.lambda_betas, lam.device, self.lambda_optimizer
         )
-        return LambdaMover(start, optimizer, val_stream, Moves.since(lam), strength)
+        return LambdaMover(start, optimizer, val_stream, GradientStats.since(lam), strength)
 
     def optimizer_of(self, leaf: Tensor) -> Optimizer:
         """Of lambda, and of what is learnt beside it at the same rate."""

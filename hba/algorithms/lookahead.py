@@ -31,10 +31,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from hba.algorithms.algorithm import Count, Init, SpreadOver
+from hba.algorithms.gradient_stats import PROBE_STEPS, reach, short_training_rate
 from hba.algorithms.image_derivatives import RewardDerivative, image_derivatives
+from hba.algorithms.inner_model import NetworkLearner
 from hba.algorithms.lambda_steps import HALF, Betas, GradientState, LambdaSteps, ValBatchSize, validation_statistics
-from hba.algorithms.learners import NetworkLearner
-from hba.algorithms.moves import PROBE_STEPS, reach, short_training_rate
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
 from hba.algorithms.scores import (
@@ -48,11 +48,11 @@ from hba.algorithms.state import EpochTotals, L
 from hba.config.fields import NotNegative, Positive, Share
 from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
+from hba.distributed.collectives import copies, gathered, means, own
 from hba.errors import SettingsError
-from hba.parallel.rows import copies, gathered, means, own
-from hba.runtime.default_text import DefaultText
 from hba.training.criterion import losses_of
 from hba.training.optimizer import preconditioned
+from hba.utils.settings import DefaultText
 
 LookaheadState = GradientState[NetworkLearner]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from torch import nn
 
 from hba.models import Start, build_model
-from hba.runtime.seeding import derived_seed
 from hba.training.own_network import check_trainable
+from hba.utils.seeding import derived_seed
 
 Networks = Callable[[int], nn.Module]
 """From a member's number, counted from 0, to a network of its own. One hypernetwork takes the first."""

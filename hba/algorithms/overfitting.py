@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hba.runtime.provenance import count_of, number_of
+from hba.utils.provenance import count_of, number_of
 
 UNLEARNT = 0.5
 """Of the error of guessing: a network that is so often wrong on the images that it trains on has not fitted them."""

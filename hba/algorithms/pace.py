@@ -8,8 +8,8 @@ from typing import Any
 from hba.algorithms.algorithm import Rhythm
 from hba.algorithms.lambda_optimizers import RMSPROP
 from hba.algorithms.strength import largest_stride
-from hba.runtime.provenance import LARGEST_COUNT, count_of, number_of
-from hba.runtime.wording import counted
+from hba.utils.provenance import LARGEST_COUNT, count_of, number_of
+from hba.utils.text import counted
 
 LEAST_LOGITS = 1.0
 """A search whose steps cannot carry a hyperparameter this far is too short: one logit makes a probability of 0.73 out
@@ -31,7 +31,7 @@ class Pace:
     def policy_steps(self, epochs: int, done: int | None = None, lengthened: Sequence[Mapping[str, int]] = ()) -> int:
         """How many there are in a search of so many epochs, or in the first `done` of them.
 
-        lengthened: how it came to be so long, as books.py keeps it. What was before came in the rhythm of fewer epochs.
+        lengthened: how it came to be so long, as history.py keeps it. Earlier steps came in the rhythm of fewer epochs.
         """
         until, every = (epochs if done is None else done) * self.steps_per_epoch, self.rhythm.train_steps
         parts = [(entry["from_epochs"], entry["at_step"]) for entry in lengthened]

@@ -22,15 +22,15 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from hba.algorithms.exploring import Exploring, best_of
-from hba.algorithms.learners import Learner
+from hba.algorithms.inner_model import InnerModel
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
 from hba.algorithms.state import EpochTotals, SearchState
 from hba.config.fields import NotNegative
 from hba.errors import SettingsError
-from hba.runtime.files import reason_of
 from hba.training.criterion import error_share, losses_of
 from hba.training.measure import totals
+from hba.utils.files import reason_of
 
 Tensors = dict[str, Tensor]
 UNBATCHED = ("vmap", "Batching rule", "doesn't have storage")
@@ -38,7 +38,7 @@ UNBATCHED = ("vmap", "Batching rule", "doesn't have storage")
 
 
 @dataclass(kw_only=True)
-class PopulationLearner(Learner):
+class PopulationLearner(InnerModel):
     """template: the network without weights of its own. weights and buffers: (members, ...) by name in the network.
 
     best_weights, best_buffers: those of the selected member, by name.

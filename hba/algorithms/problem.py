@@ -14,15 +14,15 @@ from hba.config.search import CommonSearchConfig
 from hba.data.batches import BatchStream
 from hba.data.images import Images
 from hba.data.load import SearchData
-from hba.parallel.rows import own_rows
+from hba.distributed.collectives import draw_then_shard
 from hba.policy.draw import Walk, apply_operations, draw_walk
 from hba.policy.space import SearchSpace
 from hba.policy.starts import at_fraction, of_row, randaugment
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.regularization.regularization import Regularization
-from hba.runtime.seeding import derived_seed, generator_for
 from hba.training.criterion import error_share, loss_of
 from hba.training.optimizer import Parameters, optimizer_for
+from hba.utils.seeding import derived_seed, generator_for
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Problem:
 
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
         """epsilon: standard normal numbers (B, n), a row for each image of a batch."""
-        return own_rows(n_rows, lambda n: torch.randn(n, self.space.n, generator=generator, device=self.device))
+        return draw_then_shard(n_rows, lambda n: torch.randn(n, self.space.n, generator=generator, device=self.device))
 
     def as_measured(self, images: Tensor) -> Tensor:
         """What the network takes of images that are not augmented."""

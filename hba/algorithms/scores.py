@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hba.parallel.rows import mean
+from hba.distributed.collectives import mean
 from hba.policy.draw import Walk
 from hba.policy.space import SearchSpace
 

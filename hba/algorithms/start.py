@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hba.errors import SettingsError
-from hba.runtime.settings import Settings
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
+from hba.utils.settings import Settings
 
 IN_MEMORY = "a schedule in memory"
 """What is called so was in no file."""

@@ -6,9 +6,9 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from hba.algorithms.learners import Learner
+from hba.algorithms.inner_model import InnerModel
 from hba.data.batches import BatchStream
-from hba.parallel import rows
+from hba.distributed import collectives
 
 
 @dataclass
@@ -39,7 +39,7 @@ class EpochTotals:
     def share(self) -> None:
         """Let each process have the sums of the whole batches, where it has those of its own images."""
         totals = list(vars(self).values())
-        for own, found in zip(totals, rows.means(totals), strict=True):
+        for own, found in zip(totals, collectives.means(totals), strict=True):
             own.copy_(found)
 
     def reset(self) -> None:
@@ -54,7 +54,7 @@ class EpochTotals:
         return loss / n_train, 100 * error / n_train, lambda_loss / n_lambda if n_lambda else None
 
 
-L = TypeVar("L", bound=Learner)
+L = TypeVar("L", bound=InnerModel)
 
 
 @dataclass(kw_only=True)

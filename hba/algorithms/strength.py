@@ -17,7 +17,7 @@ from hba.algorithms.proximal import own_rates
 from hba.operations import Operation
 from hba.policy.space import SearchSpace
 from hba.policy.starts import strong_end
-from hba.runtime.device_constants import device_constant
+from hba.utils.device_constants import device_constant
 
 SHARED = ("geometric probabilities", "colour probabilities", "geometric magnitudes", "colour magnitudes")
 """Geometric is what uncovers pixels, Cutout too; colour is all else."""

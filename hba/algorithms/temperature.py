@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from hba.data.labels import is_multi_label
-from hba.runtime.device_constants import device_constant
 from hba.training.criterion import losses_of
+from hba.utils.device_constants import device_constant
 
 
 @device_constant

@@ -5,7 +5,7 @@ Names are the same in Python, in config.json and, with dashes, on the command li
 
 from typing import TYPE_CHECKING
 
-from hba.runtime.lazy import lazy_names
+from hba.utils.imports import lazy_names
 
 if TYPE_CHECKING:
     from hba.config.evaluation import EvaluationConfig

@@ -10,7 +10,7 @@ from hba.config.inheritance import OF_SEARCH, OF_SEARCHED_IMAGES, Sourced, layer
 from hba.config.training import PLATEAU, TrainingConfig
 from hba.data.config import LAST_SEED, Seed, Size
 from hba.errors import SettingsError
-from hba.runtime.default_text import DefaultText
+from hba.utils.settings import DefaultText
 
 
 class EvaluationConfig(TrainingConfig):

@@ -12,9 +12,9 @@ from hba.hypernet.sharing import SHARING
 from hba.models import find_model
 from hba.models.freezing import ALL_BUT_HEAD, NOTHING
 from hba.models.pretrained import TIMM
-from hba.runtime.devices import check_device_name
-from hba.runtime.unknown import unknown
-from hba.runtime.validation import color
+from hba.utils.devices import check_device_name
+from hba.utils.settings import color
+from hba.utils.text import unknown
 
 
 def _known_model(name: str) -> str:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hba.errors import SettingsError
-from hba.runtime.unknown import unknown
+from hba.utils.text import unknown
 
 Settings = Mapping[str, Any]
 

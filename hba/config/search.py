@@ -14,8 +14,7 @@ from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.regularization.groups import AUGMENTATION, check_tune
 from hba.regularization.hyperparameter import Hyperparameter
-from hba.runtime.default_text import DefaultText
-from hba.runtime.validation import words
+from hba.utils.settings import DefaultText, words
 
 
 class CommonSearchConfig(TrainingConfig):

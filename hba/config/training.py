@@ -26,7 +26,7 @@ from hba.models.freezing import NOTHING
 from hba.models.timm_networks import PREFIX, timm_facts
 from hba.preprocessing.baseline import BASELINES, PHOTOGRAPHS, PHOTOGRAPHS_SIDE, Baseline
 from hba.preprocessing.resized_crop import stored_side
-from hba.runtime.default_text import DefaultText
+from hba.utils.settings import DefaultText
 
 Pixels = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]

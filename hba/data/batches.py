@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from hba.data.images import Batch, Images
+from hba.distributed.collectives import check_divides, own
+from hba.distributed.process_info import size
 from hba.errors import DataError
-from hba.parallel.rows import check_divides, own
-from hba.parallel.world import size
 
 
 class BatchStream:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hba.data.images import Pool, Source
 from hba.errors import DataError
-from hba.runtime.files import read_text
+from hba.utils.files import read_text
 
 ENDING = ".txt"
 COMMENT = re.compile(r"(^|\s)#.*")

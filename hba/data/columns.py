@@ -11,8 +11,7 @@ import numpy as np
 
 from hba.data.layout import SPLITS, UNCLEAR, split_called, unknown_class
 from hba.errors import DataError, SettingsError
-from hba.runtime.unknown import did_you_mean
-from hba.runtime.wording import counted, first_of
+from hba.utils.text import counted, did_you_mean, first_of
 
 Role = Literal["path", "label", "split"]
 

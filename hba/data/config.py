@@ -13,9 +13,7 @@ from hba.data.listing import holds_images
 from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.data.prepared import own_image_size
 from hba.errors import SettingsError
-from hba.runtime.default_text import DefaultText
-from hba.runtime.settings import Settings
-from hba.runtime.validation import TEXT_RULE, is_text, words
+from hba.utils.settings import TEXT_RULE, DefaultText, Settings, is_text, words
 
 Size = Annotated[int, Field(ge=1)]
 ImageSize = Annotated[int, Field(ge=8, le=1024)]

@@ -5,7 +5,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from hba.runtime.files import open_regular
+from hba.utils.files import open_regular
 
 
 @dataclass(frozen=True, eq=False, repr=False)

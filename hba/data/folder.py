@@ -15,12 +15,12 @@ from hba.data.encoded import ImageFile
 from hba.data.images import Source, of_classes
 from hba.data.labels import names_of
 from hba.data.layout import find_layout, unknown_class, without_class
-from hba.data.left_out import NO_IMAGE, LeftOut
 from hba.data.levels import DECODE_ERRORS, Deep, Levels, deep_files, is_deep, to_8_bits
 from hba.data.listing import endings_of, files_in, holds_images, images_directly_in, subfolders
 from hba.data.pictures import NO_CLASS, PicturePool, restricted_unused
+from hba.data.skipped import NO_IMAGE, SkippedFile
 from hba.errors import DataError
-from hba.runtime.files import reason_of
+from hba.utils.files import reason_of
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class FilePool(PicturePool):
     paths: tuple[Path, ...]
     labels: np.ndarray
     skip_broken: bool
-    unused: tuple[tuple[int, LeftOut], ...] = ()
+    unused: tuple[tuple[int, SkippedFile], ...] = ()
     levels: Levels | None = None
     class_names: tuple[str, ...] = ()
 
@@ -160,14 +160,14 @@ def _pool(folder: Path, class_names: tuple[str, ...], skip_broken: bool, misses_
     _check_known(folder, class_names)
     paths: list[Path] = []
     labels: list[int] = []
-    unused = [(NO_CLASS, LeftOut(str(path), "not in the folder of a class")) for path in loose]
+    unused = [(NO_CLASS, SkippedFile(str(path), "not in the folder of a class")) for path in loose]
     for label, name in enumerate(class_names):
         files, others = files_in(folder / name)
         paths += files
         labels += [label] * len(files)
         unused += [(label, item) for item in others]
         if misses_classes and not files:
-            unused.append((label, LeftOut(str(folder / name), NO_IMAGE)))
+            unused.append((label, SkippedFile(str(folder / name), NO_IMAGE)))
     if not paths and loose:
         raise without_class(folder, loose[0])
     if not paths:

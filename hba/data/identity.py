@@ -27,7 +27,7 @@ from hba.data.npz import NpzPool
 from hba.data.prepared import PreparedPool, known_again
 from hba.data.saved import SavedPool
 from hba.data.splits import Splits
-from hba.runtime.files import open_regular
+from hba.utils.files import open_regular
 
 MOST_KEPT = 4096
 """Of more images, those with the lowest hashes are kept: a sample that is the same one everywhere."""

@@ -12,7 +12,7 @@ from torchvision.transforms.v2 import functional as TF
 
 from hba.data.checks import checked_images, checked_labels
 from hba.data.labels import as_tensor, is_multi_label
-from hba.data.left_out import LeftOut
+from hba.data.skipped import SkippedFile
 
 OnRead = Callable[[int, int], None]
 """Called with (images read, images to read)."""
@@ -45,7 +45,7 @@ class Measurable(Protocol):
         ...
 
     @property
-    def left_out(self) -> tuple[LeftOut, ...]:
+    def left_out(self) -> tuple[SkippedFile, ...]:
         """The same, each with the reason."""
         ...
 
@@ -105,7 +105,7 @@ class LabelledImages:
 
     images: Tensor
     labels: Tensor
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[SkippedFile, ...] = ()
 
     def __post_init__(self) -> None:
         images = checked_images(self.images)
@@ -198,7 +198,7 @@ class Pool(Protocol):
         ...
 
     @property
-    def left_out(self) -> tuple[LeftOut, ...]:
+    def left_out(self) -> tuple[SkippedFile, ...]:
         """Files that are no images, and classes without any."""
         ...
 
@@ -233,7 +233,7 @@ class ArrayPool:
     labels: np.ndarray
 
     @property
-    def left_out(self) -> tuple[LeftOut, ...]:
+    def left_out(self) -> tuple[SkippedFile, ...]:
         return ()
 
     def restricted(self, keep: Sequence[int]) -> "ArrayPool":
@@ -266,5 +266,5 @@ class Source:
     test: Callable[[], Pool] | None = None
     test_size: int | None = None
     check_test: Callable[[], None] | None = None
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[SkippedFile, ...] = ()
     facts: tuple[str, ...] = ()

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from hba.data.left_out import LeftOut
 from hba.data.listing import files_in, holds_images, images_directly_in, subfolders
+from hba.data.skipped import SkippedFile
 from hba.errors import DataError
-from hba.runtime.wording import first_of
+from hba.utils.text import first_of
 
 SHOWN_NAMES = 4
 SPLITS = ("train", "val", "test")
@@ -47,7 +47,7 @@ class Layout:
     train: Path
     val: Path | None = None
     test: Path | None = None
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[SkippedFile, ...] = ()
     is_split: bool = False
 
     @property
@@ -164,7 +164,7 @@ def _split_layout(folder: Path, children: Sequence[Path], named: Sequence[_Named
             f"others out of {folder}"
         )
     left_out = [
-        LeftOut(str(path), f"beside the split {train.name}") for other in with_images for path in files_in(other)[0]
+        SkippedFile(str(path), f"beside the split {train.name}") for other in with_images for path in files_in(other)[0]
     ]
     return Layout(train, splits["val"], splits["test"], tuple(left_out), is_split=True)
 

@@ -10,11 +10,10 @@ from pathlib import Path
 from PIL import Image
 
 from hba.data.decoding import formats
-from hba.data.left_out import LeftOut
+from hba.data.skipped import SkippedFile
 from hba.errors import DataError, RunError
-from hba.runtime.claim import LOCK_NAME
-from hba.runtime.files import RUNS
-from hba.runtime.wording import counted
+from hba.utils.files import LOCK_NAME, RUNS
+from hba.utils.text import counted
 
 CLUTTER = frozenset({"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"})
 """What systems put into folders; lower case."""
@@ -58,7 +57,7 @@ def check_beside(out: Path, data: str) -> None:
     raise RunError(f"out must not lie among the images in {folder}, got {run}; choose another folder")
 
 
-def files_in(folder: Path) -> tuple[list[Path], list[LeftOut]]:
+def files_in(folder: Path) -> tuple[list[Path], list[SkippedFile]]:
     """The images in the folder and its sub-folders, sorted, and all other files; none where there is no folder.
 
     Clutter, and what lies in hidden folders such as a notebook's checkpoints, is neither.
@@ -70,7 +69,7 @@ def files_in(folder: Path) -> tuple[list[Path], list[LeftOut]]:
     except OSError as error:
         raise cannot_list(error) from None
     images = [folder.joinpath(*parts) for parts, reason in found if not reason]
-    return images, [LeftOut(str(folder.joinpath(*parts)), reason) for parts, reason in found if reason]
+    return images, [SkippedFile(str(folder.joinpath(*parts)), reason) for parts, reason in found if reason]
 
 
 def images_directly_in(folder: Path) -> list[Path]:
@@ -90,7 +89,7 @@ def holds_images(folder: Path) -> bool:
         raise cannot_list(error) from None
 
 
-def endings_of(left_out: Iterable[LeftOut]) -> str:
+def endings_of(left_out: Iterable[SkippedFile]) -> str:
     """`12 files ending in .npy`, for the ending that occurs most; empty for no files."""
     counts = Counter(Path(item.path).suffix.lower() for item in left_out)
     if not counts:
@@ -126,7 +125,7 @@ def _files(folder: Path | str) -> Iterator[tuple[Parts, str]]:
 
 
 def _holds_runs(folder: Path) -> bool:
-    """Whether it is where commands put their runs, and holds nothing but folders that one has claimed, or is about to
+    """Whether it is where commands put their runs, and holds nothing but folders that one has run_lock, or is about to
     claim, and files that are no images.
     """
     if folder.name != RUNS.name:

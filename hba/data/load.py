@@ -11,21 +11,21 @@ from torch.utils.data import DataLoader, Dataset
 from hba.data.checks import check_class_names, check_multi_label
 from hba.data.config import DataConfig, check_clash
 from hba.data.folder import FilePool
-from hba.data.held_back import HeldBack
 from hba.data.identity import Listing
 from hba.data.images import Images, LabelledImages, OnRead, Pool, Source
 from hba.data.labels import is_multi_label, present_classes
-from hba.data.left_out import LeftOut, without_doubles
+from hba.data.lazy_split import LazySplit
 from hba.data.levels import Deep, Levels, levels_of
 from hba.data.mapped import MappedImages
 from hba.data.named import DATASET_NAMES
 from hba.data.pictures import PicturePool
 from hba.data.prepared import PreparedPool
+from hba.data.skipped import SkippedFile, without_doubles
 from hba.data.sources import find_source
 from hba.data.splits import Splits, split, take_training
 from hba.data.streaming import StreamedImages
 from hba.errors import DataError, SettingsError
-from hba.runtime.wording import first_of
+from hba.utils.text import first_of
 
 STREAM_ABOVE_BYTES = 8 * 10**9
 SHOWN_CLASSES = 5
@@ -49,7 +49,7 @@ class SearchData:
     class_names: tuple[str, ...]
     train: Images
     val: Images
-    not_images: tuple[LeftOut, ...] = ()
+    not_images: tuple[SkippedFile, ...] = ()
     facts: tuple[str, ...] = ()
     levels: Levels | None = None
     test_images: int | None = None
@@ -62,7 +62,7 @@ class SearchData:
         return f"SearchData({self.name!r}, {_classes(self.class_names)}, train={self.train!r}, val={self.val!r})"
 
     @property
-    def left_out(self) -> tuple[LeftOut, ...]:
+    def left_out(self) -> tuple[SkippedFile, ...]:
         """Every file that is not used, as far as it was tried, with the reason."""
         return without_doubles(self.not_images, self.train.left_out, self.val.left_out)
 
@@ -89,8 +89,8 @@ class EvaluationData:
     name: str
     class_names: tuple[str, ...]
     train: Images
-    test: Images | HeldBack
-    not_images: tuple[LeftOut, ...] = ()
+    test: Images | LazySplit
+    not_images: tuple[SkippedFile, ...] = ()
     facts: tuple[str, ...] = ()
     levels: Levels | None = None
     listing: Listing | None = field(default=None, kw_only=True)
@@ -102,24 +102,24 @@ class EvaluationData:
         return f"EvaluationData({self.name!r}, {_classes(self.class_names)}, train={self.train!r}, test={self.test!r})"
 
     @property
-    def left_out(self) -> tuple[LeftOut, ...]:
+    def left_out(self) -> tuple[SkippedFile, ...]:
         """Every file that is not used, with the reason; broken test images once they are read."""
         return without_doubles(self.not_images, self.train.left_out, self.test.left_out)
 
     @property
     def n_test(self) -> int | None:
         """Number of test images; None where only reading them would tell."""
-        return self.test.n_known if isinstance(self.test, HeldBack) else len(self.test)
+        return self.test.n_known if isinstance(self.test, LazySplit) else len(self.test)
 
     @property
     def is_streamed(self) -> bool:
         """Whether images of a split stay in their files, as far as that is known before they are read."""
-        test = self.test.is_streamed if isinstance(self.test, HeldBack) else isinstance(self.test, _STAYS)
+        test = self.test.is_streamed if isinstance(self.test, LazySplit) else isinstance(self.test, _STAYS)
         return isinstance(self.train, _STAYS) or test
 
     def in_color(self) -> "EvaluationData":
         """Images in memory with three channels."""
-        test = self.test if isinstance(self.test, HeldBack) else _in_color(self.test)
+        test = self.test if isinstance(self.test, LazySplit) else _in_color(self.test)
         return replace(self, train=_in_color(self.train), test=test)
 
     def to(self, device: torch.device) -> "EvaluationData":
@@ -261,16 +261,16 @@ def _deep(train: PicturePool, available: np.ndarray, val: Pool | None) -> Genera
         yield from val.deep(np.arange(len(val.labels)))
 
 
-def _held_back(config: DataConfig, source: Source, indices: np.ndarray | None) -> HeldBack:
+def _held_back(config: DataConfig, source: Source, indices: np.ndarray | None) -> LazySplit:
     """indices: into the training pool, None where the source has a test pool."""
 
-    def all_of(pool: Pool) -> HeldBack:
+    def all_of(pool: Pool) -> LazySplit:
         return part_of(pool, np.arange(len(pool.labels)))
 
-    def part_of(pool: Pool, chosen: np.ndarray) -> HeldBack:
+    def part_of(pool: Pool, chosen: np.ndarray) -> LazySplit:
         reader = _Reader(config, None, total=len(chosen))
         is_streamed = reader.streams(pool, len(chosen))
-        return HeldBack(
+        return LazySplit(
             lambda: reader(pool, chosen),
             len(chosen),
             config.stored_size,
@@ -285,7 +285,7 @@ def _held_back(config: DataConfig, source: Source, indices: np.ndarray | None) -
         return all_of(source.test())
     source.check_test()
     open_test = source.test
-    return HeldBack(lambda: all_of(open_test()).opened(), None, config.stored_size)
+    return LazySplit(lambda: all_of(open_test()).opened(), None, config.stored_size)
 
 
 @dataclass

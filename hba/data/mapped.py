@@ -15,9 +15,9 @@ from torch import Tensor
 
 from hba.data.images import ALL, CPU, Batch, Colors
 from hba.data.labels import as_tensor
-from hba.data.left_out import LeftOut
 from hba.data.prepared import PreparedPool, check_size
 from hba.data.reading import ReadFromFiles
+from hba.data.skipped import SkippedFile
 from hba.data.streaming import default_workers
 
 AHEAD = 2
@@ -35,7 +35,7 @@ class MappedImages(ReadFromFiles):
     pool: PreparedPool
     rows: np.ndarray
     labels: Tensor
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[SkippedFile, ...]
     workers: int
     device: torch.device = CPU
     _colors: list[tuple[Colors, Colors]] = field(default_factory=list)

@@ -21,9 +21,9 @@ from hba.data.columns import check_two_classes, class_name, multi_label_fact, nu
 from hba.data.folder import fitted
 from hba.data.images import LabelledImages, OnRead, Source, of_classes
 from hba.data.labels import is_multi_label
-from hba.data.left_out import LeftOut
 from hba.data.levels import Deep, Levels, values_in_8_bits
 from hba.data.pictures import PicturePool, restricted_unused
+from hba.data.skipped import SkippedFile
 from hba.errors import DataError
 
 IMAGES, LABELS = ("images", "x"), ("labels", "y")
@@ -71,7 +71,7 @@ class NpzPool(PicturePool):
     numbers: np.ndarray
     labels: np.ndarray
     skip_broken: bool
-    unused: tuple[tuple[int, LeftOut], ...] = ()
+    unused: tuple[tuple[int, SkippedFile], ...] = ()
     levels: Levels | None = None
 
     def restricted(self, keep: Sequence[int]) -> "NpzPool":

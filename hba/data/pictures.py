@@ -13,8 +13,8 @@ from torch import Tensor
 
 from hba.data.images import LabelledImages, OnRead
 from hba.data.labels import as_tensor
-from hba.data.left_out import LeftOut
 from hba.data.levels import N_READERS, Deep, Levels
+from hba.data.skipped import SkippedFile
 from hba.errors import DataError
 
 NO_CLASS = -1
@@ -30,7 +30,7 @@ class PicturePool:
 
     labels: np.ndarray
     skip_broken: bool
-    unused: tuple[tuple[int, LeftOut], ...]
+    unused: tuple[tuple[int, SkippedFile], ...]
     levels: Levels | None
 
     def picture(self, index: int, image_size: int) -> Tensor | str:
@@ -50,13 +50,13 @@ class PicturePool:
         raise NotImplementedError
 
     @property
-    def left_out(self) -> tuple[LeftOut, ...]:
+    def left_out(self) -> tuple[SkippedFile, ...]:
         return tuple(item for _, item in self.unused)
 
     def nothing_readable(self, indices: np.ndarray) -> DataError:
         return DataError(f"none of {len(indices)} images could be read, {self.name_of(indices[0])} first")
 
-    def pictures(self, indices: np.ndarray, image_size: int) -> Generator[Tensor | LeftOut]:
+    def pictures(self, indices: np.ndarray, image_size: int) -> Generator[Tensor | SkippedFile]:
         """The pictures at these indices, and in the place of each that cannot be read its name and the reason.
 
         Decoded by several threads, which end when the generator is closed. DataError without skip_broken.
@@ -66,14 +66,14 @@ class PicturePool:
                 if isinstance(result, Tensor):
                     yield result
                 elif self.skip_broken:
-                    yield LeftOut(self.name_of(index), result)
+                    yield SkippedFile(self.name_of(index), result)
                 else:
                     raise broken_image(self.name_of(index), result)
 
     def read(self, indices: np.ndarray, image_size: int, on_read: OnRead | None = None) -> LabelledImages:
         images: list[Tensor] = []
         readable: list[int] = []
-        broken: list[LeftOut] = []
+        broken: list[SkippedFile] = []
         # Closing ends the reader threads when a broken picture, or Ctrl-C, ends the loop.
         with contextlib.closing(self.pictures(indices, image_size)) as results:
             for number, (index, result) in enumerate(zip(indices, results, strict=True), start=1):
@@ -93,7 +93,9 @@ def broken_image(name: str | Path, reason: str) -> DataError:
     return DataError(f"cannot read the image {name} ({reason}); mend or remove it, or use --skip-broken")
 
 
-def restricted_unused(unused: Sequence[tuple[int, LeftOut]], keep: Sequence[int]) -> tuple[tuple[int, LeftOut], ...]:
+def restricted_unused(
+    unused: Sequence[tuple[int, SkippedFile]], keep: Sequence[int]
+) -> tuple[tuple[int, SkippedFile], ...]:
     """Those of the classes that are kept, or of no class, with the new labels."""
     number = {NO_CLASS: NO_CLASS, **{label: place for place, label in enumerate(keep)}}
     return tuple((number[label], item) for label, item in unused if label in number)

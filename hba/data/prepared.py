@@ -20,11 +20,11 @@ from pydantic import Field
 from hba.data.formats import PREPARED_NAME
 from hba.data.images import LabelledImages, OnRead, Source, of_classes
 from hba.data.labels import as_tensor
-from hba.data.left_out import LeftOut
 from hba.data.pictures import restricted_unused
+from hba.data.skipped import SkippedFile
 from hba.errors import DataError, SettingsError
-from hba.runtime.files import open_regular, read_text, reason_of
-from hba.runtime.validation import first_problem
+from hba.utils.files import open_regular, read_text, reason_of
+from hba.utils.settings import first_problem
 
 ROWS_AT_ONCE = 256
 """That are copied out of a file before it is told how many have been read."""
@@ -116,8 +116,8 @@ class PreparedPool:
     about: About
     rows: np.ndarray
     labels: np.ndarray
-    unused: tuple[tuple[int, LeftOut], ...]
-    broken: dict[int, LeftOut] = field(repr=False)
+    unused: tuple[tuple[int, SkippedFile], ...]
+    broken: dict[int, SkippedFile] = field(repr=False)
 
     @staticmethod
     def opened(folder: Path, about: About, part: Part) -> "PreparedPool":
@@ -127,8 +127,8 @@ class PreparedPool:
         labels = mapped(file, *((np.bool_, (n, n_classes)) if about.multi_label else (np.int64, (n,))))
         if not about.multi_label and not 0 <= labels.min() <= labels.max() < n_classes:
             raise DataError(f"{file} must hold labels from 0 to {n_classes - 1}; prepare the images anew")
-        unused = tuple((label, LeftOut(path, reason)) for label, path, reason in entry.unused)
-        broken = {row: LeftOut(name, reason) for row, name, reason in entry.broken}
+        unused = tuple((label, SkippedFile(path, reason)) for label, path, reason in entry.unused)
+        broken = {row: SkippedFile(name, reason) for row, name, reason in entry.broken}
         return PreparedPool(folder, part, about, np.arange(n), np.array(labels), unused, broken)
 
     @property
@@ -136,14 +136,14 @@ class PreparedPool:
         return self.about.parts[self.part]
 
     @property
-    def left_out(self) -> tuple[LeftOut, ...]:
+    def left_out(self) -> tuple[SkippedFile, ...]:
         return tuple(item for _, item in self.unused)
 
     def restricted(self, keep: Sequence[int]) -> "PreparedPool":
         chosen, labels = of_classes(self.labels, keep)
         return replace(self, rows=self.rows[chosen], labels=labels, unused=restricted_unused(self.unused, keep))
 
-    def readable(self, indices: np.ndarray) -> tuple[np.ndarray, tuple[LeftOut, ...]]:
+    def readable(self, indices: np.ndarray) -> tuple[np.ndarray, tuple[SkippedFile, ...]]:
         """Those of the indices whose image could be read when it was prepared, and the others' names and reasons.
 
         DataError where there are none.
@@ -213,7 +213,7 @@ def prepared_source(folder: Path, split_seed: int, classes: str | None) -> Sourc
         val=pool("val") if "val" in about.parts else None,
         test=partial(pool, "test") if "test" in about.parts else None,
         test_size=about.test_size,
-        left_out=tuple(LeftOut(path, reason) for path, reason in about.left_out),
+        left_out=tuple(SkippedFile(path, reason) for path, reason in about.left_out),
         facts=(*about.facts, f"images were prepared from {about.source}"),
     )
 

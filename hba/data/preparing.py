@@ -25,16 +25,15 @@ from hba.data.identity import Part as Chosen
 from hba.data.identity import identities, kind_of
 from hba.data.images import OnRead, Pool, Source
 from hba.data.labels import is_multi_label
-from hba.data.left_out import LeftOut
 from hba.data.load import with_levels
 from hba.data.pictures import PicturePool
 from hba.data.prepared import About, Part, PartEntry, file_of
+from hba.data.skipped import SkippedFile
 from hba.data.sources import find_source
 from hba.data.splits import split
 from hba.errors import DataError, RunError, SettingsError
-from hba.runtime.claim import LOCK_NAME, claimed
-from hba.runtime.files import MOST_BYTES, read_text, reason_of, write_text
-from hba.runtime.wording import size_of
+from hba.utils.files import LOCK_NAME, MOST_BYTES, read_text, reason_of, run_lock, write_text
+from hba.utils.text import size_of
 
 BYTES_OF_CHUNK = 2**25
 ROWS_OF_CHUNK = 512
@@ -80,7 +79,7 @@ class Prepared:
     image_size: int
     class_names: tuple[str, ...]
     n_images: Mapping[Part, int]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[SkippedFile, ...]
 
 
 def prepare(
@@ -111,7 +110,7 @@ def prepare(
     if folder.is_dir():
         # Before a claim leaves its file in a folder of somebody else's.
         _check_out(folder, resume=resume)
-    with claimed(folder):
+    with run_lock(folder):
         _check_out(folder, resume=resume)
         source, levels = _read_with(config)
         pools = _pools(source)
@@ -121,7 +120,7 @@ def prepare(
         progress.save(folder)
         entries = {part: writer.part(part, pool) for part, pool in pools.items()}
         _finish(folder, _about(source, config, levels, entries, writer.channels))
-    broken = [LeftOut(name, reason) for entry in entries.values() for _, name, reason in entry.broken]
+    broken = [SkippedFile(name, reason) for entry in entries.values() for _, name, reason in entry.broken]
     unused = [item for pool in pools.values() for item in pool.left_out]
     n_images = {part: entry.images - len(entry.broken) for part, entry in entries.items()}
     return Prepared(folder, config.stored_size, source.class_names, n_images, (*source.left_out, *unused, *broken))
@@ -300,7 +299,7 @@ class _Writer:
         rows, lost = torch.zeros(len(indices), *shape, dtype=torch.uint8), []
         with contextlib.closing(_pictures(pool, indices, self.image_size)) as pictures:
             for place, picture in enumerate(pictures):
-                if isinstance(picture, LeftOut):
+                if isinstance(picture, SkippedFile):
                     lost.append((int(indices[place]), _text(picture.path), picture.reason))
                 elif picture.shape == shape:
                     rows[place] = picture
@@ -312,7 +311,7 @@ class _Writer:
         return rows.numpy().tobytes(), lost
 
 
-def _pictures(pool: Pool, indices: np.ndarray, image_size: int) -> Generator[Tensor | LeftOut]:
+def _pictures(pool: Pool, indices: np.ndarray, image_size: int) -> Generator[Tensor | SkippedFile]:
     if isinstance(pool, PicturePool):
         yield from pool.pictures(indices, image_size)
     else:

@@ -15,11 +15,11 @@ from hba.data.encoded import Encoded, ImageFile
 from hba.data.folder import try_to_read
 from hba.data.formats import SPLITS_FILE
 from hba.data.images import Source, of_classes
-from hba.data.left_out import LeftOut
 from hba.data.levels import Deep, Levels, deep_among, deep_or_none
 from hba.data.pictures import PicturePool, restricted_unused
+from hba.data.skipped import SkippedFile
 from hba.errors import DataError
-from hba.runtime.extras import import_extra
+from hba.utils.imports import import_extra
 
 LIBRARY = "datasets"
 
@@ -37,7 +37,7 @@ class SavedPool(PicturePool):
     labels: np.ndarray
     skip_broken: bool
     class_names: tuple[str, ...]
-    unused: tuple[tuple[int, LeftOut], ...] = ()
+    unused: tuple[tuple[int, SkippedFile], ...] = ()
     levels: Levels | None = None
 
     def restricted(self, keep: Sequence[int]) -> "SavedPool":

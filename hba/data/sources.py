@@ -14,7 +14,7 @@ from hba.data.prepared import prepared_source
 from hba.data.saved import saved_source
 from hba.data.table import table_source
 from hba.errors import DataError, SettingsError
-from hba.runtime.unknown import did_you_mean, listed
+from hba.utils.text import did_you_mean, listed
 
 
 def find_source(config: DataConfig) -> Source:

@@ -10,7 +10,7 @@ import numpy as np
 from hba.data.images import Source
 from hba.data.labels import is_multi_label
 from hba.errors import DataError
-from hba.runtime.wording import counted
+from hba.utils.text import counted
 
 DEFAULT_FRACTION = 0.2
 """Share of the images that validation, and likewise test, gets where no size is given."""
@@ -39,11 +39,11 @@ def split(source: Source, train_size: int | None, val_size: int | None, seed: in
     """
     labels = source.train.labels
     available, test = np.arange(len(labels)), None
-    own_parts = ["training", *(["validation"] if source.val is None else [])]
-    _check_classes(source, labels, own_parts + (["test"] if source.test is None else []))
+    named_parts = ["training", *(["validation"] if source.val is None else [])]
+    _check_classes(source, labels, named_parts + (["test"] if source.test is None else []))
     if source.test is None:
         test_size = source.test_size or _default_size(source, labels)
-        test = _take(source, labels, available, test_size, keep=len(own_parts), seed=seed, part="test")
+        test = _take(source, labels, available, test_size, keep=len(named_parts), seed=seed, part="test")
         available = np.setdiff1d(available, test)
     if source.val is None:
         rest = available

@@ -17,15 +17,15 @@ from torch.utils.data import DataLoader, Dataset
 from hba.data.folder import FilePool, try_to_read
 from hba.data.images import ALL, CPU, Batch, Colors
 from hba.data.labels import as_tensor
-from hba.data.left_out import LeftOut
 from hba.data.levels import Levels
 from hba.data.listing import changing
 from hba.data.pictures import broken_image
 from hba.data.reading import ReadFromFiles
+from hba.data.skipped import SkippedFile
+from hba.distributed.collectives import all_gather_object
 from hba.errors import DataError
-from hba.parallel.processes import all_told
-from hba.runtime.interrupts import without_interrupts
-from hba.runtime.memory_errors import reader_died
+from hba.utils.devices import reader_died
+from hba.utils.interrupts import without_interrupts
 
 MOST_WORKERS = 8
 
@@ -102,8 +102,8 @@ class StreamedImages(ReadFromFiles):
         return self.files.image_size
 
     @property
-    def left_out(self) -> tuple[LeftOut, ...]:
-        return tuple(LeftOut(str(self.files.path(index)), reason) for index, reason in sorted(self._broken.items()))
+    def left_out(self) -> tuple[SkippedFile, ...]:
+        return tuple(SkippedFile(str(self.files.path(index)), reason) for index, reason in sorted(self._broken.items()))
 
     @property
     def skipped(self) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ class StreamedImages(ReadFromFiles):
 
     def share_left_out(self) -> None:
         if self.skip_broken:
-            for broken in all_told(self._broken):
+            for broken in all_gather_object(self._broken):
                 self._broken.update(broken)
 
     def __len__(self) -> int:

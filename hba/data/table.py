@@ -27,11 +27,11 @@ from hba.data.formats import PARQUET_ENDINGS
 from hba.data.images import Source
 from hba.data.labels import present_classes
 from hba.data.layout import SPLITS
-from hba.data.left_out import NO_IMAGE, LeftOut
 from hba.data.pictures import NO_CLASS
+from hba.data.skipped import NO_IMAGE, SkippedFile
 from hba.errors import DataError
-from hba.runtime.extras import import_extra
-from hba.runtime.wording import counted
+from hba.utils.imports import import_extra
+from hba.utils.text import counted
 
 if TYPE_CHECKING:
     import pandas
@@ -259,13 +259,13 @@ def _pool(
             f"none of the {counted(len(of_part), 'image')} of {file} can be found, {str(of_part[0].path)!r} first"
         )
     unused = [
-        (NO_CLASS if is_multi_label else int(label), LeftOut(str(row.path), reason))
+        (NO_CLASS if is_multi_label else int(label), SkippedFile(str(row.path), reason))
         for row, label, reason in zip(of_part, labels, reasons, strict=True)
         if reason
     ]
     kept = np.flatnonzero([not reason for reason in reasons])
     absent = sorted(set(range(len(class_names))) - set(present_classes(labels[kept]))) if part != "train" else []
-    unused += [(label, LeftOut(f"{file}, {part}, {class_names[label]}", NO_IMAGE)) for label in absent]
+    unused += [(label, SkippedFile(f"{file}, {part}, {class_names[label]}", NO_IMAGE)) for label in absent]
     paths = tuple(of_part[index].path for index in kept)
     folder = Path(os.path.commonpath([path.parent for path in paths]))
     return FilePool(folder, paths, labels[kept], skip_broken, tuple(unused), class_names=class_names)

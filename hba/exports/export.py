@@ -6,9 +6,9 @@ from pathlib import Path
 from hba.errors import SettingsError
 from hba.exports.targets import find_target
 from hba.operations import COMMON_CHANNELS
-from hba.runtime.files import write_text
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
+from hba.utils.files import write_text
 
 
 def export(schedule: Schedule | str | Path, to: str, path: str | Path | None = None) -> str:

@@ -13,9 +13,9 @@ from torch import Tensor
 from hba.errors import SettingsError
 from hba.operations import Operation
 from hba.policy.space import SearchSpace
-from hba.runtime.version import VERSION
 from hba.schedule.regularizers import left_out
 from hba.schedule.schedule import Schedule
+from hba.utils.version import VERSION
 
 Imports = Sequence[Mapping[str, tuple[str, ...]]]
 """Groups of names that the code of a file may use, by where they come from: Python's own, and others."""

@@ -9,8 +9,8 @@ from hba.errors import SettingsError
 from hba.exports import transforms
 from hba.exports.albumentations_file import albumentations_file
 from hba.exports.torchvision_file import torchvision_file
-from hba.runtime.unknown import unknown
 from hba.schedule.schedule import Schedule
+from hba.utils.text import unknown
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hba.distributed.collectives import draw_then_shard
 from hba.errors import SettingsError
 from hba.hypernet.layers import Door
-from hba.parallel.rows import own_rows
 
 _DIMENSIONS_OF_MASK: Mapping[type[nn.Module], int | None] = {
     nn.Dropout: None,
@@ -63,7 +63,7 @@ def scaled_mask(shape: Sequence[int], rate: Tensor) -> Tensor:
     rate: of as many dimensions as the shape, or none. A rate of 1 keeps nothing.
     """
     first, *others = shape
-    drawn = own_rows(first, lambda n: torch.rand(n, *others, device=rate.device, dtype=rate.dtype))
+    drawn = draw_then_shard(first, lambda n: torch.rand(n, *others, device=rate.device, dtype=rate.dtype))
     kept = drawn >= rate
     return kept / (1 - rate).clamp(min=torch.finfo(rate.dtype).eps)
 

@@ -19,8 +19,8 @@ from hba.models.start import Start
 from hba.models.stn_networks import MLP, VGG16STN, AlexNetSTN, SimpleCNN, check_first_width
 from hba.models.timm_networks import PREFIX, find_timm_network, timm_names
 from hba.models.wide_resnet import WideResNet, check_depth_and_width
-from hba.runtime.seeding import default_generators
-from hba.runtime.unknown import unknown
+from hba.utils.seeding import default_generators
+from hba.utils.text import unknown
 
 
 class Build(Protocol):

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from hba.parallel.rows import own_rows
+from hba.distributed.collectives import draw_then_shard
 
 
 def conv(in_channels: int, out_channels: int, kernel_size: int, stride: int = 1) -> nn.Conv2d:
@@ -18,4 +18,4 @@ def uniform_per_image(images: Tensor) -> Tensor:
 
     Always in single precision, because half precision has too few numbers to compare with.
     """
-    return own_rows(len(images), lambda n: torch.rand(n, 1, 1, 1, device=images.device))
+    return draw_then_shard(len(images), lambda n: torch.rand(n, 1, 1, 1, device=images.device))

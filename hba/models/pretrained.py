@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from hba.errors import RunError, SettingsError
 from hba.models.timm_networks import PREFIX, timm_facts
-from hba.runtime.wording import first_of
+from hba.utils.text import first_of
 
 TIMM = "timm"
 """In the place of a file: the weights that timm downloads."""

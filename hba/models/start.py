@@ -7,7 +7,7 @@ from torch import nn
 from hba.models.freezing import freeze
 from hba.models.pretrained import TIMM, Pretrained, has_its_head, load_weights
 from hba.models.timm_networks import timm_facts
-from hba.runtime.wording import counted
+from hba.utils.text import counted
 
 DIGITS = 12
 """Of a hash, for people."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from hba.errors import SettingsError
-from hba.runtime.extras import import_extra
+from hba.utils.imports import import_extra
 
 PREFIX = "timm:"
 

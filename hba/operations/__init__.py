@@ -15,7 +15,7 @@ from hba.operations.table import (
     register_operation,
     registered_operations,
 )
-from hba.runtime.lazy import lazy_names
+from hba.utils.imports import lazy_names
 
 if TYPE_CHECKING:
     from hba.operations.apply import apply_steps

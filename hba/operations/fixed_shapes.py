@@ -12,7 +12,7 @@ from torch import Tensor
 from hba.operations.kind import Kind
 from hba.operations.operation import Operation
 from hba.operations.steps import Pick, Step
-from hba.runtime.device_constants import whole_numbers
+from hba.utils.device_constants import whole_numbers
 
 
 def apply_in_fixed_shapes(operations: Sequence[Operation], steps: list[Step], images: Tensor, fill: Tensor) -> Tensor:

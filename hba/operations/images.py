@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.runtime.device_constants import device_constant
+from hba.utils.device_constants import device_constant
 
 if TYPE_CHECKING:
     from hba.operations.operation import Operation

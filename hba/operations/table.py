@@ -16,7 +16,7 @@ from hba.operations.enhance import Blend
 from hba.operations.geometric import Warp
 from hba.operations.operation import Operation
 from hba.operations.point import Curve, Stretch
-from hba.runtime.unknown import unknown
+from hba.utils.text import unknown
 
 if TYPE_CHECKING:
     from torch import Tensor

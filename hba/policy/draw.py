@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hba.distributed.collectives import draw_then_shard
 from hba.errors import SettingsError
 from hba.operations import check_channels, check_images
 from hba.packed import apply_to_images
-from hba.parallel.rows import own_rows
 from hba.policy.space import SearchSpace
 from hba.policy.spread import mean_probabilities, of_slots, spread_magnitudes
 
@@ -93,7 +93,7 @@ def draw_by_means(
         # A compiler refuses the argument, even where it is None.
         if generator is None:
             return torch.rand(batch_size, *shape, device=device)
-        return own_rows(batch_size, lambda n: torch.rand(n, *shape, generator=generator, device=device))
+        return draw_then_shard(batch_size, lambda n: torch.rand(n, *shape, generator=generator, device=device))
 
     fires = uniform(space.n_slots) < rows[..., columns.probability]
     # A uniform random order of the slots is a random key for each; one that does not fire comes after all others.

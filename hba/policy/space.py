@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
 from hba.regularization.hyperparameter import Hyperparameter
-from hba.runtime.device_constants import device_constant
-from hba.runtime.wording import first_of
+from hba.utils.device_constants import device_constant
+from hba.utils.text import first_of
 
 if TYPE_CHECKING:
     import torch

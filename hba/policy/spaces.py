@@ -7,7 +7,7 @@ from hba.errors import SettingsError
 from hba.operations import ALL, OPERATIONS, Operation, find_operation
 from hba.policy.space import SearchSpace
 from hba.regularization.hyperparameter import Hyperparameter
-from hba.runtime.unknown import unknown
+from hba.utils.text import unknown
 
 PBA_SIDE_PIXELS = 32
 """PBA states translations and Cutout in pixels of images of this side."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hba.runtime.device_constants import device_constant
+from hba.utils.device_constants import device_constant
 
 if TYPE_CHECKING:
     import torch
@@ -70,12 +70,12 @@ def moved_by(space: SearchSpace, values: Tensor, offset: Tensor) -> Tensor:
 def _normal(like: Tensor, generator: torch.Generator | None) -> Tensor:
     import torch
 
-    from hba.parallel.rows import own_rows
+    from hba.distributed.collectives import draw_then_shard
 
     # A compiler refuses the argument, even where it is None.
     if generator is None:
         return torch.randn(like.shape, dtype=like.dtype, device=like.device)
-    return own_rows(
+    return draw_then_shard(
         len(like),
         lambda n: torch.randn(n, *like.shape[1:], dtype=like.dtype, device=like.device, generator=generator),
     )

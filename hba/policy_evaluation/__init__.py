@@ -1,7 +1,7 @@
 """Policy evaluation of several augmentations side by side: same network, images, epochs and seeds for each."""
 
+from hba.policy_evaluation.callbacks import EvaluationCallback
 from hba.policy_evaluation.contenders import RIVALS
-from hba.policy_evaluation.observer import EvaluationObserver
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.resolution import Resolution
 from hba.policy_evaluation.result import EvaluationResult, EvaluationRow
@@ -14,7 +14,7 @@ from hba.report.results import RESULTS_NAME
 __all__ = [
     "RESULTS_NAME",
     "RIVALS",
-    "EvaluationObserver",
+    "EvaluationCallback",
     "EvaluationPlan",
     "EvaluationResult",
     "EvaluationRow",

@@ -11,7 +11,7 @@ from hba.data.config import DataConfig, resolved_data
 from hba.data.named import DATASET_NAMES
 from hba.errors import DataError, RunError, SettingsError
 from hba.report.results import RESULTS_NAME
-from hba.runtime.files import read_text, reason_of
+from hba.utils.files import read_text, reason_of
 
 EARLIER = "earlier evaluation"
 """Name of the layer of settings, as `explain` shows it."""

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 WARM_UP_SECONDS = 2.0
-"""Not counted: memory is claimed, kernels are chosen, processes start."""
+"""Not counted: memory is run_lock, kernels are chosen, processes start."""
 COUNTED_SECONDS = 3.0
 
 

@@ -11,20 +11,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hba.data.held_back import HeldBack
 from hba.data.images import Images, LabelledImages
+from hba.data.lazy_split import LazySplit
 from hba.data.load import EvaluationData
+from hba.distributed.cluster import Cluster, Needs
+from hba.distributed.process_info import is_first
+from hba.distributed.together import together
 from hba.errors import ClusterWarning, RunError
-from hba.parallel.cluster import Cluster, Needs
-from hba.parallel.together import together
-from hba.parallel.world import is_first
 from hba.policy_evaluation.sending import packed_training, unpacked_training
 from hba.policy_evaluation.trainings import Ended, Finished, SavesOf, Training, trained_and_measured
-from hba.runtime.devices import find_device
-from hba.runtime.provenance import environment
-from hba.runtime.wording import first_of
-from hba.training.fast import slow_note
+from hba.training.amp import slow_note
 from hba.training.saves import Saves
+from hba.utils.devices import find_device
+from hba.utils.provenance import environment
+from hba.utils.text import first_of
 
 SECONDS_BETWEEN_REPORTS = 0.5
 """Of a training, on how many steps it has done."""
@@ -76,7 +76,7 @@ def over_machines(
 
 
 class Abilities(NamedTuple):
-    """environment: what a machine computes with. slow_note: see hba.training.fast."""
+    """environment: what a machine computes with. slow_note: see hba.training.amp."""
 
     environment: Mapping[str, Any]
     slow_note: str | None
@@ -145,7 +145,7 @@ class _Desk:
 
     ray: Any
     board: Any
-    test: Images | HeldBack
+    test: Images | LazySplit
     on_step: Callable[[], None]
     n_told: int = 0
 
@@ -176,7 +176,7 @@ def _train_there(content: bytes, number: int, shared: _Shared, board: Any, needs
         (reference,) = ray.get(board.test.remote())
         return _images(ray.get(reference))
 
-    test = HeldBack(ask, None, shared.test_image_size, device)
+    test = LazySplit(ask, None, shared.test_image_size, device)
     data = EvaluationData(shared.name, shared.class_names, _images(shared.train).to(device), test)
     ended = trained_and_measured(training, data, reports.step_done, saves)
     reports.send_and_wait()
@@ -215,8 +215,8 @@ class _Reports:
             ray.get(told)
 
 
-def _arrays(split: Images | HeldBack) -> Arrays:
-    images = split.opened() if isinstance(split, HeldBack) else split
+def _arrays(split: Images | LazySplit) -> Arrays:
+    images = split.opened() if isinstance(split, LazySplit) else split
     if not isinstance(images, LabelledImages):
         raise RunError("images that are streamed from their files are measured one by one: omit cluster")
     return images.images.cpu().numpy(), images.labels.cpu().numpy()

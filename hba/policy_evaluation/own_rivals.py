@@ -8,8 +8,8 @@ import torch
 from hba.data.batches import as_floats
 from hba.data.images import Images
 from hba.errors import SettingsError
-from hba.runtime.seeding import default_generators
 from hba.training.augmentation import Augmentation
+from hba.utils.seeding import default_generators
 
 N_TRIED = 2
 

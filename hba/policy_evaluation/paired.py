@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hba.runtime.intervals import CONFIDENCE, interval_of_mean, t_quantile
+from hba.utils.intervals import CONFIDENCE, interval_of_mean, t_quantile
 
 ROUNDING = 1e-9
 """Differences of test errors in percentage points that are closer than this are equal: the rest is rounding."""

@@ -6,14 +6,14 @@ from concurrent.futures.process import BrokenProcessPool
 
 import torch
 
-from hba.data.held_back import HeldBack
 from hba.data.images import CPU, Images, LabelledImages
+from hba.data.lazy_split import LazySplit
 from hba.data.load import EvaluationData
 from hba.errors import RunError, SettingsError
 from hba.policy_evaluation.sending import packed_training
 from hba.policy_evaluation.trainings import Ended, Finished, SavesOf, Training
 from hba.policy_evaluation.worker import Work, begin, train_here
-from hba.runtime.pool import ProcessPool
+from hba.utils.pool import ProcessPool
 
 SECONDS_BETWEEN_LOOKS = 0.2
 """At what the processes have done and want, while none of them ends a training."""
@@ -62,7 +62,7 @@ def side_by_side(
 
 
 def _finished(
-    futures: Mapping[Future[Ended], Training], work: Work, test: Images | HeldBack, on_step: Callable[[], None]
+    futures: Mapping[Future[Ended], Training], work: Work, test: Images | LazySplit, on_step: Callable[[], None]
 ) -> Finished:
     """Trainings as they end; meanwhile tells of steps, and opens the test images for those who ask."""
     n_told, waiting = 0, set(futures)
@@ -116,9 +116,9 @@ def _work(data: EvaluationData, device: torch.device) -> Work:
     )
 
 
-def _shared(split: Images | HeldBack) -> LabelledImages:
+def _shared(split: Images | LazySplit) -> LabelledImages:
     """The images in memory that other processes can see; RunError where there is not enough of it."""
-    images = split.opened() if isinstance(split, HeldBack) else split
+    images = split.opened() if isinstance(split, LazySplit) else split
     if not isinstance(images, LabelledImages):
         raise RunError("images that are streamed from their files are measured one by one: use jobs 1")
     images = images.to(CPU)

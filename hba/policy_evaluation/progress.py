@@ -1,11 +1,11 @@
 """An evaluation's progress as a bar."""
 
-from hba.policy_evaluation.observer import EvaluationObserver
+from hba.policy_evaluation.callbacks import EvaluationCallback
 from hba.policy_evaluation.plan import EvaluationPlan
-from hba.runtime.progress import ShowsBar
+from hba.utils.progress import ShowsBar
 
 
-class EvaluationProgress(ShowsBar, EvaluationObserver):
+class EvaluationProgress(ShowsBar, EvaluationCallback):
     """Shows a bar, as a context, in a terminal or a notebook: images that are read, then steps and the last result."""
 
     def __init__(self) -> None:

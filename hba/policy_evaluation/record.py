@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hba.config.evaluation import EvaluationConfig
-from hba.data.held_back import HeldBack
 from hba.data.labels import error_of
+from hba.data.lazy_split import LazySplit
 from hba.data.load import EvaluationData
 from hba.policy_evaluation.contenders import Contender
 from hba.policy_evaluation.result import EvaluationResult, EvaluationRow
@@ -79,7 +79,7 @@ class Record:
         """Note a training that has ended. RunError where the test images are not those of the stored evaluation."""
         if "test" not in self._fingerprints:
             test = self._data.test
-            fingerprint = (test.opened() if isinstance(test, HeldBack) else test).fingerprint()
+            fingerprint = (test.opened() if isinstance(test, LazySplit) else test).fingerprint()
             if self._stored is not None and self._folder is not None:
                 check_images(self._stored, "test", fingerprint, self._folder)
             self._fingerprints["test"] = fingerprint

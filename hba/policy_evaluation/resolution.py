@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass
 
 from hba.policy_evaluation.paired import PairedDifference
-from hba.runtime.intervals import CONFIDENCE, t_quantile
+from hba.utils.intervals import CONFIDENCE, t_quantile
 
 POWER = 0.8
 """Share of evaluations in which a difference of one point, if there is one, would be shown."""

@@ -11,9 +11,9 @@ from torch import Tensor
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace, Slot
 from hba.policy.starts import at_fraction
-from hba.runtime.seeding import derived_seed
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import start_logits
+from hba.utils.seeding import derived_seed
 
 N_PERMUTATIONS = 10
 

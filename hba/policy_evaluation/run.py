@@ -13,21 +13,22 @@ from torch import nn
 from hba.config.evaluation import EvaluationConfig
 from hba.data.adapt import AnyDataset, as_evaluation_data, is_dataset
 from hba.data.labels import error_note
-from hba.data.left_out import save_left_out
 from hba.data.listing import check_beside
 from hba.data.load import EvaluationData, check_data, load_evaluation_data, notes_on_classes
-from hba.errors import RunError, SettingsError
-from hba.models import Start, build_model
-from hba.parallel.cluster import connected
-from hba.parallel.processes import (
-    after_first,
-    from_first,
-    in_first,
+from hba.data.skipped import save_left_out
+from hba.distributed.cluster import connected
+from hba.distributed.collectives import (
+    broadcast_from_rank0,
     is_restarted_in,
     note_launch,
+    rank0_first,
+    rank0_only,
     share_tensors,
 )
-from hba.parallel.world import alone, is_first
+from hba.distributed.process_info import is_first, single_process
+from hba.errors import RunError, SettingsError
+from hba.models import Start, build_model
+from hba.policy_evaluation.callbacks import EvaluationCallback
 from hba.policy_evaluation.contenders import (
     NONE,
     Contender,
@@ -39,7 +40,6 @@ from hba.policy_evaluation.contenders import (
     named_rows,
 )
 from hba.policy_evaluation.estimate import TimeEstimate
-from hba.policy_evaluation.observer import EvaluationObserver
 from hba.policy_evaluation.own_rivals import try_out
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.progress import EvaluationProgress
@@ -62,13 +62,13 @@ from hba.preprocessing.preprocessing import network_input_size
 from hba.report.results import RESULTS_NAME, Results
 from hba.report.samples import Samples
 from hba.report.write import REPORT_NAME, is_reported, report_at_the_end
-from hba.runtime.claim import claimed
-from hba.runtime.memory_errors import explained_memory_errors
-from hba.runtime.progress import shows_progress
-from hba.runtime.validation import check_batch_size
 from hba.schedule.schedule import Schedule
 from hba.training.own_network import OwnNetwork
 from hba.training.saves import TRAININGS_NAME
+from hba.utils.devices import explained_memory_errors
+from hba.utils.files import run_lock
+from hba.utils.progress import shows_progress
+from hba.utils.settings import check_batch_size
 
 
 @shows_progress(EvaluationProgress)
@@ -86,7 +86,7 @@ def evaluate(
     cluster: str | None = None,
     gpus_per_training: int = 1,
     allow_seen: bool = False,
-    observer: EvaluationObserver | None = None,
+    callback: EvaluationCallback | None = None,
     progress: bool = False,
     config: str | Path | None = None,
     **settings: Any,
@@ -114,13 +114,13 @@ def evaluate(
     thread, on a GPU 1. With as many threads for each training, the numbers do not depend on it. cluster: the address of
     a Ray cluster, `auto` for the one that this machine is in: as many trainings at a time as its machines have GPUs, or
     else CPUs, each on one; what a lost machine was training is trained again. gpus_per_training: GPUs, or CPUs, of a
-    cluster that share each training. Inside of hba.parallel.joined, the processes share one training after the other,
+    cluster that share each training. Inside of hba.distributed.joined, processes share one training after the other,
     as hba.search says. allow_seen: test also on images that a search has seen, which is otherwise a SettingsError.
     progress: show a bar in a terminal or a notebook. config: the results.json of an earlier evaluation, or its folder,
     whose settings stand above those of the search and below those given; all but its device, and not its rows. Raises
     HbaError for what cannot work, DivergedError for a loss that is not finite.
     """
-    observer = observer if observer is not None and is_first() else EvaluationObserver()
+    callback = callback if callback is not None and is_first() else EvaluationCallback()
     check_workplace(jobs, cluster, gpus_per_training)
     check_data(data, EvaluationData, settings.get("data_root"))
     own_network = None if network is None else OwnNetwork.of(_of_first(network))
@@ -138,19 +138,21 @@ def evaluate(
     check_weights(settled, main, start)
     everyone = contenders(rows, main, used, own_network, start)
     folder = _folder_of(out, resume=resume)
-    is_whole = from_first(lambda: resume and _is_whole(folder, used, everyone))
-    claim = contextlib.nullcontext() if is_whole else in_first(claimed(folder))
+    is_whole = broadcast_from_rank0(lambda: resume and _is_whole(folder, used, everyone))
+    claim = contextlib.nullcontext() if is_whole else rank0_only(run_lock(folder))
     with claim, connected(None if is_whole else cluster) as machines:
-        if from_first(lambda: folder is not None and (folder / RESULTS_NAME).exists() and is_restarted_in(folder)):
+        if broadcast_from_rank0(
+            lambda: folder is not None and (folder / RESULTS_NAME).exists() and is_restarted_in(folder)
+        ):
             resume = True
-        stored = from_first(lambda: _stored(folder, resume, used, everyone))
+        stored = broadcast_from_rank0(lambda: _stored(folder, resume, used, everyone))
         is_in_memory = not isinstance(data, str | Path | None)
-        data = _loaded(data, used, observer)
+        data = _loaded(data, used, callback)
         check_batch_size(given, len(data.train))
         if own_network is None:
             data = data.in_color()
         schedules = {name: row for name, row in rows.items() if isinstance(row, Schedule)}
-        with alone():
+        with single_process():
             _try_out(data, used, against, everyone, schedules)
             of_start = _of_start(data, used, start)
         searched = searched_rows(schedules, used, data, is_in_memory)
@@ -160,7 +162,7 @@ def evaluate(
         notes = (*_of_data(data), *of_start, *notes_on(main, used, searched))
         task = Task(main, used, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
         task.check_processes_alike()
-        return _train_all(task, workplace(task, jobs, machines, gpus_per_training), observer)
+        return _train_all(task, workplace(task, jobs, machines, gpus_per_training), callback)
 
 
 def _folder_of(out: str | Path | None, *, resume: bool) -> Path | None:
@@ -177,14 +179,14 @@ def _of_first(network: nn.Module | Callable[[int], nn.Module]) -> nn.Module | Ca
     return network
 
 
-def _loaded(data: object, config: EvaluationConfig, observer: EvaluationObserver) -> EvaluationData:
+def _loaded(data: object, config: EvaluationConfig, callback: EvaluationCallback) -> EvaluationData:
     """data: as evaluate takes them."""
     if isinstance(data, EvaluationData):
         return data
     source = partial(as_evaluation_data, data) if is_dataset(data) else load_evaluation_data
-    read = partial(source, config, observer.images_read)
+    read = partial(source, config, callback.images_read)
     # Several downloads would write over each other.
-    return after_first(read) if config.download else read()
+    return rank0_first(read) if config.download else read()
 
 
 def _of_data(data: EvaluationData) -> tuple[str, ...]:
@@ -251,7 +253,7 @@ def _is_whole(folder: Path | None, config: EvaluationConfig, everyone: Sequence[
     return stored.holds([contender.name for contender in everyone], config.training_seeds) and is_reported(folder)
 
 
-def _train_all(task: Task, place: Workplace, observer: EvaluationObserver) -> EvaluationResult:
+def _train_all(task: Task, place: Workplace, callback: EvaluationCallback) -> EvaluationResult:
     stored, data = task.stored, place.brought(task.data)
     # What is left of a resumed evaluation trains on as many threads as if it had never been interrupted.
     made_by = {**place.environment(), "jobs": place.n_jobs, "levels": data.levels}
@@ -262,12 +264,12 @@ def _train_all(task: Task, place: Workplace, observer: EvaluationObserver) -> Ev
     if task.folder is not None:
         note_launch(task.folder)
     plan = _plan(task, len(trainings), place)
-    observer.planned(plan)
-    estimate = TimeEstimate(plan.n_trainings * plan.steps_per_training, observer.estimated)
+    callback.planned(plan)
+    estimate = TimeEstimate(plan.n_trainings * plan.steps_per_training, callback.estimated)
 
     def step_done() -> None:
         estimate.step_done()
-        observer.step_done()
+        callback.step_done()
 
     made_on = f"{place.device.type}, {place.n_threads} threads, {place.n_processes} processes"
     saves_of = partial(task.saves_of, record.training_fingerprint, made_on)
@@ -278,8 +280,8 @@ def _train_all(task: Task, place: Workplace, observer: EvaluationObserver) -> Ev
             saves_of(training).remove()
             if task.folder is not None:
                 save_left_out(task.folder, data.left_out)
-            observer.training_measured(training.contender.name, training.seed, epochs, test)
-            observer.training_done(training.contender.name, training.seed, test.error_percent)
+            callback.training_measured(training.contender.name, training.seed, epochs, test)
+            callback.training_done(training.contender.name, training.seed, test.error_percent)
     if task.folder is not None:
         # All have ended.
         shutil.rmtree(task.folder / TRAININGS_NAME, ignore_errors=True)
@@ -293,7 +295,7 @@ def _reported(result: EvaluationResult, task: Task, data: EvaluationData, *, is_
     if not is_new and is_reported(task.folder):
         return replace(result, report=task.folder / REPORT_NAME)
     evaluated = respread(task.schedule, task.config.spread)
-    with alone():
+    with single_process():
         report = report_at_the_end(task.folder, lambda: Samples.of(data.train, data.class_names), evaluated)
     return replace(result, report=report)
 

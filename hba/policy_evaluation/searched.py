@@ -15,9 +15,9 @@ from hba.data.named import DATASET_NAMES
 from hba.data.sources import find_source
 from hba.data.splits import split
 from hba.errors import HbaError, SettingsError
-from hba.runtime.provenance import count_of
-from hba.runtime.wording import first_of
 from hba.schedule.schedule import Schedule
+from hba.utils.provenance import count_of
+from hba.utils.text import first_of
 
 SHARE_OF_THE_SAME_DATA = 0.5
 """Where at least as many of the searched images are found, a folder of another name is the searched one."""

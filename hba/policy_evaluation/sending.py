@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from hba.distributed.sending import packed, unpacked
 from hba.operations import function_path
-from hba.parallel.sending import packed, unpacked
 from hba.policy_evaluation.contenders import Contender
 from hba.policy_evaluation.trainings import Training
 from hba.regularization.groups import register_regularizer, registered_regularizers

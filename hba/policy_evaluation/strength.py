@@ -12,10 +12,10 @@ from torch import Tensor
 
 from hba.data.batches import as_floats
 from hba.data.images import Images
-from hba.runtime.seeding import generator_for
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augment, ScheduleAugmentation
 from hba.training.regularizing import EpochRegularization, regularization_of
+from hba.utils.seeding import generator_for
 
 N_IMAGES = 256
 """Of the training images, at equal distances, that strength is measured on."""

@@ -10,17 +10,17 @@ from typing import Any
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data.load import EvaluationData
+from hba.distributed.collectives import check_alike
+from hba.distributed.process_info import size
 from hba.errors import SavesWarning
-from hba.parallel.processes import check_alike
-from hba.parallel.world import size
 from hba.policy_evaluation.contenders import Contender
 from hba.policy_evaluation.searched import Searched
 from hba.policy_evaluation.stored import FREE_SETTINGS
 from hba.policy_evaluation.trainings import Training
 from hba.report.results import Results
-from hba.runtime.wording import counted
 from hba.schedule.schedule import Schedule
 from hba.training.saves import TRAININGS_NAME, Saves
+from hba.utils.text import counted
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from hba.policy_evaluation.observer import EvaluationObserver
-from hba.runtime.event_files import EventFiles
+from hba.policy_evaluation.callbacks import EvaluationCallback
 from hba.training.measure import Measured
+from hba.utils.tensorboard import EventFiles
 
 
-class TensorBoardLogger(EvaluationObserver):
+class TensorBoardLogger(EvaluationCallback):
     """Writes the events of each training into a folder of its own, such as `none, seed 0`, when it has ended.
 
     TensorBoard then draws the trainings into one chart. Steps are epochs, counted from 1; what the test split gave

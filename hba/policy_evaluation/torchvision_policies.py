@@ -14,7 +14,7 @@ from torchvision.transforms.functional import get_dimensions
 
 from hba.data.batches import as_floats
 from hba.data.images import Images
-from hba.imports.torchvision_policies import PHOTOGRAPH_SIDE
+from hba.importers.torchvision_policies import PHOTOGRAPH_SIDE
 from hba.training.augmentation import Augment
 
 

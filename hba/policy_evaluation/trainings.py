@@ -6,11 +6,11 @@ from typing import NamedTuple
 from hba.data.load import EvaluationData
 from hba.errors import DivergedError
 from hba.policy_evaluation.contenders import Contender
-from hba.runtime.memory_errors import explained_memory_errors
-from hba.runtime.seeding import default_generators, derived_seed
 from hba.training.measure import Measured
 from hba.training.saves import Saves
 from hba.training.train import train
+from hba.utils.devices import explained_memory_errors
+from hba.utils.seeding import default_generators, derived_seed
 
 
 class Training(NamedTuple):

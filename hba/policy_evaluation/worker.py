@@ -7,8 +7,8 @@ from multiprocessing.synchronize import Semaphore
 
 import torch
 
-from hba.data.held_back import HeldBack
 from hba.data.images import LabelledImages
+from hba.data.lazy_split import LazySplit
 from hba.data.load import EvaluationData
 from hba.policy_evaluation.sending import unpacked_training
 from hba.policy_evaluation.trainings import Ended, trained_and_measured
@@ -43,7 +43,7 @@ def begin(work: Work) -> None:
         work.test_wanted.release()
         return work.tests.get()
 
-    test = HeldBack(ask, None, work.test_image_size, work.device)
+    test = LazySplit(ask, None, work.test_image_size, work.device)
     _begun.append((work, EvaluationData(work.name, work.class_names, work.train.to(work.device), test)))
 
 

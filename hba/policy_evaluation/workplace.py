@@ -8,17 +8,17 @@ from typing import Any, Protocol
 import torch
 
 from hba.data.load import EvaluationData
+from hba.distributed.cluster import Cluster, Needs
+from hba.distributed.collectives import own_device
+from hba.distributed.process_info import size
 from hba.errors import SettingsError
-from hba.parallel.cluster import Cluster, Needs
-from hba.parallel.processes import own_device
-from hba.parallel.world import size
 from hba.policy_evaluation.on_cluster import Abilities, abilities_on, over_machines
 from hba.policy_evaluation.processes import number_of_jobs, side_by_side
 from hba.policy_evaluation.task import Task
 from hba.policy_evaluation.trainings import Finished, SavesOf, Training, one_by_one
 from hba.report.results import Results
-from hba.runtime.provenance import environment
-from hba.training.fast import slow_note
+from hba.training.amp import slow_note
+from hba.utils.provenance import environment
 
 
 class Workplace(Protocol):
@@ -48,7 +48,7 @@ class Workplace(Protocol):
         ...
 
     def slow_note(self) -> str | None:
-        """See hba.training.fast."""
+        """See hba.training.amp."""
         ...
 
     def brought(self, data: EvaluationData) -> EvaluationData:

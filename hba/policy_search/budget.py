@@ -20,15 +20,15 @@ import torch
 from hba.algorithms import LambdaSteps, Problem, SearchState
 from hba.algorithms.pace import Pace
 from hba.errors import SettingsError
-from hba.policy_search.books import Books
+from hba.policy_search.checkpointer import SAVE_EVERY_SECONDS, Checkpointer
 from hba.policy_search.config import SearchConfig
+from hba.policy_search.context import SearchContext
 from hba.policy_search.cost import LARGEST_SHARE
 from hba.policy_search.folder import RunFolder
-from hba.policy_search.keeper import SAVE_EVERY_SECONDS, Keeper
-from hba.policy_search.setup import Setup
-from hba.runtime.seeding import default_generators
-from hba.runtime.wording import counted
+from hba.policy_search.history import History
 from hba.training.measure import measure
+from hba.utils.seeding import default_generators
+from hba.utils.text import counted
 
 MANY_EPOCHS = 1_000_000
 """Of a search whose number is not chosen yet."""
@@ -104,7 +104,9 @@ def with_many_epochs(settings: dict[str, Any]) -> dict[str, Any]:
     return {**settings, "epochs": MANY_EPOCHS}
 
 
-def within(budget: Budget, setup: Setup, folder: RunFolder | None, clock: Clock = time.monotonic) -> Setup:
+def within(
+    budget: Budget, setup: SearchContext, folder: RunFolder | None, clock: Clock = time.monotonic
+) -> SearchContext:
     """The same search with the epochs that fit into what is left of the budget, and a note that says so.
 
     Raises SettingsError where not one epoch fits, and where the settings do not go with so few.
@@ -129,7 +131,7 @@ def within(budget: Budget, setup: Setup, folder: RunFolder | None, clock: Clock 
     return replace(setup, config=config, problem=problem, notes=(*setup.notes, note))
 
 
-def measured(setup: Setup, folder: RunFolder | None, budget: Budget, clock: Clock) -> Pieces:
+def measured(setup: SearchContext, folder: RunFolder | None, budget: Budget, clock: Clock) -> Pieces:
     """The pieces of a copy of the search, which leaves no trace."""
     problem, device = setup.problem, setup.problem.device
     algorithm = setup.config.algorithm
@@ -193,13 +195,13 @@ def _with_warm_up(config: SearchConfig, epochs: int) -> SearchConfig:
     return config.model_copy(update={"algorithm": config.algorithm.model_copy(update={"warm_up_epochs": epochs})})
 
 
-def _save_seconds(setup: Setup, state: SearchState[Any], folder: RunFolder, clock: Clock) -> float:
+def _save_seconds(setup: SearchContext, state: SearchState[Any], folder: RunFolder, clock: Clock) -> float:
     """On the same disk, but not in the place of the run's own files."""
     pace = Pace(state.steps_per_epoch, setup.config.algorithm.rhythm)
     with tempfile.TemporaryDirectory(dir=folder.path) as place:
-        keeper = Keeper(setup, state, Books(setup.config.epochs), pace, RunFolder(Path(place)))
+        checkpointer = Checkpointer(setup, state, History(setup.config.epochs), pace, RunFolder(Path(place)))
         begun = clock()
-        keeper.save()
+        checkpointer.save()
         return clock() - begun
 
 

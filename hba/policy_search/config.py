@@ -17,8 +17,8 @@ from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space, without_operations
 from hba.regularization.groups import AUGMENTATION, acts_on_images, find_regularizer
 from hba.regularization.hyperparameter import Hyperparameter
-from hba.runtime.unknown import did_you_mean
-from hba.runtime.validation import words
+from hba.utils.settings import words
+from hba.utils.text import did_you_mean
 
 ALGORITHM_SETTINGS = frozenset(name for algorithm in ALGORITHMS.values() for name in algorithm.model_fields)
 """Settings that some algorithm has."""
@@ -44,7 +44,7 @@ ARGUMENTS = (
     "network",
     "out",
     "resume",
-    "observer",
+    "callback",
     "progress",
     "preset",
     "paper",

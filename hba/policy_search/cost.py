@@ -14,10 +14,10 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from hba.algorithms import Algorithm, LambdaSteps
-from hba.algorithms.moves import PROBE_STEPS
+from hba.algorithms.gradient_stats import PROBE_STEPS
 from hba.algorithms.pace import Pace
 from hba.config.search import CommonSearchConfig
-from hba.runtime.seeding import default_generators
+from hba.utils.seeding import default_generators
 
 LARGEST_SHARE = 0.1
 """Of a search, that probes may take."""

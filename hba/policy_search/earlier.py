@@ -11,14 +11,14 @@ from hba.data.config import DataConfig, resolved_data
 from hba.data.named import DATASET_NAMES
 from hba.errors import DataError, RunError
 from hba.policy_search.config import ALGORITHM_SETTINGS, SearchConfig
+from hba.policy_search.custom_components import check_told
 from hba.policy_search.folder import by_name, own_kind, read_config
-from hba.policy_search.own_parts import check_told
 from hba.report.run import CONFIG_NAME
-from hba.runtime.files import reason_of
 from hba.schedule.library import of_several_seeds
+from hba.utils.files import reason_of
 
 
-def config_like(
+def from_earlier_config(
     path: Path,
     settings: Mapping[str, Any],
     *,

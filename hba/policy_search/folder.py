@@ -15,14 +15,14 @@ import torch
 
 from hba.algorithms import Algorithm
 from hba.data.config import resolved_data
-from hba.data.left_out import LeftOut, save_left_out
 from hba.data.named import DATASET_NAMES
+from hba.data.skipped import SkippedFile, save_left_out
 from hba.errors import DataError, RunError, SettingsError
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.own_parts import check_same
+from hba.policy_search.custom_components import check_same
 from hba.policy_search.probes import PROBED
 from hba.report.run import CONFIG_NAME, METRICS_NAME, OWN, POLICY_NAME
-from hba.runtime.files import read_text, reason_of, write_atomically, write_text
+from hba.utils.files import read_text, reason_of, write_atomically, write_text
 
 CHECKPOINT_VERSION = 9
 OLDER_VERSION = 6
@@ -77,7 +77,7 @@ class RunFolder:
         if self.policy.exists():
             raise RunError(f"{self.path} already holds a schedule, {self.policy.name}: choose another --out")
 
-    def write_config(self, config: SearchConfig, left_out: Sequence[LeftOut] = (), own: Sequence[str] = ()) -> None:
+    def write_config(self, config: SearchConfig, left_out: Sequence[SkippedFile] = (), own: Sequence[str] = ()) -> None:
         """Write the settings, and the files that are left out. own: settings that something of the user's replaces."""
         content = {**config.flat(), **({OWN: list(own)} if own else {})}
         write_text(self.config, json.dumps(content, indent=2) + "\n")

@@ -16,17 +16,17 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from hba.algorithms.gradient_stats import PROBE_STEPS, short_training_rate
+from hba.algorithms.inner_model import InnerModel
 from hba.algorithms.lambda_steps import GradientState, LambdaSteps
-from hba.algorithms.learners import Learner
-from hba.algorithms.moves import PROBE_STEPS, short_training_rate
 from hba.algorithms.problem import Problem
 from hba.config.training import SGD
 from hba.data.batches import as_floats
 from hba.data.images import Batch, Images
-from hba.runtime.seeding import default_generators, derived_seed, generator_for
+from hba.training.amp import in_full_precision
 from hba.training.criterion import loss_of
-from hba.training.fast import in_full_precision
 from hba.training.optimizer import MOMENTUM
+from hba.utils.seeding import default_generators, derived_seed, generator_for
 
 VALIDATION_BATCH_SIZE = 500
 SATURATED_LOGIT = 4.0
@@ -43,7 +43,7 @@ def is_probe_epoch(epoch: int, epochs: int, probes: int) -> bool:
 
 
 def probe(
-    algorithm: LambdaSteps, problem: Problem, state: GradientState[Learner], epoch: int
+    algorithm: LambdaSteps, problem: Problem, state: GradientState[InnerModel], epoch: int
 ) -> dict[str, float | None]:
     """The metrics PROBED, for the moves since the last probe. None for what too few lambda steps cannot tell."""
     lam, moves = state.lam.detach(), state.mover.moves
@@ -73,7 +73,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def loss_after_training(
-    algorithm: LambdaSteps, problem: Problem, state: GradientState[Learner], lam: Tensor, epoch: int
+    algorithm: LambdaSteps, problem: Problem, state: GradientState[InnerModel], lam: Tensor, epoch: int
 ) -> float:
     """Validation loss in nats of a copy of the network, trained for PROBE_STEPS at lam (n,).
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 
-from hba.policy_search.observer import SearchObserver
+from hba.policy_search.callbacks import SearchCallback
 from hba.policy_search.plan import SearchPlan
-from hba.runtime.progress import ShowsBar
-from hba.runtime.wording import first_of
+from hba.utils.progress import ShowsBar
+from hba.utils.text import first_of
 
 SHOWN_REGULARIZERS = 2
 
 
-class SearchProgress(ShowsBar, SearchObserver):
+class SearchProgress(ShowsBar, SearchCallback):
     """Shows a bar, as a context, in a terminal or a notebook: images that are read, then steps and the last epoch."""
 
     def __init__(self) -> None:

@@ -22,26 +22,25 @@ from hba.data.adapt import is_dataset
 from hba.data.config import LAST_SEED, resolved_data
 from hba.data.listing import check_beside
 from hba.data.load import SearchData
+from hba.distributed.cluster import Cluster, Needs, connected
+from hba.distributed.collectives import broadcast_from_rank0, is_restarted_in, note_launch
+from hba.distributed.process_info import is_first, size
+from hba.distributed.sending import packed, unpacked
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.operations import function_path, register_operation, registered_operations
-from hba.parallel.cluster import Cluster, Needs, connected
-from hba.parallel.processes import from_first, is_restarted_in, note_launch
-from hba.parallel.sending import packed, unpacked
-from hba.parallel.world import is_first, size
 from hba.policy_search.arguments import check_resume
+from hba.policy_search.callbacks import SearchCallback
+from hba.policy_search.custom_components import custom_components
 from hba.policy_search.folder import RunFolder
-from hba.policy_search.observer import SearchObserver
-from hba.policy_search.own_parts import own_parts
 from hba.policy_search.run import chosen_settings, search
 from hba.regularization.groups import register_regularizer, registered_regularizers
 from hba.report.over_seeds import OverSeeds
 from hba.report.write import REPORT_NAME
-from hba.runtime.claim import claimed
-from hba.runtime.files import read_text, write_atomically, write_text
-from hba.runtime.pool import ProcessPool
-from hba.runtime.wording import first_of
 from hba.schedule.library import seed_folder, seed_folders
 from hba.schedule.schedule import Schedule
+from hba.utils.files import read_text, run_lock, write_atomically, write_text
+from hba.utils.pool import ProcessPool
+from hba.utils.text import first_of
 
 OnDone = Callable[[int, Path], None]
 """Called with the seed of a search that has ended, and its folder."""
@@ -57,7 +56,7 @@ def repeated_search(
     resume: bool = False,
     jobs: int = 1,
     cluster: str | None = None,
-    observer: SearchObserver | None = None,
+    callback: SearchCallback | None = None,
     on_done: OnDone = lambda seed, folder: None,
     **settings: Any,
 ) -> OverSeeds | None:
@@ -66,28 +65,28 @@ def repeated_search(
     Each search has a folder in `out`, seed-0, seed-1, ..., and is the search that hba.search makes there. data,
     settings: as hba.search takes them, but for a budget. resume: go on with those that were stopped, and make those
     that were not begun; seeds may then be more. jobs: searches at a time, in processes of their own, which share
-    PyTorch's threads. cluster: as hba.evaluate takes it. observer: of all searches, where there is one job. on_done: is
+    PyTorch's threads. cluster: as hba.evaluate takes it. callback: of all searches, where there is one job. on_done: is
     told of each that has ended now.
 
-    Returns None where the observer stopped a search. Raises HbaError for what cannot work; a search whose loss is not
+    Returns None where the callback stopped a search. Raises HbaError for what cannot work; a search whose loss is not
     finite does not keep the others from being made, and is told of at the end.
     """
     folder = Path(out).absolute()
     _check(seeds, jobs, cluster, resume, settings, folder)
     with contextlib.ExitStack() as stack:
-        from_first(lambda: stack.enter_context(claimed(folder)) and None)
-        resume = from_first(lambda: resume or is_restarted_in(folder))
+        broadcast_from_rank0(lambda: stack.enter_context(run_lock(folder)) and None)
+        resume = broadcast_from_rank0(lambda: resume or is_restarted_in(folder))
         machines = stack.enter_context(connected(cluster))
         if is_first() and not resume:
             stack.callback(_tidy, folder)
-        wanted = from_first(lambda: _wanted(folder, data, seeds, settings, resume=resume))
+        wanted = broadcast_from_rank0(lambda: _wanted(folder, data, seeds, settings, resume=resume))
         if is_first():
             note_launch(folder)
         given, kept = _given_data(data, resume=resume), _given_settings(settings, resume=resume)
         tasks = [_Task(seed, folder, given, kept) for seed in wanted]
-        left = from_first(lambda: [task.seed for task in tasks if not task.is_whole()])
+        left = broadcast_from_rank0(lambda: [task.seed for task in tasks if not task.is_whole()])
         diverged = []
-        for done in _made([task for task in tasks if task.seed in left], jobs, machines, observer):
+        for done in _made([task for task in tasks if task.seed in left], jobs, machines, callback):
             if done is None:
                 return None
             if done.diverged is not None:
@@ -96,7 +95,7 @@ def repeated_search(
                 on_done(done.seed, done.folder)
         if diverged:
             raise DivergedError(f"{first_of(diverged)}; the other searches are in {out}")
-        return from_first(lambda: OverSeeds.read(folder))
+        return broadcast_from_rank0(lambda: OverSeeds.read(folder))
 
 
 def _check(
@@ -128,7 +127,7 @@ def _wanted(folder: Path, data: Any, seeds: int | None, settings: Mapping[str, A
         check_beside(folder, config.data)
         assert seeds is not None
         _check_last(config.seed + seeds - 1)
-        own = own_parts(settings.get("network"), settings.get("space"))
+        own = custom_components(settings.get("network"), settings.get("space"))
         _forget(folder)
         for seed in range(config.seed, config.seed + seeds):
             seed_folder(folder, seed).mkdir(exist_ok=True)
@@ -225,21 +224,21 @@ class _Done:
 
 
 def _made(
-    tasks: Sequence[_Task], jobs: int, machines: Cluster | None, observer: SearchObserver | None
+    tasks: Sequence[_Task], jobs: int, machines: Cluster | None, callback: SearchCallback | None
 ) -> Generator[_Done | None]:
-    """Each search as it ends; None for one that the observer stopped, which is the last."""
+    """Each search as it ends; None for one that the callback stopped, which is the last."""
     if machines is not None:
         yield from _over_machines(tasks, machines)
     elif jobs > 1:
         yield from _side_by_side(tasks, min(jobs, len(tasks)))
     else:
         for task in tasks:
-            yield _search(task, observer)
+            yield _search(task, callback)
 
 
-def _search(task: _Task, observer: SearchObserver | None = None) -> _Done | None:
+def _search(task: _Task, callback: SearchCallback | None = None) -> _Done | None:
     try:
-        found = search(task.data, out=task.own_folder, resume=True, observer=observer, **task.settings)
+        found = search(task.data, out=task.own_folder, resume=True, callback=callback, **task.settings)
     except DivergedError as error:
         return _Done(task.seed, task.own_folder, str(error))
     return _Done(task.seed, task.own_folder) if found.finished else None

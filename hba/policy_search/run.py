@@ -12,38 +12,38 @@ from torch import nn
 from hba.data.adapt import AnyDataset, as_search_data, is_dataset
 from hba.data.listing import check_beside
 from hba.data.load import SearchData, check_data, load_search_data
-from hba.errors import SettingsError
-from hba.parallel.processes import (
-    after_first,
+from hba.distributed.collectives import (
+    broadcast_from_rank0,
     check_alike,
-    from_first,
-    in_first,
     is_restarted_in,
     note_launch,
     own_device,
+    rank0_first,
+    rank0_only,
     share_tensors,
-    stopped_by_first,
+    signals_to_rank0,
 )
-from hba.parallel.whole_batch import whole_batch_layers
-from hba.parallel.world import alone, is_first, size
+from hba.distributed.process_info import is_first, single_process, size
+from hba.distributed.whole_batch import whole_batch_layers
+from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy_search.arguments import Choose, budget_of, check_resume, settings_of_data, settings_of_space
 from hba.policy_search.budget import Budget, with_many_epochs, within
+from hba.policy_search.callbacks import SearchCallback
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.earlier import config_like
+from hba.policy_search.context import SearchContext
+from hba.policy_search.custom_components import custom_components
+from hba.policy_search.earlier import from_earlier_config
 from hba.policy_search.folder import RunFolder
-from hba.policy_search.loop import Loop
-from hba.policy_search.observer import SearchObserver
-from hba.policy_search.own_parts import own_parts
 from hba.policy_search.progress import SearchProgress
 from hba.policy_search.result import SearchResult
-from hba.policy_search.setup import Setup
-from hba.runtime.claim import claimed
-from hba.runtime.memory_errors import explained_memory_errors
-from hba.runtime.progress import shows_progress
-from hba.runtime.seeding import default_generators, derived_seed
-from hba.runtime.validation import check_batch_size
-from hba.training.fast import whole_passes
+from hba.policy_search.trainer import SearchTrainer
+from hba.training.amp import whole_passes
+from hba.utils.devices import explained_memory_errors
+from hba.utils.files import run_lock
+from hba.utils.progress import shows_progress
+from hba.utils.seeding import default_generators, derived_seed
+from hba.utils.settings import check_batch_size
 
 OF_MACHINE = ("data", "data_root", "classes", "workers", "pretrained", "device")
 """Settings that may differ between the processes of one search: paths, which may be others on another machine."""
@@ -60,7 +60,7 @@ def search(
     space: SearchSpace | str | None = None,
     out: str | Path | None = None,
     resume: bool = False,
-    observer: SearchObserver | None = None,
+    callback: SearchCallback | None = None,
     progress: bool = False,
     budget_seconds: Budget | float | None = None,
     config: str | Path | None = None,
@@ -76,14 +76,14 @@ def search(
     a network of your own instead of the setting `model`; frozen parameters stay as they are, BatchNorm's running
     statistics follow its train(). space: a search space, or the name of one; operations of your own must be registered.
     out: a folder to keep the run in. resume: resume the run there, with its settings; the images may have moved, and
-    `epochs` may be more (lengthen.py says what that finds). progress: show a bar in a terminal or a notebook.
+    `epochs` may be more (extend_epochs.py says what that finds). progress: show a bar in a terminal or a notebook.
     budget_seconds: in the place of `epochs`, for as many as fit into that time on this machine, from the call on. Some
     steps are measured before, which change nothing of what a search of so many epochs finds.
     config: the config.json of an earlier search, or its folder, whose settings stand in the place of the defaults; all
     but its device.
 
-    Inside of hba.parallel.joined, processes that torchrun has started make one search together: all call this alike,
-    the first one alone tells its observer and writes files, and all get the result.
+    Inside of hba.distributed.joined, processes that torchrun has started make one search together: all call this alike,
+    the first one alone tells its callback and writes files, and all get the result.
 
     Raises HbaError for what cannot work, DivergedError for a loss that is not finite; what was found until then is
     saved in `out`.
@@ -95,15 +95,17 @@ def search(
         raise SettingsError("a budget is measured by one process; give epochs, or start one process")
     # The first process has the folder, and speaks.
     folder = RunFolder(Path(out)) if out is not None and is_first() else None
-    told = observer if observer is not None and is_first() else SearchObserver()
-    with in_first(claimed(None if folder is None else folder.path)):
-        if from_first(lambda: folder is not None and folder.has_checkpoint() and is_restarted_in(folder.path)):
+    told = callback if callback is not None and is_first() else SearchCallback()
+    with rank0_only(run_lock(None if folder is None else folder.path)):
+        if broadcast_from_rank0(
+            lambda: folder is not None and folder.has_checkpoint() and is_restarted_in(folder.path)
+        ):
             resume = True
         if budget is not None:
             settings = with_many_epochs(settings)
         settings |= settings_of_space(space, settings)
         if out is not None and resume:
-            choose: Choose = partial(_stored, folder, own_parts(network, space))
+            choose: Choose = partial(_stored, folder, custom_components(network, space))
         else:
             choose = _new(data, preset, paper, network, space, config)
         return _searched(data, choose, settings, network, space, folder, told, budget, resume=resume)
@@ -130,7 +132,9 @@ def _new(
     """What chooses the settings of a search that is not resumed."""
     if config is None:
         return partial(_of_preset, preset=preset, paper=paper)
-    return partial(config_like, Path(config), own=own_parts(network, space), in_memory=isinstance(data, SearchData))
+    return partial(
+        from_earlier_config, Path(config), own=custom_components(network, space), in_memory=isinstance(data, SearchData)
+    )
 
 
 def _searched(
@@ -140,7 +144,7 @@ def _searched(
     network: nn.Module | None,
     space: SearchSpace | str | None,
     folder: RunFolder | None,
-    observer: SearchObserver,
+    callback: SearchCallback,
     budget: Budget | None,
     *,
     resume: bool,
@@ -149,16 +153,16 @@ def _searched(
     settings |= settings_of_data(data, settings, choose)
     chosen = choose(settings)
     if not resume:
-        from_first(lambda: None if folder is None else _check_new(folder, chosen.data))
+        broadcast_from_rank0(lambda: None if folder is None else _check_new(folder, chosen.data))
     if isinstance(network, nn.Module):
         share_tensors(network.state_dict().values())
     _check_shares_batches(chosen)
     # Before the images are read, which may take long.
     device, start = own_device(chosen.device), chosen.network_start()
     if not isinstance(data, SearchData):
-        read = partial(_read, data, chosen, observer)
+        read = partial(_read, data, chosen, callback)
         # Several downloads would write over each other.
-        data = after_first(read) if chosen.download else read()
+        data = rank0_first(read) if chosen.download else read()
     check_batch_size(settings, len(data.train))
     data = data if network is not None else data.in_color()
     # So the run is resumed, and evaluated, with the scale that was found.
@@ -168,21 +172,21 @@ def _searched(
         contextlib.closing(data.to(device)) as placed,
         whole_batch_layers(),
         whole_passes(),
-        stopped_by_first(),
+        signals_to_rank0(),
     ):
         own_space = space if isinstance(space, SearchSpace) else None
-        with alone():
+        with single_process():
             # It tries the network.
-            setup = Setup.of(chosen, placed, network, own_space, start)
+            setup = SearchContext.of(chosen, placed, network, own_space, start)
         check_alike({**setup.identity, "settings": _told_of(setup.config)})
         if budget is not None:
             setup = within(budget, setup, folder)
-        loop = Loop.begun(setup, folder)
+        loop = SearchTrainer.begun(setup, folder)
         if folder is not None:
             # Before the first save: a run that is killed in between is lengthened, or finds its images, later.
             note_launch(folder.path)
-            folder.write_config(setup.config, data.left_out, own_parts(network, space))
-        return loop.run(observer)
+            folder.write_config(setup.config, data.left_out, custom_components(network, space))
+        return loop.run(callback)
 
 
 def _check_new(folder: RunFolder, data: str) -> None:
@@ -206,7 +210,7 @@ def _stored(folder: RunFolder | None, own: tuple[str, ...], settings: Mapping[st
         assert folder is not None
         return folder.stored_config(settings, own)
 
-    return from_first(read)
+    return broadcast_from_rank0(read)
 
 
 def _check_shares_batches(config: SearchConfig) -> None:
@@ -222,7 +226,7 @@ def _of_preset(settings: Mapping[str, Any], preset: str | None, paper: bool) -> 
     return SearchConfig.from_preset(settings, preset, paper=paper).resolved()
 
 
-def _read(data: Any, config: SearchConfig, observer: SearchObserver) -> SearchData:
+def _read(data: Any, config: SearchConfig, callback: SearchCallback) -> SearchData:
     """A Dataset or a list; anything else the settings name."""
     read = partial(as_search_data, data) if is_dataset(data) else load_search_data
-    return read(config, observer.images_read)
+    return read(config, callback.images_read)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from hba.errors import RunError
-from hba.policy_search.observer import SearchObserver
+from hba.policy_search.callbacks import SearchCallback
 from hba.policy_search.run import search
 
 EPOCHS = 8
@@ -29,7 +29,7 @@ class SelfTest:
     seconds: float
 
 
-class _Clock(SearchObserver):
+class _Clock(SearchCallback):
     """Counts steps from the second on, and asks for a stop after some."""
 
     def __init__(self, device: torch.device, stop_after: int | None = None) -> None:
@@ -58,10 +58,10 @@ def self_test(device: torch.device) -> SelfTest:
     """
     began, clock = time.perf_counter(), _Clock(device)
     settings = {**SETTINGS, "device": str(device)}
-    whole = search("digits", observer=clock, **settings).schedule
+    whole = search("digits", callback=clock, **settings).schedule
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "run"
-        search("digits", out=out, observer=_Clock(device, STEPS_BEFORE_STOP), **settings)
+        search("digits", out=out, callback=_Clock(device, STEPS_BEFORE_STOP), **settings)
         resumed = search(out=out, resume=True).schedule
     assert whole is not None
     assert resumed is not None

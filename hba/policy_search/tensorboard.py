@@ -3,16 +3,16 @@
 from collections.abc import Container, Mapping
 from pathlib import Path
 
-from hba.policy_search.observer import SearchObserver
+from hba.policy_search.callbacks import SearchCallback
 from hba.policy_search.plan import SearchPlan
 from hba.policy_search.result import SearchResult
 from hba.report.pictures import grid
 from hba.report.samples import SAMPLES_NAME, Samples
-from hba.runtime.event_files import EventFiles
 from hba.schedule.pictures import is_seen
+from hba.utils.tensorboard import EventFiles
 
 
-class TensorBoardLogger(SearchObserver):
+class TensorBoardLogger(SearchCallback):
     """Writes events into a folder. Steps are epochs, counted from 1.
 
     A resumed search replaces the events of the epochs that it does again. What cannot be written is told once, by a

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from hba.algorithms import SearchState
+from hba.algorithms.inner_model import InnerModel
 from hba.algorithms.lambda_steps import GradientState
-from hba.algorithms.learners import Learner
 from hba.algorithms.population import PopulationLearner
-from hba.runtime.snapshot import snapshot
+from hba.utils.snapshot import snapshot
 
 TOTALS = ("train_loss", "train_error", "train_steps", "lambda_loss", "lambda_steps")
 """Of an epoch, in the order of the one tensor that they were."""
@@ -17,8 +17,8 @@ POPULATION = ("optimizer", "schedule", "weights", "buffers", "best_weights", "be
 ONE_MODEL = {"optimizer": "weight_optimizer", "schedule": "weight_schedule"}
 
 
-def as_now(old: Mapping[str, Any], state: SearchState[Learner]) -> dict[str, Any]:
-    """A checkpoint as Keeper writes it now. state: one of the same search, which knows what was not saved then."""
+def as_now(old: Mapping[str, Any], state: SearchState[InnerModel]) -> dict[str, Any]:
+    """A checkpoint as Checkpointer writes it now. state: one of the same search, that knows what was not saved then."""
     search = {name: old[name] for name in ("lam", "train_stream", "generator", "step")}
     search["totals"] = dict(zip(TOTALS, old["totals"].unbind(), strict=True))
     search |= {name: old[name] for name in ("noise", "lam_rows") if name in old}
@@ -30,12 +30,12 @@ def as_now(old: Mapping[str, Any], state: SearchState[Learner]) -> dict[str, Any
     return {
         "search": {**search, "learner": _learner(old, state.learner)},
         # Nothing was deployed with a spread, so it was not noted.
-        "books": {**{name: old[name] for name in BOOKS}, "spreads": [0.0] * len(old["rows"])},
+        "history": {**{name: old[name] for name in BOOKS}, "spreads": [0.0] * len(old["rows"])},
         "default_generators": old["default_generators"],
     }
 
 
-def _learner(old: Mapping[str, Any], learner: Learner) -> dict[str, Any]:
+def _learner(old: Mapping[str, Any], learner: InnerModel) -> dict[str, Any]:
     if isinstance(learner, PopulationLearner):
         # Its weights are never looked at.
         return {**{name: old[name] for name in POPULATION}, "template": learner.template.state_dict()}

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from hba.distributed.collectives import draw_then_shard
 from hba.operations import OPERATIONS
-from hba.parallel.rows import own_rows
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ def augment(images: Tensor, baseline: Baseline, generator: torch.Generator) -> T
     """
     if baseline.flip:
         flipped = (
-            own_rows(len(images), lambda n: torch.rand(n, 1, 1, 1, generator=generator, device=images.device)) < 0.5
+            draw_then_shard(len(images), lambda n: torch.rand(n, 1, 1, 1, generator=generator, device=images.device))
+            < 0.5
         )
         images = torch.where(flipped, images.flip(3), images)
     if baseline.crop_padding:
@@ -76,7 +77,9 @@ def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Ten
     batch, channels, height, width = images.shape
     device = images.device
     places = 2 * padding + 1
-    offsets = own_rows(batch, lambda n: torch.randint(places, (2, n, 1), generator=generator, device=device), dim=1)
+    offsets = draw_then_shard(
+        batch, lambda n: torch.randint(places, (2, n, 1), generator=generator, device=device), dim=1
+    )
     rows = offsets[0] + torch.arange(height, device=device)
     columns = offsets[1] + torch.arange(width, device=device)
     image = torch.arange(batch, device=device)[:, None, None, None]
@@ -88,5 +91,5 @@ def random_cutout(images: Tensor, size: int, generator: torch.Generator) -> Tens
     """Set a square of `size` pixels to 0 about a uniformly drawn pixel (DeVries and Taylor 2017)."""
     batch, channels, height, width = images.shape
     fraction = images.new_full((batch,), size / min(height, width))
-    position = own_rows(batch, lambda n: torch.rand(n, 2, generator=generator, device=images.device))
+    position = draw_then_shard(batch, lambda n: torch.rand(n, 2, generator=generator, device=images.device))
     return OPERATIONS["Cutout"](images, fraction, fill=images.new_zeros(channels), position=position)

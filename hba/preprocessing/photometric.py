@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
+from hba.distributed.collectives import draw_then_shard
 from hba.operations import COMMON_CHANNELS
 from hba.operations.enhance import blend, gray, mean_gray
-from hba.parallel.rows import own_rows
-from hba.runtime.device_constants import device_constant
+from hba.utils.device_constants import device_constant
 
 EIGENVALUES = (0.2175, 0.0188, 0.0045)
 EIGENVECTORS = ((-0.5675, 0.7192, 0.4009), (-0.5808, -0.0045, -0.8140), (-0.5836, -0.6948, 0.4203))
@@ -25,13 +25,13 @@ def color_jitter(images: Tensor, strength: float, generator: torch.Generator) ->
     def numbers(n: int) -> Tensor:
         return torch.empty(n, N_JITTERS, device=images.device)
 
-    factors = own_rows(len(images), lambda n: numbers(n).uniform_(low, high, generator=generator))
+    factors = draw_then_shard(len(images), lambda n: numbers(n).uniform_(low, high, generator=generator))
     return jittered(images, factors, order_of_jitters(images, generator))
 
 
 def order_of_jitters(images: Tensor, generator: torch.Generator | None) -> Tensor:
     """A random order (B, 3) of 0, 1 and 2 for each image."""
-    keys = own_rows(len(images), lambda n: torch.rand(n, N_JITTERS, generator=generator, device=images.device))
+    keys = draw_then_shard(len(images), lambda n: torch.rand(n, N_JITTERS, generator=generator, device=images.device))
     return keys.argsort(dim=1)
 
 
@@ -54,7 +54,9 @@ def pca_jitter(images: Tensor, std: float, generator: torch.Generator) -> Tensor
     Ref: Krizhevsky, Sutskever and Hinton 2012, 4.1, with alpha of standard deviation `std` per component.
     """
     n_components, device = len(EIGENVALUES), images.device
-    alpha = own_rows(len(images), lambda n: torch.randn(n, n_components, generator=generator, device=device)) * std
+    alpha = (
+        draw_then_shard(len(images), lambda n: torch.randn(n, n_components, generator=generator, device=device)) * std
+    )
     return images + (alpha @ _components(images.device))[:, :, None, None]
 
 

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hba.parallel.rows import own_rows
-from hba.runtime.device_constants import device_constant
+from hba.distributed.collectives import draw_then_shard
+from hba.utils.device_constants import device_constant
 
 SCALE = (0.08, 1.0)
 """Share of the image's area that a crop has."""
@@ -42,7 +42,7 @@ def random_boxes(batch: int, height: int, width: int, generator: torch.Generator
     device = generator.device
 
     def tries(low: float, high: float) -> Tensor:
-        return own_rows(
+        return draw_then_shard(
             batch, lambda n: torch.empty(n, N_TRIES, device=device).uniform_(low, high, generator=generator)
         )
 
@@ -55,7 +55,7 @@ def random_boxes(batch: int, height: int, width: int, generator: torch.Generator
     first = fits.int().argmax(dim=1, keepdim=True)
     chosen = sizes.gather(2, first.expand(2, -1, -1))[..., 0]
     chosen = torch.where(fits.any(dim=1), chosen.clamp(min=1), limits)
-    place = own_rows(batch, lambda n: torch.rand(2, n, generator=generator, device=device), dim=1)
+    place = draw_then_shard(batch, lambda n: torch.rand(2, n, generator=generator, device=device), dim=1)
     place = place * (limits - chosen + 1)
     # The product may round up to the limit itself.
     corner = place.floor().minimum(limits - chosen)

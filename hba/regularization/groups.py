@@ -20,7 +20,7 @@ from hba.regularization.in_network import (
 from hba.regularization.jitter import jitter
 from hba.regularization.noise import input_dropout, input_noise
 from hba.regularization.regularizer import ON_IMAGES, Ranges, Regularizer
-from hba.runtime.unknown import unknown
+from hba.utils.text import unknown
 
 PIXELS = "pixels"
 SIDE = 32

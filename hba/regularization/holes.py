@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from hba.distributed.collectives import draw_then_shard
 from hba.operations.cutout import covered
-from hba.parallel.rows import own_rows
-from hba.runtime.device_constants import whole_numbers
+from hba.utils.device_constants import whole_numbers
 
 
 def cutout(
@@ -18,7 +18,9 @@ def cutout(
     pixels, so squares may overlap, and are cut off at the border. generator: on the device of the images; None is
     torch's default. Ref: DeVries and Taylor 2017; STN (MacKay et al. 2019), Appendix E.
     """
-    centres = own_rows(len(images), lambda n: torch.rand(n, most_holes, 2, generator=generator, device=images.device))
+    centres = draw_then_shard(
+        len(images), lambda n: torch.rand(n, most_holes, 2, generator=generator, device=images.device)
+    )
     return with_holes(images, centres, length.detach().round(), holes.detach().round())
 
 

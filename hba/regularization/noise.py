@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from hba.parallel.rows import own_rows
+from hba.distributed.collectives import draw_then_shard
 
 
 def input_dropout(images: Tensor, generator: torch.Generator | None, *, rate: Tensor) -> Tensor:
@@ -16,7 +16,7 @@ def input_dropout(images: Tensor, generator: torch.Generator | None, *, rate: Te
     rate = rate.detach()[:, None, None, None]
     # float32 for all: draws in half precision would be too coarse for small rates.
     pixels, device = images.shape[1:], images.device
-    dropped = own_rows(len(images), lambda n: torch.rand(n, *pixels, generator=generator, device=device)) < rate
+    dropped = draw_then_shard(len(images), lambda n: torch.rand(n, *pixels, generator=generator, device=device)) < rate
     kept_share = (1 - rate).clamp(min=torch.finfo(rate.dtype).eps)
     return images.masked_fill(dropped, 0) / kept_share.to(images.dtype)
 
@@ -29,5 +29,7 @@ def input_noise(images: Tensor, generator: torch.Generator | None, *, deviation:
     multiplying each number is this library's choice.
     """
     pixels, dtype, device = images.shape[1:], images.dtype, images.device
-    noise = own_rows(len(images), lambda n: torch.randn(n, *pixels, generator=generator, dtype=dtype, device=device))
+    noise = draw_then_shard(
+        len(images), lambda n: torch.randn(n, *pixels, generator=generator, dtype=dtype, device=device)
+    )
     return noise.mul_(deviation.detach().to(images.dtype)[:, None, None, None]).add_(1).mul_(images)

@@ -8,10 +8,9 @@ import pydantic
 
 from hba.errors import ScheduleError
 from hba.report.results import Results
-from hba.runtime.provenance import LARGEST_COUNT, count_of, number_of
-from hba.runtime.unknown import did_you_mean, listed
-from hba.runtime.wording import counted, duration
 from hba.schedule.shipped import files_of, policy_names
+from hba.utils.provenance import LARGEST_COUNT, count_of, number_of
+from hba.utils.text import counted, did_you_mean, duration, listed
 
 
 class Card(pydantic.BaseModel):

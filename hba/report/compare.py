@@ -11,12 +11,12 @@ from hba.report.losses import Points, chart, points_of
 from hba.report.page import setting_text
 from hba.report.rendering import rendered
 from hba.report.run import Run
-from hba.runtime.files import write_text
-from hba.runtime.version import VERSION
-from hba.runtime.wording import nats, percent, points
 from hba.schedule.reach import reach
 from hba.schedule.regularizers import summarize_regularizers
 from hba.schedule.summary import summarize
+from hba.utils.files import write_text
+from hba.utils.text import nats, percent, points
+from hba.utils.version import VERSION
 
 TEMPLATE = "compare.html.j2"
 SETTINGS, VALIDATION, TEST = "Settings that differ", "Validation of the search network", "Test error"

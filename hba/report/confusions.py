@@ -7,7 +7,7 @@ import numpy as np
 from hba.report.figures import ClassLabel, Confusions, Matrix, Shade, Table
 from hba.report.findings import share
 from hba.report.results import Results, Row
-from hba.runtime.wording import of_seeds, percent, points
+from hba.utils.text import of_seeds, percent, points
 
 MOST_CLASSES = 100
 """Of more, a matrix shows nothing, and the most confused pairs are told alone."""

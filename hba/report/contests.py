@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hba.report.figures import Contest, Contests, Table
 from hba.report.geometry import Axes, Scale, around, x_ticks
 from hba.report.results import Difference, Results, Row
-from hba.runtime.wording import nats, of_seeds, percent, points
+from hba.utils.text import nats, of_seeds, percent, points
 
 
 def contests(results: Results) -> Contests:

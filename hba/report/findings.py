@@ -7,12 +7,12 @@ from typing import Any
 from hba.algorithms.pace import policy_steps_in
 from hba.config.training import PLATEAU
 from hba.data.labels import error_in_words
-from hba.runtime.provenance import count_of, number_of
-from hba.runtime.wording import counted, percent
 from hba.schedule.reach import Reach, numbers_applied, reach
 from hba.schedule.regularizers import is_of_text, summarize_regularizers
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import Change, changes, key_epochs, start_of
+from hba.utils.provenance import count_of, number_of
+from hba.utils.text import counted, percent
 
 N_CHANGES = 5
 N_REGULARIZERS = 12

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 from hba.errors import RunError
 from hba.report.findings import network_measured
 from hba.report.run import POLICY_NAME
-from hba.runtime.intervals import interval_of_mean
-from hba.runtime.wording import counted
 from hba.schedule.library import PREFIX, seed_folders
 from hba.schedule.pictures import save_figure
 from hba.schedule.reach import reach
 from hba.schedule.regularizers import summarize_regularizers
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import changes, summarize
+from hba.utils.intervals import interval_of_mean
+from hba.utils.text import counted
 
 OF_MACHINE = ("seed", "data", "data_root", "classes", "download", "workers", "device", "pretrained")
 """Settings in which searches may differ that are put together: their seeds, and where things are."""

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import pydantic
 
 from hba.errors import RunError
-from hba.runtime.files import read_text, reason_of
-from hba.runtime.validation import first_problem
 from hba.training.confusion import Confusion, Counts
+from hba.utils.files import read_text, reason_of
+from hba.utils.settings import first_problem
 
 RESULTS_NAME = "results.json"
 """The file of an evaluation's results in its folder."""

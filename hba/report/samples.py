@@ -17,7 +17,7 @@ from hba.data.images import Images
 from hba.data.labels import is_multi_label, names_of, present_classes
 from hba.data.levels import DECODE_ERRORS
 from hba.errors import RunError
-from hba.runtime.files import write_atomically
+from hba.utils.files import write_atomically
 
 SAMPLES_NAME = "sample_images.png"
 N_SAMPLES = 4

@@ -9,8 +9,8 @@ from hba.report.page import page_of
 from hba.report.results import RESULTS_NAME
 from hba.report.run import EVALUATED_NAME, Run
 from hba.report.samples import SAMPLES_NAME, Samples
-from hba.runtime.files import write_text
 from hba.schedule.schedule import Schedule
+from hba.utils.files import write_text
 
 REPORT_NAME = "report.html"
 MOST_BYTES = 3_000_000

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from hba.runtime.lazy import lazy_names
+from hba.utils.imports import lazy_names
 
 if TYPE_CHECKING:
     from hba.schedule.schedule import Schedule

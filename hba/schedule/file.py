@@ -25,8 +25,8 @@ from hba.operations import OPERATIONS, Operation, find_operation, function_path
 from hba.policy.space import SearchSpace
 from hba.regularization.groups import check_range, find_regularizer
 from hba.regularization.hyperparameter import Hyperparameter
-from hba.runtime.files import read_text, reason_of
-from hba.runtime.validation import first_problem
+from hba.utils.files import read_text, reason_of
+from hba.utils.settings import first_problem
 
 FORMAT = "hba-schedule"
 VERSION = 2

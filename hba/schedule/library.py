@@ -5,9 +5,9 @@ from importlib.resources import as_file
 from pathlib import Path
 
 from hba.errors import ScheduleError
-from hba.runtime.unknown import did_you_mean, listed
 from hba.schedule.schedule import Schedule
 from hba.schedule.shipped import files_of, policy_names
+from hba.utils.text import did_you_mean, listed
 
 PREFIX = "seed-"
 

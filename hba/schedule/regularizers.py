@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from hba.policy.space import SearchSpace
 from hba.regularization.groups import find_regularizer
 from hba.regularization.hyperparameter import Hyperparameter
-from hba.runtime.wording import first_of
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import start_of
+from hba.utils.text import first_of
 
 
 @dataclass(frozen=True)

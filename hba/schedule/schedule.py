@@ -16,11 +16,11 @@ from hba.errors import LeftOutWarning, ScheduleError
 from hba.policy.module import GRAY, Policy
 from hba.policy.space import SearchSpace
 from hba.regularization.hyperparameter import Hyperparameter
-from hba.runtime.files import write_text
-from hba.runtime.validation import COLOR_RULE, is_color, whole_number
-from hba.runtime.wording import first_of
 from hba.schedule.file import Parts, explained, parse, text_of, written
 from hba.schedule.transform import PolicyTransform
+from hba.utils.files import write_text
+from hba.utils.settings import COLOR_RULE, is_color, whole_number
+from hba.utils.text import first_of
 
 SHOWN_NAMES = 8
 """Of what a warning names."""

@@ -12,8 +12,8 @@ from hba.errors import SettingsError
 from hba.operations import Operation
 from hba.policy.spread import moved_by, quadrature
 from hba.policy.starts import at_fraction, of_row, randaugment
-from hba.runtime.provenance import number_of
 from hba.schedule.schedule import Schedule
+from hba.utils.provenance import number_of
 
 Pair = tuple[float, float]
 

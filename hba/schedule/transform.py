@@ -20,9 +20,9 @@ from hba.policy.draw import apply_operations, draw_by_means, means_of
 from hba.policy.image_range import RangeCheck
 from hba.policy.single_image import Drawn, PlainRow, apply_to_all, apply_to_pil, draw_for_one, plain_row
 from hba.policy.space import SearchSpace
-from hba.runtime.validation import whole_number
-from hba.runtime.wording import first_of
 from hba.schedule.annotations import ANNOTATIONS, Size, moved, unmovable
+from hba.utils.settings import whole_number
+from hba.utils.text import first_of
 
 PIL_MODES = ("L", "RGB")
 DEEP_PIL_MODES = ("I", "F")

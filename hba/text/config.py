@@ -17,10 +17,9 @@ from hba.errors import SettingsError
 from hba.regularization.groups import REGULARIZERS, registered_regularizers
 from hba.regularization.hyperparameter import Hyperparameter
 from hba.regularization.in_network import DROPOUT, WEIGHT_DECAY
-from hba.runtime.settings import Settings
-from hba.runtime.unknown import did_you_mean, unknown
-from hba.runtime.validation import words
 from hba.text.measure import next_word_loss
+from hba.utils.settings import Settings, words
+from hba.utils.text import did_you_mean, unknown
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
 HIDDEN = "hidden"

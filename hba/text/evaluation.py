@@ -11,26 +11,24 @@ from typing import Any
 import numpy as np
 import pydantic
 
+from hba.distributed.process_info import check_alone
 from hba.errors import RunError, ScheduleError, SettingsError
-from hba.parallel.world import check_alone
 from hba.policy_evaluation.paired import PairedDifference
 from hba.regularization.hyperparameter import Hyperparameter
 from hba.regularization.in_network import DROPOUT
 from hba.report.results import TEXT_EVALUATION
-from hba.runtime.claim import claimed
-from hba.runtime.devices import find_device
-from hba.runtime.files import read_text, reason_of, write_text
-from hba.runtime.memory_errors import explained_memory_errors
-from hba.runtime.progress import ShowsBar, shows_progress
-from hba.runtime.provenance import environment
-from hba.runtime.unknown import unknown
-from hba.runtime.validation import words
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.text.config import DROPOUTS, HIDDEN, TextEvaluationConfig, TextTrainingConfig, resolved, tunable
 from hba.text.corpus import FILES, Corpus
 from hba.text.measure import in_words, perplexity
 from hba.text.train import train
+from hba.utils.devices import explained_memory_errors, find_device
+from hba.utils.files import read_text, reason_of, run_lock, write_text
+from hba.utils.progress import ShowsBar, shows_progress
+from hba.utils.provenance import environment
+from hba.utils.settings import words
+from hba.utils.text import unknown
 
 SCHEDULE = "schedule"
 RESULTS_NAME = "results.json"
@@ -166,7 +164,7 @@ def evaluate(
     against: str | Sequence[str] = ("none", "static", "final"),
     out: str | Path | None = None,
     resume: bool = False,
-    observer: TextEvaluationObserver | None = None,
+    callback: TextEvaluationObserver | None = None,
     progress: bool = False,
     **settings: Any,
 ) -> TextEvaluation:
@@ -194,9 +192,9 @@ def evaluate(
     corpus = Corpus.read(config.data, config.vocabulary_size)
     corpus.check_measured("valid", "test")
     folder = None if out is None else Path(out)
-    with claimed(folder):
+    with run_lock(folder):
         kept = _Kept.of(folder, config, corpus, found, resume=resume)
-        return _train_all(config, corpus, rows, kept, observer or TextEvaluationObserver())
+        return _train_all(config, corpus, rows, kept, callback or TextEvaluationObserver())
 
 
 def check_of_text(schedule: Schedule) -> None:
@@ -303,17 +301,17 @@ def _train_all(
     corpus: Corpus,
     rows: Mapping[str, Schedule],
     kept: _Kept,
-    observer: TextEvaluationObserver,
+    callback: TextEvaluationObserver,
 ) -> TextEvaluation:
     device = find_device(config.device)
     tokens = {name: corpus.texts[name].tokens.to(device) for name in FILES}
     left = [(name, seed) for seed in range(config.seeds) for name in rows if (name, seed) not in kept.losses]
     steps = (len(tokens["train"]) // config.batch_size - 1) // config.sequence_length * config.epochs
-    observer.started(len(left), steps, config.batch_size * config.sequence_length)
+    callback.started(len(left), steps, config.batch_size * config.sequence_length)
     machine = environment(device)
     for name, seed in left:
-        trained = train(config, tokens, len(corpus.vocabulary), rows[name], seed, observer.step_done)
+        trained = train(config, tokens, len(corpus.vocabulary), rows[name], seed, callback.step_done)
         kept.add(name, seed, Loss(trained.val_loss, trained.test_loss), machine)
-        observer.training_done(name, seed, kept.losses[name, seed])
+        callback.training_done(name, seed, kept.losses[name, seed])
     found = tuple(TextRow(name, {seed: kept.losses[name, seed] for seed in range(config.seeds)}) for name in rows)
     return TextEvaluation(found, None if kept.path is None else kept.path.parent)

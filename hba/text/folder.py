@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from hba.errors import DataError, RunError, SettingsError
 from hba.policy_search.folder import RunFolder
-from hba.runtime.files import read_text, reason_of, write_text
 from hba.text.config import TextSearchConfig, resolved
+from hba.utils.files import read_text, reason_of, write_text
 
 MAY_CHANGE = ("data", "device", "epochs")
 """Where the text is and what computes; and there may be more epochs."""

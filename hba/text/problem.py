@@ -18,7 +18,6 @@ from hba.policy.spaces import without_operations
 from hba.regularization.groups import hyperparameters_of
 from hba.regularization.in_network import DROPOUT
 from hba.regularization.regularization import Regularization
-from hba.runtime.seeding import default_generators, derived_seed, generator_for
 from hba.text.config import HIDDEN, TextSearchConfig, TextTrainingConfig, is_tuned
 from hba.text.corpus import FILES, Corpus
 from hba.text.lstm import LstmLanguageModel
@@ -26,6 +25,7 @@ from hba.text.measure import next_word_error, next_word_loss
 from hba.text.passages import Passage, Prediction, TokenStream
 from hba.training.optimizer import Parameters
 from hba.training.plateau import Plateau
+from hba.utils.seeding import default_generators, derived_seed, generator_for
 
 QUARTER = 0.25
 """What a plateau leaves of the learning rate (STN, section 4.2)."""

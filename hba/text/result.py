@@ -15,7 +15,7 @@ from hba.text.lstm import LstmLanguageModel
 class TextSearchResult:
     """schedule: one row of regularizers per finished epoch, None before the first. metrics: one mapping for each.
 
-    finished: False when the observer stopped the search. lam (n,): where it stands, as logits. network: the trained
+    finished: False when the callback stopped the search. lam (n,): where it stands, as logits. network: the trained
     language model that belongs to lam. hypernetwork: gives that of any other by hypernetwork.plain(lam).
     """
 

@@ -14,27 +14,26 @@ import numpy as np
 from hba.algorithms import Problem
 from hba.algorithms.hypergradient import HyperGradientState
 from hba.algorithms.pace import Pace
+from hba.distributed.process_info import check_alone
 from hba.errors import DivergedError, SettingsError
-from hba.parallel.world import check_alone
-from hba.policy_search.books import Books, finite_or_none, is_finite, row_of
-from hba.policy_search.lengthen import note_longer
-from hba.runtime.claim import claimed
-from hba.runtime.devices import find_device
-from hba.runtime.memory_errors import explained_memory_errors
-from hba.runtime.progress import shows_progress
-from hba.runtime.provenance import environment
-from hba.runtime.seeding import default_generator_state, default_generators, derived_seed, restore_default_generators
-from hba.runtime.snapshot import restore, snapshot
+from hba.policy_search.extend_epochs import note_longer
+from hba.policy_search.history import History, finite_or_none, is_finite, row_of
 from hba.schedule.file import space_entry
 from hba.schedule.schedule import Schedule
+from hba.text.callbacks import TextObserver, TextPlan, TextProgress
 from hba.text.config import TextSearchConfig, resolved
 from hba.text.corpus import Corpus
 from hba.text.folder import TextRunFolder
 from hba.text.lstm import LstmLanguageModel
 from hba.text.measure import measured_loss, perplexity
-from hba.text.observer import TextObserver, TextPlan, TextProgress
 from hba.text.problem import TextProblem
 from hba.text.result import TextSearchResult
+from hba.utils.devices import explained_memory_errors, find_device
+from hba.utils.files import run_lock
+from hba.utils.progress import shows_progress
+from hba.utils.provenance import environment
+from hba.utils.seeding import default_generator_state, default_generators, derived_seed, restore_default_generators
+from hba.utils.snapshot import restore, snapshot
 
 SAVE_EVERY_SECONDS = 5.0
 SEARCHED = ("train", "valid")
@@ -48,7 +47,7 @@ def search(
     *,
     out: str | Path | None = None,
     resume: bool = False,
-    observer: TextObserver | None = None,
+    callback: TextObserver | None = None,
     progress: bool = False,
     **settings: Any,
 ) -> TextSearchResult:
@@ -66,7 +65,7 @@ def search(
         raise SettingsError("resume needs out, the folder of the run to resume")
     given = resolved({**settings, **({} if data is None else {"data": data})})
     folder = None if out is None else TextRunFolder(Path(out))
-    with claimed(None if folder is None else folder.path):
+    with run_lock(None if folder is None else folder.path):
         if resume and folder is not None:
             config = folder.resumed(given)
         else:
@@ -77,7 +76,7 @@ def search(
         corpus = Corpus.read(config.data, config.vocabulary_size, SEARCHED)
         with default_generators(device, derived_seed(config.seed, "default generators")):
             run = _Run.begun(config, corpus, TextProblem.of(config, corpus, device), folder)
-            return run.to_the_end(observer or TextObserver())
+            return run.to_the_end(callback or TextObserver())
 
 
 @dataclass
@@ -88,7 +87,7 @@ class _Run:
     corpus: Corpus
     problem: TextProblem
     state: HyperGradientState
-    books: Books
+    history: History
     folder: TextRunFolder | None
     last_clock: float = field(default_factory=time.monotonic)
     last_save: float = field(default_factory=time.monotonic)
@@ -97,44 +96,44 @@ class _Run:
     def begun(config: TextSearchConfig, corpus: Corpus, problem: TextProblem, folder: TextRunFolder | None) -> "_Run":
         """At the beginning, or where the run in the folder was."""
         state = config.algorithm.begin(_as_problem(problem), lambda _: problem.network)
-        run = _Run(config, corpus, problem, state, Books(config.epochs), folder)
+        run = _Run(config, corpus, problem, state, History(config.epochs), folder)
         found = None if folder is None else folder.load_checkpoint(run.identity())
         if found is not None:
             restore(state, found.state["search"])
-            restore(run.books, found.state["books"])
+            restore(run.history, found.state["history"])
             restore_default_generators(found.state["default_generators"], problem.device)
-            if config.epochs > run.books.epochs:
-                note_longer(config.epochs, state.step, run.books)
+            if config.epochs > run.history.epochs:
+                note_longer(config.epochs, state.step, run.history)
         if folder is not None:
             folder.write_settings(config)
         return run
 
-    def to_the_end(self, observer: TextObserver) -> TextSearchResult:
-        """Until the last epoch ends, or the observer wants a stop."""
+    def to_the_end(self, callback: TextObserver) -> TextSearchResult:
+        """Until the last epoch ends, or the callback wants a stop."""
         config, state = self.config, self.state
-        observer.planned(self.plan())
+        callback.planned(self.plan())
         total_steps = config.epochs * state.steps_per_epoch
-        observer.started(state.step, total_steps, config.batch_size * config.sequence_length, config.epochs)
-        while state.step < total_steps and not observer.stop_requested():
+        callback.started(state.step, total_steps, config.batch_size * config.sequence_length, config.epochs)
+        while state.step < total_steps and not callback.stop_requested():
             config.algorithm.step(_as_problem(self.problem), state)
             if state.step % state.steps_per_epoch == 0:
                 self.close_epoch()
-                row = dict(zip(self.problem.space.names, self.books.rows[-1], strict=True))
-                observer.epoch_done(self.books.metrics[-1], row)
+                row = dict(zip(self.problem.space.names, self.history.rows[-1], strict=True))
+                callback.epoch_done(self.history.metrics[-1], row)
                 if time.monotonic() - self.last_save > SAVE_EVERY_SECONDS:
                     self.save()
-            observer.step_done(state.step)
+            callback.step_done(state.step)
         self.save()
         result = TextSearchResult(
             schedule=self.schedule(),
-            metrics=tuple(self.books.metrics),
+            metrics=tuple(self.history.metrics),
             finished=state.step == total_steps,
             network=self.network(),
             hypernetwork=state.learner.hypernetwork,
             lam=state.lam.detach(),
             folder=None if self.folder is None else self.folder.path,
         )
-        observer.search_ended(result)
+        callback.search_ended(result)
         return result
 
     def network(self) -> LstmLanguageModel:
@@ -143,7 +142,7 @@ class _Run:
     def close_epoch(self) -> None:
         """Note the epoch's row and metrics."""
         state, config = self.state, self.config
-        epoch = len(self.books.rows) + 1
+        epoch = len(self.history.rows) + 1
         train_loss, _, lambda_loss = state.totals.means()
         row = row_of(self.problem.space, state.lam)
         val_loss = measured_loss(self.network(), self.problem.tokens["valid"], config.sequence_length)
@@ -163,7 +162,7 @@ class _Run:
             "learning_rate": rate,
         }
         spread = config.algorithm.spread_now(_as_problem(self.problem), state)
-        self.books.note(row, spread, metrics, self.problem.space)
+        self.history.note(row, spread, metrics, self.problem.space)
 
     def diverged(self, epoch: int) -> DivergedError:
         """The error of an epoch whose loss is not finite. What was found before it is saved."""
@@ -174,7 +173,7 @@ class _Run:
 
     def count_seconds(self) -> None:
         now = time.monotonic()
-        self.books.seconds += now - self.last_clock
+        self.history.seconds += now - self.last_clock
         self.last_clock = now
 
     def save(self) -> None:
@@ -183,7 +182,7 @@ class _Run:
             return
         self.count_seconds()
         generators = default_generator_state(self.problem.device)
-        found = {"search": snapshot(self.state), "books": snapshot(self.books), "default_generators": generators}
+        found = {"search": snapshot(self.state), "history": snapshot(self.history), "default_generators": generators}
         self.folder.save_checkpoint(found, self.identity())
         self.save_found()
         self.last_save = time.monotonic()
@@ -193,7 +192,7 @@ class _Run:
         schedule = self.schedule()
         if self.folder is not None and schedule is not None:
             schedule.save(self.folder.policy)
-            self.folder.save_metrics(self.books.metrics)
+            self.folder.save_metrics(self.history.metrics)
 
     def identity(self) -> Mapping[str, str]:
         """What must be the same when the run goes on."""
@@ -206,13 +205,13 @@ class _Run:
 
     def schedule(self) -> Schedule | None:
         """Of the finished epochs; None before the first."""
-        if not self.books.rows:
+        if not self.history.rows:
             return None
-        return Schedule(self.problem.space, np.array(self.books.rows), provenance=self.provenance())
+        return Schedule(self.problem.space, np.array(self.history.rows), provenance=self.provenance())
 
     def provenance(self) -> dict[str, Any]:
         """How the schedule was made, as JSON values."""
-        config, texts, last = self.config, self.corpus.texts, self.books.metrics[-1]
+        config, texts, last = self.config, self.corpus.texts, self.history.metrics[-1]
         return {
             "algorithm": config.algorithm.name,
             "dataset": self.corpus.path.name,
@@ -222,21 +221,21 @@ class _Run:
             "data_fingerprint": self.identity()["text"],
             "model": f"lstm-{config.layers}x{config.width}",
             "settings": config.flat(),
-            "epochs_finished": len(self.books.rows),
+            "epochs_finished": len(self.history.rows),
             "steps_per_epoch": self.state.steps_per_epoch,
-            "policy_steps": self.policy_steps(len(self.books.rows)),
-            **({"lengthened": self.books.lengthened} if self.books.lengthened else {}),
+            "policy_steps": self.policy_steps(len(self.history.rows)),
+            **({"lengthened": self.history.lengthened} if self.history.lengthened else {}),
             "train_loss": last["train_loss"],
             "val_loss": finite_or_none(last["val_loss"]),
             "val_perplexity": finite_or_none(last["val_perplexity"]),
-            "wall_seconds": round(self.books.seconds, 1),
+            "wall_seconds": round(self.history.seconds, 1),
             **environment(self.problem.device),
         }
 
     def policy_steps(self, epochs_done: int | None = None) -> int:
         """Steps of lambda in so many epochs, or in all."""
         pace = Pace(self.state.steps_per_epoch, self.config.algorithm.rhythm)
-        return pace.policy_steps(self.config.epochs, epochs_done, self.books.lengthened)
+        return pace.policy_steps(self.config.epochs, epochs_done, self.history.lengthened)
 
     def plan(self) -> TextPlan:
         texts, space = self.corpus.texts, self.problem.space
@@ -248,7 +247,7 @@ class _Run:
             n_parameters=sum(one.numel() for one in self.problem.network.parameters()),
             device=str(self.problem.device),
             epochs=self.config.epochs,
-            epochs_done=len(self.books.rows),
+            epochs_done=len(self.history.rows),
             steps_per_epoch=self.state.steps_per_epoch,
             lambda_steps=self.policy_steps(),
             folder=None if self.folder is None else self.folder.path,

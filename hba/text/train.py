@@ -9,7 +9,6 @@ from torch import Tensor
 
 from hba.errors import DivergedError
 from hba.regularization.regularization import Regularization
-from hba.runtime.seeding import default_generators, derived_seed
 from hba.schedule.schedule import Schedule
 from hba.text.config import TextTrainingConfig
 from hba.text.corpus import FILES
@@ -17,6 +16,7 @@ from hba.text.lstm import LstmLanguageModel
 from hba.text.measure import measured_loss, next_word_loss
 from hba.text.passages import TokenStream
 from hba.text.problem import network_of, optimizer_of
+from hba.utils.seeding import default_generators, derived_seed
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class Augmentation(Protocol):
     It needs no base class, only what stands below. Its row is called by an attribute `name` (a text), else by its
     class. For jobs in processes of their own it must be picklable. Where several processes share every batch, each
     gives it the whole batch; an attribute `shares_batches` that is True asks for the process's own images, and such an
-    augmentation draws by hba.parallel.rows.own_rows. An example, which adds noise that grows:
+    augmentation draws by hba.distributed.collectives.draw_then_shard. An example, which adds noise that grows:
 
         @dataclass(frozen=True)
         class Noise:

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from hba.data.batches import as_floats
 from hba.data.images import ALL, Measurable
 from hba.data.labels import is_multi_label
+from hba.distributed.collectives import total
+from hba.distributed.process_info import rank, single_process, size
 from hba.errors import DataError
-from hba.parallel.rows import total
-from hba.parallel.world import alone, rank, size
+from hba.training.amp import in_full_precision
 from hba.training.confusion import Confusion
 from hba.training.criterion import error_share, loss_sum_of
-from hba.training.fast import in_full_precision
 
 MEASURE_BATCH_SIZE = 500
 PIXELS_PER_BATCH = 500 * 64**2
@@ -47,7 +47,7 @@ def totals(predict: Function, data: Measurable, prepare: Function, confusion: Te
     answers: list[tuple[Tensor, Tensor]] = []
     with contextlib.closing(data.once(_batch_size(data.image_size), _share(data))) as batches:
         for images, labels in batches:
-            with alone():
+            with single_process():
                 # The others measure other batches.
                 logits = predict(prepare(as_floats(images)))
             loss = loss_sum_of(logits, labels)

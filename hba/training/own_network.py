@@ -13,8 +13,8 @@ from torch.nn.parameter import is_lazy
 
 from hba.data.images import Images
 from hba.errors import SettingsError
-from hba.runtime.files import reason_of
-from hba.runtime.seeding import default_generators
+from hba.utils.files import reason_of
+from hba.utils.seeding import default_generators
 
 Given = nn.Module | Callable[[int], nn.Module]
 """A network, of which every training has a copy, or a function from a training's seed to a fresh one."""

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from hba.data.batches import BatchStream
+from hba.distributed.collectives import broadcast_from_rank0
+from hba.distributed.process_info import is_first, size
 from hba.errors import SavesWarning
-from hba.parallel.processes import from_first
-from hba.parallel.world import is_first, size
-from hba.runtime.files import reason_of, write_atomically
-from hba.runtime.seeding import default_generator_state, restore_default_generators
-from hba.runtime.snapshot import restore, snapshot
+from hba.utils.files import reason_of, write_atomically
+from hba.utils.seeding import default_generator_state, restore_default_generators
+from hba.utils.snapshot import restore, snapshot
 
 VERSION = 1
 TRAININGS_NAME = "trainings"
@@ -68,7 +68,7 @@ class Saves:
         """Let the training be as far as the file has it; at its beginning where there is none that can be read."""
         self.last = time.monotonic()
         # Of several processes, the first has the folder.
-        saved = from_first(self._read)
+        saved = broadcast_from_rank0(self._read)
         if saved is not None:
             restore(way, saved["way"])
             restore_default_generators(saved["default_generators"], way.sums.device)

@@ -14,21 +14,21 @@ from hba.config.evaluation import EvaluationConfig
 from hba.data.batches import BatchStream
 from hba.data.labels import is_multi_label
 from hba.data.load import EvaluationData
+from hba.distributed import collectives
+from hba.distributed.process_info import single_process, size
+from hba.distributed.whole_batch import whole_batch_layers
 from hba.errors import DivergedError, SettingsError
 from hba.models import Start, build_model
-from hba.parallel import rows
-from hba.parallel.whole_batch import whole_batch_layers
-from hba.parallel.world import alone, size
 from hba.preprocessing.preprocessing import Preprocessing, network_input_size
-from hba.runtime.seeding import derived_seed, generator_for
+from hba.training.amp import check_passes, enable_amp, whole_passes
 from hba.training.augmentation import Augment, Augmentation
 from hba.training.criterion import error_share, loss_of
-from hba.training.fast import check_passes, hasten, whole_passes
 from hba.training.measure import Measured, measure
 from hba.training.optimizer import optimizer_for
 from hba.training.own_network import OwnNetwork
 from hba.training.regularizing import EpochRegularization, is_regularizing
 from hba.training.saves import Saves, Way
+from hba.utils.seeding import derived_seed, generator_for
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def train(
     network = network_of(config, data, seed, own_network, start).to(device)
     if config.fast:
         size = network_input_size(data.train, config.baseline_augmentation())
-        check_passes(hasten(network), (data.train.n_channels, size, size))
+        check_passes(enable_amp(network), (data.train.n_channels, size, size))
     saves = saves or Saves(None, "")
     with contextlib.closing(data.train), whole_batch_layers(), whole_passes():
         epochs = _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step, saves)
@@ -113,7 +113,7 @@ def _train_all_epochs(
     generator = generator_for(seed, "augmentation of an evaluation", device)
     optimizer, lr_schedule = optimizer_for(config, network.parameters(), stream.batches_per_pass)
     network.train()
-    with alone():
+    with single_process():
         augments = augmentation.by_epoch(config.epochs, data.train)
     if not getattr(augmentation, "shares_batches", False):
         augments = [partial(_of_whole_batch, augment) for augment in augments] if size() > 1 else augments
@@ -136,7 +136,7 @@ def _train_all_epochs(
             _step(way, preprocessing, augment, regularize)
             on_step()
             saves.now_and_then(way)
-        mean_loss, wrong = (rows.mean(way.sums) / stream.batches_per_pass).tolist()
+        mean_loss, wrong = (collectives.mean(way.sums) / stream.batches_per_pass).tolist()
         if not math.isfinite(mean_loss):
             raise DivergedError(f"the loss of epoch {epoch + 1} is not finite; {_remedy(config)}")
         way.epochs.append([mean_loss, 100 * wrong])
@@ -158,7 +158,7 @@ def _step(way: Way, preprocessing: Preprocessing, augment: Augment, regularize: 
     objective = loss if regularize is None else loss + regularize.penalty(logits, labels)
     way.optimizer.zero_grad()
     objective.backward()
-    rows.average_gradients(way.network.parameters())
+    collectives.average_gradients(way.network.parameters())
     way.optimizer.step()
     # Nobody reads them any more: the next pass has their memory.
     way.optimizer.zero_grad()
@@ -169,10 +169,10 @@ def _step(way: Way, preprocessing: Preprocessing, augment: Augment, regularize: 
 
 def _of_whole_batch(augment: Augment, images: Tensor, generator: torch.Generator) -> Tensor:
     """What an augmentation that knows nothing of several processes makes of own images: it is given all."""
-    whole = rows.gathered(images)
-    with alone():
+    whole = collectives.gathered(images)
+    with single_process():
         augmented = augment(whole, generator)
-    return rows.own(augmented)
+    return collectives.own(augmented)
 
 
 def _remedy(config: EvaluationConfig) -> str:

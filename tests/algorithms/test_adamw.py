@@ -14,7 +14,7 @@ from torch.optim.lr_scheduler import ConstantLR
 
 import hba
 from hba.algorithms import Lookahead
-from hba.algorithms.learners import NetworkLearner
+from hba.algorithms.inner_model import NetworkLearner
 from hba.algorithms.scores import Trial
 from hba.errors import SettingsError
 from hba.models import build_model

@@ -74,7 +74,7 @@ def test_the_state_of_the_default_generator_outside_decides_nothing_and_is_left_
 @pytest.mark.parametrize("n_steps", [3, 5, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 8))])
 def test_a_stopped_search_goes_on_to_the_same_end(algorithm: str, n_steps: int, tmp_path: Path) -> None:
     whole = run(algorithm)
-    stopped = run(algorithm, tmp_path, observer=StopAfter(n_steps))
+    stopped = run(algorithm, tmp_path, callback=StopAfter(n_steps))
     assert not stopped.finished
     resumed = run(algorithm, tmp_path, resume=True)
     assert np.array_equal(values_of(resumed), values_of(whole))
@@ -101,7 +101,7 @@ def test_a_stopped_search_of_strength_goes_on_to_the_same_end(algorithm: str, n_
         del settings["sigma_end"]
     assert {"init", "count", "spread_over"} <= settings.keys()
     whole = run(algorithm, **settings)
-    run(algorithm, tmp_path, observer=StopAfter(n_steps), **settings)
+    run(algorithm, tmp_path, callback=StopAfter(n_steps), **settings)
     resumed = run(algorithm, tmp_path, resume=True)
     assert whole.schedule is not None
     assert resumed.schedule is not None
@@ -218,5 +218,5 @@ def test_it_runs_on_a_gpu_and_goes_on_there(algorithm: str, tmp_path: Path) -> N
     whole = run(algorithm, device="cuda")
     assert whole.lam.device.type == "cuda"
     assert np.isfinite(values_of(whole)).all()
-    run(algorithm, tmp_path, device="cuda", observer=StopAfter(4))
+    run(algorithm, tmp_path, device="cuda", callback=StopAfter(4))
     assert np.allclose(values_of(run(algorithm, tmp_path, device="cuda", resume=True)), values_of(whole), rtol=1e-3)

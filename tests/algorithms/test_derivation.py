@@ -247,7 +247,7 @@ def test_the_first_member_is_the_network_that_hba_starts_from() -> None:
 
 
 def named_seed(seed: int) -> int:
-    from hba.runtime.seeding import derived_seed
+    from hba.utils.seeding import derived_seed
 
     return derived_seed(seed, "weights")
 

@@ -11,8 +11,8 @@ from former_default import FORMER
 from search_steps import algorithm_of, begun, is_response, next_validation, respond_at_random, space_of, step
 from torch import Tensor
 
-from hba.algorithms import HbaLookahead, lookahead, moves
-from hba.algorithms.moves import Moves, reach, short_training_rate
+from hba.algorithms import HbaLookahead, gradient_stats, lookahead
+from hba.algorithms.gradient_stats import GradientStats, reach, short_training_rate
 from hba.algorithms.scores import Trial, expected_score
 
 
@@ -46,10 +46,10 @@ def test_a_lambda_step_goes_by_both_gradients_in_nats(draws: int, response: str)
         compared = rewards - torch.cat([second + third, first + third, first + second]) / 2
     a_short_training = reach(10) * short_training_rate(problem, state.learner)
     expected = through_response - a_short_training * expected_score(space, trial, compared)
-    state.mover.moves = Moves.since(state.lam)
+    state.mover.moves = GradientStats.since(state.lam)
     algorithm_of(problem).update_lambda_by(problem, state, trial)
     torch.testing.assert_close(state.lam.grad, expected, rtol=1e-3, atol=1e-5)
-    torch.testing.assert_close(state.mover.moves.gradients, expected, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(state.mover.gradient_stats.gradients, expected, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize(("given", "judged"), [(1, 8), (3, 24)])
@@ -73,7 +73,7 @@ def test_where_the_weights_do_not_answer_look_ahead_alone_moves_lambda() -> None
     trial = algorithm_of(alone).augmented(alone, plain_state, images, labels, draws=3)
     algorithm_of(together).update_lambda_by(together, state, trial)
     algorithm_of(alone).update_lambda(alone, plain_state, trial)
-    torch.testing.assert_close(state.lam.grad, plain_state.mover.moves.gradients, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(state.lam.grad, plain_state.mover.gradient_stats.gradients, rtol=1e-4, atol=1e-6)
 
 
 def test_draws_that_did_the_same_to_an_image_are_worth_the_same_whatever_their_noise() -> None:
@@ -140,6 +140,6 @@ def test_rewards_count_for_as_many_steps_as_the_horizon_has() -> None:
 def test_probes_and_their_length_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = gradient_of()
     assert torch.equal(gradient_of(probes=3), expected)
-    for module in (moves, lookahead):
+    for module in (gradient_stats, lookahead):
         monkeypatch.setattr(module, "PROBE_STEPS", 3)
     assert torch.equal(gradient_of(), expected)

@@ -28,8 +28,8 @@ from torch import Tensor, nn
 
 import hba
 from hba.algorithms import lookahead
+from hba.algorithms.gradient_stats import PROBE_STEPS, GradientStats
 from hba.algorithms.lookahead import advantages_of, rewards_of
-from hba.algorithms.moves import PROBE_STEPS, Moves
 from hba.algorithms.scores import Trial, expected_score
 from hba.data import LabelledImages, SearchData
 from hba.models import build_model
@@ -168,7 +168,7 @@ def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_i
     space = space_of("Rotate", "Invert", "Color", count_probabilities=(0.0, 0.3, 0.7))
     problem, state = lookahead_begun(space=space, initial_fraction=0.4, reward_limit=None, calibrate=False)
     step(problem, state, 3)
-    state.mover.moves = Moves.since(state.lam)
+    state.mover.moves = GradientStats.since(state.lam)
     batch, batch_labels = state.train_stream.next()
     trial = algorithm_of(problem).augmented(problem, state, batch, batch_labels, draws)
     ((images, labels),) = next_validation(problem, state)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 import hba
 from hba.algorithms import ALGORITHMS, Algorithm, Lookahead, Problem, SearchState
-from hba.algorithms.learners import NetworkLearner
+from hba.algorithms.inner_model import NetworkLearner
 from hba.algorithms.networks import Networks
 from hba.algorithms.scores import Trial
 from hba.algorithms.state import EpochTotals
@@ -106,7 +106,7 @@ def test_its_settings_stand_flat_beside_the_others(own: type[Algorithm], tmp_pat
 @pytest.mark.parametrize("again", ["the same", "the class", "the class with words"])
 def test_a_run_is_resumed_to_the_same_end(own: type[Algorithm], again: str, n_steps: int, tmp_path: Path) -> None:
     whole = run(own(**OF_THE_ALGORITHM))
-    run(own(**OF_THE_ALGORITHM), tmp_path, observer=StopAfter(n_steps))
+    run(own(**OF_THE_ALGORITHM), tmp_path, callback=StopAfter(n_steps))
     words = OF_THE_ALGORITHM if again == "the class with words" else {}
     given = own(**OF_THE_ALGORITHM) if again == "the same" else own
     resumed = hba.search(small_data(), out=tmp_path, resume=True, algorithm=given, **words)
@@ -128,7 +128,7 @@ def refused(out: Path, **given: Any) -> str:
 
 
 def test_resuming_without_giving_it_is_one_clear_line(own: type[Algorithm], tmp_path: Path) -> None:
-    run(own(**OF_THE_ALGORITHM), tmp_path, observer=StopAfter(4))
+    run(own(**OF_THE_ALGORITHM), tmp_path, callback=StopAfter(4))
     expected = f"the run was begun by the algorithm {own.name!r}, a class of your own; give it in Python, with "
     assert refused(tmp_path) == f"{expected}hba.search(algorithm=..., resume=True), or config=... for a new run"
 
@@ -136,12 +136,12 @@ def test_resuming_without_giving_it_is_one_clear_line(own: type[Algorithm], tmp_
 def test_resuming_with_other_settings_of_it_or_with_another_names_the_difference(
     own: type[Algorithm], tmp_path: Path
 ) -> None:
-    run(own(**OF_THE_ALGORITHM), tmp_path, observer=StopAfter(4))
+    run(own(**OF_THE_ALGORITHM), tmp_path, callback=StopAfter(4))
     start = f"a resumed run keeps its settings; {tmp_path} has "
     other = {**OF_THE_ALGORITHM, "strength": 2.0}
     assert refused(tmp_path, algorithm=own(**other)) == start + "strength -0.5 (given 2.0)"
     assert refused(tmp_path, algorithm=own, strength=2.0) == start + "strength -0.5 (given 2.0)"
-    run("hba", tmp_path / "hba", train_steps=2, observer=StopAfter(4))
+    run("hba", tmp_path / "hba", train_steps=2, callback=StopAfter(4))
     assert f"algorithm 'hba' (given {own.name!r})" in refused(tmp_path / "hba", algorithm=own)
 
 

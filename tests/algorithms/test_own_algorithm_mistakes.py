@@ -9,8 +9,8 @@ from search_problems import small_data
 
 import hba
 from hba.algorithms import Algorithm, Hypergradient, Lookahead
+from hba.algorithms.inner_model import NetworkLearner
 from hba.algorithms.lambda_steps import GradientState
-from hba.algorithms.learners import NetworkLearner
 from hba.algorithms.networks import Networks
 from hba.algorithms.problem import Problem
 from hba.errors import SettingsError

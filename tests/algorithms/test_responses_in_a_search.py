@@ -155,7 +155,7 @@ def searched(response: str, **settings: Any) -> hba.SearchResult:
 @pytest.mark.parametrize("name", RESPONSES)
 def test_a_stopped_search_goes_on_to_the_same_end(name: str, tmp_path: Path) -> None:
     whole = searched(name)
-    assert not searched(name, out=tmp_path, observer=StopAfter(5)).finished
+    assert not searched(name, out=tmp_path, callback=StopAfter(5)).finished
     resumed = searched(name, out=tmp_path, resume=True)
     assert torch.equal(resumed.lam, whole.lam)
     expected = whole.network.state_dict()

@@ -15,7 +15,7 @@ import hba
 from hba.algorithms.responses import RESPONSES
 from hba.errors import DivergedError
 from hba.hypernet.layers import HyperLayer
-from hba.runtime.snapshot import snapshot
+from hba.utils.snapshot import snapshot
 
 LEARN_NOISE: dict[str, dict[str, Any]] = {
     **{name: {"algorithm": name} for name in SELF_TUNING},

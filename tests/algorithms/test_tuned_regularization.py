@@ -157,7 +157,7 @@ def searched(tune: str, **settings: Any) -> hba.SearchResult:
 )
 def test_a_stopped_search_goes_on_to_the_same_end(tune: str, settings: dict[str, Any], tmp_path: Path) -> None:
     whole = searched(tune, **settings)
-    assert not searched(tune, out=tmp_path, observer=StopAfter(5), **settings).finished
+    assert not searched(tune, out=tmp_path, callback=StopAfter(5), **settings).finished
     again = {name: value for name, value in settings.items() if name != "algorithm"}
     resumed = searched(tune, out=tmp_path, resume=True, **{**settings, **again})
     assert resumed.schedule is not None

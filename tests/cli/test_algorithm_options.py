@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from hba.cli.options import AlgorithmOption, algorithm_options, given
 from hba.cli.sections import ALGORITHM, section_of
 
-from hba.runtime.default_text import DefaultText
+from hba.utils.settings import DefaultText
 
 
 class Common(pydantic.BaseModel):

@@ -11,9 +11,9 @@ from commands import refusal_of, run
 
 import hba
 from hba.policy_search import self_test as module
-from hba.runtime.extras import optional_packages
-from hba.runtime.version import VERSION
 from hba.schedule.schedule import Schedule
+from hba.utils.imports import optional_packages
+from hba.utils.version import VERSION
 
 # hba.cli.doctor is the command; its module is found by its path.
 command = importlib.import_module("hba.cli.doctor")

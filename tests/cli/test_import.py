@@ -10,9 +10,9 @@ from click.testing import Result
 from commands import refusal_of, run
 
 import hba
-from hba.imports import SOURCES
-from hba.imports.pba import PBA_FILL, read_pba_schedule
-from hba.imports.torchvision_policies import POLICIES
+from hba.importers import SOURCES
+from hba.importers.pba import PBA_FILL, read_pba_schedule
+from hba.importers.torchvision_policies import POLICIES
 
 STARTING = [0] * 60
 EXPLORED = [3, 10, *[0] * 28, 4, 1, *[0] * 28]

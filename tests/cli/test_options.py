@@ -14,7 +14,7 @@ from hba.algorithms import ALGORITHMS
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import SettingsError
 from hba.policy_search.config import SearchConfig
-from hba.runtime.default_text import DefaultText
+from hba.utils.settings import DefaultText
 
 COMMANDS = ("search", "evaluate", "show", "apply", "operations", "policies", "import")
 
@@ -155,7 +155,7 @@ def settings_passed_on(monkeypatch: pytest.MonkeyPatch, command: str, *arguments
 
     monkeypatch.setattr(f"hba.{command}", note)
     assert refusal_of(command, *arguments) == "noted"
-    return {name: value for name, value in seen[0].items() if name not in ("out", "observer")}
+    return {name: value for name, value in seen[0].items() if name not in ("out", "callback")}
 
 
 def test_values_of_all_options_arrive_with_their_types(monkeypatch: pytest.MonkeyPatch) -> None:

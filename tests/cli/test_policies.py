@@ -13,8 +13,8 @@ from hba.config.evaluation import EvaluationConfig
 from hba.policy_evaluation.contenders import Contender
 from hba.policy_evaluation.paired import PairedDifference
 from hba.report import card
-from hba.runtime.wording import duration
 from hba.training.augmentation import augmentation_of
+from hba.utils.text import duration
 
 POLICIES = Path(__file__).parents[2] / "policies"
 NAMES = sorted(path.stem for path in POLICIES.glob("*.json"))

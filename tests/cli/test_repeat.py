@@ -160,7 +160,7 @@ def test_images_in_memory_have_no_command() -> None:
 
 @pytest.mark.parametrize("own", ["model", "space", "algorithm", "settings"])
 def test_what_only_python_can_give_has_no_command(own: str) -> None:
-    """As the keeper notes it: None in the place of the setting, and an algorithm of one's own by its name."""
+    """As the checkpointer notes it: None in the place of the setting, and an algorithm of one's own by its name."""
     config = SearchConfig.from_preset({"data": "digits"}).resolved()
     settings = {**config.flat(), own: "mine" if own == "algorithm" else None}
     space = config.search_space()

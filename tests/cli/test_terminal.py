@@ -91,11 +91,11 @@ def test_lines_of_an_evaluation_stand_above_its_bar(tmp_path: Path) -> None:
 IN_PYTHON = """
 import hba
 
-class Printing(hba.SearchObserver):
+class Printing(hba.SearchCallback):
     def epoch_done(self, metrics):
         print("epoch", metrics["epoch"], "ended")
 
-hba.search("digits", epochs=3, progress=True, observer=Printing())
+hba.search("digits", epochs=3, progress=True, callback=Printing())
 """
 
 

@@ -15,9 +15,9 @@ from hba.cli.main import _show_warning
 from hba.cli.terminal import run_folder
 
 from hba.algorithms import ALGORITHMS
+from hba.distributed.collectives import LAUNCH, RESTARTS, note_launch
+from hba.distributed.process_info import ProcessInfo, override_rank
 from hba.errors import ReportWarning, SettingsError
-from hba.parallel.processes import LAUNCH, RESTARTS, note_launch
-from hba.parallel.world import World, being
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.run import _check_shares_batches
 
@@ -157,8 +157,8 @@ def test_a_run_without_a_name_goes_on_in_the_folder_of_its_launch(
     monkeypatch.chdir(tmp_path)
     for launch in ("first", "second"):
         monkeypatch.setenv(LAUNCH, launch)
-        with being(World(0, 2)), monkeypatch.context() as patched:
-            patched.setattr("hba.parallel.processes.from_first", lambda make: make())
+        with override_rank(ProcessInfo(0, 2)), monkeypatch.context() as patched:
+            patched.setattr("hba.distributed.collectives.broadcast_from_rank0", lambda make: make())
             for restarts in (0, 1):
                 monkeypatch.setenv(RESTARTS, str(restarts))
                 with run_folder(None, "digits") as folder:
@@ -166,8 +166,8 @@ def test_a_run_without_a_name_goes_on_in_the_folder_of_its_launch(
                     assert folder == Path("runs", f"digits-{1 if launch == 'first' else 2}")
     # Another launch of the same name is no restart.
     monkeypatch.setenv(RESTARTS, "0")
-    with being(World(0, 2)), monkeypatch.context() as patched:
-        patched.setattr("hba.parallel.processes.from_first", lambda make: make())
+    with override_rank(ProcessInfo(0, 2)), monkeypatch.context() as patched:
+        patched.setattr("hba.distributed.collectives.broadcast_from_rank0", lambda make: make())
         with run_folder(None, "digits") as folder:
             assert folder == Path("runs/digits-3")
 
@@ -175,7 +175,7 @@ def test_a_run_without_a_name_goes_on_in_the_folder_of_its_launch(
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_population_is_of_one_process(name: str) -> None:
     config = SearchConfig.make({"data": "digits", "algorithm": name})
-    with being(World(1, 2)):
+    with override_rank(ProcessInfo(1, 2)):
         if name in ("population", "hyper-population"):
             with pytest.raises(
                 SettingsError, match=f"{name} searches in one process, got 2; start it without torchrun"

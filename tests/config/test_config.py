@@ -18,7 +18,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.data.config import DataConfig
 from hba.errors import SettingsError
 from hba.policy_search.config import SearchConfig
-from hba.runtime.devices import find_device
+from hba.utils.devices import find_device
 
 WRONG: dict[str, list[Any]] = {
     "data": [5, None],

@@ -167,7 +167,7 @@ def test_what_was_searched_on_a_dataset_is_evaluated_on_a_pair_with_its_size() -
     searched = hba.search(as_search_data(train, config()), epochs=1, model="wrn-10-1", batch_size=8)
     assert searched.schedule is not None
 
-    class Plans(hba.EvaluationObserver):
+    class Plans(hba.EvaluationCallback):
         read: tuple[int, int] = (0, 0)
 
         def images_read(self, done: int, total: int) -> None:
@@ -176,11 +176,11 @@ def test_what_was_searched_on_a_dataset_is_evaluated_on_a_pair_with_its_size() -
         def planned(self, plan: EvaluationPlan) -> None:
             self.plan = plan
 
-    observer = Plans()
-    result = hba.evaluate(searched.schedule, (train, test), seeds=1, epochs=1, device="cpu", observer=observer)
+    callback = Plans()
+    result = hba.evaluate(searched.schedule, (train, test), seeds=1, epochs=1, device="cpu", callback=callback)
     assert (result.train_images, result.test_images, result.config.data) == (24, 8, "Pictures")
-    assert (observer.plan.config.side, observer.plan.model) == (8, "wrn-10-1")
-    assert observer.read == (8, 8)
+    assert (callback.plan.config.side, callback.plan.model) == (8, "wrn-10-1")
+    assert callback.read == (8, 8)
     assert result.searched[0].test_images_seen == 0
     with pytest.raises(HbaError, match="has seen 24 of the 24 test images"):
         hba.evaluate(searched.schedule, (train, train), seeds=1, epochs=1, device="cpu")

@@ -14,9 +14,9 @@ from torch import Tensor
 import hba
 import hba.data.folder
 from hba.data import LabelledImages
-from hba.data.held_back import HeldBack
-from hba.data.left_out import LeftOut
+from hba.data.lazy_split import LazySplit
 from hba.data.levels import Levels
+from hba.data.skipped import SkippedFile
 from hba.errors import DataError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
@@ -40,7 +40,7 @@ def write_folder(folder: Path) -> Path:
     return folder
 
 
-class Events(hba.EvaluationObserver):
+class Events(hba.EvaluationCallback):
     """What happens, in its order: steps, the ends of trainings, and the parts of which files are opened."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_no_test_image_is_opened_before_the_last_step_of_the_first_training(
 ) -> None:
     events = Events(monkeypatch)
     result = hba.evaluate(
-        INVERT, write_folder(tmp_path / "images"), observer=events, stream=stream, workers=0, **SETTINGS
+        INVERT, write_folder(tmp_path / "images"), callback=events, stream=stream, workers=0, **SETTINGS
     )
     assert events.before_first("test").count("step") == N_STEPS
     assert events.before_first("done").count("test") == 8
@@ -92,7 +92,7 @@ def test_without_a_test_folder_the_part_held_back_is_opened_as_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = Events(monkeypatch)
-    hba.evaluate(INVERT, write_folder(tmp_path / "images") / "train", observer=events, **{**SETTINGS, "seeds": 1})
+    hba.evaluate(INVERT, write_folder(tmp_path / "images") / "train", callback=events, **{**SETTINGS, "seeds": 1})
     assert events.before_first("step").count("train") == 24
     assert events.before_first("done").count("train") == 30
     assert events.n_test == 6
@@ -105,7 +105,7 @@ def test_a_broken_test_image_is_one_line_and_with_skip_broken_counted(
     (folder / "test" / "dog" / "02.png").write_bytes(b"no image")
     events = Events(monkeypatch)
     with pytest.raises(DataError, match=r"cannot read the image .*02\.png .*--skip-broken") as raised:
-        hba.evaluate(INVERT, folder, observer=events, **SETTINGS)
+        hba.evaluate(INVERT, folder, callback=events, **SETTINGS)
     assert len(str(raised.value).splitlines()) == 1
     assert events.seen.count("step") == N_STEPS
     result = hba.evaluate(INVERT, folder, skip_broken=True, **{**SETTINGS, "seeds": 1})
@@ -119,7 +119,7 @@ def test_a_test_folder_that_cannot_be_used_is_refused_before_any_training(
     (folder / "test" / "bird").mkdir()
     events = Events(monkeypatch)
     with pytest.raises(DataError, match="test has the class 'bird'"):
-        hba.evaluate(INVERT, folder, observer=events, **SETTINGS)
+        hba.evaluate(INVERT, folder, callback=events, **SETTINGS)
     assert events.seen == []
 
 
@@ -143,7 +143,7 @@ def test_the_test_file_of_a_dataset_is_not_opened_before_the_last_step(
         init(self, root, split=split, **others)
 
     monkeypatch.setattr(torchvision.datasets.SVHN, "__init__", recording)
-    result = hba.evaluate(INVERT, "svhn", data_root=str(svhn), observer=events, **{**SETTINGS, "batch_size": 12})
+    result = hba.evaluate(INVERT, "svhn", data_root=str(svhn), callback=events, **{**SETTINGS, "batch_size": 12})
     assert events.n_test is None
     assert events.seen.count("test") == 1
     assert events.before_first("test") == ["train", *["step"] * N_STEPS]
@@ -156,7 +156,7 @@ def test_a_test_file_that_is_not_there_is_missed_before_any_training(
     (svhn / "test_32x32.mat").unlink()
     events = Events(monkeypatch)
     with pytest.raises(DataError, match=r"there is no test_32x32\.mat.*--data-root, or use --download"):
-        hba.evaluate(INVERT, "svhn", data_root=str(svhn), observer=events, **SETTINGS)
+        hba.evaluate(INVERT, "svhn", data_root=str(svhn), callback=events, **SETTINGS)
     assert events.seen == []
     fetched: list[str] = []
     monkeypatch.setattr("torchvision.datasets.svhn.download_url", lambda url, root, filename, md5: None)
@@ -165,7 +165,7 @@ def test_a_test_file_that_is_not_there_is_missed_before_any_training(
     )
     with pytest.raises(DataError, match="svhn is not in"):
         hba.evaluate(
-            INVERT, "svhn", data_root=str(svhn), download=True, observer=events, **{**SETTINGS, "batch_size": 12}
+            INVERT, "svhn", data_root=str(svhn), download=True, callback=events, **{**SETTINGS, "batch_size": 12}
         )
     assert fetched == ["test_32x32.mat"]
     assert events.seen.count("step") == N_STEPS
@@ -177,10 +177,10 @@ def test_what_is_held_back_is_read_once_and_moved_with_what_was_read() -> None:
     def read() -> LabelledImages:
         reads.append(1)
         return LabelledImages(
-            torch.zeros(3, 3, 8, 8, dtype=torch.uint8), torch.zeros(3).long(), (LeftOut("lost.png", "cut off"),)
+            torch.zeros(3, 3, 8, 8, dtype=torch.uint8), torch.zeros(3).long(), (SkippedFile("lost.png", "cut off"),)
         )
 
-    split = HeldBack(read, 4, 8)
+    split = LazySplit(read, 4, 8)
     moved = split.to(torch.device("cpu"))
     assert (split.n_known, split.image_size, split.skipped, reads) == (4, 8, (), [])
     split.close()

@@ -11,8 +11,8 @@ from streamed_folders import SMALL, write_folder
 import hba
 from hba.data.config import DataConfig
 from hba.data.folder import folder_source
-from hba.data.left_out import LeftOut, save_left_out, without_doubles
 from hba.data.load import load_search_data, notes_on_classes
+from hba.data.skipped import SkippedFile, save_left_out, without_doubles
 from hba.errors import RunError
 from hba.policy_evaluation import EvaluationPlan
 
@@ -68,8 +68,8 @@ def test_a_run_that_uses_all_files_has_no_such_file(tmp_path: Path) -> None:
 
 
 def test_a_list_is_written_over_an_older_one_and_an_empty_one_removes_it(tmp_path: Path) -> None:
-    save_left_out(tmp_path, [LeftOut("a/1.txt", "old")])
-    save_left_out(tmp_path, [LeftOut('a/"2", \u00e4.txt', "new"), LeftOut("b/\udcff.txt", "bytes")])
+    save_left_out(tmp_path, [SkippedFile("a/1.txt", "old")])
+    save_left_out(tmp_path, [SkippedFile('a/"2", \u00e4.txt', "new"), SkippedFile("b/\udcff.txt", "bytes")])
     assert (tmp_path / "left_out.csv").read_text(encoding="utf-8") == (
         'path,reason\n"a/""2"", \u00e4.txt",new\nb/\\udcff.txt,bytes\n'
     )
@@ -81,7 +81,7 @@ def test_a_list_is_written_over_an_older_one_and_an_empty_one_removes_it(tmp_pat
 
 
 def test_of_two_parts_with_the_same_file_the_first_counts() -> None:
-    first, second, other = LeftOut("a", "one"), LeftOut("a", "two"), LeftOut("b", "one")
+    first, second, other = SkippedFile("a", "one"), SkippedFile("a", "two"), SkippedFile("b", "one")
     assert without_doubles([first], [second, other]) == (first, other)
 
 
@@ -93,18 +93,18 @@ def test_which_folders_are_which_splits_is_told(tmp_path: Path, kind: str) -> No
 
     if kind == "search":
 
-        class Searching(hba.SearchObserver):
+        class Searching(hba.SearchCallback):
             def planned(self, plan: hba.SearchPlan) -> None:
                 told.extend(plan.notes)
 
-        hba.search(tmp_path, observer=Searching(), **SMALL)
+        hba.search(tmp_path, callback=Searching(), **SMALL)
     else:
 
-        class Evaluating(hba.EvaluationObserver):
+        class Evaluating(hba.EvaluationCallback):
             def planned(self, plan: EvaluationPlan) -> None:
                 told.extend(plan.notes)
 
-        hba.evaluate("digits", tmp_path, observer=Evaluating(), **{**SMALL, "seeds": 1})
+        hba.evaluate("digits", tmp_path, callback=Evaluating(), **{**SMALL, "seeds": 1})
     assert told[0] == "training images from Training, test images from Testing"
 
 
@@ -123,8 +123,8 @@ def test_a_class_without_images_in_a_split_is_among_what_is_left_out(tmp_path: P
     source = folder_source(tmp_path)
     assert source.val is not None
     assert source.test is not None
-    assert source.val.left_out == (LeftOut(str(tmp_path / "val" / "dog"), "no image of this class"),)
-    assert source.test().left_out == (LeftOut(str(tmp_path / "test" / "cat"), "no image of this class"),)
+    assert source.val.left_out == (SkippedFile(str(tmp_path / "val" / "dog"), "no image of this class"),)
+    assert source.test().left_out == (SkippedFile(str(tmp_path / "test" / "cat"), "no image of this class"),)
     assert source.train.left_out == ()
 
 

@@ -20,7 +20,7 @@ from hba.data.config import DataConfig
 from hba.data.folder import read_image
 from hba.data.levels import Levels, levels_of_data
 from hba.errors import DataError, RunError, SettingsError
-from hba.runtime.files import open_regular
+from hba.utils.files import open_regular
 
 SIDE = 8
 

@@ -12,8 +12,8 @@ from torch import Tensor
 import hba.data.folder
 from hba.data import load_evaluation_data, load_search_data
 from hba.data.config import DataConfig
-from hba.data.held_back import HeldBack
 from hba.data.images import Images
+from hba.data.lazy_split import LazySplit
 from hba.data.levels import Levels
 from hba.errors import DataError
 
@@ -49,7 +49,7 @@ def config_for(folder: Path, **settings: int) -> DataConfig:
     return DataConfig.make({"data": str(folder), "image_size": 8, **settings})
 
 
-def indices_of(part: Images | HeldBack) -> list[tuple[int, int]]:
+def indices_of(part: Images | LazySplit) -> list[tuple[int, int]]:
     """(label, number) as the pixels show them."""
     data = in_memory(part)
     shown = data.images[:, :2, 0, 0].tolist()

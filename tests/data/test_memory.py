@@ -14,7 +14,7 @@ import hba
 from hba.data import EvaluationData, LabelledImages, SearchData, from_dataset
 from hba.data.checks import checked_images, checked_labels
 from hba.data.config import DataConfig
-from hba.data.held_back import HeldBack
+from hba.data.lazy_split import LazySplit
 from hba.data.load import load_evaluation_data, load_search_data
 from hba.errors import DataError, SettingsError
 
@@ -85,7 +85,7 @@ def test_one_channel_becomes_three_for_a_network_by_name(kind: str) -> None:
     found, expected = hba.search(grey, **SETTINGS), hba.search(colour, **SETTINGS)
     assert torch.equal(found.lam, expected.lam)
     assert found.schedule is not None
-    data = EvaluationData("small", NAMES, grey.train, HeldBack(lambda: grey.in_color().val, 16, 8))
+    data = EvaluationData("small", NAMES, grey.train, LazySplit(lambda: grey.in_color().val, 16, 8))
     assert hba.evaluate(found.schedule, data, seeds=1, allow_seen=True, **SETTINGS).test_images == 16
     held_in_memory = EvaluationData("small", NAMES, grey.train, grey.val)
     assert hba.evaluate(found.schedule, held_in_memory, seeds=1, allow_seen=True, **SETTINGS).test_images == 16
@@ -281,13 +281,13 @@ def test_data_are_shown_in_one_line_without_their_pixels() -> None:
     data = search_data()
     images = "LabelledImages(16 images of 3x8x8, cpu)"
     assert repr(data) == f"SearchData('small', 2 classes: left, right, train={images}, val={images})"
-    held = HeldBack(lambda: data.val, 16, 8)
+    held = LazySplit(lambda: data.val, 16, 8)
     assert repr(EvaluationData("small", NAMES, data.train, held)) == (
         f"EvaluationData('small', 2 classes: left, right, train={images}, "
-        "test=HeldBack(16 images of 8 pixels, not read yet))"
+        "test=LazySplit(16 images of 8 pixels, not read yet))"
     )
     held.opened()
-    assert repr(held) == "HeldBack(16 images of 8 pixels, read)"
+    assert repr(held) == "LazySplit(16 images of 8 pixels, read)"
     digits = load_search_data(DataConfig())
     assert "10 classes: 0, 1, 2, 3, 4 and 5 more, train" in repr(digits)
     assert len(repr(load_evaluation_data(DataConfig()))) < 250

@@ -81,11 +81,11 @@ def test_memory_does_not_grow_with_the_passes(tmp_path: Path) -> None:
 SCRIPT = """
 import sys
 import hba
-class Tell(hba.SearchObserver):
+class Tell(hba.SearchCallback):
     def step_done(self, step):
         print(step, flush=True)
 settings = dict(model="wrn-10-1", epochs=100000, batch_size=8, device="cpu", image_size=8)
-hba.search(sys.argv[1], stream=True, workers=2, observer=Tell(), **settings)
+hba.search(sys.argv[1], stream=True, workers=2, callback=Tell(), **settings)
 """
 
 

@@ -91,7 +91,7 @@ def test_a_search_finds_the_same_schedule_from_memory_and_from_files(tmp_path: P
 
 
 def test_an_interrupted_search_from_files_goes_on_to_the_same_schedule(tmp_path: Path) -> None:
-    class StopAfter(hba.SearchObserver):
+    class StopAfter(hba.SearchCallback):
         left = 3
 
         def step_done(self, step: int) -> None:
@@ -103,7 +103,7 @@ def test_an_interrupted_search_from_files_goes_on_to_the_same_schedule(tmp_path:
     write_folder(tmp_path / "images", 24)
     settings = {**SMALL, "stream": True, "workers": 1}
     whole = hba.search(tmp_path / "images", **settings).schedule
-    assert not hba.search(tmp_path / "images", out=tmp_path / "run", observer=StopAfter(), **settings).finished
+    assert not hba.search(tmp_path / "images", out=tmp_path / "run", callback=StopAfter(), **settings).finished
     resumed = hba.search(out=tmp_path / "run", resume=True).schedule
     assert whole is not None
     assert resumed is not None
@@ -279,7 +279,7 @@ def test_a_reader_whose_death_is_told_while_the_run_winds_up_is_one_line_too(
     policy = hba.search(write_folder(tmp_path, 24), **SMALL).schedule
     assert policy is not None
     for module in ("hba.policy_search.run", "hba.policy_evaluation.run"):
-        monkeypatch.setattr(f"{module}.claimed", told_at_the_end)
+        monkeypatch.setattr(f"{module}.run_lock", told_at_the_end)
     told = r"^a process that reads images has died \(.+\); try fewer workers"
     with pytest.raises(RunError, match=told):
         hba.search(tmp_path, **SMALL)

@@ -101,7 +101,7 @@ def jacobian_limits(ridge: Ridge, lam: Tensor, sigma: float) -> dict[str, Tensor
     """The Jacobian (d, 1) that each response converges to at a fixed lam (1,), for noise of any size.
 
     The weights w_0 + Theta eps meet the penalty r(lambda + eps), whose moments m_k = E[eps^k r(lambda + eps)] a normal
-    eps has in closed form. Together w_0 and Theta solve
+    eps has in closed form. CallbackList w_0 and Theta solve
 
         (S + m_0) w_0 + m_1 Theta = c          m_1 w_0 + (sigma^2 S + m_2) Theta = 0
 

@@ -16,7 +16,7 @@ import hba
 from hba.data import SearchData, load_search_data
 from hba.data.config import DataConfig
 from hba.errors import HbaError, RunError, ScheduleError
-from hba.imports.pba import PbaSegment, pba_segments
+from hba.importers.pba import PbaSegment, pba_segments
 from hba.schedule.regularizers import summarize_regularizers
 from hba.schedule.schedule import Schedule
 
@@ -26,7 +26,7 @@ LONGEST = 7000
 """Characters of a message."""
 THE_END = "the end"
 """Says a search, or an evaluation, that is not to compute."""
-COMPUTES = ("hba.policy_search.loop.Loop.run", "hba.policy_evaluation.run._train_all")
+COMPUTES = ("hba.policy_search.trainer.SearchTrainer.run", "hba.policy_evaluation.run._train_all")
 """What is to be `end`, so that searches and evaluations end where they would begin to compute."""
 
 

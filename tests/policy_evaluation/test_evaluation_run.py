@@ -43,8 +43,8 @@ def made_up_errors(monkeypatch: pytest.MonkeyPatch, errors: dict[Schedule | None
     monkeypatch.setattr("hba.policy_evaluation.trainings.train", trained)
 
 
-class Notes(hba.EvaluationObserver):
-    """What an observer is told, and results.json at the end of each training."""
+class Notes(hba.EvaluationCallback):
+    """What a callback is told, and results.json at the end of each training."""
 
     def __init__(self, results: Path | None = None) -> None:
         self.results, self.started_with, self.steps = results, (0, 0), 0
@@ -78,7 +78,7 @@ def test_rows_hold_each_seed_s_error_and_their_mean_and_sample_deviation(monkeyp
 def test_results_json_is_written_after_every_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made_up_errors(monkeypatch, {INVERT: [10.0, 12.0], None: [20.0, 25.0]})
     notes = Notes(tmp_path / "new" / "results.json")
-    evaluate(out=tmp_path / "new", observer=notes)
+    evaluate(out=tmp_path / "new", callback=notes)
     assert [[row["test_error_percent"] for row in file["rows"]] for file in notes.files] == [
         [[10], []],
         [[10], [20]],
@@ -128,7 +128,7 @@ def test_an_evaluation_that_ends_early_keeps_what_it_has(
 ) -> None:
     made_up_errors(monkeypatch, {INVERT: [10.0, 12.0], None: [20.0, 25.0]})
 
-    class StopAfterTwo(hba.EvaluationObserver):
+    class StopAfterTwo(hba.EvaluationCallback):
         n_done = 0
 
         def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
@@ -137,7 +137,7 @@ def test_an_evaluation_that_ends_early_keeps_what_it_has(
                 raise stop
 
     with pytest.raises(type(stop)):
-        evaluate(out=tmp_path, observer=StopAfterTwo())
+        evaluate(out=tmp_path, callback=StopAfterTwo())
     content = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     assert [row["test_error_percent"] for row in content["rows"]] == [[10], [20]]
 
@@ -148,14 +148,14 @@ def test_an_existing_results_json_is_refused_and_kept(tmp_path: Path) -> None:
     with pytest.raises(
         RunError, match=r"results\.json exists already: add --resume to continue it, or choose another --out"
     ):
-        evaluate(out=tmp_path, observer=notes)
+        evaluate(out=tmp_path, callback=notes)
     assert (tmp_path / "results.json").read_text() == "mine"
     assert notes.started_with == (0, 0)
 
 
 def test_the_observer_hears_of_every_step_and_training() -> None:
     notes = Notes()
-    result = evaluate(observer=notes)
+    result = evaluate(callback=notes)
     # 40 images in batches of 20, 3 epochs; two rows with two seeds.
     assert notes.started_with == (4, 6)
     assert notes.steps == 24
@@ -194,18 +194,18 @@ def test_the_caller_s_random_numbers_are_left_alone() -> None:
 def test_no_training_reads_the_test_split_before_its_last_step() -> None:
     data, guard = guarded_data()
 
-    class CountSteps(hba.EvaluationObserver):
+    class CountSteps(hba.EvaluationCallback):
         def step_done(self) -> None:
             guard.step_done()
 
-    assert [len(row.test_error_percent) for row in evaluate(INVERT, data, observer=CountSteps()).rows] == [2, 2]
+    assert [len(row.test_error_percent) for row in evaluate(INVERT, data, callback=CountSteps()).rows] == [2, 2]
     assert guard.steps == 24
 
 
 def test_the_guard_stops_an_evaluation_that_looks_at_the_test_split_between_steps() -> None:
     data, guard = guarded_data()
 
-    class Look(hba.EvaluationObserver):
+    class Look(hba.EvaluationCallback):
         def step_done(self) -> None:
             guard.step_done()
             # The third training is on its way.
@@ -213,7 +213,7 @@ def test_the_guard_stops_an_evaluation_that_looks_at_the_test_split_between_step
                 guard.opened()
 
     with pytest.raises(ReadTooEarly, match="after 15 steps"):
-        evaluate(INVERT, data, observer=Look())
+        evaluate(INVERT, data, callback=Look())
 
 
 class Named(Exception):
@@ -224,7 +224,7 @@ def config_of(schedule: Schedule, data: str, **settings: Any) -> EvaluationConfi
     """The settings with which an evaluation on a dataset of that name would train."""
     configs: list[EvaluationConfig] = []
 
-    class Stop(hba.EvaluationObserver):
+    class Stop(hba.EvaluationCallback):
         def planned(self, plan: EvaluationPlan) -> None:
             configs.append(plan.config)
             raise Named
@@ -232,7 +232,7 @@ def config_of(schedule: Schedule, data: str, **settings: Any) -> EvaluationConfi
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hba.policy_evaluation.run.load_evaluation_data", lambda *_: tiny_data())
         with pytest.raises(Named):
-            hba.evaluate(schedule, data, observer=Stop(), **settings)
+            hba.evaluate(schedule, data, callback=Stop(), **settings)
     return configs[0]
 
 
@@ -364,6 +364,6 @@ def test_digits_train_on_all_but_the_test_split() -> None:
 
     notes = Stop()
     with pytest.raises(Named):
-        hba.evaluate(INVERT, "digits", observer=notes, epochs=2, batch_size=100, seeds=2, device="cpu")
+        hba.evaluate(INVERT, "digits", callback=notes, epochs=2, batch_size=100, seeds=2, device="cpu")
     # 1,797 digits but 1,097 for the test: 7 batches.
     assert notes.started_with == (4, 14)

@@ -11,10 +11,10 @@ from small_trainings import one_operation, tiny_data
 import hba
 from hba.errors import ReportWarning, SettingsError
 from hba.policy_evaluation import TensorBoardLogger
-from hba.runtime.progress import Together
 from hba.training.augmentation import Unchanged
 from hba.training.measure import Measured
 from hba.training.train import train
+from hba.utils.progress import CallbackList
 
 pytest.importorskip("tensorboard", reason="needs pip install '.[tensorboard]'")
 
@@ -24,7 +24,7 @@ DIM = one_operation("Brightness", [[1.0, 0.5]])
 SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 3, "batch_size": 20, "device": "cpu", "seeds": 2}
 
 
-class Told(hba.EvaluationObserver):
+class Told(hba.EvaluationCallback):
     def __init__(self) -> None:
         self.trainings: dict[str, tuple[Sequence[Measured], Measured]] = {}
         self.order: list[str] = []
@@ -46,8 +46,8 @@ def scalars(folder: Path, tag: str) -> dict[int, float]:
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_each_training_has_its_epochs_and_its_test(jobs: int, tmp_path: Path) -> None:
     told = Told()
-    both: Any = Together(told, TensorBoardLogger(tmp_path))
-    result = hba.evaluate(DIM, tiny_data(), observer=both, jobs=jobs, **SETTINGS)
+    both: Any = CallbackList(told, TensorBoardLogger(tmp_path))
+    result = hba.evaluate(DIM, tiny_data(), callback=both, jobs=jobs, **SETTINGS)
     assert told.order == ["measured", "done"] * 4
     assert {folder.name for folder in tmp_path.iterdir()} == set(told.trainings)
     for name, (epochs, test) in told.trainings.items():
@@ -73,7 +73,7 @@ def test_a_name_that_is_a_path_stays_one_folder(tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_told_once_and_ends_nothing(tmp_path: Path) -> None:
     (tmp_path / "events").write_text("in the way", encoding="utf-8")
     with pytest.warns(ReportWarning, match="; the evaluation goes on") as caught:
-        result = hba.evaluate(DIM, tiny_data(), observer=TensorBoardLogger(tmp_path / "events"), **SETTINGS)
+        result = hba.evaluate(DIM, tiny_data(), callback=TensorBoardLogger(tmp_path / "events"), **SETTINGS)
     assert [len(row.seeds) for row in result.rows] == [2, 2]
     assert len(caught) == 1
 

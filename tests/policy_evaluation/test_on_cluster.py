@@ -15,10 +15,10 @@ from test_processes import N_STEPS, SETTINGS, Events, write_folder
 from torch import Tensor, nn
 
 import hba
+from hba.distributed.cluster import Cluster, Machine, Needs, Room, connected, do_alike, versions
+from hba.distributed.together import _check_can_begin_again
 from hba.errors import DivergedError, HbaError, RunError, SettingsError
 from hba.operations.from_file import load_operations_file
-from hba.parallel.cluster import Cluster, Machine, Needs, Room, connected, do_alike, versions
-from hba.parallel.together import _check_can_begin_again
 from hba.policy_evaluation import on_cluster
 from hba.policy_evaluation.workplace import OnCluster
 from hba.policy_search.repeated import repeated_search
@@ -46,7 +46,7 @@ def test_two_machines_find_what_one_process_finds(
     alone = hba.evaluate(INVERT, folder, against=against, seeds=2, **SETTINGS)
     events.record_files(monkeypatch)
     settings: dict[str, Any] = {**SETTINGS, "against": against, "seeds": 2, "out": tmp_path / "out"}
-    result = hba.evaluate(INVERT, folder, cluster=machines.address, observer=events, **settings)
+    result = hba.evaluate(INVERT, folder, cluster=machines.address, callback=events, **settings)
     assert result.rows == alone.rows
     assert len({error for row in alone.rows for error in row.test_error_percent}) > 1, "the numbers can differ"
     made_by = {name: result.environment[name] for name in ("jobs", "n_threads", "machines")}
@@ -90,7 +90,7 @@ def test_what_a_lost_machine_was_training_is_trained_again(machines: Machines, t
             machines.lose_one()
 
     result = hba.evaluate(
-        INVERT, tiny_data(), cluster=machines.address, out=tmp_path / "out", observer=Events(lose_one), **settings
+        INVERT, tiny_data(), cluster=machines.address, out=tmp_path / "out", callback=Events(lose_one), **settings
     )
     assert lost
     before = torch.get_num_threads()
@@ -114,11 +114,11 @@ def test_two_machines_share_a_training_and_begin_it_again_where_one_is_lost(
         begun_again.append(error)
         _check_can_begin_again(cluster, error, n_lost)
 
-    monkeypatch.setattr("hba.parallel.together._check_can_begin_again", check)
+    monkeypatch.setattr("hba.distributed.together._check_can_begin_again", check)
     settings: dict[str, Any] = {**SETTINGS, "batch_size": 20, "epochs": 20, "seeds": 2}
     steps: list[int] = []
 
-    class LosesOne(hba.EvaluationObserver):
+    class LosesOne(hba.EvaluationCallback):
         def step_done(self) -> None:
             steps.append(1)
             if len(steps) == 5:
@@ -126,7 +126,7 @@ def test_two_machines_share_a_training_and_begin_it_again_where_one_is_lost(
                 machines.lose_one()
                 machines.all.add_node(num_cpus=1, object_store_memory=80_000_000)
 
-    shared: dict[str, Any] = {"cluster": machines.address, "gpus_per_training": 2, "observer": LosesOne()}
+    shared: dict[str, Any] = {"cluster": machines.address, "gpus_per_training": 2, "callback": LosesOne()}
     result = hba.evaluate(INVERT, tiny_data(), **shared, **settings)
     assert len(begun_again) == 1
     assert (result.environment["n_processes"], result.environment["jobs"]) == (2, 1)

@@ -103,13 +103,13 @@ def test_a_schedule_that_was_searched_with_an_own_network_is_evaluated_with_it()
     with pytest.raises(SettingsError, match=r"in Python give the network as network="):
         hba.evaluate(searched, tiny_data(), **SETTINGS)
 
-    class Plans(hba.EvaluationObserver):
+    class Plans(hba.EvaluationCallback):
         def planned(self, plan: EvaluationPlan) -> None:
             self.plan = plan
 
-    observer = Plans()
-    hba.evaluate(searched, tiny_data(), network=net(), observer=observer, **{**SETTINGS, "seeds": 1})
-    assert observer.plan.model == "Net"
+    callback = Plans()
+    hba.evaluate(searched, tiny_data(), network=net(), callback=callback, **{**SETTINGS, "seeds": 1})
+    assert callback.plan.model == "Net"
 
 
 class OneOutput(nn.Module):

@@ -24,7 +24,7 @@ def weights(tmp_path: Path) -> Path:
     return weights_file(tmp_path)
 
 
-class Told(hba.EvaluationObserver):
+class Told(hba.EvaluationCallback):
     notes: tuple[str, ...] = ()
 
     def planned(self, plan: EvaluationPlan) -> None:
@@ -54,7 +54,7 @@ def test_all_seeds_start_from_the_file_but_for_the_head(weights: Path) -> None:
 
 def test_it_says_what_every_training_starts_from(weights: Path) -> None:
     told = Told()
-    evaluate(weights, observer=told)
+    evaluate(weights, callback=told)
     (note,) = (note for note in told.notes if note.startswith("Pretrained weights"))
     assert "with a new head for 2 classes, which the seed decides; " in note
     assert note.endswith(" parameters are frozen. Every training starts so, whatever its seed.")
@@ -63,7 +63,7 @@ def test_it_says_what_every_training_starts_from(weights: Path) -> None:
 def test_weights_that_do_not_fit_are_refused_before_the_first_training(weights: Path) -> None:
     told = Told()
     with pytest.raises(SettingsError, match="do not fit the model, its head aside: "):
-        evaluate(weights, model="timm:resnet18", observer=told)
+        evaluate(weights, model="timm:resnet18", callback=told)
     assert told.notes == ()
 
 

@@ -22,14 +22,14 @@ import hba.data.folder
 from hba.config.evaluation import EvaluationConfig
 from hba.data.levels import Levels
 from hba.data.load import load_evaluation_data
+from hba.distributed.sending import own_modules
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.operations.from_file import load_operations_file
-from hba.parallel.sending import own_modules
 from hba.policy_evaluation import processes
 from hba.policy_evaluation.contenders import contenders, named_rows
 from hba.policy_evaluation.processes import number_of_jobs
 from hba.policy_evaluation.sending import modules_of
-from hba.runtime.pool import ProcessPool
+from hba.utils.pool import ProcessPool
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 INVERT = one_operation("Invert", [[0.0], [1.0]])
@@ -56,7 +56,7 @@ def write_folder(folder: Path) -> Path:
     return folder
 
 
-class Events(hba.EvaluationObserver):
+class Events(hba.EvaluationCallback):
     """What happens: steps, files that are opened, trainings that end; and whatever `on_done` does then."""
 
     def __init__(self, on_done: Callable[[], None] = lambda: None) -> None:
@@ -103,7 +103,7 @@ def test_two_processes_find_what_one_finds_and_read_each_image_once(
     events.record_files(monkeypatch)
     interrupt_at_the_start(monkeypatch)
     result = hba.evaluate(
-        INVERT, folder, against=["none", "randaugment"], seeds=2, jobs=2, observer=events, out=tmp_path, **SETTINGS
+        INVERT, folder, against=["none", "randaugment"], seeds=2, jobs=2, callback=events, out=tmp_path, **SETTINGS
     )
     assert result.rows == alone.rows
     assert len({error for row in alone.rows for error in row.test_error_percent}) > 1, "the numbers can differ"
@@ -134,7 +134,7 @@ def test_an_early_end_keeps_what_has_ended_and_ends_all_processes(
 ) -> None:
     settings = {**SETTINGS, "batch_size": 20, "epochs": 20}
     with pytest.raises(error, match=message):
-        hba.evaluate(INVERT, tiny_data(), seeds=3, jobs=2, out=tmp_path, observer=Events(on_done), **settings)
+        hba.evaluate(INVERT, tiny_data(), seeds=3, jobs=2, out=tmp_path, callback=Events(on_done), **settings)
     rows = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["rows"]
     assert 1 <= sum(len(row["seeds"]) for row in rows) <= 2
 

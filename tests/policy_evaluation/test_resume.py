@@ -30,7 +30,7 @@ def evaluate(out: Path | None, schedule: Schedule = DIM, data: Any = None, **set
     return hba.evaluate(schedule, data or tiny_data(), out=out, **{**SETTINGS, **settings})
 
 
-class StopAfter(hba.EvaluationObserver):
+class StopAfter(hba.EvaluationCallback):
     """Ctrl-C in the training behind the first `n`, and what was heard."""
 
     def __init__(self, n: int = 100) -> None:
@@ -54,7 +54,7 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four of six trainings."""
     out = tmp_path_factory.mktemp("interrupted")
     with pytest.raises(KeyboardInterrupt):
-        evaluate(out, observer=StopAfter(4))
+        evaluate(out, callback=StopAfter(4))
     return out
 
 
@@ -73,10 +73,10 @@ def content_of(out: Path) -> dict[str, Any]:
 
 
 def test_it_goes_on_to_the_numbers_of_one_that_was_not_interrupted(out: Path, tmp_path: Path) -> None:
-    observer = StopAfter()
-    result = evaluate(out, resume=True, observer=observer)
-    assert observer.n_kept == 4
-    assert observer.trainings == [("none", 1), ("final", 1)]
+    callback = StopAfter()
+    result = evaluate(out, resume=True, callback=callback)
+    assert callback.n_kept == 4
+    assert callback.trainings == [("none", 1), ("final", 1)]
     whole = evaluate(tmp_path / "whole")
     assert result.rows == whole.rows
     assert len({error for row in whole.rows for error in row.test_error_percent}) > 1, "the numbers can differ"
@@ -86,9 +86,9 @@ def test_it_goes_on_to_the_numbers_of_one_that_was_not_interrupted(out: Path, tm
 def test_what_is_finished_is_only_read_again(out: Path) -> None:
     first = evaluate(out, resume=True)
     before = (out / "results.json").read_bytes()
-    observer = StopAfter(0)
-    assert evaluate(out, resume=True, observer=observer) == first
-    assert observer.trainings == []
+    callback = StopAfter(0)
+    assert evaluate(out, resume=True, callback=callback) == first
+    assert callback.trainings == []
     assert (out / "results.json").read_bytes() == before
 
 
@@ -134,9 +134,9 @@ def test_a_report_that_a_kill_has_prevented_is_written_by_resuming(out: Path, is
 
 
 def test_seeds_and_rows_may_be_added(out: Path) -> None:
-    observer = StopAfter()
-    result = evaluate(out, resume=True, seeds=3, against=("none", "final", "random"), observer=observer)
-    assert observer.trainings == [
+    callback = StopAfter()
+    result = evaluate(out, resume=True, seeds=3, against=("none", "final", "random"), callback=callback)
+    assert callback.trainings == [
         ("random", 0), ("none", 1), ("final", 1), ("random", 1),
         ("schedule", 2), ("none", 2), ("final", 2), ("random", 2),
     ]  # fmt: skip
@@ -288,6 +288,6 @@ def test_a_second_evaluation_in_the_folder_is_kept_out(tmp_path: Path) -> None:
             with pytest.raises(RunError, match="another search or evaluation is at work in"):
                 evaluate(tmp_path / "run", resume=True)
 
-    observer = Second()
-    evaluate(tmp_path / "run", observer=observer)
-    assert len(observer.trainings) == 6
+    callback = Second()
+    evaluate(tmp_path / "run", callback=callback)
+    assert len(callback.trainings) == 6

@@ -46,7 +46,7 @@ def trainings_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hba.policy_evaluation.trainings.train", lambda *_: Trained(nn.Identity(), Measured(0.0, 25.0)))
 
 
-class Plans(hba.EvaluationObserver):
+class Plans(hba.EvaluationCallback):
     plan: EvaluationPlan
 
     def planned(self, plan: EvaluationPlan) -> None:
@@ -54,9 +54,9 @@ class Plans(hba.EvaluationObserver):
 
 
 def evaluated(schedule: Schedule, data: Any = None, **settings: Any) -> tuple[hba.EvaluationResult, EvaluationPlan]:
-    observer = Plans()
+    callback = Plans()
     settings = {"device": "cpu", "baseline": "none", "seeds": 1, "epochs": 1, **settings}
-    return hba.evaluate(schedule, data, observer=observer, **settings), observer.plan
+    return hba.evaluate(schedule, data, callback=callback, **settings), callback.plan
 
 
 def refusal(schedule: Schedule, data: Any = None, **settings: Any) -> str:

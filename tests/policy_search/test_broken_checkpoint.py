@@ -11,7 +11,7 @@ from search_problems import SMALL_SETTINGS, StopAfter, small_data
 
 import hba
 from hba.errors import HbaError, RunError
-from hba.policy_search import keeper
+from hba.policy_search import checkpointer
 
 N_PLACES = 12
 SETTINGS: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 6}
@@ -19,12 +19,12 @@ SETTINGS: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 6}
 
 @pytest.fixture(autouse=True)
 def saves_each_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "SAVE_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(checkpointer, "SAVE_EVERY_SECONDS", 0.0)
 
 
 def interrupted(out: Path) -> bytes:
     """A run that stopped amid the fifth of six epochs, with two checkpoints; the last one's content."""
-    result = hba.search(small_data(), out=out, observer=StopAfter(13), **SETTINGS)
+    result = hba.search(small_data(), out=out, callback=StopAfter(13), **SETTINGS)
     assert len(result.metrics) == 4
     assert (out / "checkpoint_before.pt").exists()
     return (out / "checkpoint.pt").read_bytes()
@@ -111,7 +111,7 @@ def test_where_both_are_broken_it_says_what_is_left(tmp_path: Path) -> None:
 
 
 def test_two_searches_in_one_folder_are_refused(tmp_path: Path) -> None:
-    class Second(hba.SearchObserver):
+    class Second(hba.SearchCallback):
         """Begins a search in the same folder while the first is at work."""
 
         def epoch_done(self, metrics: Any) -> None:
@@ -119,5 +119,5 @@ def test_two_searches_in_one_folder_are_refused(tmp_path: Path) -> None:
                 with pytest.raises(RunError, match=r"at work in|already holds"):
                     hba.search(small_data(), out=tmp_path, **settings)
 
-    result = hba.search(small_data(), out=tmp_path, observer=Second(), **SETTINGS)
+    result = hba.search(small_data(), out=tmp_path, callback=Second(), **SETTINGS)
     assert result.finished

@@ -17,7 +17,7 @@ from hba.algorithms.pace import Pace
 from hba.errors import SettingsError
 from hba.policy_search import budget as budget_module
 from hba.policy_search.budget import MANY_EPOCHS, Budget, Pieces, seconds_per_step, within
-from hba.policy_search.setup import Setup
+from hba.policy_search.context import SearchContext
 
 SETTINGS: dict[str, Any] = {name: value for name, value in SMALL_SETTINGS.items() if name != "epochs"}
 
@@ -108,9 +108,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def setup_of(**settings: Any) -> Setup:
+def setup_of(**settings: Any) -> SearchContext:
     config = small_config(**{"epochs": MANY_EPOCHS, "algorithm": "lookahead", **settings})
-    return Setup.of(config, small_data(), None, None, None)
+    return SearchContext.of(config, small_data(), None, None, None)
 
 
 @pytest.mark.parametrize("seconds", [200.0, pytest.param(1000.0, marks=pytest.mark.slow)])

@@ -132,7 +132,7 @@ def test_a_policy_step_of_look_ahead_costs_what_is_counted(
     assert one_step == pytest.approx((8 + 12 + 12 + 24 * 2 / 3) / 8)
 
 
-class Told(hba.SearchObserver):
+class Told(hba.SearchCallback):
     def __init__(self) -> None:
         self.plans: list[hba.SearchPlan] = []
 
@@ -144,7 +144,7 @@ class Told(hba.SearchObserver):
 def test_the_plan_says_how_many_probes_the_search_then_makes(epochs: int, expected: int, tmp_path: Path) -> None:
     told = Told()
     settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": epochs, "probes": 10, "warm_up_epochs": None}
-    result = hba.search(small_data(), out=tmp_path, observer=told, **settings)
+    result = hba.search(small_data(), out=tmp_path, callback=told, **settings)
     assert result.schedule is not None
     (plan,) = told.plans
     assert plan.probes == len(result.schedule.provenance["probes"]) == expected
@@ -189,7 +189,7 @@ def test_the_plan_of_a_network_with_a_frozen_part_counts_it_so() -> None:
     network[1].requires_grad_(False)
     told = Told()
     settings = {name: value for name, value in SMALL_SETTINGS.items() if name != "model"}
-    hba.search(small_data(), network=network, observer=told, **{**settings, "epochs": 1})  # type: ignore[arg-type]
+    hba.search(small_data(), network=network, callback=told, **{**settings, "epochs": 1})  # type: ignore[arg-type]
     (plan,) = told.plans
     share = 1024 / (2 * (27 * 8 * 64 + 1024))
     assert plan.round_cost == pytest.approx(0.5 + 4 * (1 + share) / (1 + 2 * share))

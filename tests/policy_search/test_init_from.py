@@ -58,7 +58,7 @@ def test_a_run_is_resumed_without_the_schedule(tmp_path: Path) -> None:
     file, out = tmp_path / "start.json", tmp_path / "run"
     imported().save(file)
     whole = run(init_from=file)
-    stopped = run(out, init_from=str(file), observer=StopAfter(4))
+    stopped = run(out, init_from=str(file), callback=StopAfter(4))
     assert not stopped.finished
     stored = json.loads((out / "config.json").read_text())
     assert stored["init_from"] == {"schedule": str(file), "values": first_row(imported())}

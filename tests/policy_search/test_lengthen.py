@@ -18,13 +18,13 @@ import hba
 from hba.algorithms import ALGORITHMS
 from hba.errors import DataError, RunError, SettingsError
 from hba.policy_search import cost
-from hba.policy_search.books import Books
-from hba.policy_search.lengthen import lengthen
+from hba.policy_search.extend_epochs import extend_epochs
+from hba.policy_search.history import History
 
 RATE = 0.02
 
 
-class Told(hba.SearchObserver):
+class Told(hba.SearchCallback):
     def __init__(self) -> None:
         self.plans: list[hba.SearchPlan] = []
 
@@ -59,9 +59,9 @@ def test_a_run_is_lengthened_with_the_rates_of_the_longer_schedule(
     algorithm: str, n_steps: int, tmp_path: Path
 ) -> None:
     """Three epochs of three steps become seven, after four steps or after the last one."""
-    first = run(tmp_path, algorithm=algorithm, observer=StopAfter(n_steps))
+    first = run(tmp_path, algorithm=algorithm, callback=StopAfter(n_steps))
     told = Told()
-    longer = run(tmp_path, algorithm=algorithm, resume=True, epochs=7, observer=told)
+    longer = run(tmp_path, algorithm=algorithm, resume=True, epochs=7, callback=told)
     finished = n_steps // 3
     assert longer.finished
     assert values_of(longer).shape[0] == 7
@@ -98,7 +98,7 @@ def test_the_rate_of_each_step_after_is_that_of_the_longer_search_to_the_last_bi
     for _ in range(5):
         optimizer.step()
         whole_schedule.step()
-    assert lengthen(longer, state, Books(3)) is not None
+    assert extend_epochs(longer, state, History(3)) is not None
     for number in range(5, 18):
         assert state.learner.learning_rate == whole.learner.learning_rate
         assert [group["lr"] for group in state.learner.optimizer.param_groups] == [
@@ -115,7 +115,7 @@ def test_the_noise_goes_on_by_the_longer_line() -> None:
     step(problem, state, 6)
     assert algorithm_of(problem).sigma_now(problem, state) == pytest.approx(1 - 0.9 * 6 / 9)
     longer = small_config(epochs=9, sigma=1.0, sigma_end=0.1)
-    lengthen(longer, state, Books(3))
+    extend_epochs(longer, state, History(3))
     afterwards = begun(epochs=9, sigma=1.0, sigma_end=0.1)[0]
     assert algorithm_of(afterwards).sigma_now(afterwards, state) == pytest.approx(1 - 0.9 * 6 / 27)
 
@@ -127,10 +127,10 @@ def policy_steps_of(result: hba.SearchResult) -> int:
 
 
 def test_a_search_lengthened_in_its_warm_up_warms_up_for_half_of_its_new_epochs(tmp_path: Path) -> None:
-    first = run(tmp_path, warm_up_epochs=None, epochs=4, observer=StopAfter(5))
+    first = run(tmp_path, warm_up_epochs=None, epochs=4, callback=StopAfter(5))
     assert policy_steps_of(first) == 0
     told = Told()
-    longer = values_of(run(tmp_path, epochs=8, resume=True, observer=told))
+    longer = values_of(run(tmp_path, epochs=8, resume=True, callback=told))
     (plan,) = told.plans
     # The first of every two steps that comes after four epochs of three.
     assert (plan.first_policy_step, plan.policy_steps) == (14, 6)
@@ -154,8 +154,8 @@ def test_a_search_lengthened_at_its_end_moves_on_after_half_of_its_new_epochs(tm
 def test_a_lengthened_run_that_is_stopped_goes_on_to_the_same_end(algorithm: str, tmp_path: Path) -> None:
     ends = []
     for name, n_steps in (("at once", 99), ("stopped", 4)):
-        run(tmp_path / name, algorithm=algorithm, observer=StopAfter(4))
-        run(tmp_path / name, algorithm=algorithm, resume=True, epochs=5, observer=StopAfter(n_steps))
+        run(tmp_path / name, algorithm=algorithm, callback=StopAfter(4))
+        run(tmp_path / name, algorithm=algorithm, resume=True, epochs=5, callback=StopAfter(n_steps))
         ends.append(run(tmp_path / name, algorithm=algorithm, resume=True))
     np.testing.assert_array_equal(values_of(ends[0]), values_of(ends[1]))
     assert [len(end.schedule.provenance["lengthened"]) for end in ends if end.schedule] == [1, 1]
@@ -174,7 +174,7 @@ def test_a_run_that_was_killed_while_it_was_lengthened_is_lengthened_when_resume
 
 
 def test_a_run_that_has_no_step_yet_is_simply_longer(tmp_path: Path) -> None:
-    run(tmp_path, observer=StopAfter(0))
+    run(tmp_path, callback=StopAfter(0))
     longer, whole = run(tmp_path, resume=True, epochs=5), run(None, epochs=5)
     np.testing.assert_array_equal(values_of(longer), values_of(whole))
     assert longer.schedule is not None
@@ -183,7 +183,7 @@ def test_a_run_that_has_no_step_yet_is_simply_longer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("n_steps", [4, 9])
 def test_fewer_epochs_are_refused_and_change_nothing(n_steps: int, tmp_path: Path) -> None:
-    run(tmp_path, observer=StopAfter(n_steps))
+    run(tmp_path, callback=StopAfter(n_steps))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(SettingsError, match=r"can get more epochs, not fewer; .* has 3 \(given 2\)$"):
         run(tmp_path, resume=True, epochs=2)
@@ -200,7 +200,7 @@ def test_settings_that_were_made_fewer_by_hand_are_refused(tmp_path: Path) -> No
 
 def test_probes_that_are_left_are_spread_over_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "LARGEST_SHARE", 1000.0)
-    run(tmp_path, epochs=4, probes=4, warm_up_epochs=0, observer=StopAfter(6))
+    run(tmp_path, epochs=4, probes=4, warm_up_epochs=0, callback=StopAfter(6))
     result = run(tmp_path, epochs=6, resume=True)
     probed = [row["epoch"] for row in result.metrics if row["saturated_percent"] is not None]
     assert probed == [1, 2, 4, 6]
@@ -224,7 +224,7 @@ def on_files(data: Path | None, out: Path | None, **settings: Any) -> hba.Search
 def test_a_run_goes_on_where_its_images_have_moved(stream: bool, tmp_path: Path) -> None:
     there = write_images(tmp_path / "there")
     whole = on_files(there, None, stream=stream, workers=0)
-    on_files(there, tmp_path / "run", stream=stream, workers=0, observer=StopAfter(4))
+    on_files(there, tmp_path / "run", stream=stream, workers=0, callback=StopAfter(4))
     here = Path(shutil.move(there, tmp_path / "here"))
     shutil.move(tmp_path / "run", tmp_path / "moved run")
     with pytest.raises(DataError) as raised:
@@ -240,7 +240,7 @@ def test_a_run_goes_on_where_its_images_have_moved(stream: bool, tmp_path: Path)
 
 
 def test_a_run_does_not_go_on_with_other_images_in_another_place(tmp_path: Path) -> None:
-    on_files(write_images(tmp_path / "there"), tmp_path / "run", observer=StopAfter(4))
+    on_files(write_images(tmp_path / "there"), tmp_path / "run", callback=StopAfter(4))
     other = write_images(tmp_path / "other")
     before = (tmp_path / "run" / "config.json").read_bytes()
     Image.fromarray(np.zeros((8, 8, 3), dtype=np.uint8)).save(other / "train" / "0" / "0.png")
@@ -251,7 +251,7 @@ def test_a_run_does_not_go_on_with_other_images_in_another_place(tmp_path: Path)
 
 def test_the_metrics_of_a_resumed_run_are_those_of_the_checkpoint(tmp_path: Path) -> None:
     """The version of the file says that it holds the epochs that were planned."""
-    run(tmp_path, observer=StopAfter(4))
+    run(tmp_path, callback=StopAfter(4))
     content: Mapping[str, Any] = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
-    books = content["state"]["books"]
-    assert (content["version"], books["epochs"], books["lengthened"]) == (9, 3, [])
+    history = content["state"]["history"]
+    assert (content["version"], history["epochs"], history["lengthened"]) == (9, 3, [])

@@ -68,7 +68,7 @@ def test_a_class_without_positives_in_memory_is_told(noise_of_two: SearchData) -
 
 def test_a_resumed_search_finds_what_an_uninterrupted_one_finds(place: Path, tmp_path: Path) -> None:
     settings = {**SETTINGS, "train_steps": 1}
-    hba.search(place / "pairs.npz", out=tmp_path, observer=StopAfter(5), **settings)
+    hba.search(place / "pairs.npz", out=tmp_path, callback=StopAfter(5), **settings)
     resumed = hba.search(place / "pairs.npz", out=tmp_path, resume=True)
     assert resumed.finished
     assert resumed.schedule is not None

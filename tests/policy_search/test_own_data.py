@@ -56,11 +56,11 @@ def test_a_list_of_pil_images_gives_the_schedule_of_the_same_dataset() -> None:
 def test_the_plan_tells_both_parts_and_no_test_part() -> None:
     plans: list[hba.SearchPlan] = []
 
-    class Told(hba.SearchObserver):
+    class Told(hba.SearchCallback):
         def planned(self, plan: hba.SearchPlan) -> None:
             plans.append(plan)
 
-    hba.search(Pairs(), image_size=8, val_size=8, observer=Told(), **SETTINGS)
+    hba.search(Pairs(), image_size=8, val_size=8, callback=Told(), **SETTINGS)
     assert [(plan.train_images, plan.val_images, plan.test_images) for plan in plans] == [(32, 8, None)]
 
 

@@ -13,7 +13,7 @@ from torch.nn.utils import parametrizations
 
 import hba
 from hba.errors import RunError, SettingsError
-from hba.policy_search.keeper import Keeper
+from hba.policy_search.checkpointer import Checkpointer
 from hba.report.run import Run
 
 SETTINGS: dict[str, Any] = {name: value for name, value in SMALL_SETTINGS.items() if name != "model"}
@@ -24,7 +24,7 @@ def run(**settings: Any) -> hba.SearchResult:
 
 
 def stopped(folder: Path, n_steps: int = 4) -> None:
-    run(out=folder, network=WithDropout(), observer=StopAfter(n_steps))
+    run(out=folder, network=WithDropout(), callback=StopAfter(n_steps))
 
 
 def refusal(kind: type[Exception], **settings: Any) -> str:
@@ -77,7 +77,7 @@ class Counted(WithDropout):
 def test_a_stopped_search_goes_on_with_buffers_that_a_state_dict_leaves_out(tmp_path: Path) -> None:
     settings = {"learning_rate": 0.002, "reward_derivative": "difference"}
     whole = run(network=Counted(), **settings)
-    run(out=tmp_path, network=Counted(), observer=StopAfter(4), **settings)
+    run(out=tmp_path, network=Counted(), callback=StopAfter(4), **settings)
     resumed = run(out=tmp_path, network=Counted(), resume=True)
     assert torch.equal(resumed.lam, whole.lam)
     assert torch.equal(resumed.network.get_buffer("passes"), whole.network.get_buffer("passes"))
@@ -86,7 +86,7 @@ def test_a_stopped_search_goes_on_with_buffers_that_a_state_dict_leaves_out(tmp_
 @pytest.mark.parametrize("name", ["network", "space"])
 def test_a_run_without_an_epoch_tells_what_it_had_of_its_own(name: str, tmp_path: Path) -> None:
     own = {"network": WithDropout(), "space": hba.SearchSpace()}[name]
-    run(out=tmp_path, observer=StopAfter(0), **{name: own})
+    run(out=tmp_path, callback=StopAfter(0), **{name: own})
     assert not (tmp_path / "policy.json").exists()
     message = refusal(SettingsError, config=tmp_path)
     assert f"had a {name} of its own, which no file has; give {name} in Python" in message
@@ -97,11 +97,11 @@ def test_a_run_without_an_epoch_tells_what_it_had_of_its_own(name: str, tmp_path
 
 
 def killed_before_it_saved(monkeypatch: pytest.MonkeyPatch, folder: Path, **own: Any) -> None:
-    def kill(keeper: Keeper) -> None:
+    def kill(checkpointer: Checkpointer) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Keeper, "save", kill)
+        patched.setattr(Checkpointer, "save", kill)
         with pytest.raises(KeyboardInterrupt):
             run(out=folder, **own)
     assert not list(folder.glob("checkpoint*"))

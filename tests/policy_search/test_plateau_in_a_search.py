@@ -42,7 +42,7 @@ def without_time(result: hba.SearchResult) -> list[dict[str, float | None]]:
 @pytest.mark.parametrize("settings", ALL_NEW.values(), ids=ALL_NEW)
 def test_a_stopped_search_goes_on_to_the_same_end(settings: dict[str, Any], n_steps: int, tmp_path: Path) -> None:
     whole = run(**settings, **ON_PLATEAU)
-    run(tmp_path, observer=StopAfter(n_steps), **settings, **ON_PLATEAU)
+    run(tmp_path, callback=StopAfter(n_steps), **settings, **ON_PLATEAU)
     resumed = run(tmp_path, resume=True)
     np.testing.assert_array_equal(values_of(resumed), values_of(whole))
     assert torch.equal(resumed.lam, whole.lam)

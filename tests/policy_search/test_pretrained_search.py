@@ -20,7 +20,7 @@ from hba.errors import RunError, SettingsError
 from hba.models import build_model
 from hba.models.freezing import freeze
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.setup import Setup
+from hba.policy_search.context import SearchContext
 
 HEAD = {"fc.weight", "fc.bias"}
 OF_LAYER4 = {name for name in pretrained().state_dict() if name.startswith("layer4")}
@@ -91,7 +91,9 @@ def test_images_are_standardised_as_the_weights_want_it_and_otherwise_where_that
 
     def mean_and_std(**settings: Any) -> Any:
         config = SearchConfig.make({**SETTINGS, "data": "small", "pretrained": weights, **settings})
-        standardize = Setup.of(config, data, None, None, config.network_start()).problem.preprocessing.standardize
+        standardize = SearchContext.of(
+            config, data, None, None, config.network_start()
+        ).problem.preprocessing.standardize
         return [one.flatten().tolist() for one in (standardize.mean, standardize.std)]
 
     np.testing.assert_allclose(mean_and_std(), [MEAN, STD], rtol=1e-6)
@@ -125,7 +127,7 @@ RESUMED: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def stopped(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("stopped") / "run"
-    assert not run(weights, out, observer=StopAfter(3), **RESUMED).finished
+    assert not run(weights, out, callback=StopAfter(3), **RESUMED).finished
     return out
 
 

@@ -18,11 +18,11 @@ from torch.optim import SGD
 
 import hba
 from hba.algorithms import Lookahead
+from hba.algorithms.gradient_stats import PROBE_STEPS, GradientStats
 from hba.algorithms.lambda_steps import LambdaSteps
-from hba.algorithms.moves import PROBE_STEPS, Moves
 from hba.algorithms.problem import Problem
 from hba.data import LabelledImages, SearchData
-from hba.policy_search import cost, loop
+from hba.policy_search import cost, trainer
 from hba.policy_search.probes import (
     PROBED,
     _validation_loss,
@@ -31,7 +31,7 @@ from hba.policy_search.probes import (
     probe,
     probes_of,
 )
-from hba.runtime.snapshot import snapshot
+from hba.utils.snapshot import snapshot
 
 ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]
 """Those that can be probed."""
@@ -62,7 +62,7 @@ def search_begun(algorithm: str = "hba", **settings: Any) -> tuple[Problem, Any]
 def test_what_is_predicted_is_the_mean_gradient_times_the_move() -> None:
     generator = np.random.default_rng(0)
     gradients, start, end = generator.normal(1, 2, (7, 5)), generator.normal(size=5), generator.normal(size=5)
-    moves = Moves.since(torch.tensor(start))
+    moves = GradientStats.since(torch.tensor(start))
     for gradient in gradients:
         moves.add(torch.tensor(gradient))
     assert moves.predicted_change(torch.tensor(end)).item() == pytest.approx(gradients.mean(0) @ (end - start))
@@ -78,7 +78,7 @@ def test_signal_to_noise_finds_the_planted_one(true: float) -> None:
     mean = np.full(n, scale * math.sqrt(true))
     found = []
     for _ in range(600):
-        moves = Moves.since(torch.zeros(n).double())
+        moves = GradientStats.since(torch.zeros(n).double())
         for gradient in mean + scale * generator.normal(size=(count, n)):
             moves.add(torch.tensor(gradient))
         found.append(moves.signal_to_noise().item())
@@ -105,13 +105,13 @@ def test_probes_are_evenly_spread_and_the_last_is_at_the_end() -> None:
 def test_a_probe_reports_on_the_gradients_that_lambda_got(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, state = search_begun(algorithm, train_steps=1, warm_up_epochs=0)
     gradients: list[Tensor] = []
-    add = Moves.add
+    add = GradientStats.add
 
-    def record(self: Moves, gradient: Tensor) -> None:
+    def record(self: GradientStats, gradient: Tensor) -> None:
         gradients.append(gradient.clone())
         add(self, gradient)
 
-    monkeypatch.setattr(Moves, "add", record)
+    monkeypatch.setattr(GradientStats, "add", record)
     start = state.lam.detach().clone()
     step(problem, state, 6)
     with torch.no_grad():
@@ -270,7 +270,7 @@ def test_moves_towards_what_validation_images_are_like_lower_the_loss(
 
 
 def test_a_search_that_is_not_asked_to_makes_no_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(loop, "probe")
+    monkeypatch.delattr(trainer, "probe")
     run("lookahead", tmp_path, epochs=5)
     with (tmp_path / "metrics.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -328,7 +328,7 @@ def test_a_search_stopped_between_probes_goes_on_to_the_same_probes(
     """Probes come after 9 and 18 steps."""
     settings: dict[str, Any] = {"epochs": 6, "probes": 2, "warm_up_epochs": 0}
     whole = run(algorithm, **settings)
-    run(algorithm, tmp_path, observer=StopAfter(n_steps), **settings)
+    run(algorithm, tmp_path, callback=StopAfter(n_steps), **settings)
     resumed = run(algorithm, tmp_path, resume=True, **settings)
     assert [without_time(row) for row in resumed.metrics] == [without_time(row) for row in whole.metrics]
     assert sum(row["realized_change"] is not None for row in resumed.metrics) == 2
@@ -342,7 +342,7 @@ def test_a_probe_counts_the_moves_since_the_one_before_it(monkeypatch: pytest.Mo
         seen.append((int(moves.count), moves.start.clone(), state.lam.detach().clone()))
         return probe(algorithm, problem, state, epoch)
 
-    monkeypatch.setattr(loop, "probe", record)
+    monkeypatch.setattr(trainer, "probe", record)
     result = run("hba", epochs=4, probes=2, train_steps=1, initial_fraction=0.05)
     assert [count for count, _, _ in seen] == [6, 6]
     (_, start, middle), (_, again, end) = seen

@@ -1,4 +1,4 @@
-"""What a search of regularizers notes on its way: rows in its books, events, and the text beside its bar."""
+"""What a search of regularizers notes on its way: rows in its history, events, and the text beside its bar."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from torch import Tensor
 
 import hba
 from hba.policy.space import SearchSpace
-from hba.policy_search.books import Books
+from hba.policy_search.history import History
 from hba.policy_search.progress import SearchProgress
 from hba.regularization.hyperparameter import Hyperparameter
 
@@ -22,10 +22,10 @@ def test_regularizers_are_kept_to_six_digits_however_small() -> None:
     decay = Hyperparameter("weight_decay", 1e-6, 0.1, 5e-4, "log")
     smoothing = Hyperparameter("label_smoothing", 0.0, 0.5, 0.05)
     space = SearchSpace((), count_probabilities=(1.0,), regularizers=(decay, smoothing))
-    books = Books(3)
+    history = History(3)
     for row in ([1.23456789e-6, 0.123456789], [0.0123456789, 1e-9], [0.1 + 1e-12, 0.5]):
-        books.note(row, 0.0, {}, space)
-    assert books.rows == [[1.23457e-6, 0.123457], [0.0123457, 1e-9], [0.1, 0.5]]
+        history.note(row, 0.0, {}, space)
+    assert history.rows == [[1.23457e-6, 0.123457], [0.0123457, 1e-9], [0.1, 0.5]]
 
 
 def test_magnitudes_of_a_narrow_range_are_kept_to_as_many_digits_as_of_a_wide_one() -> None:
@@ -35,9 +35,9 @@ def test_magnitudes_of_a_narrow_range_are_kept_to_as_many_digits_as_of_a_wide_on
     ranges = [(0.0, 1e-6), (0.1, 0.0), (0.0, 256.0)]
     operations = [hba.Operation(f"Of{n}", brighter, ends, "share") for n, ends in enumerate(ranges)]
     space = SearchSpace(tuple(operations), copies=1)
-    books = Books(1)
-    books.note([0.123456789, 3.123456789e-7, 0.123456789, 0.0123456789, 0.123456789, 123.123456789], 0.0, {}, space)
-    assert books.rows == [[0.123457, 3.1235e-7, 0.123457, 0.012346, 0.123457, 123.123457]]
+    history = History(1)
+    history.note([0.123456789, 3.123456789e-7, 0.123456789, 0.0123456789, 0.123456789, 123.123456789], 0.0, {}, space)
+    assert history.rows == [[0.123457, 3.1235e-7, 0.123457, 0.012346, 0.123457, 123.123457]]
 
 
 class Noting(SearchProgress):
@@ -60,15 +60,15 @@ class Noting(SearchProgress):
 @pytest.mark.parametrize("tune", [TUNE, "dropout,weight-decay,label-smoothing", "augmentation"])
 def test_the_plan_and_the_bar_name_regularizers_where_they_stand(tune: str) -> None:
     settings = {**SETTINGS} if "augmentation" in tune else {**SMALL_SETTINGS}
-    with Noting() as observer:
-        result = hba.search(small_data(), tune=tune, network=WithDropout(), observer=observer, **settings)
-    schedule, plan = result.schedule, observer.plan
+    with Noting() as callback:
+        result = hba.search(small_data(), tune=tune, network=WithDropout(), callback=callback, **settings)
+    schedule, plan = result.schedule, callback.plan
     assert schedule is not None
     assert plan is not None
     assert plan.operations == tuple(one.name for one in schedule.space.operations)
     began = {one.name: one.initial for one in schedule.space.regularizers}
     assert dict(plan.regularizers) == pytest.approx(began, rel=1e-5)
-    for text, row in zip(observer.texts, schedule.values, strict=True):
+    for text, row in zip(callback.texts, schedule.values, strict=True):
         values = row[schedule.space.n_of_policy :]
         first = [f"{name} {value:.3g}" for name, value in zip(began, values, strict=True)][:2]
         assert text.partition("; ")[2] == (f"{', '.join(first)} and 1 more" if first else "")
@@ -80,7 +80,7 @@ def test_events_of_regularizers_stand_side_by_side(tune: str, tmp_path: Path) ->
     settings = {**SETTINGS} if "augmentation" in tune else {**SMALL_SETTINGS}
     logger = hba.TensorBoardLogger(tmp_path / "events")
     out = tmp_path / "run"
-    schedule = hba.search(small_data(), tune=tune, network=WithDropout(), observer=logger, out=out, **settings).schedule
+    schedule = hba.search(small_data(), tune=tune, network=WithDropout(), callback=logger, out=out, **settings).schedule
     assert schedule is not None
     events = accumulator.EventAccumulator(str(tmp_path / "events"))
     events.Reload()

@@ -13,8 +13,8 @@ from ray_machines import Machines
 from search_problems import SMALL_SETTINGS, StopAfter, small_data
 
 import hba
+from hba.distributed.cluster import Cluster, Machine, Needs
 from hba.errors import DivergedError, HbaError, RunError, SettingsError
-from hba.parallel.cluster import Cluster, Machine, Needs
 from hba.policy_search.repeated import repeated_search
 from hba.schedule.schedule import Schedule
 
@@ -54,7 +54,7 @@ def test_two_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pytest.M
 
 def test_what_was_stopped_goes_on_and_more_seeds_begin_as_the_others_did(tmp_path: Path) -> None:
     whole = repeated(tmp_path / "whole", seeds=3)
-    assert repeated(tmp_path / "stopped", seeds=2, observer=StopAfter(4)) is None
+    assert repeated(tmp_path / "stopped", seeds=2, callback=StopAfter(4)) is None
     assert not (tmp_path / "stopped" / "seed-1" / "checkpoint.pt").exists()
     with pytest.raises(RunError, match=r"holds searches already: add --resume"):
         repeated(tmp_path / "stopped", seeds=2)
@@ -131,7 +131,7 @@ def test_machines_that_do_not_see_the_folder_bring_all_back(tmp_path: Path, else
 def test_they_go_on_with_what_was_stopped_and_leave_alone_what_has_ended(tmp_path: Path, elsewhere: list[int]) -> None:
     whole = repeated(tmp_path / "whole", seeds=2)
     # Six steps to a search: the second is stopped after two.
-    assert repeated(tmp_path / "stopped", seeds=2, observer=StopAfter(11)) is None
+    assert repeated(tmp_path / "stopped", seeds=2, callback=StopAfter(11)) is None
     before = (tmp_path / "stopped" / "seed-0" / "policy.json").read_bytes()
     resumed = go_on(tmp_path / "stopped", cluster="auto")
     assert elsewhere == [1]

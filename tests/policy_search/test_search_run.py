@@ -100,7 +100,7 @@ def test_a_run_folder_holds_policy_config_metrics_and_checkpoint(tmp_path: Path)
 @pytest.mark.parametrize("n_steps", [0, 1, 4, 8])
 def test_a_stopped_search_goes_on_to_exactly_the_same_schedule(tmp_path: Path, n_steps: int) -> None:
     whole = run(network=network_with_dropout(), learning_rate=0.002)
-    stopped = run(tmp_path, network=network_with_dropout(), learning_rate=0.002, observer=StopAfter(n_steps))
+    stopped = run(tmp_path, network=network_with_dropout(), learning_rate=0.002, callback=StopAfter(n_steps))
     assert not stopped.finished
     resumed = run(tmp_path, network=network_with_dropout(), learning_rate=0.002, resume=True)
     assert resumed.finished
@@ -126,27 +126,27 @@ def test_a_run_folder_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_resuming_with_another_setting_names_it(tmp_path: Path) -> None:
-    run(tmp_path, sigma=1.0, observer=StopAfter(2))
+    run(tmp_path, sigma=1.0, callback=StopAfter(2))
     with pytest.raises(SettingsError, match=r"sigma 1\.0 \(given 0\.5\)"):
         run(tmp_path, resume=True, sigma=0.5)
 
 
 def test_resuming_on_other_images_is_refused(tmp_path: Path) -> None:
-    run(tmp_path, observer=StopAfter(2))
+    run(tmp_path, callback=StopAfter(2))
     other = SearchData("small", ("left", "right"), small_images(24, seed=5), small_images(16, seed=1))
     with pytest.raises(RunError, match="changed since"):
         run(tmp_path, data=other, resume=True)
 
 
 def test_a_broken_checkpoint_is_one_line(tmp_path: Path) -> None:
-    run(tmp_path, observer=StopAfter(2))
+    run(tmp_path, callback=StopAfter(2))
     (tmp_path / "checkpoint.pt").write_bytes(b"not a checkpoint")
     with pytest.raises(RunError, match=r"checkpoint\.pt cannot be read"):
         run(tmp_path, resume=True)
 
 
 def test_a_checkpoint_of_another_version_is_one_line(tmp_path: Path) -> None:
-    run(tmp_path, observer=StopAfter(2))
+    run(tmp_path, callback=StopAfter(2))
     content = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
     torch.save({**content, "version": 1}, tmp_path / "checkpoint.pt")
     with pytest.raises(RunError, match=r"checkpoint\.pt must be a checkpoint of version 6 or 9"):
@@ -182,12 +182,12 @@ def test_a_loss_that_is_not_finite_stops_with_the_epochs_before_it_saved(tmp_pat
             y: Tensor = self.linear(self.bn(x).flatten(1))
             return y * float("nan") if Breakable.broken else y
 
-    class BreakAll(hba.SearchObserver):
+    class BreakAll(hba.SearchCallback):
         def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
             Breakable.broken = metrics["epoch"] == 2
 
     with pytest.raises(DivergedError, match="epoch 3 is not finite; the 2 epochs before it are in"):
-        run(tmp_path, network=Breakable(), observer=BreakAll())
+        run(tmp_path, network=Breakable(), callback=BreakAll())
     assert hba.load_policy(tmp_path).epochs == 2
 
 
@@ -200,12 +200,12 @@ def test_the_default_generator_of_torch_is_left_alone() -> None:
 
 
 def test_a_result_shows_itself_in_one_short_line(tmp_path: Path) -> None:
-    result = run(tmp_path / "out", observer=StopAfter(4))
+    result = run(tmp_path / "out", callback=StopAfter(4))
     error = result.metrics[-1]["val_error_percent"]
     assert repr(result) == (
         f"SearchResult(epochs=1, finished=False, val_error_percent={error}, network=WideResNet, "
         f"folder='{tmp_path / 'out'}')"
     )
-    assert repr(run(observer=StopAfter(1))) == (
+    assert repr(run(callback=StopAfter(1))) == (
         "SearchResult(epochs=0, finished=False, val_error_percent=None, network=WideResNet, folder=None)"
     )

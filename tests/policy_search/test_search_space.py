@@ -110,7 +110,7 @@ def test_an_own_function_gets_the_images_that_drew_it(tmp_path: Path) -> None:
         assert ((images >= 0) & (images <= 1)).all()
 
 
-class Untouched(hba.SearchObserver):
+class Untouched(hba.SearchCallback):
     """Nothing may have begun."""
 
     def planned(self, plan: hba.SearchPlan) -> None:
@@ -141,7 +141,7 @@ def test_a_space_that_cannot_be_used_is_refused_before_anything_begins(
     settings: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(SettingsError) as raised:
-        run(tmp_path / "run", observer=Untouched(), **settings)
+        run(tmp_path / "run", callback=Untouched(), **settings)
     assert str(raised.value).startswith(message)
     assert len(str(raised.value).splitlines()) == 1
     assert not (tmp_path / "run").exists()
@@ -207,7 +207,7 @@ def own_space(low: float = 0.5, copies: int = 2) -> SearchSpace:
     return SearchSpace((GAMMA.with_range((low, 2.0)), OPERATIONS["Rotate"]), copies)
 
 
-class StopAtOnce(hba.SearchObserver):
+class StopAtOnce(hba.SearchCallback):
     def __init__(self) -> None:
         self.n_steps = 0
 
@@ -221,7 +221,7 @@ class StopAtOnce(hba.SearchObserver):
 def test_a_search_in_an_own_space_goes_on_to_the_same_schedule(tmp_path: Path) -> None:
     register_operation(GAMMA)
     whole = run(space=own_space())
-    assert not run(tmp_path, space=own_space(), observer=StopAtOnce()).finished
+    assert not run(tmp_path, space=own_space(), callback=StopAtOnce()).finished
     resumed = run(tmp_path, space=own_space(), resume=True)
     assert resumed.finished
     np.testing.assert_array_equal(found(resumed).values, found(whole).values)
@@ -249,13 +249,13 @@ def test_resuming_an_own_space_with_another_is_refused(other: dict[str, Any], tm
 def test_a_run_in_an_own_space_can_be_told_from_its_first_moment(tmp_path: Path) -> None:
     """Killed before its first save it would else go on in the paper's space, which its settings name."""
 
-    class Killed(hba.SearchObserver):
+    class Killed(hba.SearchCallback):
         def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
             raise KeyboardInterrupt
 
     register_operation(GAMMA)
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, space=own_space(), observer=Killed())
+        run(tmp_path, space=own_space(), callback=Killed())
     for none in ({}, {"space": "hba"}):
         with pytest.raises(SettingsError, match="has a space of its own, which no file has; give space in Python to"):
             run(tmp_path, resume=True, **none)

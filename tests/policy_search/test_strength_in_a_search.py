@@ -193,7 +193,7 @@ def test_a_run_that_names_no_such_setting_had_none_whatever_the_defaults_are() -
 def test_a_run_folder_without_the_new_settings_is_resumed_without_them(tmp_path: Path) -> None:
     former = {**FORMER, "train_steps": 2}
     whole = schedule_of(run(**former))
-    run(tmp_path, observer=StopAfter(4), **former)
+    run(tmp_path, callback=StopAfter(4), **former)
     path = tmp_path / "config.json"
     config = json.loads(path.read_text())
     path.write_text(json.dumps({name: value for name, value in config.items() if name not in BEFORE}))

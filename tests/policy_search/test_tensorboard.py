@@ -12,7 +12,7 @@ from search_problems import SMALL_SETTINGS, StopAfter, small_data
 
 import hba
 from hba.errors import ReportWarning, SettingsError
-from hba.runtime.progress import Together
+from hba.utils.progress import CallbackList
 
 pytest.importorskip("tensorboard", reason="needs pip install '.[tensorboard]'")
 
@@ -43,7 +43,7 @@ def check_against_files(folder: Path, events: EventAccumulator) -> None:
 
 
 def test_scalars_are_those_of_the_files_and_the_grid_that_of_the_images(tmp_path: Path) -> None:
-    hba.search(small_data(), out=tmp_path, observer=hba.TensorBoardLogger(tmp_path / "events"), **SETTINGS)
+    hba.search(small_data(), out=tmp_path, callback=hba.TensorBoardLogger(tmp_path / "events"), **SETTINGS)
     events = events_of(tmp_path / "events")
     check_against_files(tmp_path, events)
     (image,) = events.Images("augmented")
@@ -55,9 +55,9 @@ def test_scalars_are_those_of_the_files_and_the_grid_that_of_the_images(tmp_path
 
 def test_a_resumed_search_has_each_epoch_once(tmp_path: Path) -> None:
     logger = hba.TensorBoardLogger(tmp_path / "events")
-    both: Any = Together(logger, StopAfter(7))
-    hba.search(small_data(), out=tmp_path, observer=both, **SETTINGS)
-    hba.search(small_data(), out=tmp_path, resume=True, observer=hba.TensorBoardLogger(tmp_path / "events"))
+    both: Any = CallbackList(logger, StopAfter(7))
+    hba.search(small_data(), out=tmp_path, callback=both, **SETTINGS)
+    hba.search(small_data(), out=tmp_path, resume=True, callback=hba.TensorBoardLogger(tmp_path / "events"))
     events = events_of(tmp_path / "events")
     assert [event.step for event in events.Scalars("search/train_loss")] == [1, 2, 3, 4]
     check_against_files(tmp_path, events)
@@ -71,7 +71,7 @@ def test_what_cannot_be_written_is_told_once_and_ends_nothing(tmp_path: Path) ->
 
     logger._events._open = full
     with pytest.warns(ReportWarning, match="No space left on device; the search goes on") as caught:
-        result = hba.search(small_data(), observer=logger, **SETTINGS)
+        result = hba.search(small_data(), callback=logger, **SETTINGS)
     assert result.finished
     assert len(caught) == 1
 

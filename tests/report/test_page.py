@@ -169,7 +169,7 @@ def test_a_run_of_version_0_1_0_has_a_report_without_what_it_did_not_keep(tmp_pa
 
 def test_a_stopped_search_has_one_too(tmp_path: Path) -> None:
     settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 4}
-    result = hba.search(small_data(), out=tmp_path, observer=StopAfter(7), **settings)
+    result = hba.search(small_data(), out=tmp_path, callback=StopAfter(7), **settings)
     assert result.report == tmp_path / "report.html"
     assert "It stopped after 2 of 4 epochs." in page_in(tmp_path).text
 

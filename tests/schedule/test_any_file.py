@@ -13,7 +13,7 @@ from peak_memory import printed_by
 
 import hba
 from hba.errors import ScheduleError
-from hba.imports.pba import pba_segments
+from hba.importers.pba import pba_segments
 
 FEW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 MOST_BYTES = 2 * 10**9

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 import hba.text
+from hba.text.callbacks import TextObserver
 from hba.text.config import TextTrainingConfig
 from hba.text.corpus import Corpus
 from hba.text.lstm import LstmLanguageModel
-from hba.text.observer import TextObserver
 
 WORDS = "abcdefghij"
 WORDS_OF_A_LINE = 5

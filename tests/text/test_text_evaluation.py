@@ -59,14 +59,14 @@ def evaluated(schedule: Schedule | Path, **given: Any) -> TextEvaluation:
 
 
 def test_every_row_is_trained_with_every_seed(schedule: Schedule, texts: Path) -> None:
-    observer = Counting()
+    callback = Counting()
     against = ("none", "start", "static", "final")
-    found = evaluated(schedule, against=against, seeds=2, observer=observer)
+    found = evaluated(schedule, against=against, seeds=2, callback=callback)
     rows = ("schedule", *against)
     assert [row.name for row in found.rows] == list(rows)
-    assert observer.done == [(name, seed) for seed in range(2) for name in rows]
-    assert observer.starts == [(10, 28, 20)]
-    assert observer.steps == 280
+    assert callback.done == [(name, seed) for seed in range(2) for name in rows]
+    assert callback.starts == [(10, 28, 20)]
+    assert callback.steps == 280
     for seed in range(2):
         trained = train(training_config(), tokens_of(texts), 12, schedule, seed)
         assert losses_of(found)["schedule"][seed] == Loss(trained.val_loss, trained.test_loss)
@@ -92,9 +92,9 @@ def test_rivals_are_constant_schedules(schedule: Schedule) -> None:
 def test_a_resumed_evaluation_trains_only_what_is_missing(schedule: Schedule, tmp_path: Path) -> None:
     out = tmp_path / "evaluation"
     before = losses_of(evaluated(schedule, against="none", seeds=2, out=out))
-    observer = Counting()
-    found = losses_of(evaluated(schedule, against="none,final", seeds=3, out=out, resume=True, observer=observer))
-    assert observer.done == [("final", 0), ("final", 1), ("schedule", 2), ("none", 2), ("final", 2)]
+    callback = Counting()
+    found = losses_of(evaluated(schedule, against="none,final", seeds=3, out=out, resume=True, callback=callback))
+    assert callback.done == [("final", 0), ("final", 1), ("schedule", 2), ("none", 2), ("final", 2)]
     for name, losses in before.items():
         assert {seed: found[name][seed] for seed in range(2)} == losses
     assert found == losses_of(evaluated(schedule, against="none,final", seeds=3))
@@ -113,9 +113,9 @@ def test_an_evaluation_that_was_stopped_goes_on(schedule: Schedule, tmp_path: Pa
 
     out = tmp_path / "evaluation"
     with pytest.raises(KeyboardInterrupt):
-        evaluated(schedule, against="none", out=out, observer=Stopping())
-    found = evaluated(schedule, against="none", out=out, resume=True, observer=(observer := Counting()))
-    assert observer.done == [("none", 0)]
+        evaluated(schedule, against="none", out=out, callback=Stopping())
+    found = evaluated(schedule, against="none", out=out, resume=True, callback=(callback := Counting()))
+    assert callback.done == [("none", 0)]
     assert losses_of(found) == losses_of(evaluated(schedule, against="none"))
 
 
@@ -142,9 +142,9 @@ def test_a_resumed_evaluation_keeps_its_schedule_settings_and_text(
 
 
 def test_the_same_text_may_be_elsewhere_on_resume(schedule: Schedule, kept: Path, tmp_path: Path) -> None:
-    observer = Counting()
-    evaluated(schedule, out=kept, resume=True, epochs=1, data=write_texts(tmp_path / "elsewhere"), observer=observer)
-    assert observer.done == []
+    callback = Counting()
+    evaluated(schedule, out=kept, resume=True, epochs=1, data=write_texts(tmp_path / "elsewhere"), callback=callback)
+    assert callback.done == []
 
 
 def test_a_folder_holds_one_evaluation(schedule: Schedule, kept: Path, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from small_texts import SMALL, StopAfter, small_search, tokens_of, write_texts
 
 import hba
 from hba.errors import DataError, DivergedError, HbaError, RunError, SettingsError
+from hba.text.callbacks import TextObserver, TextPlan
 from hba.text.measure import measured_loss
-from hba.text.observer import TextObserver, TextPlan
 from hba.text.result import TextSearchResult
 
 NAMES = ("dropout.words", "dropout.input", "dropout.hidden", "dropout.output", "dropout.weights")
@@ -109,7 +109,7 @@ def test_a_resumed_search_is_the_one_that_was_not_stopped(
 ) -> None:
     expected = small_search(texts, algorithm=algorithm)
     out = tmp_path / "run"
-    stopped = small_search(texts, algorithm=algorithm, out=out, observer=StopAfter(n_steps))
+    stopped = small_search(texts, algorithm=algorithm, out=out, callback=StopAfter(n_steps))
     assert not stopped.finished
     assert len(stopped.metrics) == n_steps // 14
     check_equal(small_search(None, resume=True, algorithm=algorithm, out=out), expected)
@@ -166,7 +166,7 @@ def test_without_a_folder_nothing_is_written(texts: Path, tmp_path: Path, monkey
 def test_a_run_goes_on_where_its_text_is_now(texts: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     expected = small_search(texts)
-    small_search(texts, out=out, observer=StopAfter(5))
+    small_search(texts, out=out, callback=StopAfter(5))
     moved = shutil.move(texts, tmp_path / "moved")
     with pytest.raises(DataError, match=f"the text of {out} is no longer in {texts}; name the folder where it is now"):
         small_search(None, resume=True, out=out)
@@ -175,7 +175,7 @@ def test_a_run_goes_on_where_its_text_is_now(texts: Path, tmp_path: Path) -> Non
 
 @pytest.fixture
 def stopped(texts: Path, tmp_path: Path) -> Path:
-    small_search(texts, out=tmp_path / "run", observer=StopAfter(3))
+    small_search(texts, out=tmp_path / "run", callback=StopAfter(3))
     return tmp_path / "run"
 
 
@@ -303,12 +303,12 @@ class Counting(TextObserver):
 
 
 def test_an_observer_is_told_of_every_step_and_epoch(stopped: Path) -> None:
-    observer = Counting()
-    result = small_search(None, resume=True, out=stopped, observer=observer)
-    assert observer.starts == [(3, 28, 20, 2)]
-    assert observer.steps == list(range(4, 29))
-    assert [list(row.values()) for row in observer.rows] == values_of(result)
-    (plan,) = observer.plans
+    callback = Counting()
+    result = small_search(None, resume=True, out=stopped, callback=callback)
+    assert callback.starts == [(3, 28, 20, 2)]
+    assert callback.steps == list(range(4, 29))
+    assert [list(row.values()) for row in callback.rows] == values_of(result)
+    (plan,) = callback.plans
     assert (plan.words, plan.vocabulary_size, plan.steps_per_epoch) == ({"train": 300, "valid": 204}, 12, 14)
     assert plan.lambda_steps == 14
     assert plan.n_parameters == sum(one.numel() for one in result.network.parameters())

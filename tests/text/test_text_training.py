@@ -14,7 +14,6 @@ from torch import Tensor
 from hba.errors import DivergedError
 from hba.policy.spaces import without_operations
 from hba.regularization.groups import hyperparameters_of
-from hba.runtime.seeding import derived_seed
 from hba.schedule.schedule import Schedule
 from hba.text.config import DROPOUTS
 from hba.text.lstm import LstmLanguageModel
@@ -22,6 +21,7 @@ from hba.text.measure import measured_loss
 from hba.text.passages import Passage
 from hba.text.problem import network_of
 from hba.text.train import TextTrained, train
+from hba.utils.seeding import derived_seed
 
 COLUMNS, LENGTH, PASSAGES, N_WORDS, SEED = 4, 5, 14, 12, 3
 NAMES = (*(f"dropout.{name}" for name in DROPOUTS), "activation.alpha", "activation.beta", "weight_decay")

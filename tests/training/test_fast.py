@@ -20,11 +20,11 @@ from hba.algorithms.image_derivatives import RewardDerivative
 from hba.algorithms.lookahead import rewards_of
 from hba.algorithms.scores import Trial
 from hba.config.evaluation import EvaluationConfig
+from hba.distributed.whole_batch import batch_norm
 from hba.errors import SettingsError
 from hba.models import build_model
-from hba.parallel.whole_batch import batch_norm
-from hba.training import fast
-from hba.training.fast import full_precision, hasten, slow_note, whole_passes
+from hba.training import amp
+from hba.training.amp import enable_amp, full_precision, slow_note, whole_passes
 from hba.training.optimizer import optimizer_for
 
 SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 20, "device": "cpu", "seeds": 2, "model": "wrn-10-1"}
@@ -51,7 +51,7 @@ def images() -> Tensor:
 
 
 def test_layers_compute_in_bfloat16_and_the_outside_sees_single_precision() -> None:
-    network: Any = hasten(Told())
+    network: Any = enable_amp(Told())
     output = network(images())
     assert network.seen == [(torch.bfloat16, True)]
     assert output.dtype == torch.float32
@@ -65,7 +65,7 @@ def test_layers_compute_in_bfloat16_and_the_outside_sees_single_precision() -> N
 
 def test_outputs_and_gradients_are_those_of_single_precision_to_eight_bits() -> None:
     exact = build_model("wrn-10-1", 10, 0, 8)
-    near = hasten(copy.deepcopy(exact))
+    near = enable_amp(copy.deepcopy(exact))
     assert list(near.state_dict()) == list(exact.state_dict())
     labels = torch.arange(6)
     losses = [F.cross_entropy(network(images()), labels) for network in (exact, near)]
@@ -83,7 +83,7 @@ def test_outputs_and_gradients_are_those_of_single_precision_to_eight_bits() -> 
 
 
 def test_a_copy_and_a_functional_call_make_their_own_passes() -> None:
-    network: Any = hasten(Told())
+    network: Any = enable_amp(Told())
     other = copy.deepcopy(network)
     with torch.no_grad():
         other.layer.weight.zero_()
@@ -93,16 +93,16 @@ def test_a_copy_and_a_functional_call_make_their_own_passes() -> None:
 
 
 def test_a_network_that_fails_leaves_single_precision_behind() -> None:
-    network = hasten(nn.Linear(3, 2))
+    network = enable_amp(nn.Linear(3, 2))
     with pytest.raises(RuntimeError):
         network(torch.ones(1, 5))
     assert not torch.is_autocast_enabled("cpu")
-    assert not fast._entered
+    assert not amp._entered
 
 
 def test_steps_through_all_weights_at_once_are_those_of_one_after_the_other() -> None:
     """A fused step goes by memory, in which gradients must lie as weights do: with channels last."""
-    networks = [hasten(build_model("wrn-10-1", 10, seed=0, image_size=8)) for _ in range(2)]
+    networks = [enable_amp(build_model("wrn-10-1", 10, seed=0, image_size=8)) for _ in range(2)]
     plain, fused = (
         optimizer_for(EvaluationConfig.make({"fast": value}), network.parameters(), 5)[0]
         for value, network in zip((False, True), networks, strict=True)
@@ -127,7 +127,7 @@ def test_where_no_step_takes_all_weights_at_once_it_is_the_usual_one() -> None:
 def test_rewards_are_those_of_single_precision() -> None:
     """Along the same direction, at the same weights."""
     exact = build_model("wrn-10-1", 10, 0, 8).eval()
-    near = hasten(copy.deepcopy(exact))
+    near = enable_amp(copy.deepcopy(exact))
     trial: Any = Trial(images(), torch.arange(6), *(None,) * 4)  # type: ignore[arg-type]
     direction = {name: torch.randn_like(one) for name, one in exact.named_parameters()}
     derivatives: tuple[RewardDerivative, ...] = ("difference", "exact")
@@ -159,7 +159,7 @@ def test_a_search_and_an_evaluation_are_fast_where_asked_for(tmp_path: Path) -> 
 def test_a_resumed_search_finds_the_same(tmp_path: Path) -> None:
     settings: dict[str, Any] = {**SMALL_SETTINGS, "fast": True}
     whole = hba.search(small_data(), out=tmp_path / "whole", **settings)
-    hba.search(small_data(), out=tmp_path / "parts", observer=StopAfter(4), **settings)
+    hba.search(small_data(), out=tmp_path / "parts", callback=StopAfter(4), **settings)
     resumed = hba.search(small_data(), out=tmp_path / "parts", resume=True)
     assert whole.schedule is not None
     assert resumed.schedule is not None
@@ -180,7 +180,7 @@ def test_other_algorithms_refuse_it() -> None:
 
 
 def test_sums_over_processes_are_taken_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hba.parallel.whole_batch.all_sum", lambda tensor: tensor)
+    monkeypatch.setattr("hba.distributed.whole_batch.all_sum", lambda tensor: tensor)
     features = (100 + torch.randn(64, 3, 8, 8, generator=torch.Generator().manual_seed(0))).bfloat16()
     expected = F.batch_norm(features.float(), None, None, training=True).bfloat16()
     found = batch_norm(features, None, None, training=True)
@@ -204,7 +204,7 @@ class Interrupted(nn.Module):
 
 def test_ctrl_c_in_the_middle_of_a_pass_leaves_nothing_in_bfloat16() -> None:
     with pytest.raises(KeyboardInterrupt), whole_passes():
-        hasten(Interrupted())(images())
+        enable_amp(Interrupted())(images())
     assert not torch.is_autocast_enabled("cpu")
     assert nn.Linear(2, 2)(torch.zeros(1, 2)).dtype == torch.float32
 
@@ -229,7 +229,7 @@ def test_so_it_is_in_a_search_and_in_an_evaluation(
 
 @pytest.mark.gpu
 def test_on_a_gpu_layers_compute_in_bfloat16_and_a_search_ends() -> None:
-    network: Any = hasten(Told()).cuda()
+    network: Any = enable_amp(Told()).cuda()
     assert network(images().cuda()).dtype == torch.float32
     assert network.seen == [(torch.bfloat16, True)]
     result = hba.search(small_data(), fast=True, **{**SMALL_SETTINGS, "device": "cuda"})  # type: ignore[arg-type]
@@ -283,16 +283,16 @@ def test_a_network_that_it_does_not_go_with_is_refused_in_one_line(network: nn.M
 def test_weights_of_five_axes_stay_as_they_are() -> None:
     """As a convolution in three dimensions has, or a layer of timm's lambda networks."""
     network = nn.Sequential(nn.Unflatten(1, (1, 3)), nn.Conv3d(1, 2, 3), nn.Flatten(), nn.Linear(2 * 36, 2))
-    assert hasten(network)(images()).shape == (6, 2)
+    assert enable_amp(network)(images()).shape == (6, 2)
     assert hba.search(small_data(), network=network, fast=True, **without_model(SMALL_SETTINGS)).finished
 
 
 def test_what_is_tried_draws_and_changes_nothing() -> None:
-    network = hasten(
+    network = enable_amp(
         nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Dropout(), nn.Flatten(), nn.Linear(144, 2))
     )
     before, drawn = copy.deepcopy(network.state_dict()), torch.get_rng_state()
-    fast.check_passes(network, (3, 8, 8))
+    amp.check_passes(network, (3, 8, 8))
     assert torch.equal(torch.get_rng_state(), drawn)
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
     assert all(weight.grad is None for weight in network.parameters())

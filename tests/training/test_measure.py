@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from hba.data import load_search_data, prepare
 from hba.data.config import DataConfig
 from hba.data.images import LabelledImages
+from hba.distributed.process_info import ProcessInfo, override_rank
 from hba.errors import DataError
-from hba.parallel.world import World, being
 from hba.preprocessing.standardize import Standardize
 from hba.training.confusion import Confusion
 from hba.training.measure import MEASURE_BATCH_SIZE, measure, totals
@@ -155,7 +155,7 @@ def test_each_of_several_processes_reads_the_batches_that_it_measures_and_no_oth
     opened = record_images(monkeypatch)
     for number, expected in enumerate(([2, 2], [2, 1], [])):
         # Of the third, which has nothing, there are five.
-        with being(World(number if expected else 4, 2 if expected else 5)):
+        with override_rank(ProcessInfo(number if expected else 4, 2 if expected else 5)):
             read.clear()
             opened.clear()
             parts.append(totals(predict, data, lambda images: images))

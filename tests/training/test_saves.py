@@ -140,7 +140,7 @@ def test_an_evaluation_goes_on_in_the_middle_of_a_training(tmp_path: Path) -> No
     whole = hba.evaluate(schedule, tiny_data(), **settings)
     out = tmp_path / "out"
 
-    class Stops(hba.EvaluationObserver):
+    class Stops(hba.EvaluationCallback):
         n = 0
 
         def step_done(self) -> None:
@@ -149,7 +149,7 @@ def test_an_evaluation_goes_on_in_the_middle_of_a_training(tmp_path: Path) -> No
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        hba.evaluate(schedule, tiny_data(), out=out, observer=Stops(), **settings)
+        hba.evaluate(schedule, tiny_data(), out=out, callback=Stops(), **settings)
     assert len(list((out / "trainings").glob("*.pt"))) == 1
     # More seeds than before change nothing of the first one.
     found = hba.evaluate(schedule, tiny_data(), out=out, resume=True, **{**settings, "seeds": 2})

@@ -1,0 +1,123 @@
+"""Layers that look at a whole batch, or draw for it, where each process has some of its images.
+
+BatchNorm takes mean and variance over all images, by sums whose derivatives, backward and forward, are sums too. What
+nn.Dropout drops is drawn for all images. Both are found wherever a network calls the functions of PyTorch, so no module
+has to be another one.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.overrides import TorchFunctionMode
+
+from hba.distributed.collectives import explained, own
+from hba.distributed.process_info import size
+
+
+class _Sum(torch.autograd.Function):
+    """The sum over the processes of a tensor; each has it, so a gradient is the sum of theirs."""
+
+    @staticmethod
+    def forward(tensor: Tensor) -> Tensor:
+        summed = tensor.contiguous().clone()
+        with explained():
+            dist.all_reduce(summed)
+        return summed
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Nothing is needed: it is linear."""
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return all_sum(gradient)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+        return all_sum(tangent)
+
+
+def all_sum(tensor: Tensor) -> Tensor:
+    """The sum over the processes, with a graph and in forward mode."""
+    summed: Tensor = _Sum.apply(tensor)
+    return summed
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """F.batch_norm in training mode, (B, C, ...), with the statistics of the whole batch."""
+    if input.dtype in (torch.bfloat16, torch.float16):
+        # As PyTorch's own, which computes in single precision.
+        exact = batch_norm(input.float(), running_mean, running_var, weight, bias, training, momentum, eps)
+        return exact.to(input.dtype)
+    others = [0, *range(2, input.ndim)]
+    count = input.numel() // input.shape[1] * size()
+    shape = (1, -1, *[1] * (input.ndim - 2))
+    mean = all_sum(input.sum(dim=others)) / count
+    centered = input - mean.view(shape)
+    variance = all_sum(centered.square().sum(dim=others)) / count
+    if running_mean is not None and running_var is not None:
+        with torch.no_grad():
+            running_mean.lerp_(_value(mean).to(running_mean), momentum)
+            running_var.lerp_(_value(variance).to(running_var) * (count / (count - 1)), momentum)
+    normalized = centered * (variance + eps).rsqrt().view(shape)
+    if weight is not None:
+        normalized = normalized * weight.view(shape)
+    return normalized if bias is None else normalized + bias.view(shape)
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """F.dropout in training mode, (B, ...), with a mask of the whole batch: on a CPU, that of one process."""
+    if p in (0, 1):
+        # PyTorch draws nothing then.
+        return input if p == 0 else input.mul_(0) if inplace else input * 0
+    mask = torch.empty(len(input) * size(), *input.shape[1:], dtype=input.dtype, device=input.device)
+    scaled = own(mask.bernoulli_(1 - p).div_(1 - p))
+    return input.mul_(scaled) if inplace else input * scaled
+
+
+_WHOLE: dict[Any, tuple[Callable[..., Tensor], int, bool]] = {
+    F.batch_norm: (batch_norm, 5, False),
+    F.dropout: (dropout, 2, True),
+}
+"""By the function of PyTorch: what stands in its place, where `training` is among its arguments, and its default."""
+
+
+class _WholeBatch(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if size() > 1 and func in _WHOLE:
+            instead, place, default = _WHOLE[func]
+            training = args[place] if len(args) > place else kwargs.get("training", default)
+            if training:
+                return instead(*args, **kwargs)
+        return func(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def whole_batch_layers() -> Iterator[None]:
+    """Here layers see the whole batch."""
+    if size() == 1:
+        yield
+        return
+    with _WholeBatch():
+        yield
+
+
+def _value(tensor: Tensor) -> Tensor:
+    """Without a graph and without a tangent."""
+    return forward_ad.unpack_dual(tensor).primal.detach()

@@ -1,0 +1,80 @@
+"""Numbers of things, and lists of them, in words."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 seed`, `2,000 images`, `3 classes`. plural: where it is not the noun and an s."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def size_of(n_bytes: int) -> str:
+    """`2.5 GB`, `300.0 MB` or `0.8 kB`."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if n_bytes >= unit:
+            return f"{n_bytes / unit:.1f} {name}"
+    return f"{n_bytes / 1e3:.1f} kB"
+
+
+def first_of(things: Sequence[str], most: int = 3) -> str:
+    """`a, b, c and 4 more`: the first of them, and how many more there are."""
+    shown = ", ".join(things[:most])
+    return f"{shown} and {len(things) - most} more" if len(things) > most else shown
+
+
+def percent(value: float | None) -> str:
+    """`3.20 %`, or a dash where nothing was measured."""
+    return "-" if value is None else f"{value:.2f} %"
+
+
+def nats(value: float | None) -> str:
+    """A loss: `0.123`, or a dash where nothing was measured."""
+    return "-" if value is None else f"{value:.3f}"
+
+
+def of_seeds(n_kept: int, n_seeds: int) -> str:
+    """` (2 of 3 seeds)`, where a mean is over fewer seeds than there are."""
+    return "" if n_kept in (0, n_seeds) else f" ({n_kept} of {counted(n_seeds, 'seed')})"
+
+
+def points(difference: float, interval: tuple[float, float] | None, digits: int = 2) -> str:
+    """`-0.52 (-0.93 to -0.11)`, in percentage points; in nats with three digits."""
+    shown = "" if interval is None else f" ({interval[0]:+.{digits}f} to {interval[1]:+.{digits}f})"
+    return f"{difference:+.{digits}f}{shown}"
+
+
+def duration(seconds: float) -> str:
+    """`95 s`, `12 min`, `3.4 h`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+ALIKE = 0.75
+"""From 0 to 1; below it, a name is more probably another thing than misspelt."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str], also_meant: str | None = None) -> str:
+    """`unknown model 'resnet50'; did you mean resnet-50? Known: wrn-40-2, ...`
+
+    also_meant: a further name to propose.
+    """
+    names = list(known)
+    meant = did_you_mean(name, names, also_meant)
+    return f"unknown {kind} {name!r}{listed(meant, 'known', names)}"
+
+
+def did_you_mean(name: str, known: Iterable[str], also_meant: str | None = None) -> str:
+    """`; did you mean Rotate?` after what was given as `rotate`, empty where no known name is like it."""
+    by_form: dict[str, str] = {}
+    for candidate in known:
+        by_form.setdefault(candidate.casefold(), candidate)
+    alike = difflib.get_close_matches(name.casefold(), by_form, n=1, cutoff=ALIKE)
+    meant = [*(by_form[form] for form in alike), *([also_meant] if also_meant else [])]
+    return f"; did you mean {' or '.join(meant)}?" if meant else ""
+
+
+def listed(meant: str, heading: str, names: Iterable[str]) -> str:
+    """`; known: a, b`, or after `; did you mean a?` ` Known: a, b`."""
+    return f"{meant} {heading.capitalize()}: {', '.join(names)}" if meant else f"; {heading}: {', '.join(names)}"

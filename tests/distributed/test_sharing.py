@@ -1,0 +1,404 @@
+"""Rows of a batch among processes: nothing is drawn twice, lost or out of order."""
+
+import faulthandler
+import re
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from search_problems import seeded, small_images
+from several_processes import SECONDS_AT_MOST, shared_by, start
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from hba.data.batches import BatchStream
+from hba.distributed import collectives
+from hba.distributed.collectives import (
+    LAUNCH,
+    Agreement,
+    broadcast_from_rank0,
+    check_alike,
+    explained,
+    is_restarted_in,
+    joined,
+    largest,
+    note_launch,
+    own_device,
+    process_group,
+    rank0_first,
+    rank0_only,
+    share_tensors,
+)
+from hba.distributed.process_info import (
+    GONE,
+    ONE,
+    ProcessInfo,
+    is_first,
+    launched,
+    override_rank,
+    rank,
+    single_process,
+    size,
+)
+from hba.distributed.whole_batch import _WHOLE, all_sum, whole_batch_layers
+from hba.errors import RunError, SettingsError
+
+N_PROCESSES = 2
+N_TURNS = 10
+MOST_STEPS = 10_000
+ROWS = torch.arange(24.0).view(12, 2)
+
+
+def each(of: Callable[[], Tensor]) -> list[Tensor]:
+    """What every one of three processes has, without starting any."""
+    found = []
+    for number in range(3):
+        with override_rank(ProcessInfo(number, 3)):
+            found.append(of())
+    return found
+
+
+@pytest.mark.parametrize("n_copies", [1, 2, 4])
+def test_rows_of_all_processes_are_those_of_the_batch(n_copies: int) -> None:
+    with collectives.copies(n_copies):
+        parts = each(lambda: collectives.own(ROWS))
+    # First one copy of every image, then the next of every image.
+    put_together = torch.stack([part.view(n_copies, -1, 2) for part in parts], dim=1).view(12, 2)
+    assert torch.equal(put_together, ROWS)
+
+
+def test_rows_along_another_dimension() -> None:
+    assert torch.equal(torch.cat(each(lambda: collectives.own(ROWS.T, dim=1)), dim=1), ROWS.T)
+
+
+def test_draws_of_all_processes_are_those_of_one() -> None:
+    def drawn(n: int) -> Tensor:
+        generator = seeded(3)
+        return collectives.draw_then_shard(n, lambda n: torch.rand(n, 5, generator=generator))
+
+    assert torch.equal(torch.cat(each(lambda: drawn(2))), drawn(6))
+
+
+def test_batches_of_all_processes_are_those_of_one() -> None:
+    def batches() -> Tensor:
+        stream = BatchStream(small_images(20, seed=0), 6, seed=5)
+        return torch.stack([stream.next()[0] for _ in range(7)])
+
+    parts = each(batches)
+    assert torch.equal(torch.cat(parts, dim=1), batches())
+
+
+def test_a_batch_that_cannot_be_shared_is_refused() -> None:
+    with (
+        override_rank(ProcessInfo(0, 3)),
+        pytest.raises(SettingsError, match="a batch must be a multiple of the 3 processes, got 4"),
+    ):
+        BatchStream(small_images(20, seed=0), 4, seed=0)
+
+
+def test_alone_is_as_if_there_were_no_others() -> None:
+    with override_rank(ProcessInfo(1, 3)):
+        assert (rank(), size(), is_first()) == (1, 3, False)
+        with single_process():
+            assert (rank(), size(), is_first()) == (0, 1, True)
+            assert collectives.own(ROWS) is ROWS
+
+
+def test_who_is_launched_is_told_by_all_of_torchruns_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
+        monkeypatch.delenv(name, raising=False)
+    assert launched() == ONE
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert launched() == ONE
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    assert launched() == ProcessInfo(3, 4)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert launched() == ONE
+
+
+def refused() -> int:
+    raise RunError("no")
+
+
+def normalized(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Output and running statistics, of a layer in training mode."""
+    mean, variance = torch.full((2, 3), 2.0, dtype=x.dtype)
+    return F.batch_norm(x, mean, variance, weight, weight + 1, training=True, momentum=0.3), mean, variance
+
+
+def of_batch_norm() -> dict[str, Tensor]:
+    """Values, gradients, a tangent, and the gradient of what comes of a tangent, of all rows of a batch."""
+    whole = torch.randn(8, 3, 2, 2, generator=seeded(1), dtype=torch.float64)
+    direction, seen = (torch.randn(whole.shape, generator=seeded(n), dtype=torch.float64) for n in (2, 3))
+    x, along, seen = (collectives.own(one).clone() for one in (whole, direction, seen))
+    weight = torch.tensor([0.5, 1.0, -2.0], dtype=torch.float64).requires_grad_()
+    x.requires_grad_()
+    along.requires_grad_()
+    with whole_batch_layers():
+        y, mean, variance = normalized(x, weight)
+        of_x, of_weight = torch.autograd.grad((y * seen).square().sum(), [x, weight])
+        with forward_ad.dual_level():
+            tangent = forward_ad.unpack_dual(normalized(forward_ad.make_dual(x, along), weight)[0]).tangent
+        # Not with respect to x: there, what PyTorch 2.15 gives for its own batch_norm is not the derivative.
+    (of_tangent,) = torch.autograd.grad((tangent * seen).sum(), [along])
+    return {
+        "y": collectives.gathered(y),
+        "mean": mean,
+        "variance": variance,
+        "of_x": collectives.gathered(of_x),
+        "of_weight": collectives.total(of_weight),
+        "tangent": collectives.gathered(tangent),
+        "of_tangent": collectives.gathered(of_tangent),
+    }
+
+
+def dropped() -> Tensor:
+    torch.manual_seed(7)
+    x = collectives.own(torch.ones(6, 50, dtype=torch.float64))
+    with whole_batch_layers():
+        # What drops nothing, or all, draws nothing.
+        return collectives.gathered(nn.Dropout(0.4)(nn.Dropout(0.0)(x)) + nn.Dropout(1.0)(x) + nn.Dropout(0.7)(x))
+
+
+def all_of_it() -> dict[str, Any]:
+    """What the processes of one group find."""
+    parameter = nn.Parameter(torch.zeros(2))
+    parameter.grad = torch.tensor([1.0, 10.0]) * (rank() + 1)
+    collectives.average_gradients([parameter, nn.Parameter(torch.zeros(1))])
+    calls = 0
+
+    def wants() -> bool:
+        nonlocal calls
+        calls += 1
+        return rank() == 1 and calls > 2
+
+    stop, steps = Agreement(wants), 0
+    while not stop.reached() and steps < MOST_STEPS:
+        time.sleep(0.001 * (1 + rank()))
+        steps += 1
+    with collectives.copies(2):
+        draw_then_shard = collectives.gathered(collectives.own(ROWS))
+    errors = []
+    for attempt in (lambda: broadcast_from_rank0(refused), lambda: rank0_only(_refusing()).__enter__()):
+        try:
+            attempt()
+        except RunError as error:
+            errors.append(str(error))
+    unlike = torch.full((3,), float(rank()))
+    share_tensors([unlike])
+    return {
+        "gathered": draw_then_shard,
+        "shared": unlike,
+        "mean": collectives.mean(torch.tensor(float(rank()))),
+        "means": collectives.means([torch.full((2,), float(rank())), torch.tensor(2.0 * rank())]),
+        "gradient": parameter.grad,
+        "largest": largest(rank(), -rank()),
+        "broadcast_from_rank0": broadcast_from_rank0(lambda: f"made by {rank()}"),
+        "rank0_first": rank0_first(lambda: f"made by {rank()}"),
+        "errors": errors,
+        "steps": steps,
+        "sum": all_sum(torch.tensor([rank() + 1.0])),
+        "batch_norm": of_batch_norm(),
+        "dropped": dropped(),
+    }
+
+
+class _refusing:
+    def __enter__(self) -> None:
+        refused()
+
+    def __exit__(self, *error: object) -> None:
+        """Never begun."""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    return shared_by(N_PROCESSES, all_of_it, tmp_path_factory.mktemp("rows") / "two")
+
+
+def test_gathered_rows_stand_as_in_the_batch(found: list[dict[str, Any]]) -> None:
+    for one in found:
+        assert torch.equal(one["gathered"], ROWS)
+
+
+def test_means_and_gradients_are_those_of_all(found: list[dict[str, Any]]) -> None:
+    for one in found:
+        assert one["mean"] == 0.5
+        assert [mean.tolist() for mean in one["means"]] == [[0.5, 0.5], 1.0]
+        assert one["gradient"].tolist() == [1.5, 15.0]
+        assert one["largest"] == [1, 0]
+        assert one["sum"].tolist() == [3.0]
+        assert one["shared"].tolist() == [0.0] * 3
+
+
+def test_the_first_makes_it_for_all_and_its_errors_are_of_all(found: list[dict[str, Any]]) -> None:
+    for one in found:
+        assert one["broadcast_from_rank0"] == "made by 0"
+        assert one["errors"] == ["no", "no"]
+    assert [one["rank0_first"] for one in found] == ["made by 0", "made by 1"]
+
+
+def test_all_stop_before_the_same_step(found: list[dict[str, Any]]) -> None:
+    """Also where one process alone wants to, and after the others have gone on without asking."""
+    first, second = (one["steps"] for one in found)
+    assert 2 <= first == second < MOST_STEPS
+
+
+def test_batch_norm_is_that_of_the_whole_batch(found: list[dict[str, Any]]) -> None:
+    alone = of_batch_norm()
+    for one in found:
+        for name, value in one["batch_norm"].items():
+            torch.testing.assert_close(value, alone[name], msg=name)
+
+
+def test_dropout_drops_what_one_process_drops(found: list[dict[str, Any]]) -> None:
+    assert torch.equal(found[0]["dropped"], found[1]["dropped"])
+    assert torch.equal(found[0]["dropped"], dropped())
+
+
+def test_a_run_goes_on_by_itself_only_in_the_launch_that_began_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(LAUNCH, "one")
+    with override_rank(ProcessInfo(0, 2)):
+        assert not is_restarted_in(tmp_path)
+        note_launch(tmp_path)
+        assert is_restarted_in(tmp_path)
+        monkeypatch.setenv(LAUNCH, "another")
+        assert not is_restarted_in(tmp_path)
+        monkeypatch.setenv(LAUNCH, "none")
+        note_launch(tmp_path)
+        assert not is_restarted_in(tmp_path)
+    assert not is_restarted_in(tmp_path)
+
+
+def test_layers_that_do_not_train_are_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*arguments: Any, **named: Any) -> Tensor:
+        raise AssertionError
+
+    for function, (_, *place_and_default) in list(_WHOLE.items()):
+        monkeypatch.setitem(_WHOLE, function, (never, *place_and_default))
+    x = torch.randn(4, 3, 2, 2)
+    layers = nn.Sequential(nn.BatchNorm2d(3), nn.Dropout(0.5)).eval()
+    with override_rank(ProcessInfo(0, 2)), whole_batch_layers():
+        assert torch.equal(layers(x), layers(x))
+        assert torch.equal(F.dropout(x, 0.5, False), x)
+        for layer in layers.train():
+            with pytest.raises(AssertionError):
+                layer(x)
+
+
+def _other_images() -> str:
+    try:
+        check_alike({"images": "these", "network": "wrn-10-1" if is_first() else "wrn-16-2"})
+    except SettingsError as error:
+        return str(error)
+    return ""
+
+
+def test_processes_that_compute_with_other_things_are_refused_in_all(tmp_path: Path) -> None:
+    told = shared_by(N_PROCESSES, _other_images, tmp_path / "processes")
+    assert told[0] == told[1]
+    assert told[0].startswith("the network must be the same in all processes, but differs between process 1 and the")
+    check_alike({"images": "of one process"})
+
+
+def _come_and_go(number: int, folder: Path) -> None:
+    faulthandler.dump_traceback_later(SECONDS_AT_MOST, exit=True)
+    for turn in range(N_TURNS):
+        with process_group("gloo", init_method=f"file://{folder / str(turn)}", rank=number, world_size=N_PROCESSES):
+            for _ in range(3):
+                # Nothing but the group holds what is sent.
+                dist.all_reduce(torch.zeros(10))
+        (folder / f"{turn}-left-by-{number}").touch()
+
+
+def test_groups_end_though_they_hold_the_last_that_was_sent(tmp_path: Path) -> None:
+    start(N_PROCESSES, _come_and_go, tmp_path)
+    assert len(list(tmp_path.glob("*-left-by-*"))) == N_PROCESSES * N_TURNS
+
+
+def test_one_gpu_by_its_number_is_no_device_of_several_processes() -> None:
+    with override_rank(ProcessInfo(1, 2)):
+        with pytest.raises(SettingsError, match="device must be cuda or auto where 2 processes compute together"):
+            own_device("cuda:1")
+        assert own_device("cpu") == torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("others", "is_refused"), [(("0", 0), True), (("0", 1), False), (("1", 0), False)], ids=["same", "next", "other"]
+)
+def test_two_processes_on_one_gpu_are_told_before_anything_is_read(
+    monkeypatch: pytest.MonkeyPatch, others: tuple[str, int], is_refused: bool
+) -> None:
+    """others: the node of the other process by torchrun, and its GPU there."""
+    monkeypatch.setattr("hba.distributed.collectives.find_device", torch.device)
+
+    def gathered(found: list[str], own: str) -> None:
+        node, gpu = others
+        words = own.split()
+        found[:] = [own, " ".join([node, *words[1:-1], str(gpu)])]
+
+    monkeypatch.setenv("GROUP_RANK", "0")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(dist, "all_gather_object", gathered)
+    with override_rank(ProcessInfo(0, 2)):
+        if is_refused:
+            with pytest.raises(SettingsError, match="each of 2 processes needs a GPU of its own, but two have the sam"):
+                own_device("cuda")
+        else:
+            assert own_device("cuda") == torch.device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "NCCL error in: x.cpp:5\nncclInvalidUsage\nDuplicate GPU detected : rank 1",
+            "Duplicate GPU",
+        ),
+        ("NCCL error\nncclRemoteError: a call failed\nLast error:\nConnection closed by remote peer", GONE),
+        ("NCCL communicator was aborted on rank 1", GONE),
+    ],
+)
+def test_what_nccl_says_is_told_but_of_a_process_that_has_gone(said: str, told: str) -> None:
+    with pytest.raises(RunError, match=re.escape(told)), explained():
+        raise dist.DistBackendError(said)
+
+
+def test_an_error_does_not_wait_for_a_group_that_cannot_be_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As where the others are in a kernel that waits for this process."""
+    ended = threading.Event()
+    monkeypatch.setattr("hba.distributed.collectives.SECONDS_TO_LEAVE", 0.1)
+    monkeypatch.setattr("hba.distributed.collectives.SECONDS_TO_LET_GO", 0.0)
+    monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: ended.wait(60))
+    began = time.monotonic()
+    try:
+        with pytest.raises(RunError, match="out of memory"), process_group("gloo"):
+            raise RunError("out of memory")
+        assert time.monotonic() - began < 30
+    finally:
+        ended.set()
+
+
+def test_a_group_that_is_there_must_send_what_is_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "get_rank", lambda: 1)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    monkeypatch.setattr(dist, "get_backend_config", lambda: "cuda:nccl")
+    with pytest.raises(SettingsError, match="must be one of the CPU too, got cuda:nccl; make it by"), joined():
+        pass
+    monkeypatch.setattr(dist, "get_backend_config", lambda: "cpu:gloo,cuda:nccl")
+    with joined():
+        assert (rank(), size()) == (1, 2)

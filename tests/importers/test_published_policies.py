@@ -1,0 +1,131 @@
+"""torchvision's policies: what hba then does to images, against the calls that torchvision itself makes."""
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide, autoaugment
+
+import hba
+from hba.errors import SettingsError
+from hba.importers.torchvision_policies import PHOTOGRAPH_SIDE, POLICIES
+from hba.operations import OPERATIONS
+from hba.policy import draw_operations
+
+N_DRAWS = 6000
+TRANSFORMS = {
+    **{f"autoaugment-{policy.value}": AutoAugment(policy) for policy in AutoAugmentPolicy},
+    "randaugment": RandAugment(),
+    "trivialaugment": TrivialAugmentWide(),
+}
+Sizes = dict[str, list[float]]
+
+
+def calls_of(transform: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Sizes, list[int]]:
+    """The magnitudes that torchvision asks of each operation in hba's units, without sign where hba draws it, and how
+    many operations each image gets.
+    """
+    sizes: Sizes = defaultdict(list)
+    numbers = [0]
+
+    def note(image: Any, name: str, magnitude: float, **_: Any) -> Any:
+        if name != "Identity":
+            numbers[-1] += 1
+            is_factor = name in ("Brightness", "Color", "Contrast", "Sharpness")
+            is_shift = name.startswith("Translate")
+            sizes[name].append(1 + magnitude if is_factor else abs(magnitude) / (PHOTOGRAPH_SIDE if is_shift else 1))
+        return image
+
+    monkeypatch.setattr(autoaugment, "_apply_op", note)
+    image = Image.new("RGB", (PHOTOGRAPH_SIDE, PHOTOGRAPH_SIDE))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        for _ in range(N_DRAWS):
+            transform(image)
+            numbers.append(0)
+    return sizes, numbers[:-1]
+
+
+def draws_of(schedule: hba.Schedule, n_images: int) -> tuple[Sizes, list[int]]:
+    row, spread = (torch.tensor(rows[0], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
+    draw = draw_operations(schedule.space, row, n_images, torch.Generator().manual_seed(0), spread)
+    sizes: Sizes = defaultdict(list)
+    for slots, magnitudes in zip(draw.slots.tolist(), draw.magnitudes.tolist(), strict=True):
+        for slot, magnitude in zip(slots, magnitudes, strict=True):
+            if slot >= 0:
+                sizes[schedule.space.slots[slot].operation.name].append(abs(magnitude))
+    return sizes, (draw.slots >= 0).sum(dim=1).tolist()
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_operations_are_applied_as_often_and_as_strongly_as_torchvision_does(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs, their_numbers = calls_of(TRANSFORMS[name], monkeypatch)
+    schedule = hba.import_policy("torchvision", name)
+    ours, our_numbers = draws_of(schedule, 50_000)
+    assert ours.keys() == theirs.keys()
+    assert schedule.provenance["largest_rate_difference"] < 5e-6
+    for operation, sizes in theirs.items():
+        rate = len(sizes) / N_DRAWS
+        assert len(ours[operation]) / 50_000 == pytest.approx(rate, abs=6 * np.sqrt(rate / N_DRAWS)), operation
+        bounds = OPERATIONS[operation].magnitude_range
+        if bounds is not None:
+            error = np.std(sizes) / np.sqrt(len(sizes)) + np.std(ours[operation]) / np.sqrt(len(ours[operation]))
+            # torchvision keeps single precision.
+            assert np.mean(ours[operation]) == pytest.approx(np.mean(sizes), abs=6 * error + 1e-5), operation
+    for number in range(max(their_numbers) + 1):
+        share = their_numbers.count(number) / N_DRAWS
+        assert our_numbers.count(number) / 50_000 == pytest.approx(share, abs=6 * np.sqrt(share / N_DRAWS) + 1e-9)
+    assert max(our_numbers) == max(their_numbers)
+
+
+def test_enhancers_of_randaugment_go_both_ways() -> None:
+    schedule = hba.import_policy("torchvision", "randaugment")
+    row = schedule.space.named(torch.tensor(schedule.values[0]))
+    assert [row[f"Color.{copy}.magnitude"] for copy in (1, 2)] == pytest.approx([1.27, 0.73])
+    assert [row[f"Rotate.{copy}.magnitude"] for copy in (1, 2)] == pytest.approx([9, 9])
+    assert not schedule.spread.any()
+    assert schedule.provenance["widened"] == {}
+
+
+def test_trivialaugment_spreads_over_ranges_that_are_wider_than_hbas() -> None:
+    schedule = hba.import_policy("torchvision", "trivialaugment")
+    widened = schedule.provenance["widened"]
+    assert widened["Rotate"] == [0.0, 135.0]
+    assert widened["Color"] == [0.01, 1.99]
+    assert "TranslateX" not in widened
+    found = draws_of(schedule, 100_000)[0]["Rotate"]
+    uniform = 135 * np.arange(31) / 30
+    assert np.std(found) == pytest.approx(np.std(uniform), rel=0.02)
+
+
+def test_epochs_are_the_same_row_and_the_fill_is_black() -> None:
+    schedule = hba.import_policy("torchvision", "randaugment", epochs=3)
+    assert schedule.epochs == 3
+    assert (schedule.values == schedule.values[0]).all()
+    assert schedule.fill == (0, 0, 0)
+    assert hba.import_policy("torchvision", "randaugment", fill=(0.5,)).fill == (0.5,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("torchvison", "randaugment"), {}, "unknown source of policies 'torchvison'; did you mean torchvision?"),
+        (("torchvision", "augmix"), {}, "unknown policy of torchvision 'augmix'; known: autoaugment-imagenet, "),
+        (("torchvision", "randaugment"), {"epochs": 0}, "epochs must lie in [1, 100,000], got 0"),
+        (("torchvision", "randaugment"), {"name": "A"}, "name has no effect on policies of torchvision; remove it"),
+        (("pba", "log.txt"), {}, "epochs must be given for a schedule of pba: over how many it was searched"),
+    ],
+)
+def test_arguments_that_cannot_be_are_refused(arguments: Any, options: Any, message: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        hba.import_policy(*arguments, **options)
+    assert str(raised.value).startswith(message)
+
+
+def test_all_policies_of_torchvision_have_names() -> None:
+    assert POLICIES.keys() == TRANSFORMS.keys()

@@ -1,0 +1,228 @@
+"""Records are saved whole: no kind of field and no algorithm's state leaves anything out."""
+
+import copy
+import dataclasses
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from search_problems import small_data
+from search_steps import assert_same, begun, step
+from torch import Tensor, nn
+from torch.optim import SGD
+
+from hba.algorithms import ALGORITHMS
+from hba.data.batches import BatchStream
+from hba.utils.snapshot import restore, snapshot
+
+
+@dataclass
+class Inner:
+    tensor: Tensor
+    number: float
+
+
+@dataclass
+class Record:
+    tensor: Tensor
+    leaf: Tensor
+    by_name: dict[str, Tensor]
+    generator: torch.Generator
+    module: nn.Module
+    optimizer: SGD
+    stream: BatchStream
+    inner: Inner
+    flag: bool
+    count: int
+    share: float
+    word: str
+    nothing: float | None
+    rows: list[list[float]]
+    metrics: list[dict[str, float | None]]
+
+
+def record_of(seed: int) -> Record:
+    """All fields depend on the seed, and all that has a past has one."""
+    generator = torch.Generator().manual_seed(seed)
+    torch.rand(seed, generator=generator)
+    module = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    module.register_buffer("not_in_its_state", torch.rand(2, generator=generator), persistent=False)
+    optimizer = SGD(module.parameters(), lr=0.1 * seed, momentum=0.9)
+    for _ in range(seed):
+        optimizer.zero_grad()
+        module(torch.rand(4, 3, generator=generator)).square().sum().backward()
+        optimizer.step()
+    stream = BatchStream(small_data().train, 8, seed)
+    for _ in range(seed):
+        stream.next()
+    return Record(
+        tensor=torch.rand(3, generator=generator),
+        leaf=torch.rand(2, generator=generator).requires_grad_(),
+        by_name={name: torch.rand(2, generator=generator) for name in ("a", "b")},
+        generator=generator,
+        module=module,
+        optimizer=optimizer,
+        stream=stream,
+        inner=Inner(torch.rand(2, generator=generator), 0.5 * seed),
+        flag=seed % 2 == 0,
+        count=seed,
+        share=seed / 3,
+        word=f"word {seed}",
+        nothing=None if seed % 2 else 1.0,
+        rows=[[1.0 * seed, 2.0]] * seed,
+        metrics=[{"loss": 0.1 * seed, "error": None}],
+    )
+
+
+def through_a_file(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """As a checkpoint is written and read."""
+    buffer = io.BytesIO()
+    torch.save(saved, buffer)
+    buffer.seek(0)
+    read: dict[str, Any] = torch.load(buffer, weights_only=True)
+    return read
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_record_with_every_kind_of_field_comes_back_whole(seed: int) -> None:
+    record, other = record_of(seed), record_of(1)
+    saved = through_a_file(snapshot(record))
+    assert list(saved) == [field.name for field in dataclasses.fields(Record)]
+    restore(other, saved)
+    assert_same(snapshot(other), snapshot(record))
+    for field in ("flag", "count", "share", "word", "nothing", "rows", "metrics"):
+        assert getattr(other, field) == getattr(record, field)
+    assert torch.equal(other.inner.tensor, record.inner.tensor)
+    assert other.inner.number == record.inner.number
+    assert torch.equal(torch.rand(5, generator=other.generator), torch.rand(5, generator=record.generator))
+    for found, expected in zip(other.stream.next(), record.stream.next(), strict=True):
+        assert torch.equal(found, expected)
+    for one in (record, other):
+        for parameter in one.module.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        one.optimizer.step()
+    assert_same(other.module.state_dict(), record.module.state_dict())
+    assert_same(dict(other.module.named_buffers()), dict(record.module.named_buffers()))
+
+
+def test_tensors_and_what_holds_them_are_filled_and_stay_who_they_are() -> None:
+    record, saved = record_of(1), through_a_file(snapshot(record_of(2)))
+    kept = {name: getattr(record, name) for name in ("tensor", "leaf", "module", "optimizer", "stream", "inner")}
+    entries = dict(record.by_name)
+    restore(record, saved)
+    for name, value in kept.items():
+        assert getattr(record, name) is value
+    assert all(record.by_name[name] is entry for name, entry in entries.items())
+    assert record.leaf.is_leaf
+    assert record.leaf.requires_grad
+    assert torch.equal(record.leaf.detach(), record_of(2).leaf.detach())
+
+
+class Caching(nn.Module):
+    """Its first pass makes one buffer, and the shape of another follows the images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+        self.register_buffer("made", None, persistent=False)
+        self.register_buffer("shaped", torch.zeros(1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.made, self.shaped = x.detach().sum(0), x.detach().clone()
+        y: Tensor = self.linear(x)
+        return y
+
+
+def test_buffers_that_passes_make_come_back_too() -> None:
+    @dataclass
+    class OfModule:
+        module: nn.Module
+
+    record, other = OfModule(nn.Sequential(Caching())), OfModule(nn.Sequential(Caching()))
+    record.module(torch.rand(4, 3))
+    restore(other, through_a_file(snapshot(record)))
+    assert_same(dict(other.module.named_buffers()), dict(record.module.named_buffers()))
+    assert len(dict(other.module.named_buffers())) == 2
+
+
+@pytest.mark.parametrize("value", [(1.0, 2.0), {1, 2}, object(), {"inside": object()}])
+def test_a_field_of_an_unknown_kind_is_an_error_that_names_it(value: Any) -> None:
+    @dataclass
+    class Odd:
+        known: float
+        strange_one: Any
+
+    name = r"strange_one\['inside'\]" if isinstance(value, dict) else "strange_one"
+    with pytest.raises(TypeError, match=rf"^{name} is of a kind that cannot be saved: \w+$"):
+        snapshot(Odd(1.0, value))
+
+
+def assert_all_fields_are_in(record: Any, saved: Mapping[str, Any]) -> int:
+    """How many there are, those of records inside it too."""
+    fields = [field.name for field in dataclasses.fields(record)]
+    assert list(saved) == fields
+    inside = [(getattr(record, name), saved[name]) for name in fields]
+    return len(fields) + sum(
+        assert_all_fields_are_in(one, found) for one, found in inside if dataclasses.is_dataclass(one)
+    )
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_field_of_a_search_s_state_and_of_its_learner_is_saved(algorithm: str) -> None:
+    problem, state = begun(algorithm=algorithm)
+    step(problem, state, 3)
+    saved = through_a_file(snapshot(state))
+    # Of any search: six of its own, five totals, and of its learner an optimizer, a schedule and a network.
+    assert assert_all_fields_are_in(state, saved) >= 6 + 5 + 3
+    assert {"optimizer", "schedule"} < saved["learner"].keys()
+    assert ("mover" in saved) == ("population" not in algorithm)
+    for record in (state, state.learner, state.totals):
+        # Generic classes note what they were made for.
+        assert vars(record).keys() - {"__orig_class__"} == {field.name for field in dataclasses.fields(record)}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("n_steps", [0, 1, 3, 4])
+def test_a_restored_state_goes_on_bit_for_bit(algorithm: str, n_steps: int) -> None:
+    problem, state = begun(algorithm=algorithm)
+    step(problem, state, n_steps)
+    saved = through_a_file(snapshot(state))
+    same_problem, other = begun(algorithm=algorithm)
+    if n_steps == 0:
+        step(same_problem, other, 2)
+        _, other = begun(algorithm=algorithm)
+    restore(other, saved)
+    before = copy.deepcopy(snapshot(other))
+    assert_same(before, saved)
+    for _ in range(2):
+        step(problem, state, 2)
+        step(same_problem, other, 2)
+        assert_same(snapshot(other), snapshot(state))
+    assert not torch.equal(other.lam, before["lam"])
+
+
+@dataclass
+class Loose:
+    numbers: dict[str, float]
+    tensors: dict[str, Tensor]
+    anything: list[Any]
+
+
+def test_mappings_of_numbers_come_back_and_those_of_tensors_keep_their_entries() -> None:
+    record = Loose({"a": 1.0}, {"w": torch.ones(2)}, [])
+    saved = snapshot(record)
+    other = Loose({"b": 5.0, "c": 6.0}, {"w": torch.zeros(2)}, [3])
+    restore(other, saved)
+    assert (other.numbers, other.anything) == ({"a": 1.0}, [])
+    assert torch.equal(other.tensors["w"], torch.ones(2))
+    with pytest.raises(ValueError, match="must have the entries"):
+        restore(Loose({}, {"w": torch.zeros(2), "v": torch.zeros(2)}, []), saved)
+
+
+def test_a_list_holds_what_a_file_holds_as_it_is() -> None:
+    for thing in (object(), torch.ones(2)):
+        with pytest.raises(TypeError, match="anything is of a kind that cannot be saved: list"):
+            snapshot(Loose({}, {}, [thing]))
