@@ -119,20 +119,20 @@ def step_seconds(settings: dict[str, Any], rounds: int) -> Seconds:
     config = SearchConfig.from_preset(settings).resolved()
     start = config.network_start()
     setup = SearchContext.of(config, load_search_data(config), None, None, start)
-    problem = setup.problem
+    task = setup.task
     derivatives: tuple[RewardDerivative, ...] = ("exact", "difference")
     algorithms = {by: Lookahead(reward_derivative=by) for by in derivatives}
     algorithm = algorithms["exact"]
-    state = algorithm.begin(problem, setup.networks)
+    state = algorithm.begin(task, setup.networks)
     found: dict[str, list[float]] = {}
     for _ in range(rounds + 1):
         images, labels = state.train_stream.next()
-        trained = algorithm.augmented(problem, state, images, labels)
-        judged = algorithm.augmented(problem, state, images, labels, algorithm.reward_draws)
+        trained = algorithm.augmented(task, state, images, labels)
+        judged = algorithm.augmented(task, state, images, labels, algorithm.reward_draws)
         parts: dict[str, Callable[[], object]] = {
             "training step": partial(state.learner.learn, trained.images, trained.labels),
             **{
-                f"policy step, `{by}`": partial(one.update_lambda, problem, state, judged)
+                f"policy step, `{by}`": partial(one.update_lambda, task, state, judged)
                 for by, one in algorithms.items()
             },
             "the same draws forward alone": partial(_forward, state.learner.network, judged),

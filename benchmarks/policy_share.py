@@ -35,9 +35,9 @@ def main(data: str, epochs: int) -> None:
         return call
 
     # `hba.search` is the function; its modules are found by their paths.
-    problem = importlib.import_module("hba.algorithms.problem")
+    task = importlib.import_module("hba.algorithms.task")
     for name in POLICY_CALLS:
-        setattr(problem, name, timed(getattr(problem, name)))
+        setattr(task, name, timed(getattr(task, name)))
     total = float(hba.search(data, epochs=epochs, device="cpu").metrics[-1]["seconds"] or 0.0)
     share = f"policy {sum(seconds):.2f} s of {total:.2f} s, {100 * sum(seconds) / total:.1f} %"
     click.echo(f"{data}, {epochs} epochs, {torch.get_num_threads()} threads: {share}")

@@ -44,7 +44,7 @@ def search_time(n_images: int, size: int) -> tuple[float, int]:
         {"data": "noise", "model": MODEL, "image_size": size, "epochs": EPOCHS[n_images], "device": "cpu"}
     ).resolved()
     setup = SearchContext.of(config, data, None, None, None)
-    pace = Pace(setup.problem.train_stream().batches_per_pass, config.algorithm.rhythm)
+    pace = Pace(setup.task.train_stream().batches_per_pass, config.algorithm.rhythm)
     pieces = measured(setup, None, Budget.of(TIMED_SECONDS), time.monotonic)
     return pieces.of_epochs(config.epochs, pace, config.measured_every), pace.policy_steps(config.epochs)
 

@@ -10,7 +10,7 @@ from search_problems import small_config, small_data
 from torch import Tensor, nn
 
 from hba.algorithms.networks import equal_networks, named_networks
-from hba.algorithms.problem import Problem
+from hba.algorithms.task import ImageTask
 from hba.data import SearchData
 from hba.hypernet import HyperNetwork
 from hba.operations import OPERATIONS
@@ -27,24 +27,24 @@ def space_of(*names: str, copies: int = 1, count_probabilities: tuple[float, ...
 
 def begun(
     space: SearchSpace | None = None, data: SearchData | None = None, network: nn.Module | None = None, **settings: Any
-) -> tuple[Problem, Any]:
-    """A problem, and the beginning of the algorithm on it."""
+) -> tuple[ImageTask, Any]:
+    """A task, and the beginning of the algorithm on it."""
     config, data, space = small_config(**settings), data or small_data(), space or SearchSpace()
     preprocessing = Preprocessing(Standardize.of(data.train), Baseline(), 8)
-    problem = Problem(config, space, data, preprocessing, torch.full((3,), 0.5))
+    task = ImageTask(config, space, data, preprocessing, torch.full((3,), 0.5))
     networks = named_networks(config.model, 2, seed=0) if network is None else equal_networks(network)
-    return problem, config.algorithm.begin(problem, networks)
+    return task, config.algorithm.begin(task, networks)
 
 
-def begun_as_in_the_paper(**settings: Any) -> tuple[Problem, Any]:
+def begun_as_in_the_paper(**settings: Any) -> tuple[ImageTask, Any]:
     """The same with the paper's settings, but for what is given."""
     return begun(**{"algorithm": "hba", "initial_fraction": 0.05, "train_steps": 2, **settings})
 
 
-def algorithm_of(problem: Problem) -> Any:
-    """The algorithm, with its settings, that a problem was begun with."""
-    assert isinstance(problem.config, SearchConfig)
-    return problem.config.algorithm
+def algorithm_of(task: ImageTask) -> Any:
+    """The algorithm, with its settings, that a task was begun with."""
+    assert isinstance(task.config, SearchConfig)
+    return task.config.algorithm
 
 
 class WithFrozenLayer(nn.Module):
@@ -111,10 +111,10 @@ class WithAttentionLayer(WithAttention):
         return torch.as_tensor(self.attention(x, x, x, need_weights=False)[0])
 
 
-def step(problem: Problem, state: Any, times: int = 1) -> None:
+def step(task: ImageTask, state: Any, times: int = 1) -> None:
     """As many training steps, with the lambda steps that follow them."""
     for _ in range(times):
-        algorithm_of(problem).step(problem, state)
+        algorithm_of(task).step(task, state)
 
 
 def respond_at_random(hypernetwork: HyperNetwork, scale: float = 0.3) -> None:
@@ -145,10 +145,10 @@ def assert_same(found: Any, expected: Any) -> None:
         assert found == expected
 
 
-def next_validation(problem: Problem, state: Any, n_batches: int = 1) -> Sequence[tuple[Tensor, Tensor]]:
+def next_validation(task: ImageTask, state: Any, n_batches: int = 1) -> Sequence[tuple[Tensor, Tensor]]:
     """Inputs and labels of the validation batches that come next, which stay the next."""
     stream = copy.copy(state.mover.val_stream)
     stream.generator = state.mover.val_stream.generator.clone_state()
     stream._rest_of_pass = None
     batches = [stream.next() for _ in range(n_batches)]
-    return [(problem.preprocessing.measure(images), labels) for images, labels in batches]
+    return [(task.preprocessing.measure(images), labels) for images, labels in batches]

@@ -47,25 +47,25 @@ def quadratic(rows: Tensor) -> Tensor:
 
 
 def searched(**settings: Any) -> tuple[Any, Any, Any]:
-    """An algorithm, its problem, and its state, whose hypernetwork answers with lambda."""
-    problem, state = begun(
+    """An algorithm, its task, and its state, whose hypernetwork answers with lambda."""
+    task, state = begun(
         **{"algorithm": OfQuadratic, "initial_fraction": 0.5, "val_batch_size": 16, "val_batches": 4, **settings}
     )
     state.learner.hypernetwork = Answer()
-    return algorithm_of(problem), problem, state
+    return algorithm_of(task), task, state
 
 
 def settled(**settings: Any) -> tuple[Tensor, Tensor]:
     """Means over the last lambda steps, at a lower rate: of lambda and of sigma, in the columns that are curved."""
-    algorithm, problem, state = searched(**settings)
+    algorithm, task, state = searched(**settings)
     lams, sigmas = [], []
     for number in range(N_STEPS):
         if number == N_STEPS - N_KEPT - 200:
             for optimizer in (state.mover.optimizer, state.mover.scale.optimizer):
                 optimizer.param_groups[0]["lr"] /= 5
-        algorithm.update_lambda(problem, state)
+        algorithm.update_lambda(task, state)
         lams.append(state.lam.detach().clone())
-        sigmas.append(algorithm.sigma_now(problem, state))
+        sigmas.append(algorithm.sigma_now(task, state))
     kept = slice(-N_KEPT, None)
     n_curved = len(CURVATURES)
     return torch.stack(lams[kept]).mean(0)[:n_curved], torch.stack(sigmas[kept]).mean(0)[:n_curved]
@@ -90,29 +90,29 @@ def test_sigma_comes_to_rest_at_the_root_of_tau_over_the_curvature(tau: float, l
 
 def test_without_the_entropy_the_noise_goes_to_zero() -> None:
     settings = {"sigma_entropy": 0.0, "sigma": 0.5, "lambda_learning_rate": 0.1, "lambda_optimizer": "rmsprop"}
-    algorithm, problem, state = searched(**settings)
-    sigmas = [algorithm.sigma_now(problem, state)[: len(CURVATURES)]]
+    algorithm, task, state = searched(**settings)
+    sigmas = [algorithm.sigma_now(task, state)[: len(CURVATURES)]]
     for _ in range(4):
         for _ in range(200):
-            algorithm.update_lambda(problem, state)
-        sigmas.append(algorithm.sigma_now(problem, state)[: len(CURVATURES)])
+            algorithm.update_lambda(task, state)
+        sigmas.append(algorithm.sigma_now(task, state)[: len(CURVATURES)])
         assert (sigmas[-1] < 0.7 * sigmas[-2]).all()
     assert (sigmas[-1] < 0.01).all()
     assert (sigmas[-1] > 0).all()
 
 
 def test_where_the_loss_is_flat_the_noise_grows() -> None:
-    algorithm, problem, state = searched(sigma_entropy=0.01, sigma=0.5)
-    before = algorithm.sigma_now(problem, state)[len(CURVATURES) :]
+    algorithm, task, state = searched(sigma_entropy=0.01, sigma=0.5)
+    before = algorithm.sigma_now(task, state)[len(CURVATURES) :]
     for _ in range(20):
-        algorithm.update_lambda(problem, state)
-    assert (algorithm.sigma_now(problem, state)[len(CURVATURES) :] > before + 0.1).all()
+        algorithm.update_lambda(task, state)
+    assert (algorithm.sigma_now(task, state)[len(CURVATURES) :] > before + 0.1).all()
 
 
 @pytest.mark.parametrize("tau", [0.0, 0.3])
 def test_a_step_goes_by_the_gradients_of_the_objective(tau: float) -> None:
     """By finite differences, in double precision, at the noise that the step draws."""
-    algorithm, problem, state = searched(sigma_entropy=tau, sigma=0.75, val_batches=2)
+    algorithm, task, state = searched(sigma_entropy=tau, sigma=0.75, val_batches=2)
     rows = state.generator.clone_state()
     noise = torch.stack([torch.randn(16, len(state.lam), generator=rows) for _ in range(2)]).double()
     lam, spread = state.lam.detach().double().clone(), state.mover.scale.spread.detach().double().clone()
@@ -122,7 +122,7 @@ def test_a_step_goes_by_the_gradients_of_the_objective(tau: float) -> None:
         losses = torch.stack([quadratic(lam + sigma * one) for one in noise])
         return losses.mean() - tau * sigma.log().sum()
 
-    algorithm.update_lambda(problem, state)
+    algorithm.update_lambda(task, state)
     small = 1e-5
     for column in range(len(CURVATURES) + 1):
         step = small * torch.eye(len(lam), dtype=torch.float64)[column]
@@ -152,7 +152,7 @@ def test_the_scale_begins_at_sigma(sigma: float) -> None:
 
 def test_the_gradient_of_lambda_is_that_of_the_noisy_loss_through_a_hypernetwork() -> None:
     """The whole step again with PyTorch's own parts: rows at the noise, cross-entropy, entropy, two steps of Adam."""
-    problem, state = begun(algorithm="stn", val_batch_size=8)
+    task, state = begun(algorithm="stn", val_batch_size=8)
     generator = seeded(1)
     for parameter in state.learner.hypernetwork.response_parameters():
         nn.init.normal_(parameter, std=0.02, generator=generator)
@@ -165,12 +165,12 @@ def test_the_gradient_of_lambda_is_that_of_the_noisy_loss_through_a_hypernetwork
         state.mover.scale.spread.detach().clone().requires_grad_(),
     )
     noise = torch.randn(8, len(lam), generator=rows)
-    logits = network(problem.preprocessing.measure(images), lam + softplus(spread) * noise)
+    logits = network(task.preprocessing.measure(images), lam + softplus(spread) * noise)
     (nn.functional.cross_entropy(logits, labels) - 0.001 * softplus(spread).log().sum()).backward()
     assert lam.grad is not None
     assert lam.grad.abs().max() > 1e-5
 
-    algorithm_of(problem).update_lambda(problem, state)
+    algorithm_of(task).update_lambda(task, state)
     torch.testing.assert_close(state.lam.grad, lam.grad, rtol=1e-4, atol=1e-7)
     torch.testing.assert_close(state.mover.scale.spread.grad, spread.grad, rtol=1e-4, atol=1e-7)
     torch.optim.Adam([lam], lr=0.003).step()

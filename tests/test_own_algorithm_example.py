@@ -40,8 +40,8 @@ def test_the_program_leaves_a_run_with_its_settings(tmp_path: Path) -> None:
 
 def test_a_draw_is_rewarded_by_the_loss_of_its_image() -> None:
     algorithm = example().Adversarial(hardness=-2.0)
-    problem, state = begun()
-    trial = algorithm.augmented(problem, state, *state.train_stream.next(), draws=2)
+    task, state = begun()
+    trial = algorithm.augmented(task, state, *state.train_stream.next(), draws=2)
     network = state.learner.network.eval()
     rewards = algorithm.rewards(state.learner, trial, torch.zeros(()))
     expected = [

@@ -18,7 +18,7 @@ from hba.schedule.schedule import Schedule
 from hba.text.config import TextEvaluationConfig, TextSearchConfig
 from hba.text.corpus import Corpus
 from hba.text.measure import measured_loss
-from hba.text.problem import network_of, space_of
+from hba.text.task import network_of, space_of
 from hba.text.train import train
 from hba.utils.settings import Settings
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from hba.algorithms.inner_model import NetworkLearner
-from hba.algorithms.problem import Problem
 from hba.algorithms.scores import Trial
+from hba.algorithms.task import ImageTask
 from hba.config.evaluation import EvaluationConfig
 from hba.data.batches import as_floats
 from hba.data.images import Images
@@ -50,10 +50,10 @@ class PolicyTask(RowTask):
     def augmented(self) -> tuple[EvaluationConfig, Augmentation]:
         return self.config, ScheduleAugmentation(schedule_of(self.name, self.fill))
 
-    def problem(self) -> tuple[Problem, NetworkLearner]:
+    def task(self) -> tuple[ImageTask, NetworkLearner]:
         """Of a search with the same images and settings, and its network before the first step."""
         setup = SearchContext.of(self._searched, self._search.data, None, SPACE, self._searched.network_start())
-        return setup.problem, NetworkLearner.of(setup.problem, setup.networks(0))
+        return setup.task, NetworkLearner.of(setup.task, setup.networks(0))
 
 
 @dataclass(frozen=True)
@@ -79,32 +79,32 @@ class CreditTask:
         return {"places": places, "seconds": time.monotonic() - began}
 
     def estimated_seconds(self) -> float:
-        problem, learner = self.training.problem()
-        some = batches_of(problem, problem.data.train)[:1]
+        task, learner = self.training.task()
+        some = batches_of(task, task.data.train)[:1]
         judge = Judge.of(learner.network, learner.network, some, some)
         # The first derivative takes longer than all others.
-        rewards_by_variant(problem, judge, REFERENCE, some, problem.generator())
+        rewards_by_variant(task, judge, REFERENCE, some, task.generator())
         began = time.monotonic()
-        rewards_by_variant(problem, judge, REFERENCE, some, problem.generator())
-        n_batches = math.ceil(len(problem.data.train) / len(some[0][1]))
+        rewards_by_variant(task, judge, REFERENCE, some, task.generator())
+        n_batches = math.ceil(len(task.data.train) / len(some[0][1]))
         judging = (time.monotonic() - began) * n_batches * len(POLICIES) * len(PLACES)
         return judging + self.training.estimated_seconds()
 
     def _places(self) -> Iterator[tuple[float, float, dict[str, Any]]]:
-        problem, learner = self.training.problem()
+        task, learner = self.training.task()
         average = get_ema_multi_avg_fn(AVERAGE_DECAY)
         averaged = AveragedModel(learner.network, multi_avg_fn=average, use_buffers=True)
-        stream, generator = problem.train_stream(), problem.generator()
-        values = values_of(REFERENCE, problem)
-        n_steps = problem.config.epochs * stream.batches_per_pass
-        val, train = (_without_augmentation(problem, part) for part in (problem.val, problem.data.train))
+        stream, generator = task.train_stream(), task.generator()
+        values = values_of(REFERENCE, task)
+        n_steps = task.config.epochs * stream.batches_per_pass
+        val, train = (_without_augmentation(task, part) for part in (task.val, task.data.train))
         for step in range(1, n_steps + 1):
             images, labels = stream.next()
-            learner.learn(problem.augment_with(values, images, generator)[0], labels)
+            learner.learn(task.augment_with(values, images, generator)[0], labels)
             averaged.update_parameters(learner.network)
             for place in places_at(step, n_steps):
                 judge = Judge.of(learner.network, averaged.module, val, train)
-                yield place, learner.learning_rate, judged(problem, judge, place)
+                yield place, learner.learning_rate, judged(task, judge, place)
 
 
 def credit_tasks(search: SearchTask) -> list[PolicyTask | CreditTask]:
@@ -130,17 +130,15 @@ def places_at(step: int, n_steps: int) -> list[float]:
     return [place for place in PLACES if max(1, int(place * n_steps)) == step]
 
 
-def judged(problem: Problem, judge: Judge, place: float) -> dict[str, dict[str, Any]]:
+def judged(task: ImageTask, judge: Judge, place: float) -> dict[str, dict[str, Any]]:
     """By variant: the mean reward of the training images as RandAugment's policy augments them, and by policy how far
     others are from it. All policies draw from the same random numbers.
 
     Raises DivergedError for rewards that are not finite.
     """
-    images, purpose = batches_of(problem, problem.data.train), f"draws that are judged at {place}"
+    images, purpose = batches_of(task, task.data.train), f"draws that are judged at {place}"
     rewards = {
-        name: rewards_by_variant(
-            problem, judge, name, images, generator_for(problem.config.seed, purpose, problem.device)
-        )
+        name: rewards_by_variant(task, judge, name, images, generator_for(task.config.seed, purpose, task.device))
         for name in POLICIES
     }
     if not all(torch.cat(list(by_variant.values())).isfinite().all() for by_variant in rewards.values()):
@@ -168,28 +166,28 @@ def _rounded(number: Tensor) -> float:
 
 
 def rewards_by_variant(
-    problem: Problem, judge: Judge, policy: str, batches: Batches, generator: torch.Generator
+    task: ImageTask, judge: Judge, policy: str, batches: Batches, generator: torch.Generator
 ) -> Mapping[str, Tensor]:
     """Of all images (N,), each augmented once. batches: as floats in [0, 1], before the policy."""
-    values = values_of(policy, problem)
+    values = values_of(policy, task)
     found: list[dict[str, Tensor]] = []
     for images, labels in batches:
-        inputs, walk = problem.augment_with(values, images, generator)
+        inputs, walk = task.augment_with(values, images, generator)
         found.append(judge.rewards(Trial(inputs, labels, walk, values, torch.zeros_like(values), 0.0)))
     return {variant: torch.cat([one[variant] for one in found]) for variant in VARIANTS}
 
 
-def values_of(policy: str, problem: Problem) -> Tensor:
+def values_of(policy: str, task: ImageTask) -> Tensor:
     """Its row (n,), on the device."""
-    fill = tuple(problem.fill.tolist())
-    return torch.tensor(schedule_of(policy, fill).values[0], dtype=torch.float32, device=problem.device)
+    fill = tuple(task.fill.tolist())
+    return torch.tensor(schedule_of(policy, fill).values[0], dtype=torch.float32, device=task.device)
 
 
-def batches_of(problem: Problem, images: Images) -> list[tuple[Tensor, Tensor]]:
+def batches_of(task: ImageTask, images: Images) -> list[tuple[Tensor, Tensor]]:
     """All images as floats in [0, 1], in batches of the training's size, and their labels."""
-    return [(as_floats(part), labels) for part, labels in images.once(problem.config.batch_size)]
+    return [(as_floats(part), labels) for part, labels in images.once(task.config.batch_size)]
 
 
-def _without_augmentation(problem: Problem, images: Images) -> list[tuple[Tensor, Tensor]]:
+def _without_augmentation(task: ImageTask, images: Images) -> list[tuple[Tensor, Tensor]]:
     """As the network measures them."""
-    return [(problem.preprocessing.measure(part), labels) for part, labels in batches_of(problem, images)]
+    return [(task.preprocessing.measure(part), labels) for part, labels in batches_of(task, images)]

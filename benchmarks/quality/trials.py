@@ -8,7 +8,7 @@ from torch import Tensor
 
 from hba.algorithms import Lookahead
 from hba.algorithms.lambda_steps import GradientState
-from hba.algorithms.problem import Problem
+from hba.algorithms.task import Task
 
 
 class EarlySteps(Lookahead):
@@ -16,12 +16,12 @@ class EarlySteps(Lookahead):
 
     name: ClassVar[str] = "lookahead-early-steps"
 
-    def move_lambda(self, problem: Problem, state: GradientState[Any], *gradients: Tensor | None) -> None:
-        share = 2 * (1 - state.step / (problem.config.epochs * state.steps_per_epoch))
+    def move_lambda(self, task: Task, state: GradientState[Any], *gradients: Tensor | None) -> None:
+        share = 2 * (1 - state.step / (task.config.epochs * state.steps_per_epoch))
         mover = state.mover
         mover.optimizer.param_groups[0]["lr"] = share * self.lambda_learning_rate
         mover.strength.optimizer.param_groups[0]["lr"] = share * self.strength_learning_rate
-        super().move_lambda(problem, state, *gradients)  # type: ignore[arg-type]
+        super().move_lambda(task, state, *gradients)  # type: ignore[arg-type]
 
 
 class AugmentedValidation(Lookahead):
@@ -29,11 +29,9 @@ class AugmentedValidation(Lookahead):
 
     name: ClassVar[str] = "lookahead-augmented-validation"
 
-    def validation_loss(
-        self, problem: Problem, state: GradientState[Any], predict: Callable[[Tensor], Tensor]
-    ) -> Tensor:
+    def validation_loss(self, task: Any, state: GradientState[Any], predict: Callable[[Tensor], Tensor]) -> Tensor:
         losses = []
         for _ in range(self.val_batches):
             images, labels = state.mover.val_stream.next()
-            losses.append(self.loss(predict(problem.preprocessing.train(images, state.generator)), labels))
+            losses.append(self.loss(predict(task.preprocessing.train(images, state.generator)), labels))
         return torch.stack(losses).mean()

@@ -12,9 +12,9 @@ from hba.algorithms.joint import Joint
 from hba.algorithms.lambda_steps import LambdaSteps
 from hba.algorithms.lookahead import Lookahead
 from hba.algorithms.population import Population
-from hba.algorithms.problem import Problem
 from hba.algorithms.self_tuning import DeltaSelfTuning, SelfTuning
 from hba.algorithms.state import SearchState
+from hba.algorithms.task import ImageTask, Task
 
 
 def _by_name(*algorithms: type[Algorithm]) -> Mapping[str, type[Algorithm]]:
@@ -46,12 +46,13 @@ __all__ = [
     "HbaLookahead",
     "HyperPopulation",
     "Hypergradient",
+    "ImageTask",
     "Joint",
     "LambdaSteps",
     "Lookahead",
     "Population",
-    "Problem",
     "Rhythm",
     "SearchState",
     "SelfTuning",
+    "Task",
 ]

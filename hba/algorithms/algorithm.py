@@ -13,8 +13,8 @@ from torch import Tensor
 
 from hba.algorithms.lambda_optimizers import RMSPROP_DECAY
 from hba.algorithms.networks import Networks
-from hba.algorithms.problem import Problem
 from hba.algorithms.start import Start, read_start
+from hba.algorithms.task import Task
 from hba.config.fields import NotNegative, Share
 from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
@@ -103,30 +103,30 @@ class Algorithm(Settings):
     train_steps: Size = 4
     """Training steps between policy steps (T_train)."""
 
-    def begin(self, problem: Problem, networks: Networks) -> Any:
+    def begin(self, task: Task, networks: Networks) -> Any:
         """The state of a search before its first step: a SearchState, or one with more fields.
 
         A field keeps the kind of value that it begins with. Whatever hba.utils.snapshot can save may stand in one.
         """
         raise NotImplementedError
 
-    def step(self, problem: Problem, state: Any) -> None:
+    def step(self, task: Task, state: Any) -> None:
         """One training step and the policy steps that follow it. They change the state in place.
 
         After it, state.lam is what the search stands at, and state.plain() the network that belongs to it.
         """
         raise NotImplementedError
 
-    def start(self, problem: Problem) -> Tensor:
+    def start(self, task: Task) -> Tensor:
         """Logits (n,) at which the search begins, as the settings say."""
         row = None if self.init_from is None else self.init_from.values
-        return problem.initial_lambda(self.initial_fraction, self.init, row)
+        return task.initial_lambda(self.initial_fraction, self.init, row)
 
     @property
     def rhythm(self) -> Rhythm:
         return Rhythm(self.train_steps)
 
-    def spread_now(self, problem: Problem, state: Any) -> float | list[float]:
+    def spread_now(self, task: Task, state: Any) -> float | list[float]:
         """Standard deviation in logits of what the search tries around state.lam; 0 where it tries nothing. One number,
         or one for each hyperparameter (n).
         """
@@ -191,7 +191,7 @@ class Noisy(Algorithm):
     spread_share: Share = 1.0
     """Share of the noise's standard deviation that they keep; 1 for what the search has judged."""
 
-    def spread_now(self, problem: Problem, state: Any) -> float | list[float]:
+    def spread_now(self, task: Task, state: Any) -> float | list[float]:
         return self.sigma
 
     def spread_columns(self, space: SearchSpace) -> Tensor:

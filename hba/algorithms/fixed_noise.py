@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hba.algorithms.hypergradient import Hypergradient, HyperGradientState, update_phi
 from hba.algorithms.networks import Networks
-from hba.algorithms.problem import Problem
+from hba.algorithms.task import Task
 from hba.distributed.collectives import own
 
 
@@ -28,21 +28,21 @@ class FixedNoise(Hypergradient):
     name: ClassVar[str] = "fixed-noise"
     multi_label: ClassVar[bool] = True
 
-    def begin(self, problem: Problem, networks: Networks) -> Any:
+    def begin(self, task: Task, networks: Networks) -> Any:
         """Line 2: phi from a network, lambda at the space's initial values."""
-        begun = super().begin(problem, networks)
-        noise = torch.zeros(begun.train_stream.batch_size, problem.space.n, device=problem.device)
+        begun = super().begin(task, networks)
+        noise = torch.zeros(begun.train_stream.batch_size, task.space.n, device=task.device)
         return FixedNoiseState(**{field.name: getattr(begun, field.name) for field in fields(begun)}, noise=noise)
 
-    def step(self, problem: Problem, state: HyperGradientState) -> None:
+    def step(self, task: Task, state: HyperGradientState) -> None:
         """One training step; new noise before, and T_val lambda steps after, each T_train of them (lines 4 to 12)."""
         assert isinstance(state, FixedNoiseState)
         if state.step % self.train_steps == 0:
             state.noise.normal_(generator=state.generator)
         images, labels = state.train_stream.next()
-        lam_rows = state.lam.detach() + self.sigma_now(problem, state) * own(state.noise)
-        update_phi(problem, state, images, labels, lam_rows, self.response)
+        lam_rows = state.lam.detach() + self.sigma_now(task, state) * own(state.noise)
+        update_phi(task, state, images, labels, lam_rows, self.response)
         state.step += 1
-        if self.is_lambda_time(problem, state):
+        if self.is_lambda_time(task, state):
             for _ in range(self.val_steps):
-                self.update_lambda(problem, state)
+                self.update_lambda(task, state)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from hba.algorithms.inner_model import InnerModel
-from hba.algorithms.problem import Problem
+from hba.algorithms.task import Task
 from hba.config.training import SGD, SGD_CLASSICAL
 from hba.training.optimizer import MOMENTUM
 
@@ -54,9 +54,9 @@ class GradientStats:
         return (mean.square().sum() - variance / self.count) / variance
 
 
-def short_training_rate(problem: Problem, learner: InnerModel) -> float:
+def short_training_rate(task: Task, learner: InnerModel) -> float:
     """Learning rate of a short training: that of the search's next step, but not too little."""
-    return max(learner.learning_rate, LEAST_LEARNING_RATE * problem.config.learning_rate)
+    return max(learner.learning_rate, LEAST_LEARNING_RATE * task.config.learning_rate)
 
 
 @functools.cache

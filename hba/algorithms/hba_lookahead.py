@@ -16,8 +16,8 @@ from hba.algorithms.gradient_stats import reach, short_training_rate
 from hba.algorithms.hypergradient import Hypergradient, HyperGradientState
 from hba.algorithms.lambda_steps import validation_statistics
 from hba.algorithms.lookahead import Rewards, rewards_of, trained_parameters
-from hba.algorithms.problem import Problem
 from hba.algorithms.scores import Trial, expected_score
+from hba.algorithms.task import Task
 from hba.config.search import CommonSearchConfig
 from hba.config.training import SGD, SGDS
 from hba.data.config import Size
@@ -40,23 +40,23 @@ class BothGradients(Rewards, Hypergradient):
                 "omit it"
             )
 
-    def step(self, problem: Problem, state: HyperGradientState) -> None:
+    def step(self, task: Task, state: HyperGradientState) -> None:
         """One training step as HBA's; after each T_train of them, T_val lambda steps, which judge draws for the images
         of the last batch by other validation images each.
         """
-        images, labels = self.train_step(problem, state)
-        if self.is_lambda_time(problem, state):
+        images, labels = self.train_step(task, state)
+        if self.is_lambda_time(task, state):
             for _ in range(self.val_steps):
-                trial = self.augmented(problem, state, images, labels, self.reward_draws)
-                self.update_lambda_by(problem, state, trial)
+                trial = self.augmented(task, state, images, labels, self.reward_draws)
+                self.update_lambda_by(task, state, trial)
 
-    def update_lambda_by(self, problem: Problem, state: HyperGradientState, trial: Trial) -> None:
+    def update_lambda_by(self, task: Task, state: HyperGradientState, trial: Trial) -> None:
         """One step on lambda, by both gradients: of what was learned, and of steps to come; and the pull to the
         start.
         """
         network, lam = state.learner.hypernetwork.eval(), state.lam
         with validation_statistics(network, self.val_statistics):
-            loss = self.validation_loss(problem, state, lambda images: network(images, lam))
+            loss = self.validation_loss(task, state, lambda images: network(images, lam))
         weights = current_weights(network)
         wanted = [lam, *weights.values()]
         through_response, *gradient = means(
@@ -65,13 +65,13 @@ class BothGradients(Rewards, Hypergradient):
         direction = preconditioned(state.learner.optimizer, weights.values(), gradient)
         along = dict(zip(weights, direction, strict=True))
         rewards = rewards_of(network, trial, along, lam.detach(), derivative=self.reward_derivative)
-        self.move_by(problem, state, trial, through_response, *self.standardized(trial, rewards))
+        self.move_by(task, state, trial, through_response, *self.standardized(trial, rewards))
         self.move_center(state)
         state.totals.add_lambda(loss.detach())
 
     def move_by(
         self,
-        problem: Problem,
+        task: Task,
         state: HyperGradientState,
         trial: Trial,
         through_response: Tensor,
@@ -104,7 +104,7 @@ class HbaLookahead(BothGradients):
 
     def move_by(
         self,
-        problem: Problem,
+        task: Task,
         state: HyperGradientState,
         trial: Trial,
         through_response: Tensor,
@@ -112,12 +112,12 @@ class HbaLookahead(BothGradients):
         scale: Tensor,
     ) -> None:
         """By the sum of both gradients in nats."""
-        nats = reach(self.horizon_steps, problem.config.optimizer) * short_training_rate(problem, state.learner) * scale
-        gradient = through_response + nats * -expected_score(problem.space, trial, rewards)
+        nats = reach(self.horizon_steps, task.config.optimizer) * short_training_rate(task, state.learner) * scale
+        gradient = through_response + nats * -expected_score(task.space, trial, rewards)
         state.mover.moves.add(gradient)
-        curvature = self.of_divergence(problem, state, trial)
+        curvature = self.of_divergence(task, state, trial)
         in_nats = None if curvature is None else nats * curvature
-        self.move_lambda(problem, state, gradient, self.of_spread(problem, state, trial, rewards), in_nats)
+        self.move_lambda(task, state, gradient, self.of_spread(task, state, trial, rewards), in_nats)
 
 
 def current_weights(hypernetwork: HyperNetwork) -> dict[str, nn.Parameter]:

@@ -5,7 +5,7 @@ phi                 state.learner.hypernetwork               parameters of the h
 lambda              state.lam                                hyperparameters as logits, shape (n,)
 epsilon             noise                                    one row for each image of a batch, shape (B, n)
 D_T, D_V            state.train_stream, mover.val_stream     batches of training and of validation images
-A                   problem.augment                          the augmentation policy
+A                   task.augment                          the augmentation policy
 F(x; theta(lambda)) hypernetwork(x, lam)                     the network with the weights that belong to lambda
 alpha, alpha'       learning rates in the optimizers of learner and mover
 T_train, T_val      train_steps, val_steps
@@ -24,9 +24,9 @@ from hba.algorithms.inner_model import HyperModel
 from hba.algorithms.lambda_steps import GradientState, LambdaMover, LambdaSteps, validation_statistics
 from hba.algorithms.learnt_scale import LearntScale, ScaledMover, spread_of
 from hba.algorithms.networks import Networks
-from hba.algorithms.problem import Problem
 from hba.algorithms.responses import RESPONSES, Augment, Penalty, nothing
 from hba.algorithms.state import EpochTotals, L
+from hba.algorithms.task import Task
 from hba.config.fields import NotNegative, Sharing
 from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
@@ -48,8 +48,8 @@ class HyperLayers(Algorithm):
     response_weight_decay: Annotated[NotNegative | None, DefaultText("as weight_decay")] = None
     """Weight decay of the response in the hyper-layers."""
 
-    def hyper_learner(self, problem: Problem, networks: Networks, lam: Tensor) -> HyperModel:
-        return HyperModel.of(problem, networks(0), lam, self.sharing, self.response_weight_decay)
+    def hyper_learner(self, task: Task, networks: Networks, lam: Tensor) -> HyperModel:
+        return HyperModel.of(task, networks(0), lam, self.sharing, self.response_weight_decay)
 
 
 class Hypergradient(LambdaSteps, HyperLayers):
@@ -79,62 +79,62 @@ class Hypergradient(LambdaSteps, HyperLayers):
         if self.sigma == 0:
             raise SettingsError("sigma must be above 0 where sigma_entropy is given, which learns it from there, got 0")
 
-    def mover(self, problem: Problem, lam: Tensor) -> LambdaMover:
+    def mover(self, task: Task, lam: Tensor) -> LambdaMover:
         """With the scale of the noise where that is learnt."""
-        mover = super().mover(problem, lam)
+        mover = super().mover(task, lam)
         if self.sigma_entropy is None:
             return mover
         spread = torch.full_like(lam.detach(), spread_of(self.sigma)).requires_grad_()
         return ScaledMover(**vars(mover), scale=LearntScale(spread, self.optimizer_of(spread)))
 
-    def begin(self, problem: Problem, networks: Networks) -> Any:
+    def begin(self, task: Task, networks: Networks) -> Any:
         """Line 2: phi from a network, lambda at the space's initial values."""
-        lam = self.start(problem)
-        learner = self.hyper_learner(problem, networks, lam)
+        lam = self.start(task)
+        learner = self.hyper_learner(task, networks, lam)
         if RESPONSES[self.response].centered:
             learner.hypernetwork.center.copy_(lam)
         return HyperGradientState(
             lam=lam,
             learner=learner,
-            mover=self.mover(problem, lam),
-            train_stream=problem.train_stream(),
-            generator=problem.generator(),
-            totals=EpochTotals.zero(problem.device),
+            mover=self.mover(task, lam),
+            train_stream=task.train_stream(),
+            generator=task.generator(),
+            totals=EpochTotals.zero(task.device),
         )
 
-    def step(self, problem: Problem, state: HyperGradientState) -> None:
+    def step(self, task: Task, state: HyperGradientState) -> None:
         """One training step; after each T_train of them, T_val lambda steps (lines 4 to 12)."""
-        self.train_step(problem, state)
-        if self.is_lambda_time(problem, state):
+        self.train_step(task, state)
+        if self.is_lambda_time(task, state):
             for _ in range(self.val_steps):
-                self.update_lambda(problem, state)
+                self.update_lambda(task, state)
 
-    def train_step(self, problem: Problem, state: HyperGradientState) -> Batch:
+    def train_step(self, task: Task, state: HyperGradientState) -> Batch:
         """One update of phi on the next batch, every image at a lambda of its own; returns the batch."""
         images, labels = state.train_stream.next()
-        noise = problem.noise(len(images), state.generator)
-        lam_rows = state.lam.detach() + self.sigma_now(problem, state) * noise
-        update_phi(problem, state, images, labels, lam_rows, self.response)
+        noise = task.noise(len(images), state.generator)
+        lam_rows = state.lam.detach() + self.sigma_now(task, state) * noise
+        update_phi(task, state, images, labels, lam_rows, self.response)
         state.step += 1
         return images, labels
 
-    def update_lambda(self, problem: Problem, state: HyperGradientState) -> None:
+    def update_lambda(self, task: Task, state: HyperGradientState) -> None:
         """Equation 3: one step on lambda for validation images, not augmented.
 
         Validation images never change BatchNorm's running statistics.
         """
         if self.sigma_entropy is not None:
-            return self.update_lambda_and_scale(problem, state, self.sigma_entropy)
+            return self.update_lambda_and_scale(task, state, self.sigma_entropy)
         hypernetwork = state.learner.hypernetwork.eval()
         with validation_statistics(hypernetwork, self.val_statistics):
-            loss = self.validation_loss(problem, state, lambda images: hypernetwork(images, state.lam))
+            loss = self.validation_loss(task, state, lambda images: hypernetwork(images, state.lam))
         (gradient,) = means(torch.autograd.grad(loss, [state.lam]))
         state.mover.moves.add(gradient)
-        self.move_lambda(problem, state, gradient)
+        self.move_lambda(task, state, gradient)
         self.move_center(state)
         state.totals.add_lambda(loss.detach())
 
-    def update_lambda_and_scale(self, problem: Problem, state: HyperGradientState, weight: float) -> None:
+    def update_lambda_and_scale(self, task: Task, state: HyperGradientState, weight: float) -> None:
         """STN's eq. 15: one step on lambda and on sigma, each validation image at lambda + sigma epsilon; weight: tau.
 
         What is noted as the loss of the step is that at the noise, without the entropy.
@@ -142,22 +142,22 @@ class Hypergradient(LambdaSteps, HyperLayers):
         hypernetwork, scale = state.learner.hypernetwork.eval(), scale_of(state)
 
         def predict(images: Tensor) -> Tensor:
-            noise = problem.noise(len(images), state.generator)
+            noise = task.noise(len(images), state.generator)
             return hypernetwork(images, state.lam + scale.sigma * noise)
 
         with validation_statistics(hypernetwork, self.val_statistics):
-            loss = self.validation_loss(problem, state, predict)
+            loss = self.validation_loss(task, state, predict)
         objective = loss - weight * scale.entropy()
         gradient, of_spread = means(torch.autograd.grad(objective, [state.lam, scale.spread]))
         state.mover.moves.add(gradient)
-        self.move_lambda(problem, state, gradient)
+        self.move_lambda(task, state, gradient)
         scale.move(of_spread)
         self.move_center(state)
         state.totals.add_lambda(loss.detach())
 
-    def sigma_now(self, problem: Problem, state: GradientState[L]) -> float | Tensor:
+    def sigma_now(self, task: Task, state: GradientState[L]) -> float | Tensor:
         if self.sigma_entropy is None:
-            return super().sigma_now(problem, state)
+            return super().sigma_now(task, state)
         return scale_of(state).sigma.detach()
 
     def move_center(self, state: HyperGradientState) -> None:
@@ -173,7 +173,7 @@ def scale_of(state: GradientState[L]) -> LearntScale:
 
 
 def update_phi(
-    problem: Problem,
+    task: Task,
     state: Any,
     images: Tensor,
     labels: Tensor,
@@ -188,26 +188,26 @@ def update_phi(
     learner: HyperModel = state.learner
     learner.hypernetwork.train()
     learner.optimizer.zero_grad()
-    augment = augment or partial(problem.augment, generator=state.generator)
-    penalty = penalty_of(problem, learner)
+    augment = augment or partial(task.augment, generator=state.generator)
+    penalty = penalty_of(task, learner)
     loss, logits = RESPONSES[response].gradients(
-        learner.hypernetwork, augment, problem.loss_of, images, labels, lam_rows, penalty
+        learner.hypernetwork, augment, task.loss_of, images, labels, lam_rows, penalty
     )
     learner.update()
-    problem.carry(state.train_stream, logits)
-    state.totals.add_training(loss, problem.error_share(logits, labels))
+    task.carry(state.train_stream, logits)
+    state.totals.add_training(loss, task.error_share(logits, labels))
 
 
-def penalty_of(problem: Problem, learner: HyperModel) -> Penalty:
+def penalty_of(task: Task, learner: HyperModel) -> Penalty:
     """What the space's regularizers add to the loss of a batch: 1/2 weight decay times the squared norm of the weights,
     each image's own, as in SGD; and those that act on outputs and labels.
     """
-    regularization, column = problem.regularization, problem.regularization.weight_decay_column
+    regularization, column = task.regularization, task.regularization.weight_decay_column
     if column is None and not regularization.has_penalty:
         return nothing
 
     def penalty(outputs: Tensor, labels: Tensor, lam_rows: Tensor) -> Tensor:
-        values = problem.space.decode(lam_rows)
+        values = task.space.decode(lam_rows)
         found = regularization.penalty(outputs, labels, values)
         if column is None:
             return found

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from hba.algorithms.problem import Problem
+from hba.algorithms.task import Task
 from hba.distributed.collectives import average_gradients
 from hba.hypernet import HyperNetwork, TunedRates
 from hba.training.amp import check_passes, disable_amp, enable_amp
@@ -55,12 +55,11 @@ class NetworkLearner(InnerModel):
     network: nn.Module
 
     @classmethod
-    def of(cls, problem: Problem, network: nn.Module) -> Self:
-        network = network.to(problem.device)
-        if problem.config.fast:
-            size = problem.preprocessing.image_size
-            check_passes(enable_amp(network), (problem.data.train.n_channels, size, size))
-        optimizer, schedule = problem.optimizer_of(network.parameters())
+    def of(cls, task: Task, network: nn.Module) -> Self:
+        network = network.to(task.device)
+        if task.config.fast:
+            check_passes(enable_amp(network), task.input_shape)
+        optimizer, schedule = task.optimizer_of(network.parameters())
         return cls(network=network, optimizer=optimizer, schedule=schedule)
 
     def learn(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -85,23 +84,21 @@ class HyperModel(InnerModel):
     hypernetwork: HyperNetwork
 
     @classmethod
-    def of(
-        cls, problem: Problem, network: nn.Module, lam: Tensor, sharing: str, response_weight_decay: float | None
-    ) -> Self:
+    def of(cls, task: Task, network: nn.Module, lam: Tensor, sharing: str, response_weight_decay: float | None) -> Self:
         """phi is made of the network's weights. The response has a weight decay of its own; None is the weights'."""
-        directions = torch.Generator().manual_seed(derived_seed(problem.config.seed, "hyper-layers"))
-        columns = problem.regularization.dropout_columns
-        rates = TunedRates(columns, problem.space.decode) if columns else None
-        hypernetwork = HyperNetwork(network, len(lam), sharing, directions, rates).to(problem.device)
+        directions = torch.Generator().manual_seed(derived_seed(task.config.seed, "hyper-layers"))
+        columns = task.regularization.dropout_columns
+        rates = TunedRates(columns, task.space.decode) if columns else None
+        hypernetwork = HyperNetwork(network, len(lam), sharing, directions, rates).to(task.device)
         response = hypernetwork.response_parameters()
         of_response = {id(parameter) for parameter in response}
         weights = [parameter for parameter in hypernetwork.parameters() if id(parameter) not in of_response]
-        decay = problem.config.weight_decay if response_weight_decay is None else response_weight_decay
+        decay = task.config.weight_decay if response_weight_decay is None else response_weight_decay
         groups: list[dict[str, Any]] = [{"params": weights}, {"params": response, "weight_decay": decay}]
-        if problem.regularization.weight_decay_column is not None:
+        if task.regularization.weight_decay_column is not None:
             # It is in the loss, for each image.
             groups = [{**group, "weight_decay": 0.0} for group in groups]
-        optimizer, schedule = problem.optimizer_of(groups)
+        optimizer, schedule = task.optimizer_of(groups)
         return cls(hypernetwork=hypernetwork, optimizer=optimizer, schedule=schedule)
 
     def plain(self, lam: Tensor) -> nn.Module:

@@ -19,8 +19,8 @@ from hba.algorithms.hypergradient import Hypergradient, HyperGradientState, Resp
 from hba.algorithms.image_derivatives import RewardDerivative
 from hba.algorithms.lambda_steps import Betas
 from hba.algorithms.lookahead import Lookahead
-from hba.algorithms.problem import Problem
 from hba.algorithms.scores import Trial, expected_score
+from hba.algorithms.task import Task
 from hba.config.fields import NotNegative, Share, Sharing
 from hba.data.config import Size
 from hba.data.images import Batch
@@ -46,33 +46,33 @@ class Joint(BothGradients):
     sharing: Sharing = "all"
     response: Response = "separate"
 
-    def step(self, problem: Problem, state: HyperGradientState) -> None:
+    def step(self, task: Task, state: HyperGradientState) -> None:
         """As of both gradients; where nothing acts on images, by the hypergradient alone."""
-        if problem.acts_on_images:
-            super().step(problem, state)
+        if task.acts_on_images:
+            super().step(task, state)
         else:
-            Hypergradient.step(self, problem, state)
+            Hypergradient.step(self, task, state)
 
-    def train_step(self, problem: Problem, state: HyperGradientState) -> Batch:
+    def train_step(self, task: Task, state: HyperGradientState) -> Batch:
         """One update of phi on the next batch, whose images are augmented at a lambda of their own each.
 
         The weights are told of that lambda only as far as they answer it.
         """
         images, labels = state.train_stream.next()
-        noise = problem.noise(len(images), state.generator)
-        lam_rows = state.lam.detach() + self.sigma_now(problem, state) * noise
-        of_weights = torch.where(problem.through_weights, lam_rows, state.lam.detach())
+        noise = task.noise(len(images), state.generator)
+        lam_rows = state.lam.detach() + self.sigma_now(task, state) * noise
+        of_weights = torch.where(task.through_weights, lam_rows, state.lam.detach())
 
         def augment(images: Tensor, _: Tensor) -> Tensor:
-            return problem.augment(images, lam_rows, state.generator)
+            return task.augment(images, lam_rows, state.generator)
 
-        update_phi(problem, state, images, labels, of_weights, self.response, augment)
+        update_phi(task, state, images, labels, of_weights, self.response, augment)
         state.step += 1
         return images, labels
 
     def move_by(
         self,
-        problem: Problem,
+        task: Task,
         state: HyperGradientState,
         trial: Trial,
         through_response: Tensor,
@@ -80,10 +80,10 @@ class Joint(BothGradients):
         scale: Tensor,
     ) -> None:
         """Each hyperparameter by its own gradient. It is divided by its own size, so units need not be the same."""
-        score = expected_score(problem.space, trial, rewards)
+        score = expected_score(task.space, trial, rewards)
         # In nats that the short trainings of a probe win, which the moves are compared with.
-        nats = reach(PROBE_STEPS, problem.config.optimizer) * short_training_rate(problem, state.learner) * scale
-        state.mover.moves.add(torch.where(problem.through_weights, through_response, -nats * score))
-        gradient = torch.where(problem.through_weights, through_response, -score)
-        curvature, of_spread = self.of_divergence(problem, state, trial), self.of_spread(problem, state, trial, rewards)
-        self.move_lambda(problem, state, gradient, of_spread, curvature)
+        nats = reach(PROBE_STEPS, task.config.optimizer) * short_training_rate(task, state.learner) * scale
+        state.mover.moves.add(torch.where(task.through_weights, through_response, -nats * score))
+        gradient = torch.where(task.through_weights, through_response, -score)
+        curvature, of_spread = self.of_divergence(task, state, trial), self.of_spread(task, state, trial, rewards)
+        self.move_lambda(task, state, gradient, of_spread, curvature)

@@ -14,10 +14,10 @@ from torch.optim import Optimizer
 from hba.algorithms.algorithm import Noisy, Rhythm
 from hba.algorithms.gradient_stats import GradientStats
 from hba.algorithms.lambda_optimizers import ADAM, LAMBDA_OPTIMIZERS, RMSPROP, Kind
-from hba.algorithms.problem import Problem
 from hba.algorithms.proximal import own_rates, proximal_step
 from hba.algorithms.state import L, SearchState
 from hba.algorithms.strength import Strength, largest_stride
+from hba.algorithms.task import Task
 from hba.algorithms.temperature import best_temperature
 from hba.config.fields import Decay, NotNegative, Positive
 from hba.config.search import CommonSearchConfig
@@ -118,13 +118,13 @@ class LambdaSteps(Noisy):
         """Validation images of a batch. batch_size: of training."""
         return images_at_once(self.val_batch_size, batch_size)
 
-    def mover(self, problem: Problem, lam: Tensor) -> LambdaMover:
+    def mover(self, task: Task, lam: Tensor) -> LambdaMover:
         """For a lambda that is on its device."""
         start = lam.detach().clone()
         optimizer = self.optimizer_of(lam.requires_grad_())
-        val_stream = problem.val_stream(self.validated_at_once(problem.config.batch_size))
+        val_stream = task.val_stream(self.validated_at_once(task.config.batch_size))
         strength = Strength.of(
-            problem.space, self.strength_learning_rate, self.lambda_betas, lam.device, self.lambda_optimizer
+            task.space, self.strength_learning_rate, self.lambda_betas, lam.device, self.lambda_optimizer
         )
         return LambdaMover(start, optimizer, val_stream, GradientStats.since(lam), strength)
 
@@ -132,32 +132,32 @@ class LambdaSteps(Noisy):
         """Of lambda, and of what is learnt beside it at the same rate."""
         return LAMBDA_OPTIMIZERS[self.lambda_optimizer]([leaf], self.lambda_learning_rate, self.lambda_betas)
 
-    def is_lambda_time(self, problem: Problem, state: GradientState[L]) -> bool:
+    def is_lambda_time(self, task: Task, state: GradientState[L]) -> bool:
         """After each T_train training steps, once the warm-up is over."""
-        warm_up_steps = self.rhythm.warm_up_of(problem.config.epochs) * state.steps_per_epoch
+        warm_up_steps = self.rhythm.warm_up_of(task.config.epochs) * state.steps_per_epoch
         return state.step % self.train_steps == 0 and state.step > warm_up_steps
 
-    def spread_now(self, problem: Problem, state: GradientState[L]) -> float | list[float]:
-        sigma = self.sigma_now(problem, state)
+    def spread_now(self, task: Task, state: GradientState[L]) -> float | list[float]:
+        sigma = self.sigma_now(task, state)
         found: float | list[float] = sigma.tolist() if isinstance(sigma, Tensor) else sigma
         return found
 
-    def sigma_now(self, problem: Problem, state: GradientState[L]) -> float | Tensor:
+    def sigma_now(self, task: Task, state: GradientState[L]) -> float | Tensor:
         """Standard deviation of the noise on lambda at this step, a number or one for each (n,); linear from sigma to
         sigma_end.
         """
         if self.sigma_end is None:
             return self.sigma
-        progress = state.step / (problem.config.epochs * state.steps_per_epoch)
+        progress = state.step / (task.config.epochs * state.steps_per_epoch)
         return self.sigma + progress * (self.sigma_end - self.sigma)
 
-    def validation_loss(self, problem: Problem, state: GradientState[L], predict: Callable[[Tensor], Tensor]) -> Tensor:
+    def validation_loss(self, task: Task, state: GradientState[L], predict: Callable[[Tensor], Tensor]) -> Tensor:
         """Mean loss on the next val_batches batches, not augmented; predict gives logits of such images."""
         losses = []
         for _ in range(self.val_batches):
             images, labels = state.mover.val_stream.next()
-            outputs = predict(problem.as_measured(images))
-            problem.carry(state.mover.val_stream, outputs)
+            outputs = predict(task.as_measured(images))
+            task.carry(state.mover.val_stream, outputs)
             losses.append(self.loss(outputs, labels))
         return torch.stack(losses).mean()
 
@@ -172,7 +172,7 @@ class LambdaSteps(Noisy):
 
     def move_lambda(
         self,
-        problem: Problem,
+        task: Task,
         state: GradientState[L],
         gradient: Tensor,
         of_spread: Tensor | None = None,
@@ -189,21 +189,21 @@ class LambdaSteps(Noisy):
         state.mover.optimizer.step()
         with torch.no_grad():
             if self.strength_learning_rate:
-                state.lam += state.mover.strength.moved(problem.space, gradient, of_spread)
+                state.lam += state.mover.strength.moved(task.space, gradient, of_spread)
             if curvature is not None:
-                state.lam.copy_(self.pulled(problem, state, curvature))
+                state.lam.copy_(self.pulled(task, state, curvature))
             if self.trust_radius is not None:
                 move = state.lam - before
                 state.lam.copy_(before + move * (self.trust_radius / move.norm().clamp(min=self.trust_radius)))
             if self.logit_bound is not None:
                 state.lam.clamp_(-self.logit_bound, self.logit_bound)
 
-    def pulled(self, problem: Problem, state: GradientState[L], curvature: Tensor) -> Tensor:
+    def pulled(self, task: Task, state: GradientState[L], curvature: Tensor) -> Tensor:
         """lambda (n,) after a pull by its own rates and by those of what is shared."""
         mover = state.mover
         rates = own_rates(mover.optimizer, state.lam).diag()
         if self.strength_learning_rate:
-            rates += mover.strength.rates(problem.space)
+            rates += mover.strength.rates(task.space)
         return proximal_step(state.lam.detach(), mover.start, curvature, rates)
 
     def policy_step_cost(self, batch_size: int, val_batch_size: int, trained_share: float = 1.0) -> float:

@@ -36,7 +36,6 @@ from hba.algorithms.image_derivatives import RewardDerivative, image_derivatives
 from hba.algorithms.inner_model import NetworkLearner
 from hba.algorithms.lambda_steps import HALF, Betas, GradientState, LambdaSteps, ValBatchSize, validation_statistics
 from hba.algorithms.networks import Networks
-from hba.algorithms.problem import Problem
 from hba.algorithms.scores import (
     Trial,
     divergence_curvature,
@@ -45,6 +44,7 @@ from hba.algorithms.scores import (
     spread_divergence_gradient,
 )
 from hba.algorithms.state import EpochTotals, L
+from hba.algorithms.task import Task
 from hba.config.fields import NotNegative, Positive, Share
 from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
@@ -91,37 +91,35 @@ class Rewards(LambdaSteps):
         of_validation = super().policy_step_cost(batch_size, val_batch_size, trained_share)
         return of_validation + self.reward_draws * of_a_reward / (1 + 2 * trained_share)
 
-    def sigma_now(self, problem: Problem, state: GradientState[L]) -> float | Tensor:
-        sigma = super().sigma_now(problem, state)
+    def sigma_now(self, task: Task, state: GradientState[L]) -> float | Tensor:
+        sigma = super().sigma_now(task, state)
         return sigma * state.mover.strength.log_spread.detach().exp() if self.search_spread else sigma
 
-    def of_divergence(self, problem: Problem, state: GradientState[L], trial: Trial) -> Tensor | None:
+    def of_divergence(self, task: Task, state: GradientState[L], trial: Trial) -> Tensor | None:
         """Curvature (n,) of the weighted divergence from where the search began; None where it has no weight."""
         if not self.divergence_weight:
             return None
-        return self.divergence_weight * divergence_curvature(problem.space, trial, super().sigma_now(problem, state))
+        return self.divergence_weight * divergence_curvature(task.space, trial, super().sigma_now(task, state))
 
-    def of_spread(self, problem: Problem, state: GradientState[L], trial: Trial, rewards: Tensor) -> Tensor | None:
+    def of_spread(self, task: Task, state: GradientState[L], trial: Trial, rewards: Tensor) -> Tensor | None:
         """Gradient () of the loss, and of the weighted divergence, with respect to the logarithm of the noise's scale;
         None where it is not searched. Adam averages both.
         """
         if not self.search_spread:
             return None
         log_spread = state.mover.strength.log_spread.detach()
-        pull = self.divergence_weight * spread_divergence_gradient(problem.space, trial, log_spread)
-        return pull - expected_spread_score(problem.space, trial, rewards)
+        pull = self.divergence_weight * spread_divergence_gradient(task.space, trial, log_spread)
+        return pull - expected_spread_score(task.space, trial, rewards)
 
-    def augmented(
-        self, problem: Problem, state: GradientState[L], images: Tensor, labels: Tensor, draws: int = 1
-    ) -> Trial:
+    def augmented(self, task: Task, state: GradientState[L], images: Tensor, labels: Tensor, draws: int = 1) -> Trial:
         """Every image, as often as it is drawn for, augmented at a lambda of its own, lambda + sigma epsilon."""
-        space, sigma = problem.space, self.sigma_now(problem, state)
+        space, sigma = task.space, self.sigma_now(task, state)
         images, labels = images.repeat(draws, 1, 1, 1), torch.cat([labels] * draws)
         with copies(draws):
-            noise = problem.noise(len(images), state.generator)
+            noise = task.noise(len(images), state.generator)
             values = space.decode(state.lam.detach() + sigma * noise)
-            inputs, walk = problem.augment_with(values, images, state.generator)
-        return Trial(inputs, labels, walk, values, noise, sigma, draws, problem.image_columns)
+            inputs, walk = task.augment_with(values, images, state.generator)
+        return Trial(inputs, labels, walk, values, noise, sigma, draws, task.image_columns)
 
     def standardized(self, trial: Trial, rewards: Tensor) -> tuple[Tensor, Tensor]:
         """Advantages (B,) of rewards (B,), in standard deviations and limited; and one standard deviation ()."""
@@ -153,46 +151,46 @@ class Lookahead(Rewards):
     divergence_weight: NotNegative = 0.03
     reward_derivative: RewardDerivative = "auto"
 
-    def begin(self, problem: Problem, networks: Networks) -> Any:
+    def begin(self, task: Task, networks: Networks) -> Any:
         """A network, and lambda at the space's initial values."""
-        lam = self.start(problem)
+        lam = self.start(task)
         return LookaheadState(
             lam=lam,
-            learner=NetworkLearner.of(problem, networks(0)),
-            train_stream=problem.train_stream(),
-            mover=self.mover(problem, lam),
-            generator=problem.generator(),
-            totals=EpochTotals.zero(problem.device),
+            learner=NetworkLearner.of(task, networks(0)),
+            train_stream=task.train_stream(),
+            mover=self.mover(task, lam),
+            generator=task.generator(),
+            totals=EpochTotals.zero(task.device),
         )
 
-    def step(self, problem: Problem, state: LookaheadState) -> None:
+    def step(self, task: Task, state: LookaheadState) -> None:
         """One training step; after each T_train of them, T_val lambda steps, which judge draws for the images of the
         last batch by other validation images each.
         """
         images, labels = state.train_stream.next()
-        trial = self.augmented(problem, state, images, labels)
+        trial = self.augmented(task, state, images, labels)
         state.totals.add_training(*state.learner.learn(trial.images, trial.labels))
         state.step += 1
-        if self.is_lambda_time(problem, state):
+        if self.is_lambda_time(task, state):
             for number in range(self.val_steps):
                 is_told_by_training = self.reward_draws == 1 and number == 0
                 judged = (
-                    trial if is_told_by_training else self.augmented(problem, state, images, labels, self.reward_draws)
+                    trial if is_told_by_training else self.augmented(task, state, images, labels, self.reward_draws)
                 )
-                self.update_lambda(problem, state, judged)
+                self.update_lambda(task, state, judged)
 
-    def update_lambda(self, problem: Problem, state: LookaheadState, trial: Trial) -> None:
+    def update_lambda(self, task: Task, state: LookaheadState, trial: Trial) -> None:
         """One step on lambda, by the standardised rewards of the trial, and the pull to the start."""
         network = state.learner.network.eval()
         with validation_statistics(network, self.val_statistics):
-            loss = self.validation_loss(problem, state, network)
+            loss = self.validation_loss(task, state, network)
         rewards, scale = self.standardized(trial, self.rewards(state.learner, trial, loss))
-        gradient = -expected_score(problem.space, trial, rewards)
+        gradient = -expected_score(task.space, trial, rewards)
         # In nats that the short trainings of a probe win, which the moves are compared with.
-        nats = reach(PROBE_STEPS, problem.config.optimizer) * short_training_rate(problem, state.learner) * scale
+        nats = reach(PROBE_STEPS, task.config.optimizer) * short_training_rate(task, state.learner) * scale
         state.mover.moves.add(nats * gradient)
-        of_spread, curvature = self.of_spread(problem, state, trial, rewards), self.of_divergence(problem, state, trial)
-        self.move_lambda(problem, state, gradient, of_spread, curvature)
+        of_spread, curvature = self.of_spread(task, state, trial, rewards), self.of_divergence(task, state, trial)
+        self.move_lambda(task, state, gradient, of_spread, curvature)
         state.totals.add_lambda(loss.detach())
 
     def rewards(self, learner: NetworkLearner, trial: Trial, loss: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ symbol              in the code                     meaning
 theta_i             learner.weights                 parameters of all members, each tensor of shape (members, ...)
 lambda_i            state.lam_rows                  hyperparameters of the members as logits, shape (members, n)
 theta_k, lambda_k   learner.best_weights, lam       those of the member selected last, before it explored
-D_T, D_V            state.train_stream, problem.val batches of training images, all validation images
+D_T, D_V            state.train_stream, task.val batches of training images, all validation images
 sigma, sigma'       sigma, weight_sigma
 
 Each member trains on its own images: image j of a batch belongs to member j // (images per member). Its running
@@ -24,12 +24,11 @@ from torch.func import functional_call, stack_module_state, vmap
 from hba.algorithms.exploring import Exploring, best_of
 from hba.algorithms.inner_model import InnerModel
 from hba.algorithms.networks import Networks
-from hba.algorithms.problem import Problem
 from hba.algorithms.state import EpochTotals, SearchState
+from hba.algorithms.task import Task
 from hba.config.fields import NotNegative
 from hba.errors import SettingsError
 from hba.training.criterion import error_share, losses_of
-from hba.training.measure import totals
 from hba.utils.files import reason_of
 
 Tensors = dict[str, Tensor]
@@ -51,11 +50,11 @@ class PopulationLearner(InnerModel):
     best_buffers: Tensors
 
     @classmethod
-    def of(cls, problem: Problem, networks: Networks, n_members: int) -> Self:
+    def of(cls, task: Task, networks: Networks, n_members: int) -> Self:
         """Each member from a network of its own."""
-        members = [networks(number).to(problem.device) for number in range(n_members)]
+        members = [networks(number).to(task.device) for number in range(n_members)]
         weights, buffers = stack_module_state(members)
-        optimizer, schedule = problem.optimizer_of(weights.values())
+        optimizer, schedule = task.optimizer_of(weights.values())
         return cls(
             optimizer=optimizer,
             schedule=schedule,
@@ -150,38 +149,38 @@ class Population(Exploring):
     """Train all members in one computation rather than one after the other; the same numbers, but for layers that draw
     at random."""
 
-    def begin(self, problem: Problem, networks: Networks) -> Any:
+    def begin(self, task: Task, networks: Networks) -> Any:
         """Line 2: each member from a network of its own, its lambda about the space's initial values."""
-        lam = self.start(problem)
-        stream, generator = problem.train_stream(), problem.generator()
+        lam = self.start(task)
+        stream, generator = task.train_stream(), task.generator()
         n_members = self.members_of(stream)
         return PopulationState(
             lam=lam,
-            learner=PopulationLearner.of(problem, networks, n_members),
+            learner=PopulationLearner.of(task, networks, n_members),
             train_stream=stream,
             generator=generator,
-            totals=EpochTotals.zero(problem.device),
+            totals=EpochTotals.zero(task.device),
             lam_rows=self.explored(lam, n_members, generator),
         )
 
-    def step(self, problem: Problem, state: PopulationState) -> None:
+    def step(self, task: Task, state: PopulationState) -> None:
         """One training step of all members; after each T_train of them, select, exploit and explore (lines 4 to 14)."""
-        self.update(problem, state)
+        self.update(task, state)
         state.step += 1
         if state.step % self.train_steps == 0:
-            losses = validation_losses(problem, state)
+            losses = validation_losses(task, state)
             k = best_of(losses)
             self.exploit(state, k)
             self.explore(state)
             state.totals.add_lambda(losses.index_select(0, k)[0])
 
-    def update(self, problem: Problem, state: PopulationState) -> None:
+    def update(self, task: Task, state: PopulationState) -> None:
         """Equation 1 for every member: one SGD step on its own images, augmented by its own policy."""
         learner, n_members = state.learner, len(state.lam_rows)
         learner.template.train()
         images, labels = state.train_stream.next()
         lam = state.lam_rows.repeat_interleave(len(images) // n_members, 0)
-        inputs = problem.augment(images, lam, state.generator).unflatten(0, (n_members, -1))
+        inputs = task.augment(images, lam, state.generator).unflatten(0, (n_members, -1))
         logits = learner.forward(inputs, self.batched_members).flatten(0, 1)
         losses = losses_of(logits, labels).unflatten(0, (n_members, -1)).mean(dim=1)
         learner.optimizer.zero_grad()
@@ -201,16 +200,13 @@ class Population(Exploring):
         state.learner.explore(self.weight_sigma, state.generator)
 
 
-def validation_losses(problem: Problem, state: PopulationState) -> Tensor:
+def validation_losses(task: Task, state: PopulationState) -> Tensor:
     """Mean loss on all of D_V of each member, (members,), in eval mode.
 
     One member after the other: many images of one network are faster than one image of many.
     """
     learner = state.learner
     learner.template.eval()
-    sums = [
-        totals(partial(functional_call, learner.template, member), problem.val, problem.preprocessing.measure)
-        for member in learner.members()
-    ]
-    loss, _, count = torch.stack(sums).T
-    return loss / count
+    return torch.stack(
+        [task.validation_loss(partial(functional_call, learner.template, member)) for member in learner.members()]
+    )

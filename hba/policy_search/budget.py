@@ -17,7 +17,7 @@ from typing import Any, Union
 
 import torch
 
-from hba.algorithms import LambdaSteps, Problem, SearchState
+from hba.algorithms import ImageTask, LambdaSteps, SearchState
 from hba.algorithms.pace import Pace
 from hba.errors import SettingsError
 from hba.policy_search.checkpointer import SAVE_EVERY_SECONDS, Checkpointer
@@ -112,7 +112,7 @@ def within(
     Raises SettingsError where not one epoch fits, and where the settings do not go with so few.
     """
     algorithm, every = setup.config.algorithm, setup.config.measured_every
-    pace = Pace(setup.problem.train_stream().batches_per_pass, algorithm.rhythm)
+    pace = Pace(setup.task.train_stream().batches_per_pass, algorithm.rhythm)
     pieces = measured(setup, folder, budget, clock)
     left = PLANNED_SHARE * (budget.end - clock())
     epochs = pieces.epochs_within(left, pace, every)
@@ -127,23 +127,23 @@ def within(
         advised = clock() - budget.began + pieces.of_epochs(pace.advised_epochs(), pace, every) / PLANNED_SHARE
         note = f"{note[:-1]}; about {pace.advised_epochs()} would take {math.ceil(advised)} s."
     config = _of_epochs(setup.config, epochs, budget)
-    problem = replace(setup.problem, config=config)
-    return replace(setup, config=config, problem=problem, notes=(*setup.notes, note))
+    task = replace(setup.task, config=config)
+    return replace(setup, config=config, task=task, notes=(*setup.notes, note))
 
 
 def measured(setup: SearchContext, folder: RunFolder | None, budget: Budget, clock: Clock) -> Pieces:
     """The pieces of a copy of the search, which leaves no trace."""
-    problem, device = setup.problem, setup.problem.device
+    task, device = setup.task, setup.task.device
     algorithm = setup.config.algorithm
     seconds = min(MEASURED_SHARE * budget.seconds, MOST_MEASURED_SECONDS)
     every = algorithm.rhythm.train_steps
 
     def step_seconds(config: SearchConfig, state: SearchState[Any]) -> float:
-        timed = replace(problem, config=config)
+        timed = replace(task, config=config)
         return seconds_per_step(_step_of(config, timed, state), every, seconds, budget.end, clock)
 
-    with default_generators(device), contextlib.closing(problem.data):
-        state = algorithm.begin(problem, setup.networks)
+    with default_generators(device), contextlib.closing(task.data):
+        state = algorithm.begin(task, setup.networks)
         warm_up_step = None
         if isinstance(algorithm, LambdaSteps) and algorithm.warm_up_epochs != 0:
             warm_up_step = step_seconds(_with_warm_up(setup.config, MANY_EPOCHS), state)
@@ -151,7 +151,7 @@ def measured(setup: SearchContext, folder: RunFolder | None, budget: Budget, clo
         else:
             step = step_seconds(setup.config, state)
         begun = clock()
-        measure(state.plain(), problem.val, problem.preprocessing.measure)
+        measure(state.plain(), task.val, task.preprocessing.measure)
         validation = clock() - begun
         return Pieces(
             warm_up_step=step if warm_up_step is None else warm_up_step,
@@ -182,9 +182,9 @@ def seconds_per_step(step: Callable[[], None], every: int, seconds: float, end: 
     return statistics.mean(rounds[1:] or rounds)
 
 
-def _step_of(config: SearchConfig, problem: Problem, state: SearchState[Any]) -> Callable[[], None]:
+def _step_of(config: SearchConfig, task: ImageTask, state: SearchState[Any]) -> Callable[[], None]:
     def step() -> None:
-        config.algorithm.step(problem, state)
+        config.algorithm.step(task, state)
         if state.device.type == "cuda":
             torch.cuda.synchronize(state.device)
 

@@ -85,7 +85,7 @@ class Checkpointer:
         self.count_seconds()
         self.folder.save_checkpoint(self.snapshot(), self.setup.identity)
         self.save_found()
-        save_left_out(self.folder.path, self.setup.problem.data.left_out)
+        save_left_out(self.folder.path, self.setup.task.data.left_out)
         self.last_save = time.monotonic()
 
     def save_found(self) -> None:
@@ -107,7 +107,7 @@ class Checkpointer:
         """Of the finished epochs; None before the first."""
         if not self.history.rows:
             return None
-        space, history = self.setup.problem.space, self.history
+        space, history = self.setup.task.space, self.history
         columns = self.setup.config.algorithm.spread_columns(space).numpy()
         spread = np.array(history.spreads).reshape(len(history.spreads), -1) * columns
         return Schedule(space, np.array(history.rows), self.setup.fill, self.provenance(), spread=spread)
@@ -115,7 +115,7 @@ class Checkpointer:
     def provenance(self) -> dict[str, Any]:
         """How the schedule was made, as JSON values."""
         setup, history, state = self.setup, self.history, self.state
-        config, data, last = setup.config, setup.problem.data, history.metrics[-1]
+        config, data, last = setup.config, setup.task.data, history.metrics[-1]
         return {
             "algorithm": config.algorithm.name,
             "dataset": data.name,

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from hba.algorithms import Problem
+from hba.algorithms import ImageTask
 from hba.algorithms.networks import Networks, equal_networks, named_networks
 from hba.data.identity import seen_by_search
 from hba.data.labels import is_multi_label
@@ -41,7 +41,7 @@ class SearchContext:
     """
 
     config: SearchConfig
-    problem: Problem
+    task: ImageTask
     networks: Networks
     fill: tuple[float, ...]
     identity: Mapping[str, str]
@@ -52,8 +52,8 @@ class SearchContext:
     @property
     def input_shape(self) -> tuple[int, int, int]:
         """(C, H, W) of what the networks take."""
-        size = self.problem.preprocessing.image_size
-        return self.problem.data.train.n_channels, size, size
+        size = self.task.preprocessing.image_size
+        return self.task.data.train.n_channels, size, size
 
     @staticmethod
     def of(
@@ -92,7 +92,7 @@ class SearchContext:
         is_named = config.data in DATASET_NAMES and data.test_images is not None
         return SearchContext(
             config=config,
-            problem=Problem(config, space, data, preprocessing, colour),
+            task=ImageTask(config, space, data, preprocessing, colour),
             networks=networks,
             fill=fill,
             identity=identity,

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from hba.algorithms.gradient_stats import PROBE_STEPS, short_training_rate
 from hba.algorithms.inner_model import InnerModel
 from hba.algorithms.lambda_steps import GradientState, LambdaSteps
-from hba.algorithms.problem import Problem
+from hba.algorithms.task import ImageTask
 from hba.config.training import SGD
 from hba.data.batches import as_floats
 from hba.data.images import Batch, Images
@@ -43,7 +43,7 @@ def is_probe_epoch(epoch: int, epochs: int, probes: int) -> bool:
 
 
 def probe(
-    algorithm: LambdaSteps, problem: Problem, state: GradientState[InnerModel], epoch: int
+    algorithm: LambdaSteps, task: ImageTask, state: GradientState[InnerModel], epoch: int
 ) -> dict[str, float | None]:
     """The metrics PROBED, for the moves since the last probe. None for what too few lambda steps cannot tell."""
     lam, moves = state.lam.detach(), state.mover.moves
@@ -58,7 +58,7 @@ def probe(
         return {**dict.fromkeys(PROBED), "saturated_percent": numbers["saturated_percent"]}
     if n_steps < 2:
         numbers["signal_to_noise"] = None
-    before, after = (loss_after_training(algorithm, problem, state, at, epoch) for at in (moves.start, lam))
+    before, after = (loss_after_training(algorithm, task, state, at, epoch) for at in (moves.start, lam))
     return {**numbers, "realized_change": after - before}
 
 
@@ -73,42 +73,42 @@ def _rounded(value: float | None) -> float | None:
 
 
 def loss_after_training(
-    algorithm: LambdaSteps, problem: Problem, state: GradientState[InnerModel], lam: Tensor, epoch: int
+    algorithm: LambdaSteps, task: ImageTask, state: GradientState[InnerModel], lam: Tensor, epoch: int
 ) -> float:
     """Validation loss in nats of a copy of the network, trained for PROBE_STEPS at lam (n,).
 
     Everything drawn depends on the epoch alone, so two lam differ by themselves only. The search is left as it is.
     """
-    config = problem.config
+    config = task.config
     network = state.plain().train()
-    regularization = problem.regularization
-    rate = short_training_rate(problem, state.learner)
+    regularization = task.regularization
+    rate = short_training_rate(task, state.learner)
     # As the search trains, which probes need to be by SGD.
     is_nesterov = config.optimizer == SGD
     optimizer = torch.optim.SGD(
         network.parameters(), rate, momentum=MOMENTUM, nesterov=is_nesterov, weight_decay=config.weight_decay
     )
     generator = generator_for(config.seed, f"probe after epoch {epoch}", state.device)
-    values = problem.space.decode(lam)
-    regularization.give(network, optimizer, problem.space.named(values))
+    values = task.space.decode(lam)
+    regularization.give(network, optimizer, task.space.named(values))
     with default_generators(state.device, derived_seed(config.seed, f"probe after epoch {epoch}")):
-        for images, labels in _batches(problem.data.train, state.train_stream.batch_size, generator):
-            inputs = problem.augment(images, lam.expand(len(images), -1), generator)
+        for images, labels in _batches(task.data.train, state.train_stream.batch_size, generator):
+            inputs = task.augment(images, lam.expand(len(images), -1), generator)
             logits = network(inputs)
             optimizer.zero_grad()
             (loss_of(logits, labels) + regularization.penalty(logits, labels, values)).backward()
             optimizer.step()
-    return _validation_loss(algorithm, problem, network.eval())
+    return _validation_loss(algorithm, task, network.eval())
 
 
 @torch.no_grad()
 @in_full_precision
-def _validation_loss(algorithm: LambdaSteps, problem: Problem, network: nn.Module) -> float:
+def _validation_loss(algorithm: LambdaSteps, task: ImageTask, network: nn.Module) -> float:
     """Mean over batches of the loss that lambda steps see, calibrated where they are."""
     losses, n_images = [], 0
-    with contextlib.closing(problem.val.once(VALIDATION_BATCH_SIZE)) as batches:
+    with contextlib.closing(task.val.once(VALIDATION_BATCH_SIZE)) as batches:
         for images, labels in batches:
-            logits = network(problem.preprocessing.measure(as_floats(images)))
+            logits = network(task.preprocessing.measure(as_floats(images)))
             losses.append(algorithm.loss(logits, labels) * len(labels))
             n_images += len(labels)
     return float(torch.stack(losses).sum()) / n_images

@@ -53,8 +53,8 @@ class SearchTrainer:
     @staticmethod
     def begun(setup: SearchContext, folder: RunFolder | None) -> "SearchTrainer":
         """At the beginning, or where the run in the folder was."""
-        config, problem = setup.config, setup.problem
-        state = config.algorithm.begin(problem, setup.networks)
+        config, task = setup.config, setup.task
+        state = config.algorithm.begin(task, setup.networks)
         history, pace = History(config.epochs), Pace(state.steps_per_epoch, config.algorithm.rhythm)
         checkpointer = Checkpointer(setup, state, history, pace, folder)
         was_saved = checkpointer.restore()
@@ -64,7 +64,7 @@ class SearchTrainer:
         lengthened = extend_epochs(config, state, history) if was_saved else None
         with single_process():
             share = trained_share(state.plain(), setup.input_shape)
-        sizes = (state.train_stream.batch_size, len(problem.val), share)
+        sizes = (state.train_stream.batch_size, len(task.val), share)
         probes = probes_within(config, config.algorithm, pace, *sizes)
         cost = round_cost(config, config.algorithm, *sizes)
         return SearchTrainer(setup, state, history, pace, checkpointer, probes, cost, lengthened, not was_saved)
@@ -82,10 +82,10 @@ class SearchTrainer:
         callback.started(state.step, total_steps, state.train_stream.batch_size, epochs)
         stop = Agreement(callback.stop_requested)
         while state.step < total_steps and not stop.reached():
-            setup.config.algorithm.step(setup.problem, state)
+            setup.config.algorithm.step(setup.task, state)
             if state.step % state.steps_per_epoch == 0:
                 self.close_epoch()
-                names, row = setup.problem.space.names, self.history.rows[-1]
+                names, row = setup.task.space.names, self.history.rows[-1]
                 callback.policy_noted(len(self.history.rows), dict(zip(names, row, strict=True)))
                 callback.epoch_done(self.history.metrics[-1])
                 self.checkpointer.save_now_and_then()
@@ -114,13 +114,13 @@ class SearchTrainer:
     def _report(self) -> Path | None:
         if self.checkpointer.folder is None:
             return None
-        data = self.setup.problem.data
+        data = self.setup.task.data
         with single_process():
             return report_at_the_end(self.checkpointer.folder.path, lambda: Samples.of(data.train, data.class_names))
 
     def close_epoch(self) -> None:
         """Note the epoch's row and metrics."""
-        state, history, space = self.state, self.history, self.setup.problem.space
+        state, history, space = self.state, self.history, self.setup.task.space
         epoch = len(history.rows) + 1
         train_loss, train_error_percent, lambda_loss = state.totals.means()
         row = row_of(space, state.lam)
@@ -128,7 +128,7 @@ class SearchTrainer:
             raise self.checkpointer.diverged(epoch)
         state.totals.reset()
         validated = self._validated(epoch)
-        for split in (self.setup.problem.data.train, self.setup.problem.data.val):
+        for split in (self.setup.task.data.train, self.setup.task.data.val):
             split.share_left_out()
         if (val_loss := validated["val_loss"]) is not None:
             state.learner.observe(val_loss)
@@ -143,15 +143,15 @@ class SearchTrainer:
         }
         self.checkpointer.count_seconds()
         algorithm = self.setup.config.algorithm
-        history.note(row, algorithm.spread_now(self.setup.problem, state), metrics, space)
+        history.note(row, algorithm.spread_now(self.setup.task, state), metrics, space)
 
     def _validated(self, epoch: int) -> Metrics:
         """On the whole validation set, now and then."""
-        config, problem = self.setup.config, self.setup.problem
+        config, task = self.setup.config, self.setup.task
         if epoch not in (1, config.epochs) and epoch % config.measured_every:
             return {"val_loss": None, "val_error_percent": None}
         network = self.state.plain()
-        measured = measure(network, problem.val, problem.preprocessing.measure)
+        measured = measure(network, task.val, task.preprocessing.measure)
         return {"val_loss": measured.loss, "val_error_percent": measured.error_percent}
 
     def _probed(self, epoch: int) -> Metrics:
@@ -162,7 +162,7 @@ class SearchTrainer:
         assert isinstance(state, GradientState)
         with single_process():
             # Everything drawn is the same in all processes.
-            probed = probe(algorithm, self.setup.problem, state, epoch)
+            probed = probe(algorithm, self.setup.task, state, epoch)
         state.mover.moves = GradientStats.since(state.lam)
         return probed
 
@@ -178,7 +178,7 @@ class SearchTrainer:
 
     def plan(self) -> SearchPlan:
         setup, state = self.setup, self.state
-        config, data = setup.config, setup.problem.data
+        config, data = setup.config, setup.task.data
         return SearchPlan(
             data=data.name,
             class_names=tuple(data.class_names),
@@ -191,7 +191,7 @@ class SearchTrainer:
             device=str(state.device),
             threads=torch.get_num_threads(),
             processes=size(),
-            image_size=setup.problem.preprocessing.image_size,
+            image_size=setup.task.preprocessing.image_size,
             epochs=config.epochs,
             epochs_done=len(self.history.rows),
             steps_per_epoch=state.steps_per_epoch,
@@ -203,19 +203,19 @@ class SearchTrainer:
             probes=self.probes,
             folder=None if self.checkpointer.folder is None else self.checkpointer.folder.path,
             notes=tuple(filter(None, self._notes())),
-            operations=tuple(operation.name for operation in setup.problem.space.operations),
+            operations=tuple(operation.name for operation in setup.task.space.operations),
             regularizers=self._regularizers(),
         )
 
     def _regularizers(self) -> dict[str, float]:
         """As they stand, by name."""
-        space = self.setup.problem.space
+        space = self.setup.task.space
         values = dict(zip(space.names, row_of(space, self.state.lam), strict=True))
         return {one.name: values[one.name] for one in space.regularizers}
 
     def _notes(self) -> Iterator[str | None]:
         config = self.setup.config
-        data = self.setup.problem.data
+        data = self.setup.task.data
         yield from data.facts
         yield from notes_on_classes(data)
         yield error_note(data.train.labels)
@@ -228,7 +228,7 @@ class SearchTrainer:
             yield f"The policy stays as it is until epoch {warm_up} is over: in a search so long, it moves after that."
         steps = self.pace.policy_steps(config.epochs, lengthened=self.history.lengthened)
         yield self.pace.advice(config.epochs, steps)
-        data = self.setup.problem.data
+        data = self.setup.task.data
         yield few_validation_images(len(data.val), len(data.class_names))
 
 

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from hba.algorithms import Problem
 from hba.algorithms.hypergradient import HyperGradientState
 from hba.algorithms.pace import Pace
 from hba.distributed.process_info import check_alone
@@ -26,8 +25,8 @@ from hba.text.corpus import Corpus
 from hba.text.folder import TextRunFolder
 from hba.text.lstm import LstmLanguageModel
 from hba.text.measure import measured_loss, perplexity
-from hba.text.problem import TextProblem
 from hba.text.result import TextSearchResult
+from hba.text.task import TextTask
 from hba.utils.devices import explained_memory_errors, find_device
 from hba.utils.files import run_lock
 from hba.utils.progress import shows_progress
@@ -75,7 +74,7 @@ def search(
         device = find_device(config.device)
         corpus = Corpus.read(config.data, config.vocabulary_size, SEARCHED)
         with default_generators(device, derived_seed(config.seed, "default generators")):
-            run = _Run.begun(config, corpus, TextProblem.of(config, corpus, device), folder)
+            run = _Run.begun(config, corpus, TextTask.of(config, corpus, device), folder)
             return run.to_the_end(callback or TextObserver())
 
 
@@ -85,7 +84,7 @@ class _Run:
 
     config: TextSearchConfig
     corpus: Corpus
-    problem: TextProblem
+    task: TextTask
     state: HyperGradientState
     history: History
     folder: TextRunFolder | None
@@ -93,15 +92,15 @@ class _Run:
     last_save: float = field(default_factory=time.monotonic)
 
     @staticmethod
-    def begun(config: TextSearchConfig, corpus: Corpus, problem: TextProblem, folder: TextRunFolder | None) -> "_Run":
+    def begun(config: TextSearchConfig, corpus: Corpus, task: TextTask, folder: TextRunFolder | None) -> "_Run":
         """At the beginning, or where the run in the folder was."""
-        state = config.algorithm.begin(_as_problem(problem), lambda _: problem.network)
-        run = _Run(config, corpus, problem, state, History(config.epochs), folder)
+        state = config.algorithm.begin(task, lambda _: task.network)
+        run = _Run(config, corpus, task, state, History(config.epochs), folder)
         found = None if folder is None else folder.load_checkpoint(run.identity())
         if found is not None:
             restore(state, found.state["search"])
             restore(run.history, found.state["history"])
-            restore_default_generators(found.state["default_generators"], problem.device)
+            restore_default_generators(found.state["default_generators"], task.device)
             if config.epochs > run.history.epochs:
                 note_longer(config.epochs, state.step, run.history)
         if folder is not None:
@@ -115,10 +114,10 @@ class _Run:
         total_steps = config.epochs * state.steps_per_epoch
         callback.started(state.step, total_steps, config.batch_size * config.sequence_length, config.epochs)
         while state.step < total_steps and not callback.stop_requested():
-            config.algorithm.step(_as_problem(self.problem), state)
+            config.algorithm.step(self.task, state)
             if state.step % state.steps_per_epoch == 0:
                 self.close_epoch()
-                row = dict(zip(self.problem.space.names, self.history.rows[-1], strict=True))
+                row = dict(zip(self.task.space.names, self.history.rows[-1], strict=True))
                 callback.epoch_done(self.history.metrics[-1], row)
                 if time.monotonic() - self.last_save > SAVE_EVERY_SECONDS:
                     self.save()
@@ -144,8 +143,8 @@ class _Run:
         state, config = self.state, self.config
         epoch = len(self.history.rows) + 1
         train_loss, _, lambda_loss = state.totals.means()
-        row = row_of(self.problem.space, state.lam)
-        val_loss = measured_loss(self.network(), self.problem.tokens["valid"], config.sequence_length)
+        row = row_of(self.task.space, state.lam)
+        val_loss = measured_loss(self.network(), self.task.tokens["valid"], config.sequence_length)
         if not is_finite(row, train_loss) or not math.isfinite(val_loss):
             raise self.diverged(epoch)
         state.totals.reset()
@@ -161,8 +160,8 @@ class _Run:
             "val_perplexity": perplexity(val_loss),
             "learning_rate": rate,
         }
-        spread = config.algorithm.spread_now(_as_problem(self.problem), state)
-        self.history.note(row, spread, metrics, self.problem.space)
+        spread = config.algorithm.spread_now(self.task, state)
+        self.history.note(row, spread, metrics, self.task.space)
 
     def diverged(self, epoch: int) -> DivergedError:
         """The error of an epoch whose loss is not finite. What was found before it is saved."""
@@ -181,7 +180,7 @@ class _Run:
         if self.folder is None:
             return
         self.count_seconds()
-        generators = default_generator_state(self.problem.device)
+        generators = default_generator_state(self.task.device)
         found = {"search": snapshot(self.state), "history": snapshot(self.history), "default_generators": generators}
         self.folder.save_checkpoint(found, self.identity())
         self.save_found()
@@ -196,10 +195,10 @@ class _Run:
 
     def identity(self) -> Mapping[str, str]:
         """What must be the same when the run goes on."""
-        space = json.dumps(space_entry(self.problem.space))
+        space = json.dumps(space_entry(self.task.space))
         return {
             "text": ", ".join(text.sha256 for text in self.corpus.texts.values()),
-            "kind of device": self.problem.device.type,
+            "kind of device": self.task.device.type,
             "search space": hashlib.sha256(space.encode()).hexdigest()[:16],
         }
 
@@ -207,7 +206,7 @@ class _Run:
         """Of the finished epochs; None before the first."""
         if not self.history.rows:
             return None
-        return Schedule(self.problem.space, np.array(self.history.rows), provenance=self.provenance())
+        return Schedule(self.task.space, np.array(self.history.rows), provenance=self.provenance())
 
     def provenance(self) -> dict[str, Any]:
         """How the schedule was made, as JSON values."""
@@ -229,7 +228,7 @@ class _Run:
             "val_loss": finite_or_none(last["val_loss"]),
             "val_perplexity": finite_or_none(last["val_perplexity"]),
             "wall_seconds": round(self.history.seconds, 1),
-            **environment(self.problem.device),
+            **environment(self.task.device),
         }
 
     def policy_steps(self, epochs_done: int | None = None) -> int:
@@ -238,14 +237,14 @@ class _Run:
         return pace.policy_steps(self.config.epochs, epochs_done, self.history.lengthened)
 
     def plan(self) -> TextPlan:
-        texts, space = self.corpus.texts, self.problem.space
+        texts, space = self.corpus.texts, self.task.space
         values = space.decode(self.state.lam.detach().double())
         return TextPlan(
             words={name: len(text) for name, text in texts.items()},
             unknown_percent={name: 100 * text.unknown / len(text) for name, text in texts.items()},
             vocabulary_size=len(self.corpus.vocabulary),
-            n_parameters=sum(one.numel() for one in self.problem.network.parameters()),
-            device=str(self.problem.device),
+            n_parameters=sum(one.numel() for one in self.task.network.parameters()),
+            device=str(self.task.device),
             epochs=self.config.epochs,
             epochs_done=len(self.history.rows),
             steps_per_epoch=self.state.steps_per_epoch,
@@ -253,8 +252,3 @@ class _Run:
             folder=None if self.folder is None else self.folder.path,
             regularizers=dict(space.named(values)),
         )
-
-
-def _as_problem(problem: TextProblem) -> Problem:
-    """The algorithms of text ask nothing of a problem but what a TextProblem has."""
-    return cast(Problem, problem)

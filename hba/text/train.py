@@ -15,7 +15,7 @@ from hba.text.corpus import FILES
 from hba.text.lstm import LstmLanguageModel
 from hba.text.measure import measured_loss, next_word_loss
 from hba.text.passages import TokenStream
-from hba.text.problem import network_of, optimizer_of
+from hba.text.task import network_of, optimizer_of
 from hba.utils.seeding import default_generators, derived_seed
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hba.algorithms import Hypergradient, hypergradient
 from hba.algorithms.hypergradient import HyperGradientState
-from hba.algorithms.problem import Problem
+from hba.algorithms.task import ImageTask
 from hba.algorithms.temperature import best_temperature
 from hba.models import build_model
 from hba.policy.space import SearchSpace
@@ -20,22 +20,22 @@ from hba.preprocessing.preprocessing import Preprocessing
 from hba.preprocessing.standardize import Standardize
 
 
-def make(**settings: object) -> tuple[Problem, HyperGradientState]:
+def make(**settings: object) -> tuple[ImageTask, HyperGradientState]:
     config, data, space = paper_config(**settings), small_data(), SearchSpace()
     preprocessing = Preprocessing(Standardize.of(data.train), Baseline(), config.side)
-    problem = Problem(config, space, data, preprocessing, torch.full((3,), 0.5))
-    return problem, algorithm_of(problem).begin(problem, lambda _: build_model(config.model, 2, seed=0))
+    task = ImageTask(config, space, data, preprocessing, torch.full((3,), 0.5))
+    return task, algorithm_of(task).begin(task, lambda _: build_model(config.model, 2, seed=0))
 
 
-def update_phi(problem: Problem, state: HyperGradientState) -> None:
+def update_phi(task: ImageTask, state: HyperGradientState) -> None:
     """One training step of Algorithm 2, without the lambda step that may follow it."""
     lambda_steps, state.step = state.step, 0
-    step(problem, state)
+    step(task, state)
     state.step = lambda_steps
 
 
-def update_lambda(problem: Problem, state: HyperGradientState) -> None:
-    algorithm_of(problem).update_lambda(problem, state)
+def update_lambda(task: ImageTask, state: HyperGradientState) -> None:
+    algorithm_of(task).update_lambda(task, state)
 
 
 def parameters(state: HyperGradientState) -> list[Tensor]:
@@ -52,21 +52,21 @@ def test_lambda_starts_at_the_papers_initial_values() -> None:
 
 
 def test_a_training_step_moves_phi_and_not_lambda() -> None:
-    problem, state = make()
+    task, state = make()
     before, lam = parameters(state), state.lam.detach().clone()
-    update_phi(problem, state)
+    update_phi(task, state)
     assert changed(before, parameters(state))
     assert torch.equal(state.lam, lam)
 
 
 def test_a_lambda_step_moves_lambda_and_neither_phi_nor_the_batchnorm_statistics() -> None:
-    problem, state = make()
+    task, state = make()
     # Two training steps first: at the start phi_V is zero, so that no gradient reaches lambda.
-    update_phi(problem, state)
-    update_phi(problem, state)
+    update_phi(task, state)
+    update_phi(task, state)
     weights = {name: value.clone() for name, value in state.learner.hypernetwork.state_dict().items()}
     lam = state.lam.detach().clone()
-    update_lambda(problem, state)
+    update_lambda(task, state)
     assert not torch.equal(state.lam, lam)
     for name, value in state.learner.hypernetwork.state_dict().items():
         assert torch.equal(value, weights[name]), name
@@ -76,21 +76,21 @@ def test_a_lambda_step_moves_lambda_and_neither_phi_nor_the_batchnorm_statistics
 def test_steps_alternate_as_in_the_pseudo_code(
     train_steps: int, val_steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem, state = make(train_steps=train_steps, val_steps=val_steps)
+    task, state = make(train_steps=train_steps, val_steps=val_steps)
     calls: list[str] = []
     monkeypatch.setattr(hypergradient, "update_phi", lambda *_: calls.append("phi"))
     monkeypatch.setattr(Hypergradient, "update_lambda", lambda *_: calls.append("lambda"))
-    step(problem, state, 3 * train_steps)
+    step(task, state, 3 * train_steps)
     assert calls == 3 * (train_steps * ["phi"] + val_steps * ["lambda"])
 
 
 def test_every_image_has_its_own_lambda_in_policy_and_network_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, state = make(sigma=0.7)
+    task, state = make(sigma=0.7)
     seen: dict[str, Tensor] = {}
-    augment = Problem.augment
+    augment = ImageTask.augment
     forward = state.learner.hypernetwork.forward
 
-    def record_augment(self: Problem, images: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
+    def record_augment(self: ImageTask, images: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
         seen["policy"] = lam
         return augment(self, images, lam, generator)
 
@@ -98,11 +98,11 @@ def test_every_image_has_its_own_lambda_in_policy_and_network_alike(monkeypatch:
         seen["network"] = lam
         return forward(x, lam)
 
-    monkeypatch.setattr(Problem, "augment", record_augment)
+    monkeypatch.setattr(ImageTask, "augment", record_augment)
     monkeypatch.setattr(state.learner.hypernetwork, "forward", record_forward)
     noises = []
     for _ in range(20):
-        update_phi(problem, state)
+        update_phi(task, state)
         assert torch.equal(seen["policy"], seen["network"])
         noises.append(seen["policy"] - state.lam.detach())
     noise = torch.cat(noises)
@@ -113,18 +113,18 @@ def test_every_image_has_its_own_lambda_in_policy_and_network_alike(monkeypatch:
 
 
 def test_the_lambda_gradient_is_the_one_of_the_unaugmented_validation_batch() -> None:
-    problem, state = make()
+    task, state = make()
     for _ in range(4):
-        update_phi(problem, state)
+        update_phi(task, state)
     place = state.mover.val_stream.state_dict()
     images, labels = state.mover.val_stream.next()
     state.mover.val_stream.load_state_dict(place)
     network = state.learner.hypernetwork.eval()
-    x = problem.preprocessing.measure(images)
-    update_lambda(problem, state)
+    x = task.preprocessing.measure(images)
+    update_lambda(task, state)
     assert state.lam.grad is not None
     # Adam moved lambda since; its first step is the learning rate times the sign of the gradient.
-    start = problem.space.initial()
+    start = task.space.initial()
     direction = torch.zeros(54)
     direction[int(state.lam.grad.abs().argmax())] = 1.0
     distance = 0.05
@@ -148,10 +148,10 @@ def test_the_best_temperature_beats_its_neighbours_and_finds_a_planted_one() -> 
 def test_calibration_takes_confidence_out_of_the_lambda_gradient() -> None:
     gradients = {}
     for calibrate in (False, True):
-        problem, state = make(calibrate=calibrate)
+        task, state = make(calibrate=calibrate)
         for _ in range(6):
-            update_phi(problem, state)
-        update_lambda(problem, state)
+            update_phi(task, state)
+        update_lambda(task, state)
         assert state.lam.grad is not None
         gradients[calibrate] = state.lam.grad.clone()
     assert not torch.allclose(gradients[False], gradients[True])

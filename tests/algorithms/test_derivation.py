@@ -17,7 +17,7 @@ from hba.algorithms import Algorithm, FixedNoise, Hypergradient, HyperPopulation
 from hba.algorithms.exploring import best_of
 from hba.algorithms.networks import equal_networks, named_networks
 from hba.algorithms.population import PopulationLearner, PopulationState
-from hba.algorithms.problem import Problem
+from hba.algorithms.task import ImageTask
 from hba.data import LabelledImages
 from hba.errors import SettingsError
 from hba.models import build_model
@@ -27,43 +27,43 @@ from hba.preprocessing.preprocessing import Preprocessing
 from hba.preprocessing.standardize import Standardize
 
 
-def make(kind: type[Algorithm], **settings: Any) -> tuple[Problem, Any]:
-    """A problem and the beginning of the algorithm on it."""
+def make(kind: type[Algorithm], **settings: Any) -> tuple[ImageTask, Any]:
+    """A task and the beginning of the algorithm on it."""
     config, data, space = paper_config(algorithm=kind, **settings), small_data(), SearchSpace()
     preprocessing = Preprocessing(Standardize.of(data.train), Baseline(), 8)
-    problem = Problem(config, space, data, preprocessing, torch.full((3,), 0.5))
-    return problem, algorithm_of(problem).begin(problem, named_networks(config.model, 2, seed=0))
+    task = ImageTask(config, space, data, preprocessing, torch.full((3,), 0.5))
+    return task, algorithm_of(task).begin(task, named_networks(config.model, 2, seed=0))
 
 
 def module_of(kind: type[Algorithm]) -> Any:
     return sys.modules[kind.__module__]
 
 
-def validation_inputs(problem: Problem) -> Tensor:
-    assert isinstance(problem.val, LabelledImages)
-    return problem.preprocessing.measure(problem.val.images.float() / 255)
+def validation_inputs(task: ImageTask) -> Tensor:
+    assert isinstance(task.val, LabelledImages)
+    return task.preprocessing.measure(task.val.images.float() / 255)
 
 
 def recorded_lambdas(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     """The lambdas of the images of every batch that is augmented from now on."""
     seen: list[Tensor] = []
-    augment = Problem.augment
+    augment = ImageTask.augment
 
-    def record(self: Problem, images: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
+    def record(self: ImageTask, images: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
         seen.append(lam.clone())
         return augment(self, images, lam, generator)
 
-    monkeypatch.setattr(Problem, "augment", record)
+    monkeypatch.setattr(ImageTask, "augment", record)
     return seen
 
 
 def noise_of_steps(kind: type[Algorithm], monkeypatch: pytest.MonkeyPatch, n_steps: int) -> list[Tensor]:
     """lambda_i - lambda of each training step, as it was when the step began."""
-    problem, state = make(kind, train_steps=3, sigma=0.7)
+    task, state = make(kind, train_steps=3, sigma=0.7)
     seen, noises = recorded_lambdas(monkeypatch), []
     for _ in range(n_steps):
         center = state.lam.detach().clone()
-        step(problem, state)
+        step(task, state)
         noises.append(seen[-1] - center)
     return noises
 
@@ -85,12 +85,12 @@ def test_algorithm_6_draws_its_noise_at_every_step(monkeypatch: pytest.MonkeyPat
 
 
 def test_algorithm_4_measures_each_lambda_on_the_whole_validation_set() -> None:
-    problem, state = make(HyperPopulation, population_size=4)
+    task, state = make(HyperPopulation, population_size=4)
     give_lambda_an_effect(state)
-    x = validation_inputs(problem)
+    x = validation_inputs(task)
     state.learner.hypernetwork.eval()
-    losses = [F.cross_entropy(state.learner.hypernetwork(x, lam), problem.val.labels).item() for lam in state.lam_rows]
-    assert module_of(HyperPopulation).validation_losses(problem, state).tolist() == pytest.approx(losses, rel=1e-5)
+    losses = [F.cross_entropy(state.learner.hypernetwork(x, lam), task.val.labels).item() for lam in state.lam_rows]
+    assert module_of(HyperPopulation).validation_losses(task, state).tolist() == pytest.approx(losses, rel=1e-5)
     assert len(set(losses)) == 4
 
 
@@ -106,23 +106,23 @@ def give_lambda_an_effect(state: Any) -> None:
 def test_a_population_keeps_its_lambdas_for_t_train_steps_and_then_goes_on_from_the_least_validation_loss(
     kind: type[Algorithm], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem, state = make(kind, train_steps=2, population_size=4)
+    task, state = make(kind, train_steps=2, population_size=4)
     if kind is HyperPopulation:
         give_lambda_an_effect(state)
     start, center = state.lam_rows.clone(), state.lam.clone()
     measured: list[Tensor] = []
     validation_losses = module_of(kind).validation_losses
 
-    def record(problem: Problem, state: Any) -> Tensor:
-        measured.append(validation_losses(problem, state))
+    def record(task: ImageTask, state: Any) -> Tensor:
+        measured.append(validation_losses(task, state))
         return measured[-1]
 
     monkeypatch.setattr(module_of(kind), "validation_losses", record)
-    step(problem, state)
+    step(task, state)
     assert torch.equal(state.lam_rows, start)
     assert torch.equal(state.lam, center)
     assert not measured
-    step(problem, state)
+    step(task, state)
     (losses,) = measured
     assert len(losses.unique()) == 4
     assert torch.equal(state.lam, start[losses.tolist().index(min(losses.tolist()))])
@@ -130,12 +130,12 @@ def test_a_population_keeps_its_lambdas_for_t_train_steps_and_then_goes_on_from_
 
 
 def test_algorithm_4_explores_about_the_selected_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, state = make(HyperPopulation, train_steps=1, population_size=8, sigma=0.3)
+    task, state = make(HyperPopulation, train_steps=1, population_size=8, sigma=0.3)
     start = state.lam_rows.clone()
     monkeypatch.setattr(
         module_of(HyperPopulation), "validation_losses", lambda *_: torch.tensor([5.0, 4, 1, 4, 3, 2, 9, 9])
     )
-    step(problem, state)
+    step(task, state)
     assert torch.equal(state.lam, start[2])
     noise = state.lam_rows - start[2]
     assert len(noise.unique(dim=0)) == 8
@@ -147,24 +147,24 @@ def test_algorithm_4_explores_about_the_selected_lambda(monkeypatch: pytest.Monk
 def test_every_member_gets_its_own_part_of_a_batch(
     kind: type[Algorithm], n_members: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem, state = make(kind, population_size=n_members)
+    task, state = make(kind, population_size=n_members)
     seen = recorded_lambdas(monkeypatch)
     start = state.lam_rows.clone()
-    step(problem, state)
+    step(task, state)
     assert torch.equal(seen[0], start.repeat_interleave(8 // n_members, 0))
 
 
 @pytest.mark.parametrize("batched", [True, False])
 @pytest.mark.parametrize("n_members", [4, 8])
 def test_algorithm_3_updates_each_member_as_if_it_were_alone(batched: bool, n_members: int) -> None:
-    problem, state = make(Population, population_size=n_members, train_steps=99, batched_members=batched)
+    task, state = make(Population, population_size=n_members, train_steps=99, batched_members=batched)
     alone = [copy.deepcopy(build_member(state, number)) for number in range(n_members)]
     optimizers = [
         torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.005)
         for network in alone
     ]
-    inputs = [recorded_inputs(problem, state) for _ in range(2)]
-    for (x, labels), factor in zip(inputs, cosine_factors(problem, state), strict=False):
+    inputs = [recorded_inputs(task, state) for _ in range(2)]
+    for (x, labels), factor in zip(inputs, cosine_factors(task, state), strict=False):
         for number, (network, optimizer) in enumerate(zip(alone, optimizers, strict=True)):
             optimizer.param_groups[0]["lr"] = 0.05 * factor
             size = len(x) // n_members
@@ -179,8 +179,8 @@ def test_algorithm_3_updates_each_member_as_if_it_were_alone(batched: bool, n_me
             assert torch.allclose(trained[name].double(), value.double(), atol=2e-5), (number, name)
 
 
-def cosine_factors(problem: Problem, state: PopulationState) -> list[float]:
-    total = problem.config.epochs * state.steps_per_epoch
+def cosine_factors(task: ImageTask, state: PopulationState) -> list[float]:
+    total = task.config.epochs * state.steps_per_epoch
     return [(1 + math.cos(math.pi * step / total)) / 2 for step in range(total)]
 
 
@@ -191,7 +191,7 @@ def build_member(state: PopulationState, number: int) -> nn.Module:
     return network
 
 
-def recorded_inputs(problem: Problem, state: PopulationState) -> tuple[Tensor, Tensor]:
+def recorded_inputs(task: ImageTask, state: PopulationState) -> tuple[Tensor, Tensor]:
     """Do one training step; the network inputs and labels that it used."""
     seen: list[Tensor] = []
     forward, next_batch = PopulationLearner.forward, state.train_stream.next
@@ -209,15 +209,15 @@ def recorded_inputs(problem: Problem, state: PopulationState) -> tuple[Tensor, T
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PopulationLearner, "forward", record)
         patch.setattr(state.train_stream, "next", record_labels)
-        step(problem, state)
+        step(task, state)
     return seen[0], labels[0]
 
 
 def test_batched_members_and_members_one_after_the_other_give_the_same_numbers() -> None:
     states = []
     for batched in (True, False):
-        problem, state = make(Population, population_size=4, batched_members=batched)
-        step(problem, state, 6)
+        task, state = make(Population, population_size=4, batched_members=batched)
+        step(task, state, 6)
         states.append(state)
     first, second = states
     assert torch.equal(first.lam, second.lam)
@@ -253,20 +253,20 @@ def named_seed(seed: int) -> int:
 
 
 def test_algorithm_3_copies_the_best_member_and_then_disturbs_every_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, state = make(Population, population_size=4, train_steps=1, weight_sigma=0.02, sigma=0.3)
-    algorithm_of(problem).update(problem, state)
+    task, state = make(Population, population_size=4, train_steps=1, weight_sigma=0.02, sigma=0.3)
+    algorithm_of(task).update(task, state)
     state.step += 1
     weights = {name: tensor.detach()[3].clone() for name, tensor in state.learner.weights.items()}
     buffers = {name: tensor[3].clone() for name, tensor in state.learner.buffers.items()}
     momentum = [slot["momentum_buffer"][3].clone() for slot in state.learner.optimizer.state.values()]
     lam = state.lam_rows[3].clone()
-    algorithm_of(problem).exploit(state, torch.tensor([3]))
+    algorithm_of(task).exploit(state, torch.tensor([3]))
     for name, tensor in state.learner.weights.items():
         assert torch.equal(tensor, weights[name].expand_as(tensor))
         assert torch.equal(state.learner.best_weights[name], weights[name])
     for slot, expected in zip(state.learner.optimizer.state.values(), momentum, strict=True):
         assert torch.equal(slot["momentum_buffer"], expected.expand_as(slot["momentum_buffer"]))
-    algorithm_of(problem).explore(state)
+    algorithm_of(task).explore(state)
     assert torch.equal(state.lam, lam)
     noise = torch.cat([(state.learner.weights[name] - weights[name]).flatten(1) for name in weights], dim=1)
     assert math.isclose(noise.std().item(), 0.02, rel_tol=0.02)
@@ -279,12 +279,12 @@ def test_algorithm_3_copies_the_best_member_and_then_disturbs_every_one(monkeypa
 
 
 def test_algorithm_3_selects_by_the_loss_on_the_whole_validation_set() -> None:
-    problem, state = make(Population, population_size=4)
-    losses = module_of(Population).validation_losses(problem, state)
-    x = validation_inputs(problem)
+    task, state = make(Population, population_size=4)
+    losses = module_of(Population).validation_losses(task, state)
+    x = validation_inputs(task)
     for number, loss in enumerate(losses.tolist()):
         logits = build_member(state, number).eval()(x)
-        assert F.cross_entropy(logits, problem.val.labels).item() == pytest.approx(loss, rel=1e-5)
+        assert F.cross_entropy(logits, task.val.labels).item() == pytest.approx(loss, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -316,10 +316,10 @@ def test_one_image_per_member_and_one_pixel_per_channel_is_one_line(batched: boo
 
     config = paper_config(algorithm="population", batched_members=batched)
     data, space = small_data(), SearchSpace()
-    problem = Problem(config, space, data, Preprocessing(Standardize.of(data.train), Baseline(), 8), torch.ones(3))
-    state = algorithm_of(problem).begin(problem, equal_networks(OnePixel()))
+    task = ImageTask(config, space, data, Preprocessing(Standardize.of(data.train), Baseline(), 8), torch.ones(3))
+    state = algorithm_of(task).begin(task, equal_networks(OnePixel()))
     with pytest.raises(SettingsError, match=r"one image per member .* choose a smaller population_size"):
-        step(problem, state)
+        step(task, state)
 
 
 def test_members_of_a_network_of_ones_own_start_equal() -> None:

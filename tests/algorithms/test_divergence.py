@@ -59,7 +59,7 @@ def test_a_searched_spread_diverges_by_what_magnitudes_that_were_used_do() -> No
 def test_a_search_pulls_its_spread_to_the_start_too() -> None:
     found = {}
     for weight in (0.0, 100.0):
-        problem, state = begun(
+        task, state = begun(
             algorithm="lookahead",
             train_steps=1,
             divergence_weight=weight,
@@ -67,7 +67,7 @@ def test_a_search_pulls_its_spread_to_the_start_too() -> None:
             search_spread=True,
             sigma=0.5,
         )
-        step(problem, state, 12)
+        step(task, state, 12)
         found[weight] = abs(state.mover.strength.log_spread.item())
     assert found[100.0] < found[0.0]
 
@@ -95,8 +95,8 @@ def test_a_decision_comes_to_rest_at_its_worth_over_the_weight(worth: float, wei
 def test_in_a_search_a_large_weight_keeps_lambda_near_its_start(algorithm: str) -> None:
     moved = {}
     for weight in (0.0, 100.0):
-        problem, state = begun(algorithm=algorithm, divergence_weight=weight, train_steps=1, strength_learning_rate=0.1)
-        step(problem, state, 12)
+        task, state = begun(algorithm=algorithm, divergence_weight=weight, train_steps=1, strength_learning_rate=0.1)
+        step(task, state, 12)
         moved[weight] = (state.lam.detach() - state.mover.start).norm().item()
     assert moved[100.0] < 0.2 * moved[0.0]
 
@@ -110,8 +110,8 @@ def test_in_a_search_a_decision_comes_to_rest_at_its_worth_over_the_weight(
     settings: dict[str, Any] = {"algorithm": algorithm, "divergence_weight": weight, "lambda_betas": (0.9, 0.999)}
     settings |= {"count": "fixed", "reward_draws": 1, "strength_learning_rate": 0.0}
     network = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(3 * 64, 2))
-    problem, state = begun(space, network=network, **settings)
-    algorithm_now = algorithm_of(problem)
+    task, state = begun(space, network=network, **settings)
+    algorithm_now = algorithm_of(task)
 
     def planted(trial: Trial, _: Tensor) -> tuple[Tensor, Tensor]:
         return worth * trial.walk.fired[:, 0].float(), torch.tensor(1.0)
@@ -121,7 +121,7 @@ def test_in_a_search_a_decision_comes_to_rest_at_its_worth_over_the_weight(
     update = algorithm_now.update_lambda if algorithm == "lookahead" else algorithm_now.update_lambda_by
     places = []
     for _ in range(300):
-        trial = algorithm_now.augmented(problem, state, images.repeat(30, 1, 1, 1), labels.repeat(30))
-        update(problem, state, trial)
+        trial = algorithm_now.augmented(task, state, images.repeat(30, 1, 1, 1), labels.repeat(30))
+        update(task, state, trial)
         places.append((state.lam.detach() - state.mover.start).item())
     assert sum(places[-150:]) / 150 == pytest.approx(worth / weight, abs=0.15)

@@ -21,12 +21,12 @@ from hba.algorithms.scores import Trial, expected_score
 def test_a_lambda_step_goes_by_both_gradients_in_nats(draws: int, response: str) -> None:
     """Again, slowly: an ordinary network at lambda, the gradient of every image apart, and the hypergradient."""
     space = space_of("Rotate", "Invert", "Color", count_probabilities=(0.0, 0.3, 0.7))
-    problem, state = begun(algorithm="hba-lookahead", space=space, initial_fraction=0.4, response=response)
+    task, state = begun(algorithm="hba-lookahead", space=space, initial_fraction=0.4, response=response)
     respond_at_random(state.learner.hypernetwork, 0.1)
-    step(problem, state, 3)
+    step(task, state, 3)
     batch, batch_labels = state.train_stream.next()
-    trial = algorithm_of(problem).augmented(problem, state, batch, batch_labels, draws)
-    ((images, labels),) = next_validation(problem, state)
+    trial = algorithm_of(task).augmented(task, state, batch, batch_labels, draws)
+    ((images, labels),) = next_validation(task, state)
     hypernetwork = copy.deepcopy(state.learner.hypernetwork).eval()
     at = state.lam.detach().clone().requires_grad_()
     (through_response,) = torch.autograd.grad(F.cross_entropy(hypernetwork(images, at), labels), at)
@@ -44,24 +44,24 @@ def test_a_lambda_step_goes_by_both_gradients_in_nats(draws: int, response: str)
     if draws == 3:
         first, second, third = rewards.chunk(3)
         compared = rewards - torch.cat([second + third, first + third, first + second]) / 2
-    a_short_training = reach(10) * short_training_rate(problem, state.learner)
+    a_short_training = reach(10) * short_training_rate(task, state.learner)
     expected = through_response - a_short_training * expected_score(space, trial, compared)
     state.mover.moves = GradientStats.since(state.lam)
-    algorithm_of(problem).update_lambda_by(problem, state, trial)
+    algorithm_of(task).update_lambda_by(task, state, trial)
     torch.testing.assert_close(state.lam.grad, expected, rtol=1e-3, atol=1e-5)
     torch.testing.assert_close(state.mover.gradient_stats.gradients, expected, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize(("given", "judged"), [(1, 8), (3, 24)])
 def test_as_many_draws_are_judged_as_set(given: int, judged: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, state = begun(algorithm="hba-lookahead", reward_draws=given, train_steps=2)
+    task, state = begun(algorithm="hba-lookahead", reward_draws=given, train_steps=2)
     seen: list[Trial] = []
 
-    def remember(self: HbaLookahead, problem: object, state: object, trial: Trial) -> None:
+    def remember(self: HbaLookahead, task: object, state: object, trial: Trial) -> None:
         seen.append(trial)
 
     monkeypatch.setattr(HbaLookahead, "update_lambda_by", remember)
-    step(problem, state, 4)
+    step(task, state, 4)
     assert [(len(trial.labels), trial.draws) for trial in seen] == [(judged, given)] * 2
 
 
@@ -78,35 +78,35 @@ def test_where_the_weights_do_not_answer_look_ahead_alone_moves_lambda() -> None
 
 def test_draws_that_did_the_same_to_an_image_are_worth_the_same_whatever_their_noise() -> None:
     """Else magnitudes drift away from the middle of their range, though nothing is done to the images."""
-    problem, state = begun(algorithm="hba-lookahead", initial_fraction=0.05)
+    task, state = begun(algorithm="hba-lookahead", initial_fraction=0.05)
     respond_at_random(state.learner.hypernetwork, 0.3)
     images, labels = state.train_stream.next()
-    drawn = algorithm_of(problem).augmented(problem, state, images, labels, draws=4)
-    plain = problem.preprocessing.measure(images).repeat(4, 1, 1, 1)
+    drawn = algorithm_of(task).augmented(task, state, images, labels, draws=4)
+    plain = task.preprocessing.measure(images).repeat(4, 1, 1, 1)
     same = replace(drawn, images=plain)
     assert same.noise.std() > 0.9
-    ((val_images, val_labels),) = next_validation(problem, state)
+    ((val_images, val_labels),) = next_validation(task, state)
     at = state.lam.detach().clone().requires_grad_()
     network = copy.deepcopy(state.learner.hypernetwork).eval()
     (through_response,) = torch.autograd.grad(F.cross_entropy(network(val_images, at), val_labels), at)
-    algorithm_of(problem).update_lambda_by(problem, state, same)
+    algorithm_of(task).update_lambda_by(task, state, same)
     torch.testing.assert_close(state.lam.grad, through_response, rtol=1e-3, atol=1e-4)
 
 
 def test_a_centered_response_goes_with_lambda() -> None:
-    problem, state = begun(algorithm="hba-lookahead", response="centered")
+    task, state = begun(algorithm="hba-lookahead", response="centered")
     start = state.learner.hypernetwork.center.clone()
-    step(problem, state, 4)
+    step(task, state, 4)
     assert not torch.equal(state.learner.hypernetwork.center, start)
     assert torch.equal(state.learner.hypernetwork.center, state.lam.detach())
 
 
 def gradient_of(**settings: Any) -> Tensor:
     """Of one lambda step, the same but for the settings."""
-    problem, state = begun(algorithm="hba-lookahead", initial_fraction=0.4, **settings)
+    task, state = begun(algorithm="hba-lookahead", initial_fraction=0.4, **settings)
     respond_at_random(state.learner.hypernetwork, 0.1)
-    trial = algorithm_of(problem).augmented(problem, state, *state.train_stream.next(), draws=3)
-    algorithm_of(problem).update_lambda_by(problem, state, trial)
+    trial = algorithm_of(task).augmented(task, state, *state.train_stream.next(), draws=3)
+    algorithm_of(task).update_lambda_by(task, state, trial)
     gradient: Tensor = state.lam.grad
     return gradient
 

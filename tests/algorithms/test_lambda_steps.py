@@ -23,20 +23,20 @@ STEPS_PER_EPOCH = 3
 
 def hba_begun(**settings: Any) -> tuple[Any, Any]:
     """A hypernetwork that answers lambda from the start."""
-    problem, state = begun_as_in_the_paper(**settings)
+    task, state = begun_as_in_the_paper(**settings)
     respond_at_random(state.learner.hypernetwork, 0.1)
-    return problem, state
+    return task, state
 
 
-def lambda_step(problem: Any, state: Any) -> None:
+def lambda_step(task: Any, state: Any) -> None:
     """Without the training step before it."""
-    algorithm = algorithm_of(problem)
+    algorithm = algorithm_of(task)
     if algorithm.name == "lookahead":
-        algorithm.update_lambda(problem, state, algorithm.augmented(problem, state, *state.train_stream.next()))
+        algorithm.update_lambda(task, state, algorithm.augmented(task, state, *state.train_stream.next()))
     elif algorithm.name == "hba-lookahead":
-        algorithm.update_lambda_by(problem, state, algorithm.augmented(problem, state, *state.train_stream.next()))
+        algorithm.update_lambda_by(task, state, algorithm.augmented(task, state, *state.train_stream.next()))
     else:
-        algorithm.update_lambda(problem, state)
+        algorithm.update_lambda(task, state)
 
 
 def network_of(state: Any) -> nn.Module:
@@ -61,21 +61,21 @@ def slope(state: Any, loss: Callable[[Tensor], Tensor]) -> Tensor:
 def test_lambda_stays_until_the_warm_up_is_over(
     algorithm: str, warm_up_epochs: int, train_steps: int, first: int
 ) -> None:
-    problem, state = begun(algorithm=algorithm, warm_up_epochs=warm_up_epochs, train_steps=train_steps)
+    task, state = begun(algorithm=algorithm, warm_up_epochs=warm_up_epochs, train_steps=train_steps)
     if algorithm != "lookahead":
         respond_at_random(state.learner.hypernetwork, 0.1)
     assert state.steps_per_epoch == STEPS_PER_EPOCH
     start = state.lam.detach().clone()
-    step(problem, state, first - 1)
+    step(task, state, first - 1)
     assert torch.equal(state.lam, start)
-    step(problem, state)
+    step(task, state)
     assert not torch.equal(state.lam, start)
 
 
 @pytest.mark.parametrize("calibrate", [False, True])
 def test_the_gradient_is_the_mean_of_those_of_the_validation_batches(calibrate: bool) -> None:
-    problem, state = hba_begun(val_batches=3, val_batch_size=4, calibrate=calibrate)
-    batches = next_validation(problem, state, 4)
+    task, state = hba_begun(val_batches=3, val_batch_size=4, calibrate=calibrate)
+    batches = next_validation(task, state, 4)
     network = copy.deepcopy(state.learner.hypernetwork).eval()
 
     def loss_on(images: Tensor, labels: Tensor) -> Callable[[Tensor], Tensor]:
@@ -86,10 +86,10 @@ def test_the_gradient_is_the_mean_of_those_of_the_validation_batches(calibrate: 
         return loss
 
     expected = torch.stack([slope(state, loss_on(*batch)) for batch in batches[:3]]).mean(0)
-    lambda_step(problem, state)
+    lambda_step(task, state)
     torch.testing.assert_close(state.lam.grad, expected, rtol=1e-4, atol=1e-7)
     # The batch after the three is the next.
-    assert torch.equal(problem.preprocessing.measure(state.mover.val_stream.next()[0]), batches[3][0])
+    assert torch.equal(task.preprocessing.measure(state.mover.val_stream.next()[0]), batches[3][0])
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -116,13 +116,13 @@ def test_look_ahead_validates_half_a_batch_and_its_settings_say_how_much_that_is
 def test_with_batch_statistics_the_gradient_is_the_one_of_a_network_in_training_mode() -> None:
     gradients = {}
     for statistics in ("batch", "running"):
-        problem, state = hba_begun(val_statistics=statistics, sharing="bn")
-        step(problem, state)
-        ((images, labels),) = next_validation(problem, state)
+        task, state = hba_begun(val_statistics=statistics, sharing="bn")
+        step(task, state)
+        ((images, labels),) = next_validation(task, state)
         # No layer of this network draws at random.
         network = copy.deepcopy(state.learner.hypernetwork).train(statistics == "batch")
         expected = slope(state, lambda at: F.cross_entropy(network(images, at), labels))  # noqa: B023
-        lambda_step(problem, state)
+        lambda_step(task, state)
         torch.testing.assert_close(state.lam.grad, expected, rtol=1e-4, atol=1e-7)
         gradients[statistics] = expected
     assert not torch.allclose(gradients["batch"], gradients["running"], rtol=0.1)
@@ -131,11 +131,11 @@ def test_with_batch_statistics_the_gradient_is_the_one_of_a_network_in_training_
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("statistics", ["batch", "running"])
 def test_a_lambda_step_leaves_running_statistics_and_modes(algorithm: str, statistics: str) -> None:
-    problem, state = begun(algorithm=algorithm, val_statistics=statistics)
-    step(problem, state, 3)
+    task, state = begun(algorithm=algorithm, val_statistics=statistics)
+    step(task, state, 3)
     network = network_of(state)
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    lambda_step(problem, state)
+    lambda_step(task, state)
     for name, value in network.state_dict().items():
         assert torch.equal(value, before[name]), name
     for module in network.modules():
@@ -143,7 +143,7 @@ def test_a_lambda_step_leaves_running_statistics_and_modes(algorithm: str, stati
         assert getattr(module, "track_running_stats", True)
     # And the next training step learns new statistics as ever.
     counts = [value.clone() for name, value in network.state_dict().items() if name.endswith("num_batches_tracked")]
-    step(problem, state)
+    step(task, state)
     after = [value for name, value in network.state_dict().items() if name.endswith("num_batches_tracked")]
     assert counts
     assert all(now > then for now, then in zip(after, counts, strict=True))
@@ -173,19 +173,19 @@ def test_an_exception_leaves_batchnorm_as_it_was() -> None:
 def test_a_batchnorm_without_running_statistics_can_be_searched_with(algorithm: str, statistics: str) -> None:
     tracking, not_tracking = nn.BatchNorm2d(3), nn.BatchNorm2d(3, track_running_stats=False)
     network = nn.Sequential(tracking, not_tracking, nn.Flatten(), nn.Linear(3 * 64, 2))
-    problem, state = begun(network=network, algorithm=algorithm, val_statistics=statistics, learning_rate=0.001)
+    task, state = begun(network=network, algorithm=algorithm, val_statistics=statistics, learning_rate=0.001)
     start = state.lam.detach().clone()
-    step(problem, state, 4)
+    step(task, state, 4)
     assert state.lam.isfinite().all()
     assert not torch.equal(state.lam, start)
 
 
 def moves(gradients: list[Tensor], **settings: Any) -> list[Tensor]:
     """Where lambda stands at first, and after a step for each gradient."""
-    problem, state = begun_as_in_the_paper(**settings)
+    task, state = begun_as_in_the_paper(**settings)
     places = [state.lam.detach().clone()]
     for gradient in gradients:
-        algorithm_of(problem).move_lambda(problem, state, gradient)
+        algorithm_of(task).move_lambda(task, state, gradient)
         places.append(state.lam.detach().clone())
     return places
 
@@ -243,40 +243,40 @@ def test_lambda_moves_by_adam_with_these_betas(betas: tuple[float, float]) -> No
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_lambda_steps_of_every_algorithm_have_these_settings(algorithm: str) -> None:
-    problem, state = begun(algorithm=algorithm, trust_radius=1e-3, lambda_betas=(0.3, 0.4))
+    task, state = begun(algorithm=algorithm, trust_radius=1e-3, lambda_betas=(0.3, 0.4))
     if algorithm != "lookahead":
         respond_at_random(state.learner.hypernetwork, 0.1)
     assert state.mover.optimizer.param_groups[0]["betas"] == (0.3, 0.4)
     start = state.lam.detach().clone()
-    lambda_step(problem, state)
+    lambda_step(task, state)
     assert math.isclose((state.lam.detach() - start).norm().item(), 1e-3, rel_tol=1e-3)
 
 
 def test_the_noise_shrinks_linearly() -> None:
-    problem, state = begun(algorithm="hba", sigma=0.8, sigma_end=0.2, epochs=4)
+    task, state = begun(algorithm="hba", sigma=0.8, sigma_end=0.2, epochs=4)
     found = []
     for number in (0, 6, 12):
         state.step = number
-        found.append(algorithm_of(problem).sigma_now(problem, state))
+        found.append(algorithm_of(task).sigma_now(task, state))
     assert found == pytest.approx([0.8, 0.5, 0.2])
-    problem, state = begun(algorithm="hba", sigma=0.8, sigma_end=None)
+    task, state = begun(algorithm="hba", sigma=0.8, sigma_end=None)
     state.step = 5
-    assert algorithm_of(problem).sigma_now(problem, state) == 0.8
+    assert algorithm_of(task).sigma_now(task, state) == 0.8
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_the_noise_that_is_used_is_that_of_the_step(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half way, lambdas are spread by the mean of both sigmas; val_steps of 0 keep lambda where it is."""
-    problem, state = begun(algorithm=algorithm, sigma=1.0, sigma_end=0.01, epochs=4, val_steps=0)
+    task, state = begun(algorithm=algorithm, sigma=1.0, sigma_end=0.01, epochs=4, val_steps=0)
     seen: list[Tensor] = []
-    decode = type(problem.space).decode
+    decode = type(task.space).decode
 
     def record(self: Any, logits: Tensor) -> Tensor:
         seen.append(logits - state.lam.detach())
         return decode(self, logits)
 
-    monkeypatch.setattr(type(problem.space), "decode", record)
-    step(problem, state, 12)
+    monkeypatch.setattr(type(task.space), "decode", record)
+    step(task, state, 12)
     assert len(seen) == 12
     for number, noise in enumerate(seen):
         # 8 * 54 normal numbers know their spread to within 3.4 %.
@@ -286,7 +286,7 @@ def test_the_noise_that_is_used_is_that_of_the_step(algorithm: str, monkeypatch:
 @pytest.mark.parametrize("algorithm", [*ALGORITHMS, "hyper-population", "population"])
 @pytest.mark.parametrize("fraction", [0.05, 0.3, 0.9])
 def test_every_value_starts_at_the_same_fraction_of_its_range(algorithm: str, fraction: float) -> None:
-    problem, state = begun(algorithm=algorithm, init="fraction", initial_fraction=fraction)
-    low, high = torch.tensor(problem.space.ranges).T
-    values = problem.space.decode(state.lam.detach())
+    task, state = begun(algorithm=algorithm, init="fraction", initial_fraction=fraction)
+    low, high = torch.tensor(task.space.ranges).T
+    values = task.space.decode(state.lam.detach())
     torch.testing.assert_close(values, (1 - fraction) * low + fraction * high, rtol=1e-5, atol=1e-5)

@@ -123,12 +123,12 @@ def test_a_step_on_an_image_lowers_the_validation_loss_by_alpha_times_its_reward
 )
 def test_networks_of_every_build_are_judged_by_what_they_train(kind: type[nn.Module]) -> None:
     torch.manual_seed(0)
-    problem, state = lookahead_begun(network=kind(), learning_rate=0.001)
-    step(problem, state, 4)
+    task, state = lookahead_begun(network=kind(), learning_rate=0.001)
+    step(task, state, 4)
     assert (state.lam != 0).any(), "it started at the middle of every range"
     network, trial = (
         state.learner.network.double(),
-        algorithm_of(problem).augmented(problem, state, *state.train_stream.next()),
+        algorithm_of(task).augmented(task, state, *state.train_stream.next()),
     )
     trained = {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
     direction = {name: torch.randn_like(parameter) for name, parameter in trained.items()}
@@ -146,17 +146,17 @@ def test_networks_of_every_build_are_judged_by_what_they_train(kind: type[nn.Mod
 
 
 def test_a_batch_is_augmented_at_lambdas_of_its_own() -> None:
-    problem, state = lookahead_begun(sigma=0.5)
+    task, state = lookahead_begun(sigma=0.5)
     images, labels = state.train_stream.next()
-    trial = algorithm_of(problem).augmented(problem, state, images, labels)
-    values = problem.space.decode(state.lam.detach() + 0.5 * trial.noise)
+    trial = algorithm_of(task).augmented(task, state, images, labels)
+    values = task.space.decode(state.lam.detach() + 0.5 * trial.noise)
     torch.testing.assert_close(trial.values, values)
     assert trial.sigma == 0.5
     assert len(trial.noise.unique(dim=0)) == len(images)
     untouched = ~trial.walk.fired.any(1)
     assert untouched.any()
     assert not untouched.all()
-    plain = problem.preprocessing.measure(images)
+    plain = task.preprocessing.measure(images)
     same = (trial.images == plain).flatten(1).all(1)
     torch.testing.assert_close(trial.images[untouched], plain[untouched])
     assert not same[~untouched].all()
@@ -166,12 +166,12 @@ def test_a_batch_is_augmented_at_lambdas_of_its_own() -> None:
 def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_image(draws: int) -> None:
     """The whole chain again, slowly: one image, one step of SGD, one validation loss, and the score in plain loops."""
     space = space_of("Rotate", "Invert", "Color", count_probabilities=(0.0, 0.3, 0.7))
-    problem, state = lookahead_begun(space=space, initial_fraction=0.4, reward_limit=None, calibrate=False)
-    step(problem, state, 3)
+    task, state = lookahead_begun(space=space, initial_fraction=0.4, reward_limit=None, calibrate=False)
+    step(task, state, 3)
     state.mover.moves = GradientStats.since(state.lam)
     batch, batch_labels = state.train_stream.next()
-    trial = algorithm_of(problem).augmented(problem, state, batch, batch_labels, draws)
-    ((images, labels),) = next_validation(problem, state)
+    trial = algorithm_of(task).augmented(task, state, batch, batch_labels, draws)
+    ((images, labels),) = next_validation(task, state)
     network = copy.deepcopy(state.learner.network).double().eval()
     double = trial_of(trial.images.double(), trial.labels)
     alpha, lowered = 1e-6, []
@@ -189,7 +189,7 @@ def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_i
         others = torch.cat([second + third, first + third, first + second]) / 2
         compared = rewards - others
     uphill = expected_score(space, trial, compared / compared.std())
-    algorithm_of(problem).update_lambda(problem, state, trial)
+    algorithm_of(task).update_lambda(task, state, trial)
     torch.testing.assert_close(state.lam.grad, -uphill, rtol=5e-3, atol=5e-4)
     # What a probe's short training would win, to first order and in nats: its steps with Nesterov's momentum.
     weight = torch.zeros(1, requires_grad=True)
@@ -204,12 +204,12 @@ def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_i
 
 
 def test_an_image_drawn_for_several_times_is_there_as_often() -> None:
-    problem, state = lookahead_begun()
+    task, state = lookahead_begun()
     images, labels = state.train_stream.next()
-    trial = algorithm_of(problem).augmented(problem, state, images, labels, draws=3)
+    trial = algorithm_of(task).augmented(task, state, images, labels, draws=3)
     assert trial.labels.tolist() == labels.tolist() * 3
     untouched = ~trial.walk.fired.any(1)
-    plain = problem.preprocessing.measure(images).repeat(3, 1, 1, 1)
+    plain = task.preprocessing.measure(images).repeat(3, 1, 1, 1)
     assert untouched.any()
     torch.testing.assert_close(trial.images[untouched], plain[untouched])
     first, second = trial.noise[:8], trial.noise[8:16]
@@ -225,7 +225,7 @@ def test_a_reward_counts_by_its_distance_from_the_images_other_draws() -> None:
 
 @pytest.mark.parametrize(("given", "judged"), [(1, 8), (3, 24)])
 def test_a_search_judges_as_many_draws_as_set(given: int, judged: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, state = lookahead_begun(reward_draws=given, train_steps=2)
+    task, state = lookahead_begun(reward_draws=given, train_steps=2)
     seen: list[Trial] = []
 
     def random_rewards(trial: Trial) -> Tensor:
@@ -233,7 +233,7 @@ def test_a_search_judges_as_many_draws_as_set(given: int, judged: int, monkeypat
         return torch.rand(len(trial.labels), generator=seeded(len(seen)))
 
     plant_rewards(monkeypatch, random_rewards)
-    step(problem, state, 4)
+    step(task, state, 4)
     assert [(len(trial.labels), trial.draws) for trial in seen] == [(judged, given)] * 2
 
 
@@ -242,13 +242,11 @@ def test_what_an_image_is_worth_whatever_is_done_to_it_says_nothing_about_a_poli
 ) -> None:
     """Rewards that differ a thousand times more between images than between draws: one lambda step finds the slot."""
     space = space_of("Rotate", "Invert", "Color", "Equalize", count_probabilities=(0.0, 1.0))
-    problem, state = lookahead_begun(space=space, initial_fraction=0.5, batch_size=24)
+    task, state = lookahead_begun(space=space, initial_fraction=0.5, batch_size=24)
     images, labels = state.train_stream.next()
     worth = 1000 * torch.randn(24, generator=seeded(0))
     plant_rewards(monkeypatch, lambda trial: worth.repeat(trial.draws) + trial.walk.fired[:, 2])
-    algorithm_of(problem).update_lambda(
-        problem, state, algorithm_of(problem).augmented(problem, state, images, labels, draws=16)
-    )
+    algorithm_of(task).update_lambda(task, state, algorithm_of(task).augmented(task, state, images, labels, draws=16))
     probabilities = -state.lam.grad[[slot.probability for slot in space.slots]]
     assert probabilities.argmax() == 2
     others = probabilities[[0, 1, 3]]
@@ -262,12 +260,12 @@ def plant_rewards(monkeypatch: pytest.MonkeyPatch, value: Callable[[Trial], Tens
 @pytest.mark.parametrize("winner", [0, 1, 3])
 def test_the_slot_that_alone_is_rewarded_wins(winner: int, monkeypatch: pytest.MonkeyPatch) -> None:
     space = space_of("Rotate", "Invert", "Color", "Equalize")
-    problem, state = lookahead_begun(space=space, initial_fraction=0.3, lambda_learning_rate=0.05, batch_size=24)
+    task, state = lookahead_begun(space=space, initial_fraction=0.3, lambda_learning_rate=0.05, batch_size=24)
     generator = seeded(0)
     plant_rewards(monkeypatch, lambda trial: trial.walk.fired[:, winner] + 0.5 * torch.randn(24, generator=generator))
     for _ in range(80):
-        algorithm_of(problem).update_lambda(
-            problem, state, algorithm_of(problem).augmented(problem, state, *state.train_stream.next())
+        algorithm_of(task).update_lambda(
+            task, state, algorithm_of(task).augmented(task, state, *state.train_stream.next())
         )
     probabilities = torch.sigmoid(state.lam.detach())[[slot.probability for slot in space.slots]].tolist()
     found = probabilities.pop(winner)
@@ -278,7 +276,7 @@ def test_the_slot_that_alone_is_rewarded_wins(winner: int, monkeypatch: pytest.M
 def test_a_magnitude_goes_where_the_reward_is(monkeypatch: pytest.MonkeyPatch) -> None:
     space = space_of("Rotate", "Color", count_probabilities=(0.0, 1.0))
     column = space.names.index("Color.1.magnitude")
-    problem, state = lookahead_begun(
+    task, state = lookahead_begun(
         space=space, initial_fraction=0.5, lambda_learning_rate=0.05, batch_size=24, sigma=0.5
     )
     # Best at the logit 1.2.
@@ -293,8 +291,8 @@ def test_a_magnitude_goes_where_the_reward_is(monkeypatch: pytest.MonkeyPatch) -
     for _ in range(150):
         with torch.no_grad():
             state.lam[space.names.index("Color.1.probability")] = 1.0
-        algorithm_of(problem).update_lambda(
-            problem, state, algorithm_of(problem).augmented(problem, state, *state.train_stream.next())
+        algorithm_of(task).update_lambda(
+            task, state, algorithm_of(task).augmented(task, state, *state.train_stream.next())
         )
         logits.append(state.lam[column].item())
     assert abs(sum(logits[-50:]) / 50 - 1.2) < 0.3
@@ -302,13 +300,11 @@ def test_a_magnitude_goes_where_the_reward_is(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("statistics", ["running", "batch"])
 def test_a_lambda_step_changes_neither_weights_nor_running_statistics(statistics: str) -> None:
-    problem, state = lookahead_begun(val_statistics=statistics)
-    step(problem, state, 3)
+    task, state = lookahead_begun(val_statistics=statistics)
+    step(task, state, 3)
     before = {name: value.clone() for name, value in state.learner.network.state_dict().items()}
     lam = state.lam.detach().clone()
-    algorithm_of(problem).update_lambda(
-        problem, state, algorithm_of(problem).augmented(problem, state, *state.train_stream.next())
-    )
+    algorithm_of(task).update_lambda(task, state, algorithm_of(task).augmented(task, state, *state.train_stream.next()))
     assert not torch.equal(state.lam, lam)
     for name, value in state.learner.network.state_dict().items():
         assert torch.equal(value, before[name]), name
@@ -316,25 +312,23 @@ def test_a_lambda_step_changes_neither_weights_nor_running_statistics(statistics
 
 @pytest.mark.parametrize("limit", [0.8, 2.0, None])
 def test_no_reward_counts_for_more_than_the_limit(limit: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, state = lookahead_begun(reward_limit=limit)
+    task, state = lookahead_begun(reward_limit=limit)
     planted = torch.tensor([0.0, 0.1, 0.2, -0.1, -0.2, 0.0, 0.1, 30.0])
     plant_rewards(monkeypatch, lambda trial: planted)
-    trial = algorithm_of(problem).augmented(problem, state, *state.train_stream.next())
-    algorithm_of(problem).update_lambda(problem, state, trial)
+    trial = algorithm_of(task).augmented(task, state, *state.train_stream.next())
+    algorithm_of(task).update_lambda(task, state, trial)
     standardized = (planted.numpy() - planted.numpy().mean()) / planted.numpy().std(ddof=1)
     assert standardized.max() > 2.4
     clipped = standardized if limit is None else np.clip(standardized, -limit, limit)
-    torch.testing.assert_close(state.lam.grad, -expected_score(problem.space, trial, torch.tensor(clipped)))
+    torch.testing.assert_close(state.lam.grad, -expected_score(task.space, trial, torch.tensor(clipped)))
 
 
 @pytest.mark.parametrize("same", [0.0, 0.25, -1024.0])
 def test_rewards_that_are_all_the_same_move_nothing(same: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, state = lookahead_begun()
+    task, state = lookahead_begun()
     plant_rewards(monkeypatch, lambda trial: torch.full((8,), same))
     lam = state.lam.detach().clone()
-    algorithm_of(problem).update_lambda(
-        problem, state, algorithm_of(problem).augmented(problem, state, *state.train_stream.next())
-    )
+    algorithm_of(task).update_lambda(task, state, algorithm_of(task).augmented(task, state, *state.train_stream.next()))
     assert torch.equal(state.lam, lam)
 
 

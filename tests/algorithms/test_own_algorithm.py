@@ -12,7 +12,7 @@ from search_problems import SMALL_SETTINGS, StopAfter, small_data
 from torch import Tensor
 
 import hba
-from hba.algorithms import ALGORITHMS, Algorithm, Lookahead, Problem, SearchState
+from hba.algorithms import ALGORITHMS, Algorithm, Lookahead, SearchState, Task
 from hba.algorithms.inner_model import NetworkLearner
 from hba.algorithms.networks import Networks
 from hba.algorithms.scores import Trial
@@ -28,18 +28,18 @@ class Drifting(Algorithm):
     strength: float = 0.1
     """How far it goes."""
 
-    def begin(self, problem: Problem, networks: Networks) -> Any:
+    def begin(self, task: Task, networks: Networks) -> Any:
         return SearchState(
-            lam=problem.initial_lambda(self.initial_fraction),
-            learner=NetworkLearner.of(problem, networks(0)),
-            train_stream=problem.train_stream(),
-            generator=problem.generator(),
-            totals=EpochTotals.zero(problem.device),
+            lam=task.initial_lambda(self.initial_fraction),
+            learner=NetworkLearner.of(task, networks(0)),
+            train_stream=task.train_stream(),
+            generator=task.generator(),
+            totals=EpochTotals.zero(task.device),
         )
 
-    def step(self, problem: Problem, state: SearchState[NetworkLearner]) -> None:
+    def step(self, task: Task, state: SearchState[NetworkLearner]) -> None:
         images, labels = state.train_stream.next()
-        inputs = problem.augment(images, state.lam.expand(len(images), -1), state.generator)
+        inputs = task.augment(images, state.lam.expand(len(images), -1), state.generator)
         state.totals.add_training(*state.learner.learn(inputs, labels))
         state.step += 1
         if state.step % self.train_steps == 0:

@@ -12,7 +12,7 @@ from hba.algorithms import Algorithm, Hypergradient, Lookahead
 from hba.algorithms.inner_model import NetworkLearner
 from hba.algorithms.lambda_steps import GradientState
 from hba.algorithms.networks import Networks
-from hba.algorithms.problem import Problem
+from hba.algorithms.task import Task
 from hba.errors import SettingsError
 
 SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 2, "batch_size": 8, "device": "cpu"}
@@ -55,8 +55,8 @@ class Watching(Lookahead):
 
     name: ClassVar[str] = "watching"
 
-    def begin(self, problem: Problem, networks: Networks) -> Any:
-        begun = super().begin(problem, networks)
+    def begin(self, task: Task, networks: Networks) -> Any:
+        begun = super().begin(task, networks)
         fields = {name: getattr(begun, name) for name in ("lam", "learner", "mover", "train_stream", "generator")}
         return Watched(**fields, totals=begun.totals, watcher=object())
 
@@ -78,13 +78,13 @@ class Growing(Lookahead):
 
     name: ClassVar[str] = "growing"
 
-    def begin(self, problem: Problem, networks: Networks) -> Any:
-        begun = super().begin(problem, networks)
+    def begin(self, task: Task, networks: Networks) -> Any:
+        begun = super().begin(task, networks)
         fields = {name: getattr(begun, name) for name in ("lam", "learner", "mover", "train_stream", "generator")}
         return Remembering(**fields, totals=begun.totals, past=[])
 
-    def step(self, problem: Problem, state: GradientState[NetworkLearner]) -> None:
-        super().step(problem, state)
+    def step(self, task: Task, state: GradientState[NetworkLearner]) -> None:
+        super().step(task, state)
         assert isinstance(state, Remembering)
         state.past.append(object())
 

@@ -48,11 +48,11 @@ def test_rates_are_how_far_the_optimizer_goes_for_a_steady_gradient(kind: str) -
 @pytest.mark.parametrize("shared", [0.0, 0.1])
 def test_lambda_comes_to_rest_where_rewards_and_pull_are_equal(shared: float, optimizer: str) -> None:
     space = space_of("Rotate", "Invert", copies=2)
-    problem, state = begun(space, algorithm="lookahead", strength_learning_rate=shared, lambda_optimizer=optimizer)
+    task, state = begun(space, algorithm="lookahead", strength_learning_rate=shared, lambda_optimizer=optimizer)
     generator = seeded(5)
     gradient, curvature = torch.randn(space.n, generator=generator), 1 + torch.rand(space.n, generator=generator)
     for _ in range(1500):
-        algorithm_of(problem).move_lambda(problem, state, gradient.clone(), curvature=curvature)
+        algorithm_of(task).move_lambda(task, state, gradient.clone(), curvature=curvature)
     expected = state.mover.start - gradient / curvature
     torch.testing.assert_close(state.lam.detach(), expected, rtol=1e-3, atol=1e-3)
 
@@ -61,7 +61,7 @@ def test_a_long_average_of_rewards_does_not_make_the_pull_swing() -> None:
     """Added to what Adam averages, the same pull carries lambda past the start by a quarter of the way."""
     furthest = {}
     for is_averaged in (False, True):
-        problem, state = begun(space_of("Rotate", copies=2), algorithm="lookahead", lambda_betas=(0.98, 0.999))
+        task, state = begun(space_of("Rotate", copies=2), algorithm="lookahead", lambda_betas=(0.98, 0.999))
         with torch.no_grad():
             state.lam += 1.0
         curvature, places = torch.full_like(state.lam, 0.3), []
@@ -69,9 +69,9 @@ def test_a_long_average_of_rewards_does_not_make_the_pull_swing() -> None:
             noise = torch.full_like(state.lam, (-1.0) ** number)
             pull = 0.3 * (state.lam.detach() - state.mover.start)
             if is_averaged:
-                algorithm_of(problem).move_lambda(problem, state, noise + pull)
+                algorithm_of(task).move_lambda(task, state, noise + pull)
             else:
-                algorithm_of(problem).move_lambda(problem, state, noise, curvature=curvature)
+                algorithm_of(task).move_lambda(task, state, noise, curvature=curvature)
             places.append((state.lam.detach() - state.mover.start)[0].item())
         furthest[is_averaged] = min(places)
         assert is_averaged or abs(places[-1]) < 0.05

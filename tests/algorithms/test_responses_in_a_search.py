@@ -37,19 +37,19 @@ def _seeded() -> None:
 
 
 def responding(**settings: Any) -> tuple[Any, Any]:
-    problem, state = begun_as_in_the_paper(**settings)
+    task, state = begun_as_in_the_paper(**settings)
     respond_at_random(state.learner.hypernetwork, 0.05)
-    return problem, state
+    return task, state
 
 
 @pytest.mark.parametrize("response", CENTERED)
 @pytest.mark.parametrize("algorithm", ["hba", "fixed-noise"])
 def test_the_center_goes_with_lambda(response: str, algorithm: str) -> None:
-    problem, state = begun(algorithm=algorithm, response=response)
+    task, state = begun(algorithm=algorithm, response=response)
     respond_at_random(state.learner.hypernetwork, 0.05)
     start = state.lam.detach().clone()
     assert torch.equal(state.learner.hypernetwork.center, start)
-    step(problem, state, 4)
+    step(task, state, 4)
     assert not torch.equal(state.lam, start)
     assert torch.equal(state.learner.hypernetwork.center, state.lam)
     images = torch.randn(4, 3, 8, 8)
@@ -61,8 +61,8 @@ def test_the_center_goes_with_lambda(response: str, algorithm: str) -> None:
 
 
 def test_the_papers_center_stays_at_zero() -> None:
-    problem, state = responding(response="affine")
-    step(problem, state, 4)
+    task, state = responding(response="affine")
+    step(task, state, 4)
     assert not state.learner.hypernetwork.center.any()
 
 
@@ -71,27 +71,27 @@ def test_a_lambda_step_leaves_the_current_weights(response: str) -> None:
     """With the paper's response they change, because lambda does."""
     images, changes = torch.randn(4, 3, 8, 8), {}
     for name in (response, "affine"):
-        problem, state = responding(response=name, val_steps=0)
-        step(problem, state, 3)
+        task, state = responding(response=name, val_steps=0)
+        step(task, state, 3)
         before = state.plain().eval()(images)
-        algorithm_of(problem).update_lambda(problem, state)
+        algorithm_of(task).update_lambda(task, state)
         changes[name] = (state.plain().eval()(images) - before).abs().max().item()
     assert changes[response] == 0 < changes["affine"]
 
 
 @pytest.mark.parametrize("name", RESPONSES)
 def test_a_training_step_is_one_of_sgd_along_those_gradients(name: str) -> None:
-    problem, state = responding(response=name, weight_decay=0.0, learning_rate=0.1)
+    task, state = responding(response=name, weight_decay=0.0, learning_rate=0.1)
     own = copy.deepcopy(state)
     images, labels = own.train_stream.next()
     noise = torch.randn(len(images), len(state.lam), generator=own.generator)
     rows = own.lam.detach() + noise
 
     def augment(images: Tensor, rows: Tensor) -> Tensor:
-        return problem.augment(images, rows, own.generator)
+        return task.augment(images, rows, own.generator)
 
     RESPONSES[name].gradients(own.learner.hypernetwork.train(), augment, F.cross_entropy, images, labels, rows)
-    step(problem, state)
+    step(task, state)
     for moved, still in zip(
         state.learner.hypernetwork.parameters(), own.learner.hypernetwork.parameters(), strict=True
     ):
@@ -124,24 +124,24 @@ def slope_of(hypernetwork: Callable[..., Tensor], images: Tensor, labels: Tensor
 @pytest.mark.parametrize("name", RESPONSES)
 def test_the_gradient_of_lambda_is_the_one_of_the_validation_loss(name: str) -> None:
     """Whatever the response is, a lambda step differentiates the output at the center with respect to lambda."""
-    problem, state = responding(response=name)
+    task, state = responding(response=name)
     own = copy.deepcopy(state)
     images, labels = own.mover.val_stream.next()
-    slope = slope_of(own.learner.hypernetwork.eval().double(), problem.preprocessing.measure(images), labels, own.lam)
-    algorithm_of(problem).update_lambda(problem, state)
+    slope = slope_of(own.learner.hypernetwork.eval().double(), task.preprocessing.measure(images), labels, own.lam)
+    algorithm_of(task).update_lambda(task, state)
     torch.testing.assert_close(state.lam.grad @ torch.ones(len(state.lam)), slope.float(), rtol=1e-2, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", RESPONSES)
 @pytest.mark.parametrize("kind", [WithUnusedLayers, WithSkippedLayer, WithAttention, WithAttentionLayer])
 def test_networks_of_every_build_work_or_are_refused(kind: type[nn.Module], name: str) -> None:
-    problem, state = begun_as_in_the_paper(network=kind(), response=name, sharing="bn", learning_rate=0.001)
+    task, state = begun_as_in_the_paper(network=kind(), response=name, sharing="bn", learning_rate=0.001)
     if name == "linearized" and issubclass(kind, WithAttention):
         with pytest.raises(SettingsError, match="choose the response separate or another network"):
-            step(problem, state, 6)
+            step(task, state, 6)
         return
     start = state.lam.detach().clone()
-    step(problem, state, 6)
+    step(task, state, 6)
     assert all(parameter.isfinite().all() for parameter in state.learner.hypernetwork.parameters())
     assert state.lam.isfinite().all()
     assert not torch.equal(state.lam, start)

@@ -44,19 +44,19 @@ def test_every_layer_answers_the_last_one_too(algorithm: str) -> None:
 def test_noise_of_training_has_the_learnt_scale_of_each_hyperparameter(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem, state = begun(**settings, val_steps=0)
+    task, state = begun(**settings, val_steps=0)
     scales = torch.linspace(0.1, 2.0, len(state.lam))
     with torch.no_grad():
         state.mover.scale.spread.copy_(scales.expm1().log())
     seen: list[Tensor] = []
-    decode = type(problem.space).decode
+    decode = type(task.space).decode
 
     def record(self: Any, logits: Tensor) -> Tensor:
         seen.append(logits - state.lam.detach())
         return decode(self, logits)
 
-    monkeypatch.setattr(type(problem.space), "decode", record)
-    step(problem, state, 30)
+    monkeypatch.setattr(type(task.space), "decode", record)
+    step(task, state, 30)
     # Those of delta-stn's own loss are without noise.
     noise = torch.cat([one for one in seen if one.any()])
     assert len(noise) == 30 * 8
@@ -66,22 +66,22 @@ def test_noise_of_training_has_the_learnt_scale_of_each_hyperparameter(
 
 @pytest.mark.parametrize("settings", LEARN_NOISE.values(), ids=LEARN_NOISE)
 def test_the_scale_rests_while_lambda_does_and_moves_with_it(settings: dict[str, Any]) -> None:
-    problem, state = begun(**{**settings, "warm_up_epochs": 1, "train_steps": 1})
+    task, state = begun(**{**settings, "warm_up_epochs": 1, "train_steps": 1})
     assert state.steps_per_epoch == 3
     lam, spread = state.lam.detach().clone(), state.mover.scale.spread.detach().clone()
-    step(problem, state, 3)
+    step(task, state, 3)
     assert torch.equal(state.lam, lam)
     assert torch.equal(state.mover.scale.spread, spread)
-    step(problem, state)
+    step(task, state)
     assert (state.lam != lam).any()
     assert (state.mover.scale.spread != spread).all()
 
 
 @pytest.mark.parametrize("algorithm", SELF_TUNING)
 def test_the_scale_begins_at_sigma(algorithm: str) -> None:
-    problem, state = begun(algorithm=algorithm)
+    task, state = begun(algorithm=algorithm)
     expected = {"stn": 0.5, "delta-stn": 1.0}[algorithm]
-    torch.testing.assert_close(algorithm_of(problem).sigma_now(problem, state), torch.full((54,), expected))
+    torch.testing.assert_close(algorithm_of(task).sigma_now(task, state), torch.full((54,), expected))
 
 
 @pytest.mark.parametrize(("spread_over", "kept"), [("none", 0), ("magnitudes", 24), ("all", 54)])
@@ -113,12 +113,12 @@ def test_without_learnt_noise_a_checkpoint_is_as_it_was(algorithm: str) -> None:
 def test_lambda_moves_by_rmsprop_as_its_formula_says() -> None:
     generator = torch.Generator().manual_seed(0)
     gradients = [torch.randn(54, generator=generator) for _ in range(6)]
-    problem, state = begun_as_in_the_paper(lambda_optimizer="rmsprop", lambda_learning_rate=0.02)
+    task, state = begun_as_in_the_paper(lambda_optimizer="rmsprop", lambda_learning_rate=0.02)
     expected, mean_square = state.lam.detach().double(), torch.zeros(54).double()
     for gradient in gradients:
         mean_square = 0.99 * mean_square + 0.01 * gradient.double().square()
         expected = expected - 0.02 * gradient.double() / (mean_square.sqrt() + 1e-8)
-        algorithm_of(problem).move_lambda(problem, state, gradient)
+        algorithm_of(task).move_lambda(task, state, gradient)
     torch.testing.assert_close(state.lam.detach().double(), expected, rtol=1e-5, atol=1e-5)
 
 
@@ -133,9 +133,9 @@ def test_shared_coordinates_and_scales_move_by_the_same_kind_of_optimizer(shared
 def test_a_scale_of_all_parts_is_learnt_beside_everything_else() -> None:
     """Trust radius and bounds are lambda's; strength, calibration and batch statistics go with learnt noise."""
     settings: dict[str, Any] = {"trust_radius": 1e-3, "strength_learning_rate": 0.1, "calibrate": True}
-    problem, state = begun(algorithm="stn", **settings, val_statistics="batch", val_batches=2, learning_rate=0.001)
+    task, state = begun(algorithm="stn", **settings, val_statistics="batch", val_batches=2, learning_rate=0.001)
     lam, spread = state.lam.detach().clone(), state.mover.scale.spread.detach().clone()
-    algorithm_of(problem).update_lambda(problem, state)
+    algorithm_of(task).update_lambda(task, state)
     assert (state.lam.detach() - lam).norm().item() <= 1e-3 * (1 + 1e-3)
     torch.testing.assert_close((state.mover.scale.spread.detach() - spread).abs(), torch.full((54,), 0.003))
 

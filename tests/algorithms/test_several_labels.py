@@ -87,10 +87,10 @@ def test_a_reward_on_a_linear_network_has_its_closed_form(draws: int) -> None:
 class Idle(Algorithm):
     name: ClassVar[str] = "idle"
 
-    def begin(self, problem: Any, networks: Any) -> Any:
+    def begin(self, task: Any, networks: Any) -> Any:
         raise AssertionError("it is refused before")
 
-    def step(self, problem: Any, state: Any) -> None:
+    def step(self, task: Any, state: Any) -> None:
         raise AssertionError("it is refused before")
 
 

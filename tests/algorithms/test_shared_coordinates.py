@@ -149,9 +149,9 @@ def test_a_lambda_step_adds_the_shared_move_to_adam_s_own() -> None:
     space, gradient = space_of("Rotate", "Color", "Invert", copies=2), torch.tensor([1.0, -2.0] * 5)
     moved = {}
     for rate in (0.0, 0.25):
-        problem, state = begun(space, algorithm="lookahead", lambda_learning_rate=0.125, strength_learning_rate=rate)
+        task, state = begun(space, algorithm="lookahead", lambda_learning_rate=0.125, strength_learning_rate=rate)
         before = state.lam.detach().clone()
-        algorithm_of(problem).move_lambda(problem, state, gradient)
+        algorithm_of(task).move_lambda(task, state, gradient)
         moved[rate] = state.lam.detach() - before
     rows = directions(space)
     # The first step of Adam is its rate, against the sign of the gradient.
@@ -163,12 +163,12 @@ def test_a_lambda_step_adds_the_shared_move_to_adam_s_own() -> None:
 def test_trust_radius_and_bound_hold_for_both_moves_together() -> None:
     settings: dict[str, Any] = {"algorithm": "lookahead", "lambda_learning_rate": 1.0, "strength_learning_rate": 2.0}
     gradient = torch.ones(SearchSpace().n)
-    problem, state = begun(**settings, trust_radius=0.5)
+    task, state = begun(**settings, trust_radius=0.5)
     before = state.lam.detach().clone()
-    algorithm_of(problem).move_lambda(problem, state, gradient)
+    algorithm_of(task).move_lambda(task, state, gradient)
     assert (state.lam.detach() - before).norm().item() == pytest.approx(0.5, rel=1e-4)
-    problem, state = begun(**settings, logit_bound=1.5)
-    algorithm_of(problem).move_lambda(problem, state, gradient)
+    task, state = begun(**settings, logit_bound=1.5)
+    algorithm_of(task).move_lambda(task, state, gradient)
     assert state.lam.detach().abs().max().item() == 1.5
 
 
@@ -176,10 +176,10 @@ def test_trust_radius_and_bound_hold_for_both_moves_together() -> None:
 def test_only_with_a_rate_do_the_shared_coordinates_move(algorithm: str) -> None:
     places = {}
     for rate in (0.0, 0.1):
-        problem, state = begun(algorithm=algorithm, strength_learning_rate=rate, train_steps=1, warm_up_epochs=0)
+        task, state = begun(algorithm=algorithm, strength_learning_rate=rate, train_steps=1, warm_up_epochs=0)
         if "hypernetwork" in vars(state.learner):
             respond_at_random(state.learner.hypernetwork)
-        step(problem, state, 2)
+        step(task, state, 2)
         strength = state.mover.strength
         places[rate] = state.lam.detach().clone()
         assert bool(strength.offsets.any()) == bool(rate)

@@ -51,92 +51,92 @@ def begun_with(tune: str, **settings: Any) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("response", ["centered", "separate", "linearized"])
 def test_a_tuned_weight_decay_without_noise_is_that_of_sgd(response: str) -> None:
-    problem, state = begun_with("weight-decay", response=response, learning_rate=0.05)
+    task, state = begun_with("weight-decay", response=response, learning_rate=0.05)
     images, labels = state.train_stream.next()
     # Nothing is dropped, so that both see the same.
     state.learner.hypernetwork.model.dropout.p = 0.0
     expected = state.plain().train()
     optimizer = torch.optim.SGD(expected.parameters(), lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01)
-    F.cross_entropy(expected(problem.preprocessing.measure(images)), labels).backward()
+    F.cross_entropy(expected(task.preprocessing.measure(images)), labels).backward()
     optimizer.step()
-    update_phi(problem, state, images, labels, state.lam.detach().expand(len(images), -1), response)
+    update_phi(task, state, images, labels, state.lam.detach().expand(len(images), -1), response)
     for name, weight in state.plain().named_parameters():
         torch.testing.assert_close(weight, expected.get_parameter(name), rtol=1e-5, atol=1e-7)
 
 
 def test_the_penalty_is_half_the_weight_decay_of_each_image_times_its_squared_norm() -> None:
-    problem, state = begun_with("dropout,weight-decay")
+    task, state = begun_with("dropout,weight-decay")
     for parameter in state.learner.hypernetwork.response_parameters():
         nn.init.normal_(parameter, generator=torch.Generator().manual_seed(0))
     rows = torch.randn(5, 2, generator=torch.Generator().manual_seed(1))
-    found = penalty_of(problem, state.learner)(torch.zeros(5, 2), torch.zeros(5, dtype=torch.long), rows)
+    found = penalty_of(task, state.learner)(torch.zeros(5, 2), torch.zeros(5, dtype=torch.long), rows)
     norms = [sum(one.detach().square().sum() for one in state.learner.plain(row).parameters()) for row in rows]
-    decays = problem.space.decode(rows)[:, 1]
+    decays = task.space.decode(rows)[:, 1]
     torch.testing.assert_close(found, (decays * torch.stack([torch.as_tensor(norm) for norm in norms])).mean() / 2)
 
 
 def test_a_penalty_is_learned_from_and_not_told() -> None:
-    problem, state = begun_with("label-smoothing,weight-decay")
+    task, state = begun_with("label-smoothing,weight-decay")
     images, labels = state.train_stream.next()
     state.learner.hypernetwork.model.dropout.p = 0.0
-    logits = state.plain().train()(problem.preprocessing.measure(images))
-    update_phi(problem, state, images, labels, state.lam.detach().expand(len(images), -1))
+    logits = state.plain().train()(task.preprocessing.measure(images))
+    update_phi(task, state, images, labels, state.lam.detach().expand(len(images), -1))
     torch.testing.assert_close(state.totals.train_loss, F.cross_entropy(logits, labels))
 
 
 def test_the_weights_answer_weight_decay_alone_where_nothing_else_is_tuned_through_them() -> None:
     """Of the joint search: operations and Cutout leave the response of the weights as it is."""
-    problem, state = begun_with("augmentation,cutout,weight-decay", algorithm="joint", divergence_weight=0.03)
+    task, state = begun_with("augmentation,cutout,weight-decay", algorithm="joint", divergence_weight=0.03)
     for _ in range(3):
-        algorithm_of(problem).train_step(problem, state)
+        algorithm_of(task).train_step(task, state)
     response = state.learner.hypernetwork.model.hidden.weight_V
-    is_tuned_through_them = problem.through_weights
-    assert is_tuned_through_them.tolist() == [name == "weight_decay" for name in problem.space.names]
+    is_tuned_through_them = task.through_weights
+    assert is_tuned_through_them.tolist() == [name == "weight_decay" for name in task.space.names]
     assert (response[:, is_tuned_through_them] != 0).all()
     assert not response[:, ~is_tuned_through_them].any()
 
 
 def test_joint_moves_each_hyperparameter_by_its_own_gradient() -> None:
-    problem, state = begun_with("augmentation,cutout,weight-decay", algorithm="joint", response="centered")
-    algorithm, seen = algorithm_of(problem), {}
+    task, state = begun_with("augmentation,cutout,weight-decay", algorithm="joint", response="centered")
+    algorithm, seen = algorithm_of(task), {}
     for _ in range(3):
-        images, labels = algorithm.train_step(problem, state)
-    trial = algorithm.augmented(problem, state, images, labels, 4)
+        images, labels = algorithm.train_step(task, state)
+    trial = algorithm.augmented(task, state, images, labels, 4)
 
-    def noted(problem: Any, state: Any, gradient: Tensor, *others: Any) -> None:
+    def noted(task: Any, state: Any, gradient: Tensor, *others: Any) -> None:
         seen["gradient"] = gradient
 
     object.__setattr__(algorithm, "move_lambda", noted)
-    through_response, rewards = torch.randn(problem.space.n), torch.randn(len(trial.images))
-    algorithm.move_by(problem, state, trial, through_response, rewards, torch.tensor(2.0))
-    score = expected_score(problem.space, trial, rewards)
-    for column, name in enumerate(problem.space.names):
+    through_response, rewards = torch.randn(task.space.n), torch.randn(len(trial.images))
+    algorithm.move_by(task, state, trial, through_response, rewards, torch.tensor(2.0))
+    score = expected_score(task.space, trial, rewards)
+    for column, name in enumerate(task.space.names):
         expected = through_response[column] if name == "weight_decay" else -score[column]
         assert float(seen["gradient"][column]) == float(expected), name
 
 
 def test_the_score_of_a_regularizer_of_images_is_that_of_its_noise() -> None:
     """Rewards that grow with the noise on it have the gradient one over sigma; those of other hyperparameters none."""
-    problem, state = begun_with("augmentation,cutout,weight-decay", algorithm="joint", sigma=0.5)
+    task, state = begun_with("augmentation,cutout,weight-decay", algorithm="joint", sigma=0.5)
     images, labels = state.train_stream.next()
-    trial = algorithm_of(problem).augmented(problem, state, images, labels, 400)
-    column = problem.space.names.index("cutout.length")
-    score = expected_score(problem.space, trial, trial.noise[:, column])
+    trial = algorithm_of(task).augmented(task, state, images, labels, 400)
+    column = task.space.names.index("cutout.length")
+    score = expected_score(task.space, trial, trial.noise[:, column])
     assert float(score[column]) == pytest.approx(2.0, rel=0.1)
     assert float(score[column + 1]) == pytest.approx(0.0, abs=0.15)
-    assert float(score[problem.space.names.index("weight_decay")]) == 0
+    assert float(score[task.space.names.index("weight_decay")]) == 0
 
 
 def test_where_nothing_acts_on_images_joint_is_the_hypergradient_alone() -> None:
     settings = {"response": "separate", "train_steps": 2, "init": "fraction", "lambda_betas": (0.9, 0.999)}
     ends = []
     for algorithm in ("joint", "hba"):
-        problem, state = begun_with("dropout,weight-decay", algorithm=algorithm, **settings)
+        task, state = begun_with("dropout,weight-decay", algorithm=algorithm, **settings)
         torch.manual_seed(0)
         if algorithm == "joint":
-            object.__setattr__(algorithm_of(problem), "strength_learning_rate", 0.0)
+            object.__setattr__(algorithm_of(task), "strength_learning_rate", 0.0)
         for _ in range(4):
-            algorithm_of(problem).step(problem, state)
+            algorithm_of(task).step(task, state)
         ends.append(state.lam.detach())
     assert torch.equal(*ends)
 

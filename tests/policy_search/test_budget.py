@@ -123,13 +123,13 @@ def test_a_search_ends_within_its_budget_by_the_clock(seconds: float, clock: Clo
     assert before == 5 * n_rounds
     epochs = chosen.config.epochs
     assert epochs == int(0.85 * (seconds - before) / 7.5)
-    assert chosen.problem.config.epochs == epochs
+    assert chosen.task.config.epochs == epochs
     # Below 48 policy steps, one in two training steps, it says what as many take.
     few = f"; about 32 would take {int(np.ceil(before + 32 * 7.5 / 0.85))} s" if epochs < 32 else ""
     assert chosen.notes[-1] == f"{epochs} epochs fit into the {seconds:g} s{few}."
-    algorithm, state = chosen.config.algorithm, chosen.config.algorithm.begin(chosen.problem, chosen.networks)
+    algorithm, state = chosen.config.algorithm, chosen.config.algorithm.begin(chosen.task, chosen.networks)
     for _ in range(epochs * state.steps_per_epoch):
-        algorithm.step(chosen.problem, state)
+        algorithm.step(chosen.task, state)
     assert 0.7 * seconds <= clock.now <= seconds
 
 

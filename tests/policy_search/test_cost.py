@@ -93,8 +93,8 @@ class Counting(nn.Module):
 
 
 def test_a_probe_costs_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, state = begun(network=Counting(), algorithm="lookahead", calibrate=False)
-    step(problem, state, 4)
+    task, state = begun(network=Counting(), algorithm="lookahead", calibrate=False)
+    step(task, state, 4)
     images = {"backward": 0, "forward": 0}
     forward = Counting.forward
 
@@ -103,8 +103,8 @@ def test_a_probe_costs_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         return forward(self, x)
 
     monkeypatch.setattr(Counting, "forward", count)
-    data = problem.data
-    probe(algorithm_of(problem), problem, state, epoch=1)
+    data = task.data
+    probe(algorithm_of(task), task, state, epoch=1)
     assert images == {"backward": 2 * 10 * 8, "forward": 2 * len(data.val)}
     assert probe_cost(8, len(data.val)) == pytest.approx((images["backward"] + images["forward"] / 3) / 8)
 
@@ -116,7 +116,7 @@ def test_a_policy_step_of_look_ahead_costs_what_is_counted(
     """A validation batch forward and backward, and every draw once in forward mode, or twice forward alone."""
     settings: dict[str, Any] = {"val_batch_size": 12, "val_batches": 2, "reward_draws": 3, "train_steps": 1}
     settings |= {"warm_up_epochs": 0, "reward_derivative": derivative}
-    problem, state = begun(network=Counting(), algorithm="lookahead", calibrate=False, **settings)
+    task, state = begun(network=Counting(), algorithm="lookahead", calibrate=False, **settings)
     seen: list[int] = []
     cross_entropy = F.cross_entropy
 
@@ -125,10 +125,10 @@ def test_a_policy_step_of_look_ahead_costs_what_is_counted(
         return cross_entropy(logits, labels, **options)
 
     monkeypatch.setattr(F, "cross_entropy", count)
-    step(problem, state)
+    step(task, state)
     assert seen == [8, 12, 12, *[8, 8, 8] * n_passes]
-    config = problem.config.model_copy(update={"epochs": 1})
-    one_step = search_cost(config, algorithm_of(problem), Pace(1, Rhythm(1, 1, 0, 0.03)), 8, 16)
+    config = task.config.model_copy(update={"epochs": 1})
+    one_step = search_cost(config, algorithm_of(task), Pace(1, Rhythm(1, 1, 0, 0.03)), 8, 16)
     assert one_step == pytest.approx((8 + 12 + 12 + 24 * 2 / 3) / 8)
 
 

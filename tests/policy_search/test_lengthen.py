@@ -90,9 +90,9 @@ def test_the_rate_of_each_step_after_is_that_of_the_longer_search_to_the_last_bi
 ) -> None:
     settings: dict[str, Any] = {"algorithm": algorithm, "learning_rate": RATE, "learning_rate_schedule": schedule}
     _, whole = begun(**settings, epochs=6)
-    problem, state = begun(**settings, epochs=3)
-    longer = problem.config.model_copy(update={"epochs": 6})
-    step(problem, state, 5)
+    task, state = begun(**settings, epochs=3)
+    longer = task.config.model_copy(update={"epochs": 6})
+    step(task, state, 5)
     assert state.learner.learning_rate == pytest.approx(rate(5, 9))
     optimizer, whole_schedule = whole.learner.optimizer, whole.learner.schedule
     for _ in range(5):
@@ -105,15 +105,15 @@ def test_the_rate_of_each_step_after_is_that_of_the_longer_search_to_the_last_bi
             group["lr"] for group in optimizer.param_groups
         ]
         assert state.learner.learning_rate == pytest.approx(rate(number, 18), abs=1e-9)
-        step(problem, state)
+        step(task, state)
         optimizer.step()
         whole_schedule.step()
 
 
 def test_the_noise_goes_on_by_the_longer_line() -> None:
-    problem, state = begun(epochs=3, sigma=1.0, sigma_end=0.1)
-    step(problem, state, 6)
-    assert algorithm_of(problem).sigma_now(problem, state) == pytest.approx(1 - 0.9 * 6 / 9)
+    task, state = begun(epochs=3, sigma=1.0, sigma_end=0.1)
+    step(task, state, 6)
+    assert algorithm_of(task).sigma_now(task, state) == pytest.approx(1 - 0.9 * 6 / 9)
     longer = small_config(epochs=9, sigma=1.0, sigma_end=0.1)
     extend_epochs(longer, state, History(3))
     afterwards = begun(epochs=9, sigma=1.0, sigma_end=0.1)[0]

@@ -74,9 +74,9 @@ def test_a_frozen_backbone_makes_no_gradient_and_carries_no_derivative() -> None
 
     for name in seen:
         network.get_submodule(name).register_forward_hook(note(name))
-    problem, state = begun(network=network, reward_draws=2)
+    task, state = begun(network=network, reward_draws=2)
     # The search has a copy, whose hooks are the same functions.
-    step(problem, state, times=2)
+    step(task, state, times=2)
     assert set(seen["global_pool"]) == {(False, False)}
     assert set(seen["fc"]) == {(True, False), (False, True)}
 
@@ -91,9 +91,7 @@ def test_images_are_standardised_as_the_weights_want_it_and_otherwise_where_that
 
     def mean_and_std(**settings: Any) -> Any:
         config = SearchConfig.make({**SETTINGS, "data": "small", "pretrained": weights, **settings})
-        standardize = SearchContext.of(
-            config, data, None, None, config.network_start()
-        ).problem.preprocessing.standardize
+        standardize = SearchContext.of(config, data, None, None, config.network_start()).task.preprocessing.standardize
         return [one.flatten().tolist() for one in (standardize.mean, standardize.std)]
 
     np.testing.assert_allclose(mean_and_std(), [MEAN, STD], rtol=1e-6)

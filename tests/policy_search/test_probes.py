@@ -20,7 +20,7 @@ import hba
 from hba.algorithms import Lookahead
 from hba.algorithms.gradient_stats import PROBE_STEPS, GradientStats
 from hba.algorithms.lambda_steps import LambdaSteps
-from hba.algorithms.problem import Problem
+from hba.algorithms.task import ImageTask
 from hba.data import LabelledImages, SearchData
 from hba.policy_search import cost, trainer
 from hba.policy_search.probes import (
@@ -51,12 +51,12 @@ def without_time(metrics: Mapping[str, float | None]) -> dict[str, float | None]
     return {name: value for name, value in metrics.items() if name != "seconds"}
 
 
-def search_begun(algorithm: str = "hba", **settings: Any) -> tuple[Problem, Any]:
+def search_begun(algorithm: str = "hba", **settings: Any) -> tuple[ImageTask, Any]:
     """Not calibrated: the small images are told apart so well that the calibrated loss is zero."""
-    problem, state = begun(algorithm=algorithm, **{"calibrate": False, **settings})
+    task, state = begun(algorithm=algorithm, **{"calibrate": False, **settings})
     if algorithm != "lookahead":
         respond_at_random(state.learner.hypernetwork, 0.1)
-    return problem, state
+    return task, state
 
 
 def test_what_is_predicted_is_the_mean_gradient_times_the_move() -> None:
@@ -103,7 +103,7 @@ def test_probes_are_evenly_spread_and_the_last_is_at_the_end() -> None:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_probe_reports_on_the_gradients_that_lambda_got(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, state = search_begun(algorithm, train_steps=1, warm_up_epochs=0)
+    task, state = search_begun(algorithm, train_steps=1, warm_up_epochs=0)
     gradients: list[Tensor] = []
     add = GradientStats.add
 
@@ -113,11 +113,11 @@ def test_a_probe_reports_on_the_gradients_that_lambda_got(algorithm: str, monkey
 
     monkeypatch.setattr(GradientStats, "add", record)
     start = state.lam.detach().clone()
-    step(problem, state, 6)
+    step(task, state, 6)
     with torch.no_grad():
         state.lam[:3] = torch.tensor([-4.5, 4.1, 9.0])
         state.lam[3:] = state.lam[3:].clamp(-3.9, 3.9)
-    found = probe(algorithm_of(problem), problem, state, epoch=2)
+    found = probe(algorithm_of(task), task, state, epoch=2)
     recorded = torch.stack(gradients).double().numpy()
     assert len(recorded) == 6
     moved = (state.lam.detach() - start).double().numpy()
@@ -127,7 +127,7 @@ def test_a_probe_reports_on_the_gradients_that_lambda_got(algorithm: str, monkey
     assert found["signal_to_noise"] == pytest.approx(expected, rel=1e-2, abs=1e-3)
     assert found["saturated_percent"] == pytest.approx(100 * 3 / 54)
     before, after = (
-        loss_after_training(algorithm_of(problem), problem, state, lam, 2) for lam in (start, state.lam.detach())
+        loss_after_training(algorithm_of(task), task, state, lam, 2) for lam in (start, state.lam.detach())
     )
     assert found["realized_change"] == pytest.approx(after - before)
     assert found["realized_change"] != 0
@@ -135,9 +135,9 @@ def test_a_probe_reports_on_the_gradients_that_lambda_got(algorithm: str, monkey
 
 
 def test_without_lambda_steps_a_probe_knows_nothing_of_moves() -> None:
-    problem, state = search_begun(val_steps=0)
-    step(problem, state, 3)
-    found = probe(algorithm_of(problem), problem, state, epoch=1)
+    task, state = search_begun(val_steps=0)
+    step(task, state, 3)
+    found = probe(algorithm_of(task), task, state, epoch=1)
     assert found == {**dict.fromkeys(PROBED), "saturated_percent": 0.0}
     result = run("hba", val_steps=0, probes=2)
     assert result.schedule is not None
@@ -145,9 +145,9 @@ def test_without_lambda_steps_a_probe_knows_nothing_of_moves() -> None:
 
 
 def test_after_one_lambda_step_noise_is_not_known() -> None:
-    problem, state = search_begun()
-    step(problem, state, 2)
-    found = probe(algorithm_of(problem), problem, state, epoch=1)
+    task, state = search_begun()
+    step(task, state, 2)
+    found = probe(algorithm_of(task), task, state, epoch=1)
     assert found["signal_to_noise"] is None
     assert found["predicted_change"] is not None
     assert found["predicted_change"] < 0, "one step of Adam goes downhill"
@@ -155,10 +155,10 @@ def test_after_one_lambda_step_noise_is_not_known() -> None:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_short_trainings_at_the_same_lambda_end_alike_and_leave_the_search(algorithm: str) -> None:
-    problem, state = search_begun(algorithm)
-    step(problem, state, 4)
+    task, state = search_begun(algorithm)
+    step(task, state, 4)
     before, random = copy.deepcopy(snapshot(state)), torch.get_rng_state()
-    of_search, lam = (algorithm_of(problem), problem, state), state.lam.detach()
+    of_search, lam = (algorithm_of(task), task, state), state.lam.detach()
     first, other, again = (loss_after_training(*of_search, at, epoch=3) for at in (lam, lam + 2, lam.clone()))
     assert first == again != other
     assert loss_after_training(*of_search, lam, epoch=4) != first
@@ -167,17 +167,17 @@ def test_short_trainings_at_the_same_lambda_end_alike_and_leave_the_search(algor
 
 
 def test_two_lambdas_are_tried_on_the_same_ten_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, state = search_begun()
-    step(problem, state, 4)
+    task, state = search_begun()
+    step(task, state, 4)
     seen: list[tuple[Tensor, Tensor]] = []
-    augment = Problem.augment
+    augment = ImageTask.augment
 
-    def record(self: Problem, images: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
+    def record(self: ImageTask, images: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
         seen.append((images.clone(), lam.clone()))
         return augment(self, images, lam, generator)
 
-    monkeypatch.setattr(Problem, "augment", record)
-    probe(algorithm_of(problem), problem, state, epoch=1)
+    monkeypatch.setattr(ImageTask, "augment", record)
+    probe(algorithm_of(task), task, state, epoch=1)
     assert len(seen) == 2 * PROBE_STEPS == 20
     for (images, lam), (same, other) in zip(seen[:10], seen[10:], strict=True):
         assert torch.equal(images, same)
@@ -191,8 +191,8 @@ def test_two_lambdas_are_tried_on_the_same_ten_batches(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(("n_steps", "share"), [(0, 1.0), (6, 0.5), (12, 0.1)])
 def test_late_in_a_search_a_probe_still_learns(n_steps: int, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the rate of now, which falls to zero by a cosine, but at a tenth of the first rate at least."""
-    problem, state = search_begun(epochs=4, learning_rate=0.02, learning_rate_schedule="cosine")
-    step(problem, state, n_steps)
+    task, state = search_begun(epochs=4, learning_rate=0.02, learning_rate_schedule="cosine")
+    step(task, state, n_steps)
     rates: list[float] = []
 
     def record(*arguments: Any, **settings: Any) -> Any:
@@ -201,14 +201,14 @@ def test_late_in_a_search_a_probe_still_learns(n_steps: int, share: float, monke
 
     monkeypatch.setattr(torch.optim, "SGD", record)
     lam = state.lam.detach()
-    losses = [loss_after_training(algorithm_of(problem), problem, state, at, epoch=4) for at in (lam, lam + 2)]
+    losses = [loss_after_training(algorithm_of(task), task, state, at, epoch=4) for at in (lam, lam + 2)]
     assert rates == pytest.approx([share * 0.02] * 2)
     assert losses[0] != losses[1]
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "sgd-classical"])
 def test_a_probe_trains_by_the_momentum_of_the_search(optimizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, state = search_begun(optimizer=optimizer)
+    task, state = search_begun(optimizer=optimizer)
     made: list[SGD] = []
 
     def record(*arguments: Any, **settings: Any) -> SGD:
@@ -216,21 +216,21 @@ def test_a_probe_trains_by_the_momentum_of_the_search(optimizer: str, monkeypatc
         return made[-1]
 
     monkeypatch.setattr(torch.optim, "SGD", record)
-    loss_after_training(algorithm_of(problem), problem, state, state.lam.detach(), epoch=1)
+    loss_after_training(algorithm_of(task), task, state, state.lam.detach(), epoch=1)
     (group,), (own, *_) = made[0].param_groups, state.learner.optimizer.param_groups
     assert (group["momentum"], group["nesterov"]) == (own["momentum"], own["nesterov"]) == (0.9, optimizer == "sgd")
 
 
 def test_a_calibrated_search_is_probed_by_the_calibrated_loss() -> None:
-    problem, state = begun(algorithm="lookahead", calibrate=True)
-    step(problem, state, 2)
+    task, state = begun(algorithm="lookahead", calibrate=True)
+    step(task, state, 2)
     network, val = state.learner.network.eval(), small_data().val
     calibrated, uncalibrated = (
-        _validation_loss(one, problem, network) for one in (algorithm_of(problem), Lookahead(calibrate=False))
+        _validation_loss(one, task, network) for one in (algorithm_of(task), Lookahead(calibrate=False))
     )
     images, labels = next(val.once(len(val)))
     with torch.no_grad():
-        logits = network(problem.preprocessing.measure(images / 255)).double()
+        logits = network(task.preprocessing.measure(images / 255)).double()
     scale = torch.logspace(-2, 1, 3001, dtype=torch.float64)
     least = min(F.cross_entropy(logits * one, labels).item() for one in scale)
     assert uncalibrated == pytest.approx(F.cross_entropy(logits, labels).item(), rel=1e-5)
@@ -250,8 +250,8 @@ def test_moves_towards_what_validation_images_are_like_lower_the_loss(
 ) -> None:
     """Lambda went from never inverting to always: right where validation images are inverted, and else wrong."""
     space = space_of("Invert", count_probabilities=(0.0, 1.0))
-    problem, state = begun(space, data, algorithm=algorithm, learning_rate=0.05, sigma=0.01, calibrate=False)
-    step(problem, state, 10)
+    task, state = begun(space, data, algorithm=algorithm, learning_rate=0.05, sigma=0.01, calibrate=False)
+    step(task, state, 10)
     with torch.no_grad():
         state.mover.moves.start.fill_(-20.0)
         state.lam.fill_(20.0)
@@ -259,13 +259,13 @@ def test_moves_towards_what_validation_images_are_like_lower_the_loss(
         with torch.no_grad():
             for parameter in state.learner.hypernetwork.response_parameters():
                 parameter.zero_()
-    found = probe(algorithm_of(problem), problem, state, epoch=1)
+    found = probe(algorithm_of(task), task, state, epoch=1)
     assert found["realized_change"] is not None
     assert sign * found["realized_change"] > 0.1
     with torch.no_grad():
         state.mover.moves.start.fill_(20.0)
         state.lam.fill_(-20.0)
-    back = probe(algorithm_of(problem), problem, state, epoch=1)
+    back = probe(algorithm_of(task), task, state, epoch=1)
     assert back["realized_change"] == pytest.approx(-found["realized_change"], rel=1e-4)
 
 
@@ -337,10 +337,10 @@ def test_a_search_stopped_between_probes_goes_on_to_the_same_probes(
 def test_a_probe_counts_the_moves_since_the_one_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, Tensor, Tensor]] = []
 
-    def record(algorithm: LambdaSteps, problem: Problem, state: Any, epoch: int) -> dict[str, float | None]:
+    def record(algorithm: LambdaSteps, task: ImageTask, state: Any, epoch: int) -> dict[str, float | None]:
         moves = state.mover.moves
         seen.append((int(moves.count), moves.start.clone(), state.lam.detach().clone()))
-        return probe(algorithm, problem, state, epoch)
+        return probe(algorithm, task, state, epoch)
 
     monkeypatch.setattr(trainer, "probe", record)
     result = run("hba", epochs=4, probes=2, train_steps=1, initial_fraction=0.05)

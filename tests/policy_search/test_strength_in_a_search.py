@@ -82,14 +82,14 @@ def test_a_searched_spread_begins_at_sigma_and_moves_in_its_bounds(algorithm: st
 
 
 def test_the_noise_of_a_searched_spread_is_sigma_times_what_was_found() -> None:
-    problem, state = begun(algorithm="lookahead", search_spread=True, strength_learning_rate=0.1, sigma=0.5)
-    algorithm = algorithm_of(problem)
-    assert algorithm.spread_now(problem, state) == 0.5
+    task, state = begun(algorithm="lookahead", search_spread=True, strength_learning_rate=0.1, sigma=0.5)
+    algorithm = algorithm_of(task)
+    assert algorithm.spread_now(task, state) == 0.5
     with torch.no_grad():
         state.mover.strength.log_spread.fill_(0.75)
-    assert algorithm.spread_now(problem, state) == pytest.approx(0.5 * np.exp(0.75), rel=1e-6)
-    trial = algorithm.augmented(problem, state, *state.train_stream.next())
-    expected = problem.space.decode(state.lam.detach() + 0.5 * np.exp(0.75) * trial.noise)
+    assert algorithm.spread_now(task, state) == pytest.approx(0.5 * np.exp(0.75), rel=1e-6)
+    trial = algorithm.augmented(task, state, *state.train_stream.next())
+    expected = task.space.decode(state.lam.detach() + 0.5 * np.exp(0.75) * trial.noise)
     torch.testing.assert_close(trial.values, expected, rtol=1e-5, atol=1e-6)
 
 

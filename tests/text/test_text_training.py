@@ -19,7 +19,7 @@ from hba.text.config import DROPOUTS
 from hba.text.lstm import LstmLanguageModel
 from hba.text.measure import measured_loss
 from hba.text.passages import Passage
-from hba.text.problem import network_of
+from hba.text.task import network_of
 from hba.text.train import TextTrained, train
 from hba.utils.seeding import derived_seed
 

@@ -172,8 +172,8 @@ def assert_all_fields_are_in(record: Any, saved: Mapping[str, Any]) -> int:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_field_of_a_search_s_state_and_of_its_learner_is_saved(algorithm: str) -> None:
-    problem, state = begun(algorithm=algorithm)
-    step(problem, state, 3)
+    task, state = begun(algorithm=algorithm)
+    step(task, state, 3)
     saved = through_a_file(snapshot(state))
     # Of any search: six of its own, five totals, and of its learner an optimizer, a schedule and a network.
     assert assert_all_fields_are_in(state, saved) >= 6 + 5 + 3
@@ -187,19 +187,19 @@ def test_every_field_of_a_search_s_state_and_of_its_learner_is_saved(algorithm: 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("n_steps", [0, 1, 3, 4])
 def test_a_restored_state_goes_on_bit_for_bit(algorithm: str, n_steps: int) -> None:
-    problem, state = begun(algorithm=algorithm)
-    step(problem, state, n_steps)
+    task, state = begun(algorithm=algorithm)
+    step(task, state, n_steps)
     saved = through_a_file(snapshot(state))
-    same_problem, other = begun(algorithm=algorithm)
+    same_task, other = begun(algorithm=algorithm)
     if n_steps == 0:
-        step(same_problem, other, 2)
+        step(same_task, other, 2)
         _, other = begun(algorithm=algorithm)
     restore(other, saved)
     before = copy.deepcopy(snapshot(other))
     assert_same(before, saved)
     for _ in range(2):
-        step(problem, state, 2)
-        step(same_problem, other, 2)
+        step(task, state, 2)
+        step(same_task, other, 2)
         assert_same(snapshot(other), snapshot(state))
     assert not torch.equal(other.lam, before["lam"])
 

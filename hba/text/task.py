@@ -11,18 +11,18 @@ from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from hba.algorithms.responses import RESPONSES
+from hba.algorithms.task import Task
 from hba.errors import SettingsError
 from hba.hypernet.dropout import RatedDropout
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import without_operations
 from hba.regularization.groups import hyperparameters_of
 from hba.regularization.in_network import DROPOUT
-from hba.regularization.regularization import Regularization
 from hba.text.config import HIDDEN, TextSearchConfig, TextTrainingConfig, is_tuned
 from hba.text.corpus import FILES, Corpus
 from hba.text.lstm import LstmLanguageModel
 from hba.text.measure import next_word_error, next_word_loss
-from hba.text.passages import Passage, Prediction, TokenStream
+from hba.text.passages import Prediction, TokenStream
 from hba.training.optimizer import Parameters
 from hba.training.plateau import Plateau
 from hba.utils.seeding import default_generators, derived_seed, generator_for
@@ -89,8 +89,8 @@ def space_of(config: TextSearchConfig, network: LstmLanguageModel) -> SearchSpac
 
 
 @dataclass(frozen=True)
-class TextProblem:
-    """In a search on text, what hba.algorithms.Problem is in one on images, for the algorithms of hba.text.config.
+class TextTask(Task):
+    """A search on text, for the algorithms of hba.text.config.
 
     tokens (N,): by the names of the texts, on the device. network: as it begins.
     """
@@ -101,18 +101,14 @@ class TextProblem:
     network: LstmLanguageModel
 
     @staticmethod
-    def of(config: TextSearchConfig, corpus: Corpus, device: torch.device) -> "TextProblem":
+    def of(config: TextSearchConfig, corpus: Corpus, device: torch.device) -> "TextTask":
         network = network_of(config, len(corpus.vocabulary), config.seed).to(device)
         tokens = {name: text.tokens.to(device) for name, text in corpus.texts.items()}
-        return TextProblem(config, space_of(config, network), tokens, network)
+        return TextTask(config, space_of(config, network), tokens, network)
 
     @property
     def device(self) -> torch.device:
         return self.tokens["train"].device
-
-    @cached_property
-    def regularization(self) -> Regularization:
-        return Regularization(self.space.regularizers, self.space.n_of_policy)
 
     @cached_property
     def of_batch(self) -> tuple[int, ...]:
@@ -132,13 +128,6 @@ class TextProblem:
         for column in self.of_batch:
             drawn[:, column] = drawn[0, column]
         return drawn
-
-    def augment(self, passage: Passage, lam: Tensor, generator: torch.Generator) -> Passage:
-        """All that is tuned acts inside the network or in the loss."""
-        return passage
-
-    def as_measured(self, passage: Passage) -> Passage:
-        return passage
 
     def loss_of(self, prediction: Prediction, following: Tensor) -> Tensor:
         return next_word_loss(prediction, following)

@@ -18,7 +18,7 @@ from hba.text.config import DROPOUTS, TextSearchConfig
 from hba.text.corpus import Corpus
 from hba.text.measure import next_word_loss
 from hba.text.passages import Passage, Prediction
-from hba.text.problem import ClippedSGD, TextProblem, network_of, optimizer_of
+from hba.text.task import ClippedSGD, TextTask, network_of, optimizer_of
 
 ALL = (*(f"dropout.{name}" for name in DROPOUTS), "activation.alpha", "activation.beta", "weight_decay")
 
@@ -28,10 +28,10 @@ def texts(tmp_path: Path) -> Path:
     return write_texts(tmp_path)
 
 
-def problem_of(texts: Path, **settings: Any) -> TextProblem:
+def task_of(texts: Path, **settings: Any) -> TextTask:
     config = TextSearchConfig.make({**SMALL, "data": str(texts), **settings})
     corpus = Corpus.read(texts, config.vocabulary_size, ("train", "valid"))
-    return TextProblem.of(config, corpus, torch.device("cpu"))
+    return TextTask.of(config, corpus, torch.device("cpu"))
 
 
 @pytest.mark.parametrize(
@@ -44,35 +44,35 @@ def problem_of(texts: Path, **settings: Any) -> TextProblem:
     ],
 )
 def test_the_space_has_what_is_tuned_and_nothing_else(tune: str, names: tuple[str, ...], texts: Path) -> None:
-    space = problem_of(texts, tune=tune).space
+    space = task_of(texts, tune=tune).space
     assert sorted(space.names) == sorted(names)
     assert space.operations == ()
 
 
 def test_what_is_tuned_begins_where_it_says(texts: Path) -> None:
-    problem = problem_of(texts, tune="dropout,activation,weight-decay", weight_decay=1e-4)
-    values = dict(problem.space.named(problem.space.decode(problem.initial_lambda().double())))
+    task = task_of(texts, tune="dropout,activation,weight-decay", weight_decay=1e-4)
+    values = dict(task.space.named(task.space.decode(task.initial_lambda().double())))
     expected = {**dict.fromkeys(ALL, 0.05), "weight_decay": 1e-4}
     assert {name: float(value) for name, value in values.items()} == pytest.approx(expected, rel=1e-5)
 
 
 def test_noise_of_what_has_one_rate_for_a_batch_is_the_same_in_all_rows(texts: Path) -> None:
-    problem = problem_of(texts)
-    (column,) = problem.of_batch
-    assert problem.space.names[column] == "dropout.weights"
-    noise = problem.noise(6, torch.Generator().manual_seed(0))
+    task = task_of(texts)
+    (column,) = task.of_batch
+    assert task.space.names[column] == "dropout.weights"
+    noise = task.noise(6, torch.Generator().manual_seed(0))
     equal = (noise == noise[:1]).all(0)
     assert equal.nonzero().flatten().tolist() == [column]
-    others = [number for number in range(problem.space.n) if number != column]
-    drawn = torch.randn(6, problem.space.n, generator=torch.Generator().manual_seed(0))
+    others = [number for number in range(task.space.n) if number != column]
+    drawn = torch.randn(6, task.space.n, generator=torch.Generator().manual_seed(0))
     assert torch.equal(noise[:, others], drawn[:, others])
     assert noise[:, column].unique().tolist() == drawn[:1, column].tolist()
 
 
 def test_without_weight_dropout_all_noise_differs(texts: Path) -> None:
-    problem = problem_of(texts, tune="dropout.words,activation")
-    assert problem.of_batch == ()
-    noise = problem.noise(6, torch.Generator().manual_seed(0))
+    task = task_of(texts, tune="dropout.words,activation")
+    assert task.of_batch == ()
+    noise = task.noise(6, torch.Generator().manual_seed(0))
     assert torch.equal(noise, torch.randn(6, 3, generator=torch.Generator().manual_seed(0)))
 
 
@@ -105,16 +105,16 @@ def test_activation_regularisation_is_that_of_a_loop() -> None:
 
 
 def test_the_penalty_is_the_mean_over_columns_each_with_values_of_its_own(texts: Path) -> None:
-    problem = problem_of(texts, tune="activation,dropout.words")
+    task = task_of(texts, tune="activation,dropout.words")
     states, dropped, alpha, beta = some_states()
     of_name = {"activation.alpha": alpha, "activation.beta": beta, "dropout.words": torch.full_like(alpha, 0.5)}
-    values = torch.stack([of_name[name] for name in problem.space.names], dim=1)
+    values = torch.stack([of_name[name] for name in task.space.names], dim=1)
     prediction = Prediction(torch.randn(3, 5, 12), states, dropped, torch.zeros(()))
-    found = problem.regularization.penalty(prediction, torch.zeros(3, 5), values)
+    found = task.regularization.penalty(prediction, torch.zeros(3, 5), values)
     expected = penalties_in_a_loop(states.numpy(), dropped.numpy(), alpha.numpy(), beta.numpy())
     assert float(found) == pytest.approx(np.mean(expected))
-    assert problem.regularization.has_penalty
-    assert not problem_of(texts, tune="dropout").regularization.has_penalty
+    assert task.regularization.has_penalty
+    assert not task_of(texts, tune="dropout").regularization.has_penalty
 
 
 @pytest.mark.parametrize(("clip_norm", "share"), [(0.5, 0.1), (10.0, 1.0)])
@@ -141,8 +141,8 @@ def test_groups_that_learn_apart_are_clipped_apart() -> None:
 def test_the_response_is_clipped_by_itself_where_it_has_a_loss_of_its_own(
     algorithm: str, together: bool, texts: Path
 ) -> None:
-    problem = problem_of(texts, algorithm=algorithm)
-    optimizer, _ = problem.optimizer_of([nn.Parameter(torch.zeros(1))])
+    task = task_of(texts, algorithm=algorithm)
+    optimizer, _ = task.optimizer_of([nn.Parameter(torch.zeros(1))])
     assert isinstance(optimizer, ClippedSGD)
     assert optimizer.together is together
 
@@ -151,16 +151,16 @@ def test_the_response_is_clipped_by_itself_where_it_has_a_loss_of_its_own(
 def test_tuned_weight_decay_is_the_same_training_in_a_search_and_behind_it(weight_decay: float, texts: Path) -> None:
     """Without noise, a step of the search on the weights is one of an ordinary training, the gradient being clipped."""
     settings = {"algorithm": "delta-stn", "sigma": 0.0, "sigma_entropy": None, "weight_decay": weight_decay}
-    problem = problem_of(texts, tune="weight-decay", **settings)
-    algorithm, value = problem.config.algorithm, problem.space.regularizers[0].initial
+    task = task_of(texts, tune="weight-decay", **settings)
+    algorithm, value = task.config.algorithm, task.space.regularizers[0].initial
     assert value == weight_decay
-    network = copy.deepcopy(problem.network)
-    state = algorithm.begin(problem, lambda _: problem.network)  # type: ignore[arg-type]
-    optimizer, _ = optimizer_of(problem.config, network.parameters())
-    problem.regularization.give(network, optimizer, {"weight_decay": value})
-    stream = problem.train_stream()
+    network = copy.deepcopy(task.network)
+    state = algorithm.begin(task, lambda _: task.network)
+    optimizer, _ = optimizer_of(task.config, network.parameters())
+    task.regularization.give(network, optimizer, {"weight_decay": value})
+    stream = task.train_stream()
     for _ in range(3):
-        algorithm.train_step(problem, state)  # type: ignore[arg-type]
+        algorithm.train_step(task, state)
         passage, following = stream.next()
         prediction = network(passage)
         stream.carry(prediction.state)
@@ -173,16 +173,16 @@ def test_tuned_weight_decay_is_the_same_training_in_a_search_and_behind_it(weigh
 
 
 def test_where_the_settings_have_no_weight_decay_it_begins_inside_its_range(texts: Path) -> None:
-    (decay,) = problem_of(texts, tune="weight-decay").space.regularizers
+    (decay,) = task_of(texts, tune="weight-decay").space.regularizers
     assert decay.low < decay.initial < decay.high
     assert abs(decay.initial_logit) < 2
 
 
 def test_one_layer_hands_nothing_on(texts: Path) -> None:
-    assert "dropout.hidden" not in problem_of(texts, layers=1).space.names
-    assert "dropout.hidden" in problem_of(texts, layers=2).space.names
+    assert "dropout.hidden" not in task_of(texts, layers=1).space.names
+    assert "dropout.hidden" in task_of(texts, layers=2).space.names
     with pytest.raises(SettingsError, match=r"dropout\.hidden"):
-        problem_of(texts, layers=1, tune="dropout.hidden,weight-decay")
+        task_of(texts, layers=1, tune="dropout.hidden,weight-decay")
 
 
 def test_the_learning_rate_takes_a_quarter_after_epochs_without_a_lower_loss() -> None:
@@ -209,14 +209,14 @@ def test_a_network_is_made_by_its_seed_alone() -> None:
 
 
 def test_a_training_step_carries_the_state_to_the_passage_that_follows(texts: Path) -> None:
-    problem = problem_of(texts, algorithm="delta-stn", warm_up_epochs=0, train_steps=1)
-    algorithm: Any = problem.config.algorithm
-    state = algorithm.begin(problem, lambda _: problem.network)
+    task = task_of(texts, algorithm="delta-stn", warm_up_epochs=0, train_steps=1)
+    algorithm: Any = task.config.algorithm
+    state = algorithm.begin(task, lambda _: task.network)
     streams = (state.train_stream, state.mover.val_stream)
     torch.manual_seed(0)
     for _ in range(2):
         before = [stream.state.clone() for stream in streams]
-        algorithm.step(problem, state)
+        algorithm.step(task, state)
         for stream, old in zip(streams, before, strict=True):
             assert not torch.equal(stream.state, old)
             assert not stream.state.requires_grad

@@ -1,0 +1,199 @@
+"""What an algorithm searches on: batches in, loss out. It stays the same during a search, whatever the algorithm."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from hba.config.search import CommonSearchConfig
+from hba.data.batches import BatchStream
+from hba.data.images import Images
+from hba.data.load import SearchData
+from hba.distributed.collectives import draw_then_shard
+from hba.policy.draw import Walk, apply_operations, draw_walk
+from hba.policy.space import SearchSpace
+from hba.policy.starts import at_fraction, of_row, randaugment
+from hba.preprocessing.preprocessing import Preprocessing
+from hba.regularization.regularization import Regularization
+from hba.training.criterion import error_share, loss_of
+from hba.training.measure import totals
+from hba.training.optimizer import Parameters, optimizer_for
+from hba.utils.seeding import derived_seed, generator_for
+
+
+class Task:
+    """The interface between algorithms and data. A subclass says what its batches and losses are.
+
+    A batch is a pair of inputs, which have a length B, and labels.
+    """
+
+    config: Any
+    """The settings of the search, a CommonSearchConfig for images."""
+    space: SearchSpace
+
+    @property
+    def device(self) -> torch.device:
+        raise NotImplementedError
+
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of one input of the network, for images."""
+        raise NotImplementedError
+
+    @cached_property
+    def regularization(self) -> Regularization:
+        """What the space's regularizers do."""
+        return Regularization(self.space.regularizers, self.space.n_of_policy)
+
+    @cached_property
+    def image_columns(self) -> Tensor | None:
+        """Columns of the regularizers that act on images, on the device; None if there are none."""
+        columns = self.regularization.image_columns
+        return torch.tensor(columns, device=self.device) if columns else None
+
+    @property
+    def acts_on_images(self) -> bool:
+        """Whether anything is tuned that a step on an image can judge."""
+        return bool(self.space.operations or self.regularization.image_columns)
+
+    @cached_property
+    def through_weights(self) -> Tensor:
+        """Whether a hyperparameter takes effect through the weights, bool (n,) on the device."""
+        on_images = {*range(self.space.n_of_policy), *self.regularization.image_columns}
+        return torch.tensor([column not in on_images for column in range(self.space.n)], device=self.device)
+
+    def train_stream(self) -> Any:
+        """Endless batches of the training set D_T, as hba.data.batches.BatchStream has them."""
+        raise NotImplementedError
+
+    def val_stream(self, batch_size: int) -> Any:
+        """Endless batches of the validation set D_V."""
+        raise NotImplementedError
+
+    def generator(self) -> torch.Generator:
+        """The random generator of everything that a search draws itself, on the device."""
+        raise NotImplementedError
+
+    def initial_lambda(self, fraction: float, init: str = "fraction", row: Mapping[str, float] | None = None) -> Tensor:
+        """Logits (n,) on the device: of a schedule's row if one is given; otherwise at a fraction of every range, or at
+        RandAugment's policy if init is "randaugment".
+        """
+        raise NotImplementedError
+
+    def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
+        """epsilon: standard normal numbers (B, n), one row for each input of a batch."""
+        return draw_then_shard(n_rows, lambda n: torch.randn(n, self.space.n, generator=generator, device=self.device))
+
+    def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
+        """The optimizer of the weights and the schedule of its learning rate, as the settings say."""
+        raise NotImplementedError
+
+    def augment(self, inputs: Any, lam: Tensor, generator: torch.Generator) -> Any:
+        """The network's input of a training batch, augmented with one lambda for each input (B, n)."""
+        return inputs
+
+    def augment_with(self, values: Tensor, inputs: Any, generator: torch.Generator) -> tuple[Any, Walk]:
+        """The same with values in natural units for each input (B, n); also returns the decisions that were drawn."""
+        raise NotImplementedError
+
+    def as_measured(self, inputs: Any) -> Any:
+        """The network's input of a batch that is not augmented."""
+        return inputs
+
+    def loss_of(self, outputs: Any, labels: Tensor) -> Tensor:
+        """Mean loss () in nats."""
+        raise NotImplementedError
+
+    def error_share(self, outputs: Any, labels: Tensor) -> Tensor:
+        """Share of wrong answers ()."""
+        raise NotImplementedError
+
+    def carry(self, stream: Any, outputs: Any) -> None:
+        """Hand a stream what its next batch needs of the network's outputs: nothing, for images."""
+
+    def validation_loss(self, predict: Callable[[Any], Any]) -> Tensor:
+        """Mean loss () on all of D_V, on the device. predict maps the network's input to its outputs."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ImageTask(Task):
+    """A search on labelled images.
+
+    data: training set D_T and validation set D_V, on their device. fill (C,): the colour that operations uncover.
+    """
+
+    config: CommonSearchConfig
+    space: SearchSpace
+    data: SearchData
+    preprocessing: Preprocessing
+    fill: Tensor
+
+    @property
+    def device(self) -> torch.device:
+        return self.data.train.device
+
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of what the network takes."""
+        size = self.preprocessing.image_size
+        return (self.data.train.n_channels, size, size)
+
+    @property
+    def val(self) -> Images:
+        """The whole validation set D_V."""
+        return self.data.val
+
+    def augment(self, inputs: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
+        """Policy, standardisation, baseline, Cutout (paper, 4.2): images (B, C, H, W), a lambda for each (B, n).
+
+        Regularizers of images in [0, 1] act after the policy, those of the network's input at the end.
+        """
+        return self.augment_with(self.space.decode(lam), inputs, generator)[0]
+
+    def augment_with(self, values: Tensor, inputs: Tensor, generator: torch.Generator) -> tuple[Tensor, Walk]:
+        draw, walk = draw_walk(self.space, values, len(inputs), generator)
+        augmented = apply_operations(self.space, draw, inputs, self.fill) if self.space.operations else inputs
+        augmented = self.regularization.on_pixels(augmented, values, generator, self.fill)
+        standardized = self.preprocessing.train(augmented, generator)
+        return self.regularization.on_inputs(standardized, values, generator), walk
+
+    def initial_lambda(self, fraction: float, init: str = "fraction", row: Mapping[str, float] | None = None) -> Tensor:
+        if row is not None:
+            found = of_row(self.space, row)
+        else:
+            found = randaugment(self.space) if init == "randaugment" else at_fraction(self.space, fraction)
+        return found.to(self.device, torch.get_default_dtype())
+
+    def as_measured(self, inputs: Tensor) -> Tensor:
+        return self.preprocessing.measure(inputs)
+
+    def loss_of(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        return loss_of(outputs, labels)
+
+    def error_share(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        return error_share(outputs, labels)
+
+    def validation_loss(self, predict: Callable[[Tensor], Tensor]) -> Tensor:
+        loss, _, count = totals(predict, self.val, self.preprocessing.measure)
+        return loss / count
+
+    def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
+        n_images = len(self.data.train)
+        steps_per_epoch = n_images // min(self.config.batch_size, n_images)
+        return optimizer_for(self.config, parameters, steps_per_epoch, self.config.plateau_epochs)
+
+    def train_stream(self) -> BatchStream:
+        return BatchStream(self.data.train, self.config.batch_size, derived_seed(self.config.seed, "training batches"))
+
+    def val_stream(self, batch_size: int) -> BatchStream:
+        seed = derived_seed(self.config.seed, "validation batches")
+        return BatchStream(self.data.val, batch_size, seed, "val_batch_size")
+
+    def generator(self) -> torch.Generator:
+        return generator_for(self.config.seed, "augmentation", self.device)
