@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hba.operations import registered_operations
-from hba.operations.from_file import load_operations_file
+from hba.operations.registration import load_operations_file
 
 OPERATIONS_FILES = "hba.operations_files"
 

@@ -53,7 +53,7 @@ def registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict
     So are the modules of operations files in the test's folder.
     """
     own: dict[str, Operation] = {}
-    monkeypatch.setattr("hba.operations.table._registered", own)
+    monkeypatch.setattr("hba.operations.registration._registered", own)
     monkeypatch.setattr("hba.regularization.groups._registered", {})
     yield own
     for name, module in list(sys.modules.items()):

@@ -14,7 +14,7 @@ from PIL import Image
 
 import hba
 from hba.operations import find_operation
-from hba.operations.from_file import load_operations_file
+from hba.operations.registration import load_operations_file
 from hba.policy.magnitude_table import HEADINGS, as_markdown, magnitude_table
 from hba.policy.spaces import SPACES
 

@@ -214,7 +214,7 @@ def _operation_on_batch(module: Any, operation: Operation, schedule: Schedule, i
 
 
 def _said_of(operation: Operation) -> str:
-    rounds = isinstance(operation.kind, Blend) or operation.interpolation == "bilinear"
+    rounds = isinstance(operation.kernel, Blend) or operation.interpolation == "bilinear"
     return "PIL cuts fractions of a grey level off" if rounds else ""
 
 

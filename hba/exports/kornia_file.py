@@ -41,7 +41,7 @@ POLICY = (
     kornia_code.SchedulePolicy,
 )
 MAKERS = {Curve: kornia_code.curve, Stretch: kornia_code.stretch, Blend: kornia_code.enhance}
-"""What applies the function that is the heart of an operation, by its kind."""
+"""What applies the function that is the heart of an operation, by its kernel."""
 
 
 def kornia_file(schedule: Schedule, usage: str, needs: str) -> str:
@@ -84,15 +84,15 @@ def _constants_text(text: str) -> str:
 
 def _function(operation: Operation) -> str:
     """How the file calls the operation's function, or its coefficients; nothing for one that is not hba's."""
-    kind = operation.kind
-    if isinstance(kind, Warp):
-        return kind.coefficients.__name__ if kind.coefficients.__module__ == geometric.__name__ else ""
+    kernel = operation.kernel
+    if isinstance(kernel, Warp):
+        return kernel.coefficients.__name__ if kernel.coefficients.__module__ == geometric.__name__ else ""
     if operation.function is cutout.cutout:
         return "cutout"
-    inner = next((value for value in vars(kind).values() if type(kind) in MAKERS), None)
+    inner = next((value for value in vars(kernel).values() if type(kernel) in MAKERS), None)
     if getattr(inner, "__module__", "") not in (point.__name__, enhance.__name__):
         return ""
-    return f"partial({MAKERS[type(kind)].__name__}, {inner.__name__})"  # type: ignore[union-attr]
+    return f"partial({MAKERS[type(kernel)].__name__}, {inner.__name__})"  # type: ignore[union-attr]
 
 
 def _operations_text(operations: Iterable[Operation]) -> str:

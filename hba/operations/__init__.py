@@ -1,25 +1,25 @@
 """The image operations that a policy is made of: batched, one magnitude per image, on any device.
 
-What they are and what their magnitudes mean is known without PyTorch, which takes seconds to import: the command that
-prints it is instant. So the table, and the modules whose functions its rows name, import torch for type checkers only.
+The table of operations, and the modules whose functions it names, import torch only when images are computed, so that
+the commands that print the table start at once.
 """
 
 from typing import TYPE_CHECKING
 
-from hba.operations.operation import ALL, Operation
-from hba.operations.table import (
-    OPERATIONS,
+from hba.operations.operation import ALL, COMMON_CHANNELS, Operation, check_channels
+from hba.operations.registration import (
     check_known,
     find_operation,
     function_path,
     register_operation,
     registered_operations,
 )
+from hba.operations.table import OPERATIONS
 from hba.utils.imports import lazy_names
 
 if TYPE_CHECKING:
     from hba.operations.apply import apply_steps
-    from hba.operations.images import COMMON_CHANNELS, check_channels, check_images, color_for, fill_for
+    from hba.operations.images import check_images, color_for, fill_for
 
 __all__ = [
     "ALL",
@@ -39,7 +39,5 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    _IMAGES = dict.fromkeys(
-        ("COMMON_CHANNELS", "check_channels", "check_images", "color_for", "fill_for"), "hba.operations.images"
-    )
+    _IMAGES = dict.fromkeys(("check_images", "color_for", "fill_for"), "hba.operations.images")
     __getattr__, __dir__ = lazy_names(__name__, {**_IMAGES, "apply_steps": "hba.operations.apply"})

@@ -13,16 +13,14 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hba.operations.kind import Kind
+from hba.operations.operation import Kernel, Selection, Step
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from hba.operations.steps import Pick, Step
-
 
 @dataclass(frozen=True)
-class Blend(Kind):
+class Blend(Kernel):
     """An enhancer: from images to their poorer version, of a shape that broadcasts to the images'."""
 
     poorer: Callable[[Tensor], Tensor]
@@ -34,12 +32,12 @@ class Blend(Kind):
     def batch_group(self) -> Hashable:
         return Blend
 
-    def on_batch(self, picks: Sequence[Pick[Blend]], images: Tensor, step: Step, fill: Tensor) -> Tensor:
+    def on_batch(self, selections: Sequence[Selection[Blend]], images: Tensor, step: Step, fill: Tensor) -> Tensor:
         """One poorer version and one factor per image, and a single blend."""
         poorer, factor = images, images.new_ones(len(images))
-        for pick in picks:
-            poorer = pick.kind.poorer(images).where(pick.images[:, None, None, None], poorer)
-            factor = pick.magnitude.where(pick.images, factor)
+        for selection in selections:
+            poorer = selection.kernel.poorer(images).where(selection.images[:, None, None, None], poorer)
+            factor = selection.magnitude.where(selection.images, factor)
         return blend(poorer, images, factor)
 
 

@@ -13,19 +13,16 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hba.operations.kind import Kind
+from hba.operations.operation import Kernel, Operation, Selection, Step
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from hba.operations.operation import Operation
-    from hba.operations.steps import Pick, Step
 
     Coefficients = Callable[[Tensor, int, int], Mapping[str, Tensor]]
 
 
 @dataclass(frozen=True)
-class Warp(Kind):
+class Warp(Kernel):
     """A geometric operation: from magnitudes (N,) float64, height and width to its coefficients {name: (N,)}.
 
     It need not name those that are the identity's. A step holds the maps of all images, so one resampling does for
@@ -45,18 +42,18 @@ class Warp(Kind):
         return Warp, self.interpolation
 
     @property
-    def own_images_group(self) -> Hashable:
+    def subset_group(self) -> Hashable:
         return self.batch_group
 
     def map_coefficients(self, magnitude: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
         return self.coefficients(magnitude, height, width)
 
-    def on_own_images(self, operation: Operation, images: Tensor, step: Step, fill: Tensor) -> Tensor:
+    def on_subset(self, operation: Operation, images: Tensor, step: Step, fill: Tensor) -> Tensor:
         from hba.operations.resample import warp
 
         return warp(images, step.maps, fill, self.interpolation)
 
-    def on_batch(self, picks: Sequence[Pick[Warp]], images: Tensor, step: Step, fill: Tensor) -> Tensor:
+    def on_batch(self, selections: Sequence[Selection[Warp]], images: Tensor, step: Step, fill: Tensor) -> Tensor:
         from hba.operations.resample import warp
 
         return warp(images, step.maps, fill, self.interpolation)

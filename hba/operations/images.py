@@ -1,9 +1,4 @@
-"""What operations ask of images, and colours in images of some number of channels."""
-
-from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+"""Checks of image batches, and colours for images of any number of channels."""
 
 import torch
 from torch import Tensor
@@ -11,11 +6,6 @@ from torch import Tensor
 from hba.errors import SettingsError
 from hba.utils.device_constants import device_constant
 
-if TYPE_CHECKING:
-    from hba.operations.operation import Operation
-
-COMMON_CHANNELS = (1, 3)
-"""Grey, and red, green and blue: all operations are defined for these."""
 LUMA_WEIGHTS = (0.299, 0.587, 0.114)
 """Of R, G and B, as in PIL's mode L."""
 
@@ -33,21 +23,6 @@ def check_images(images: Tensor, *, or_bytes: bool = False) -> None:
         )
 
 
-def check_channels(operations: Iterable[Operation], n_channels: int) -> None:
-    """SettingsError, with the operations that are left, where one is not defined for images of so many channels."""
-    if n_channels in COMMON_CHANNELS:
-        return
-    given = tuple(operations)
-    undefined = [operation.name for operation in given if not operation.any_channels]
-    if undefined:
-        left = ",".join(operation.name for operation in given if operation.any_channels)
-        verb = "is" if len(undefined) == 1 else "are"
-        raise SettingsError(
-            f"{' and '.join(undefined)} {verb} defined for images of 1 (grey) or 3 (red, green, blue) channels, not of "
-            f"{n_channels}" + (f": choose the others by --operations {left}" if left else "")
-        )
-
-
 def luma(images: Tensor) -> Tensor:
     """The grey (B, 1, H, W) of RGB images (B, 3, H, W), by LUMA_WEIGHTS.
 
@@ -58,9 +33,9 @@ def luma(images: Tensor) -> Tensor:
 
 
 def color_for(n_channels: int, color: tuple[float, ...]) -> tuple[float, ...]:
-    """A colour for images of so many channels: of one number it is repeated, RGB becomes luma for grey images.
+    """A colour with one number per channel: a single number is repeated, RGB becomes luma for grey images.
 
-    SettingsError for another number of them.
+    Raises SettingsError for another number of them.
     """
     if len(color) == 3 and n_channels == 1:
         return (sum(weight * value for weight, value in zip(LUMA_WEIGHTS, color, strict=True)),)

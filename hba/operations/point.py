@@ -12,18 +12,17 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hba.operations.kind import Kind
+from hba.operations.operation import Kernel, Selection, Step
 from hba.utils.device_constants import whole_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from hba.operations.steps import Pick, Step
 
 N_LEVELS = 256
 
 
-class Levels(Kind):
+class Levels(Kernel):
     """An operation that can be written as a table of new levels."""
 
     @abstractmethod
@@ -34,13 +33,13 @@ class Levels(Kind):
     def batch_group(self) -> Hashable:
         return Levels
 
-    def on_batch(self, picks: Sequence[Pick[Levels]], images: Tensor, step: Step, fill: Tensor) -> Tensor:
+    def on_batch(self, selections: Sequence[Selection[Levels]], images: Tensor, step: Step, fill: Tensor) -> Tensor:
         """One table per image and channel, and a single look-up."""
         levels = to_levels(images)
         tables = every_level(images)
-        for pick in picks:
-            magnitude = pick.operation.arguments(pick.magnitude, fill, step.position)
-            tables = pick.kind.tables(levels, *magnitude).where(pick.images[:, None, None], tables)
+        for selection in selections:
+            magnitude = selection.operation.arguments(selection.magnitude, fill, step.position)
+            tables = selection.kernel.tables(levels, *magnitude).where(selection.images[:, None, None], tables)
         return look_up(tables.expand(*images.shape[:2], N_LEVELS), levels)
 
 

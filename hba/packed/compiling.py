@@ -1,39 +1,42 @@
-"""Numba, where it is there: an optional extra, which makes the same bytes faster."""
+"""What the compiled functions share: Numba's decorator, and the memory that they work in."""
 
-import functools
-import importlib
-import warnings
 from collections.abc import Callable
-from importlib.util import find_spec
-from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-
-@functools.cache
-def kernels() -> ModuleType | None:
-    """The module of that name beside this file; None without Numba.
-
-    Numba goes only with the versions of NumPy that it knows. Where it does not start, a warning says so.
-    """
-    if find_spec("numba") is None:
-        return None
-    try:
-        return importlib.import_module("hba.packed.kernels")
-    except ImportError as error:
-        warnings.warn(
-            f"numba is installed, but cannot be used ({error}); 8-bit images are augmented by PyTorch and PIL, to the "
-            "same levels, but slower",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return None
+Array = Any
+"""Of NumPy; Numba finds the types by itself."""
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compiled when it is first called. The result is kept for the next process, where a file can be written."""
+    """Compile a function when it is first called. The result is cached on disk, where a file can be written."""
     import numba
 
     try:
         return numba.njit(nogil=True, cache=True)(function)
     except RuntimeError:  # There is no folder for it.
         return numba.njit(nogil=True)(function)
+
+
+class Scratch(NamedTuple):
+    """Memory in which images take turns; C channels, N pixels, S steps.
+
+    levels, shown uint8 (C, N); places uint32 (2, N); table float32, table_levels uint8 (C, 256 + S); free float32
+    (C, N + S); plane float32 (N,).
+    """
+
+    levels: Array
+    shown: Array
+    places: Array
+    table: Array
+    table_levels: Array
+    free: Array
+    plane: Array
+
+
+class State(NamedTuple):
+    """is_moved: places say something, those of `now`. is_plain: levels are worth themselves. is_free: see kernels."""
+
+    is_moved: bool
+    now: int
+    is_plain: bool
+    is_free: bool

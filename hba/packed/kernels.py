@@ -20,7 +20,8 @@ import numpy as np
 
 from hba.operations.point import N_LEVELS
 from hba.operations.resample import FRACTION_BITS
-from hba.packed.codes import (
+from hba.packed.compiling import Scratch, State, compiled
+from hba.packed.program import (
     AUTO_CONTRAST,
     BRIGHTNESS,
     COLOR,
@@ -32,8 +33,6 @@ from hba.packed.codes import (
     SOLARIZE,
     WARP,
 )
-from hba.packed.compiling import compiled
-from hba.packed.memory import Scratch, State
 
 LANES = 4
 """Counts that are kept apart, so that an addition need not wait for the one before."""

@@ -1,4 +1,4 @@
-"""What kernels are told of the steps: numbers."""
+"""The steps of a batch as the numbers that kernels.py reads."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,10 +12,16 @@ from hba.operations import Operation, enhance, geometric, point
 from hba.operations.cutout import cutout
 from hba.operations.enhance import Blend
 from hba.operations.geometric import Warp
-from hba.operations.kind import Own
+from hba.operations.operation import FunctionKernel
 from hba.operations.point import Curve, Stretch
 from hba.operations.resample import ONE, Maps
-from hba.packed import codes
+
+NOTHING = -1
+WARP, CUTOUT = 0, 1
+INVERT, SOLARIZE, POSTERIZE, AUTO_CONTRAST, EQUALIZE = 2, 3, 4, 5, 6
+BRIGHTNESS, CONTRAST, COLOR, SHARPNESS = 7, 8, 9, 10
+"""Numbers of what a step does, in an order that kernels.py relies on: what moves pixels, what gives levels, what gives
+values."""
 
 One = tuple[Operation, float, tuple[float, float]]
 """An operation for an image, its magnitude with sign, and a place (x, y) in [0, 1)."""
@@ -31,34 +37,34 @@ class Program(NamedTuple):
     maps: np.ndarray
 
 
-_FUNCTIONS = {Warp: "coefficients", Curve: "formula", Stretch: "stretch", Blend: "poorer", Own: "function"}
-"""By kind, the function that says which operation it is."""
+_FUNCTIONS = {Warp: "coefficients", Curve: "formula", Stretch: "stretch", Blend: "poorer", FunctionKernel: "function"}
+"""By type of kernel, the attribute whose function identifies the operation."""
 _CODES: dict[int, int] = {
-    id(geometric.shear_x): codes.WARP,
-    id(geometric.shear_y): codes.WARP,
-    id(geometric.translate_x): codes.WARP,
-    id(geometric.translate_y): codes.WARP,
-    id(geometric.rotate): codes.WARP,
-    id(cutout): codes.CUTOUT,
-    id(point.invert): codes.INVERT,
-    id(point.solarize): codes.SOLARIZE,
-    id(point.posterize): codes.POSTERIZE,
-    id(point.auto_contrast): codes.AUTO_CONTRAST,
-    id(point.equalize): codes.EQUALIZE,
-    id(enhance.black): codes.BRIGHTNESS,
-    id(enhance.mean_gray): codes.CONTRAST,
-    id(enhance.gray): codes.COLOR,
-    id(enhance.smooth): codes.SHARPNESS,
+    id(geometric.shear_x): WARP,
+    id(geometric.shear_y): WARP,
+    id(geometric.translate_x): WARP,
+    id(geometric.translate_y): WARP,
+    id(geometric.rotate): WARP,
+    id(cutout): CUTOUT,
+    id(point.invert): INVERT,
+    id(point.solarize): SOLARIZE,
+    id(point.posterize): POSTERIZE,
+    id(point.auto_contrast): AUTO_CONTRAST,
+    id(point.equalize): EQUALIZE,
+    id(enhance.black): BRIGHTNESS,
+    id(enhance.mean_gray): CONTRAST,
+    id(enhance.gray): COLOR,
+    id(enhance.smooth): SHARPNESS,
 }
 """By identity: a user's callable need not be hashable."""
 
 
 def code_of(operation: Operation) -> int | None:
-    """None for an operation that kernels do not know: a user's own, or one that takes a mean of several pixels."""
-    kind = operation.kind
-    if type(kind) not in _FUNCTIONS or kind.interpolation not in (None, "nearest"):
+    """The operation's number; None for one that is not compiled: a user's, or one with bilinear interpolation."""
+    kernel = operation.kernel
+    if type(kernel) not in _FUNCTIONS or kernel.interpolation not in (None, "nearest"):
         return None
-    return _CODES.get(id(getattr(kind, _FUNCTIONS[type(kind)])))
+    return _CODES.get(id(getattr(kernel, _FUNCTIONS[type(kernel)])))
 
 
 def program_of_batch(
@@ -66,7 +72,7 @@ def program_of_batch(
 ) -> Program:
     """From what apply_steps takes; known: the code of each operation."""
     # The last entry is that of -1, no operation.
-    of_operation = torch.tensor([*(codes.NOTHING if code is None else code for code in known), codes.NOTHING])
+    of_operation = torch.tensor([*(NOTHING if code is None else code for code in known), NOTHING])
     steps = (of_operation[chosen], magnitudes.double(), positions.double(), maps.fixed_point)
     return Program(*(values.contiguous().numpy() for values in steps))
 
@@ -78,8 +84,8 @@ def program_of_one(drawn: Sequence[One], height: int, width: int) -> Program | N
         return None
     maps = np.zeros((1, len(drawn), 6), np.int64)
     for step, (operation, magnitude, _) in enumerate(drawn):
-        if isinstance(operation.kind, Warp):
-            maps[0, step] = fixed_point(**coefficients_of_one(operation.kind, magnitude, height, width))
+        if isinstance(operation.kernel, Warp):
+            maps[0, step] = fixed_point(**coefficients_of_one(operation.kernel, magnitude, height, width))
     return Program(
         np.array([found], np.int64),
         np.array([[magnitude for _, magnitude, _ in drawn]], np.float64),
@@ -88,15 +94,15 @@ def program_of_one(drawn: Sequence[One], height: int, width: int) -> Program | N
     )
 
 
-def coefficients_of_one(kind: Warp, magnitude: float, height: int, width: int) -> Mapping[str, Any]:
+def coefficients_of_one(kernel: Warp, magnitude: float, height: int, width: int) -> Mapping[str, Any]:
     """Those of a single image, as numbers: PyTorch's calls would cost more than the image."""
-    if kind.coefficients is geometric.rotate:
+    if kernel.coefficients is geometric.rotate:
         cos: Any = math.cos(math.radians(magnitude))
         sin: Any = math.sin(math.radians(magnitude))
         return geometric.turn(cos, sin, height, width)
     # The others multiply, which a number does as a tensor.
     number: Any = magnitude
-    return kind.coefficients(number, height, width)
+    return kernel.coefficients(number, height, width)
 
 
 def fixed_point(

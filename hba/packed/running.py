@@ -1,19 +1,42 @@
-"""Running kernels: over the images of a batch by several threads, and on one image with its channels last."""
+"""Finds the compiled kernels, and runs them on a batch in several threads."""
 
 import functools
+import importlib
 import os
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from types import ModuleType
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from hba.operations.resample import LARGE_SIDE_PIXELS
-from hba.packed.compiling import kernels
 from hba.packed.program import Program
 
 THREAD_VALUES = 1 << 20
-"""What a thread is worth starting for: with fewer numbers, one alone is done sooner."""
+"""Numbers per thread: with fewer, a single thread is faster."""
+
+
+@functools.cache
+def kernels() -> ModuleType | None:
+    """The module of that name beside this file; None without Numba.
+
+    Numba works only with the versions of NumPy that it knows. If it does not start, a warning says so.
+    """
+    if find_spec("numba") is None:
+        return None
+    try:
+        return importlib.import_module("hba.packed.kernels")
+    except ImportError as error:
+        warnings.warn(
+            f"numba is installed, but cannot be used ({error}); 8-bit images are augmented by PyTorch and PIL, to the "
+            "same levels, but slower",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
 
 
 def can_run(images: Tensor) -> bool:
@@ -50,5 +73,5 @@ def run(images: Tensor, program: Program, fill: Tensor, dtype: torch.dtype = tor
 
 @functools.cache
 def _threads(process: int, count: int) -> ThreadPoolExecutor:
-    """A process that was forked has none of the threads that it remembers, so each has its own."""
+    """A pool for each process, because a forked process has none of its parent's threads."""
     return ThreadPoolExecutor(count, thread_name_prefix="hba-packed")

@@ -65,7 +65,7 @@ def moved(annotation: Any, drawn: Sequence[Drawn], size: Size) -> Any:
 
 def _move(one: Drawn, size: Size) -> Move:
     magnitude = torch.tensor([one.magnitude], dtype=torch.float64)
-    return Move(one.operation.kind.maps(magnitude, *size), one.operation.interpolation == "nearest")
+    return Move(one.operation.kernel.maps(magnitude, *size), one.operation.interpolation == "nearest")
 
 
 def _moved_mask(mask: Tensor, moves: Sequence[Move]) -> Tensor:

@@ -5,11 +5,8 @@ import torch
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.operations import OPERATIONS, apply_steps, check_channels, color_for
-from hba.operations.fixed_shapes import apply_in_fixed_shapes
+from hba.operations import OPERATIONS, check_channels, color_for
 from hba.operations.operation import Operation
-from hba.operations.resample import Maps, identity_coefficients
-from hba.operations.steps import Step
 
 FITTING = [operation for operation in OPERATIONS.values() if operation.any_channels]
 UNDEFINED = ["Contrast", "Color"]
@@ -42,35 +39,6 @@ def test_each_channel_is_what_it_would_be_alone(operation: Operation, n_channels
     ]
     assert torch.equal(together, torch.cat(alone, dim=1))
     assert together.shape == images.shape
-
-
-@pytest.mark.parametrize("n_channels", [2, 4])
-def test_both_ways_through_a_batch_give_the_same_pixels(n_channels: int) -> None:
-    images, fill = images_of(n_channels), torch.full((n_channels,), 0.3)
-    for start in range(0, len(FITTING), N):
-        chosen = torch.arange(start, start + N).remainder(len(FITTING))[:, None]
-        magnitudes = torch.stack([magnitudes_of(FITTING[index])[3] for index in chosen[:, 0].tolist()])[:, None]
-        positions = torch.full((N, 1, 2), 0.4)
-        one_by_one = torch.cat(
-            [
-                FITTING[index](
-                    images[row : row + 1],
-                    magnitudes[row] if FITTING[index].magnitude_range else None,
-                    fill=fill,
-                    position=positions[row],
-                )
-                for row, index in enumerate(chosen[:, 0].tolist())
-            ]
-        )
-        own = apply_steps(FITTING, chosen, magnitudes, positions, images, fill)
-        coefficients = identity_coefficients(magnitudes.double())
-        for index, operation in enumerate(FITTING):
-            found = operation.kind.map_coefficients(magnitudes.double(), 9, 11)
-            coefficients |= {name: torch.where(chosen == index, found[name], coefficients[name]) for name in found}
-        unbound = (values.unbind(1) for values in (chosen, magnitudes, positions, *Maps.of(coefficients)))
-        fixed = apply_in_fixed_shapes(FITTING, [Step(*values) for values in zip(*unbound, strict=True)], images, fill)
-        assert torch.equal(own, one_by_one)
-        torch.testing.assert_close(fixed, one_by_one, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("name", UNDEFINED)

@@ -83,15 +83,15 @@ def test_large_images_are_worked_on_alone(monkeypatch: pytest.MonkeyPatch) -> No
     seen: list[int] = []
     policy = policy_that_records(seen)
     images = eight_bit_images((4, 3, 8, 8), seed=8)
-    monkeypatch.setattr("hba.operations.own_images.LARGE_IMAGE_VALUES", images[0].numel())
+    monkeypatch.setattr("hba.operations.apply.LARGE_IMAGE_VALUES", images[0].numel())
     policy(images)
     assert seen == [1, 1, 1, 1]
 
 
 def cut_into_parts_of(n_images: int, images: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     values = images[0].numel()
-    monkeypatch.setattr("hba.operations.own_images.PART_VALUES", n_images * values + values // 2)
-    monkeypatch.setattr("hba.operations.own_images.LARGE_IMAGE_VALUES", values + 1)
+    monkeypatch.setattr("hba.operations.apply.PART_VALUES", n_images * values + values // 2)
+    monkeypatch.setattr("hba.operations.apply.LARGE_IMAGE_VALUES", values + 1)
 
 
 def policy_that_records(seen: list[int]) -> Policy:

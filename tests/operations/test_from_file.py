@@ -12,7 +12,7 @@ from own_operations import GAMMA_FILE
 import hba
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation, find_operation, function_path, registered_operations
-from hba.operations.from_file import load_operations_file
+from hba.operations.registration import load_operations_file
 
 pytestmark = pytest.mark.usefixtures("registered")
 

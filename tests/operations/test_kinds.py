@@ -11,8 +11,7 @@ from random_inputs import random_images
 from torch import Tensor
 
 from hba.operations import OPERATIONS, Operation
-from hba.operations.kind import Kind, Own
-from hba.operations.steps import Pick, Step
+from hba.operations.operation import FunctionKernel, Kernel, Selection, Step
 from hba.policy.draw import apply_operations
 from hba.policy.space import SearchSpace
 
@@ -74,20 +73,20 @@ def test_a_step_computes_each_group_once(
 
 def test_a_plain_function_is_computed_by_itself() -> None:
     for operation in (*OWN, OPERATIONS["Cutout"]):
-        assert operation.kind == Own(operation.function)
-        assert operation.kind.batch_group is None
-        assert operation.kind.own_images_group is None
+        assert operation.kernel == FunctionKernel(operation.function)
+        assert operation.kernel.batch_group is None
+        assert operation.kernel.subset_group is None
         assert operation.interpolation is None
 
 
 def test_a_kind_is_the_function_of_its_operation() -> None:
     for operation in OPERATIONS.values():
         if operation.name != "Cutout":
-            assert operation.kind is operation.function
+            assert operation.kernel is operation.function
 
 
 @dataclass(frozen=True)
-class Shift(Kind):
+class Shift(Kernel):
     """Adds a number, once for all operations of this kind. How many images each call got is noted."""
 
     by: float
@@ -100,13 +99,13 @@ class Shift(Kind):
     def batch_group(self) -> Hashable:
         return Shift
 
-    def on_own_images(self, operation: Operation, images: Tensor, step: Step, fill: Tensor) -> Tensor:
+    def on_subset(self, operation: Operation, images: Tensor, step: Step, fill: Tensor) -> Tensor:
         self.noted[0].append(len(images))
         return self(images)
 
-    def on_batch(self, picks: "Sequence[Pick[Shift]]", images: Tensor, step: Step, fill: Tensor) -> Tensor:
+    def on_batch(self, picks: "Sequence[Selection[Shift]]", images: Tensor, step: Step, fill: Tensor) -> Tensor:
         self.noted[1].append(len(images))
-        by = sum((pick.images * pick.kind.by for pick in picks), torch.zeros(len(images)))
+        by = sum((pick.images * pick.kernel.by for pick in picks), torch.zeros(len(images)))
         return images + by[:, None, None, None]
 
 

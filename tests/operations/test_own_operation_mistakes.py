@@ -16,7 +16,7 @@ import hba
 from hba.data import LabelledImages, SearchData
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation, register_operation
-from hba.operations.from_file import load_operations_file
+from hba.operations.registration import load_operations_file
 from hba.policy.space import SearchSpace
 from hba.schedule.pictures import draw_schedule
 

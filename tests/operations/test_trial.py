@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import Operation, register_operation, registered_operations
-from hba.operations.from_file import load_operations_file
+from hba.operations.registration import load_operations_file
 
 pytestmark = pytest.mark.usefixtures("registered")
 

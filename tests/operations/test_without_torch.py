@@ -25,7 +25,7 @@ for name, folder in {folders}:
 MODULES = (
     "hba.operations",
     "hba.operations.table",
-    "hba.operations.from_file",
+    "hba.operations.registration",
     "hba.policy.space",
     "hba.policy.spaces",
     "hba.policy.magnitude_table",

@@ -111,7 +111,7 @@ def test_kernels_do_run(monkeypatch: pytest.MonkeyPatch) -> None:
         types.append(dtype)
         return run(images, program, fill, dtype)
 
-    monkeypatch.setattr("hba.packed.batches.run", counted)
+    monkeypatch.setattr("hba.packed.images.run", counted)
     space, fill = SPACES["nearest"], torch.tensor(GRAY)
     draw, images = mixed_draw(space, N_IMAGES, seed=5), random_bytes((N_IMAGES, 3, 4, 4), seed=6)
     for others in (images.float() / 255 + 1e-6, images.double() / 255, images.half() / 255, images.float()):

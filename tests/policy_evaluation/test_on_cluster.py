@@ -18,7 +18,7 @@ import hba
 from hba.distributed.cluster import Cluster, Machine, Needs, Room, connected, do_alike, versions
 from hba.distributed.together import _check_can_begin_again
 from hba.errors import DivergedError, HbaError, RunError, SettingsError
-from hba.operations.from_file import load_operations_file
+from hba.operations.registration import load_operations_file
 from hba.policy_evaluation import on_cluster
 from hba.policy_evaluation.workplace import OnCluster
 from hba.policy_search.repeated import repeated_search

@@ -24,7 +24,7 @@ from hba.data.levels import Levels
 from hba.data.load import load_evaluation_data
 from hba.distributed.sending import own_modules
 from hba.errors import DivergedError, RunError, SettingsError
-from hba.operations.from_file import load_operations_file
+from hba.operations.registration import load_operations_file
 from hba.policy_evaluation import processes
 from hba.policy_evaluation.contenders import contenders, named_rows
 from hba.policy_evaluation.processes import number_of_jobs

@@ -1,4 +1,4 @@
-"""Batches of 8-bit images, as bytes or as floats."""
+"""Applies operations to 8-bit images: to batches, as bytes or as floats, and to one array with its channels last."""
 
 from collections.abc import Sequence
 
@@ -8,8 +8,9 @@ from torch import Tensor
 
 from hba.operations import Operation, apply_steps
 from hba.operations.apply import maps_of_steps
+from hba.operations.resample import LARGE_SIDE_PIXELS
 from hba.packed.program import One, Program, code_of, program_of_batch, program_of_one
-from hba.packed.running import can_run, run
+from hba.packed.running import can_run, kernels, run
 
 
 @torch.no_grad()
@@ -80,3 +81,29 @@ def apply_one_to_bytes(drawn: Sequence[One], images: Tensor, fill: Tensor) -> Te
     if program is not None and len(images) > 1:
         program = Program(*(values.repeat(len(images), axis=0) for values in program))
     return None if program is None else run(images, program, fill)
+
+
+def apply_to_array(drawn: Sequence[One], pixels: np.ndarray, fill: tuple[float, ...]) -> np.ndarray | None:
+    """A new array, with the bytes that PIL makes, for uint8 (H, W), (H, W, 1) or (H, W, 3) with at least one pixel.
+
+    fill: in [0, 1] for each channel.
+    Returns None without Numba, for an operation that is not compiled, and for very large images.
+    """
+    compiled, (height, width) = kernels(), pixels.shape[:2]
+    if compiled is None or max(height, width) >= LARGE_SIDE_PIXELS:
+        return None
+    program = program_of_one(drawn, height, width)
+    if program is None:
+        return None
+    from hba.packed.layout import from_planes, to_planes
+
+    pixels, color = np.ascontiguousarray(pixels), np.array(fill, np.float32)
+    result = np.empty_like(pixels)
+    if len(fill) == 1:
+        compiled.augment_all(pixels.reshape(1, 1, -1), result.reshape(1, 1, -1), width, *program, color, True, True)
+        return result
+    planes, new_planes = np.empty((2, 1, 3, height * width), np.uint8)
+    to_planes(pixels.reshape(-1), planes[0])
+    compiled.augment_all(planes, new_planes, width, *program, color, True, True)
+    from_planes(new_planes[0], result.reshape(-1))
+    return result

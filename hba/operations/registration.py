@@ -1,0 +1,146 @@
+"""Your own operations: registered by name, tried before they are used, and loaded from a Python file."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hba.errors import SettingsError
+from hba.operations.operation import Operation
+from hba.operations.table import OPERATIONS
+from hba.utils.text import unknown
+
+TRIED_SHAPE = (2, 3, 32, 32)
+ROUNDING = 1e-3
+
+_registered: dict[str, Operation] = {}
+
+
+def register_operation(operation: Operation) -> Operation:
+    """Make an operation of your own known by its name, to searches and to the reader of schedule files.
+
+    It is tried on a small batch first. A second registration of a name replaces the first. Returns the operation.
+    Raises SettingsError for the name of one of the 15, for a function without a name, which a schedule file could not
+    refer to, and for a function that does not do what Operation asks of it.
+    """
+    function_path(operation)
+    if operation.name in OPERATIONS:
+        raise SettingsError(f"{operation.name} is one of hba's own operations; give yours another name")
+    _try_out(operation)
+    _registered[operation.name] = operation
+    return operation
+
+
+def registered_operations() -> tuple[Operation, ...]:
+    """The operations that were registered, in order of registration."""
+    return tuple(_registered.values())
+
+
+def find_operation(name: str) -> Operation:
+    """The operation of that exact name, of the 15 or registered; SettingsError with the known names otherwise."""
+    known = {**OPERATIONS, **_registered}
+    if name not in known:
+        raise SettingsError(
+            f"{unknown('operation', name, known)}. Register your own first "
+            "(hba.register_operation; commands: --operations-file FILE.py)"
+        )
+    return known[name]
+
+
+def function_path(operation: Operation) -> str | None:
+    """`module:name` of the function of an operation that is not one of the 15, None for those."""
+    if operation.name in OPERATIONS:
+        if not _means_the_same(operation, OPERATIONS[operation.name]):
+            raise SettingsError(f"{operation.name} is one of hba's own operations; give yours another name")
+        return None
+    function = operation.function
+    name = getattr(function, "__qualname__", "<lambda>")
+    if "<lambda>" in name:
+        raise SettingsError(f"the function of {operation.name} must be a function with a name, got {function!r}")
+    return f"{function.__module__}:{name}"
+
+
+def check_known(operation: Operation) -> None:
+    """Raise SettingsError unless a schedule file with this operation could be read."""
+    if not _means_the_same(operation, find_operation(operation.name)):
+        raise SettingsError(f"another operation is registered as {operation.name}; register this one, or rename it")
+
+
+def _means_the_same(operation: Operation, other: Operation) -> bool:
+    """Whether two operations differ in nothing but range and interpolation."""
+    alike = dataclasses.replace(other, magnitude_range=operation.magnitude_range)
+    return operation == (alike.with_interpolation(operation.interpolation) if operation.interpolation else alike)
+
+
+def _try_out(operation: Operation) -> None:
+    """Apply the operation at both ends of its range, with both signs if it has them; SettingsError for a mistake."""
+    import torch
+
+    images = (torch.arange(torch.Size(TRIED_SHAPE).numel()) * 37 % 256 / 255).view(TRIED_SHAPE)
+    ends = operation.magnitude_range or (0.0,)
+    for magnitude in (*ends, *(-end for end in ends if operation.signed and end)):
+        given = images.clone()
+        magnitudes = None if operation.magnitude_range is None else torch.full(TRIED_SHAPE[:1], magnitude)
+        try:
+            result = operation(given, magnitudes)
+        except Exception as error:  # A user's function may raise anything.
+            reason = " ".join(str(error).split())
+            raise SettingsError(
+                f"{operation.name} fails on images {TRIED_SHAPE}: {type(error).__name__}: {reason}"
+            ) from None
+        is_tensor = isinstance(result, torch.Tensor)
+        if not is_tensor or result.shape != given.shape or result.dtype != given.dtype:
+            found = f"{result.dtype} {tuple(result.shape)}" if is_tensor else type(result).__name__
+            raise SettingsError(
+                f"{operation.name} must return images like those it gets, torch.float32 {TRIED_SHAPE}, got {found}"
+            )
+        if not torch.equal(given, images):
+            raise SettingsError(f"{operation.name} must not change the images that it gets; return new ones")
+        if not ((result >= -ROUNDING) & (result <= 1 + ROUNDING)).all():
+            raise SettingsError(
+                f"{operation.name} must return values in [0, 1], got [{result.min():g}, {result.max():g}] "
+                f"at magnitude {magnitude:g}; .clamp(0, 1) helps"
+            )
+
+
+def load_operations_file(
+    path: Path, registered: Callable[[], tuple[Any, ...]] = registered_operations
+) -> tuple[Any, ...]:
+    """Run a Python file that calls hba.register_operation, and return the operations that it registered.
+
+    registered: lists everything that counts as registered. Raises SettingsError for a file that is missing, that fails,
+    or that registers nothing.
+    """
+    before = set(registered())
+    if not path.is_file():
+        raise SettingsError(f"no operations file {path}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise SettingsError(f"an operations file must be a Python file ending .py, got {path}")
+    module = importlib.util.module_from_spec(spec)
+    # Pickling finds a function by the name of its module. A module that has this name already stays.
+    sys.modules.setdefault(path.stem, module)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        if sys.modules.get(path.stem) is module:
+            del sys.modules[path.stem]
+        reason = " ".join(str(error).split())
+        raise SettingsError(f"{path} failed: {type(error).__name__}: {reason}{_line(error, path)}") from None
+    new = tuple(one for one in registered() if one not in before)
+    if not new:
+        raise SettingsError(f"{path} registers no operation; it must call hba.register_operation")
+    return new
+
+
+def _line(error: BaseException, path: Path) -> str:
+    """` (line 3)`: where in the file the error was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
+    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    return f" (line {line})" if line else ""
