@@ -8,7 +8,7 @@ import hba
 from hba.errors import SettingsError
 from hba.report.findings import reach_line, shares_line
 from hba.schedule.pictures import draw_augmented, is_seen
-from hba.schedule.regularizers import not_on_pixels
+from hba.schedule.summary import not_on_pixels
 from hba.utils.text import first_of
 
 from .completion import SCHEDULE

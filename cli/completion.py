@@ -13,7 +13,7 @@ from hba.models import MODELS
 from hba.models.freezing import ALL_BUT_HEAD, NOTHING
 from hba.models.pretrained import TIMM
 from hba.operations import OPERATIONS
-from hba.schedule.shipped import policy_names
+from hba.schedule.library import policy_names
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 FILES, FOLDERS = "file", "dir"

@@ -12,7 +12,7 @@ import hba
 from hba.errors import SettingsError
 from hba.exports import TARGETS, Checked, check, find_target
 from hba.schedule.library import policy_file
-from hba.schedule.regularizers import left_out
+from hba.schedule.summary import left_out
 
 from .completion import SCHEDULE
 from .operations_files import operations_file_option

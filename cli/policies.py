@@ -2,7 +2,7 @@
 
 import click
 
-from hba.schedule.shipped import policy_names, shipped_schedules
+from hba.schedule.library import policy_names, shipped_schedules
 from hba.utils.text import percent
 
 from .terminal import console, json_option, print_json, table

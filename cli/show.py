@@ -27,10 +27,8 @@ from hba.report.over_seeds import OverSeeds
 from hba.report.run import POLICY_NAME
 from hba.schedule.library import policy_file, seed_folders
 from hba.schedule.pictures import draw_schedule
-from hba.schedule.reach import reach
-from hba.schedule.regularizers import summarize_regularizers
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import OperationSummary, key_epochs, summarize
+from hba.schedule.summary import OperationSummary, key_epochs, reach, summarize, summarize_regularizers
 from hba.utils.text import counted
 
 from . import over_seeds_text

@@ -55,9 +55,8 @@ if TYPE_CHECKING:
     from hba.report.compare import Comparison, compare
     from hba.report.over_seeds import OverSeeds
     from hba.report.write import write_report
-    from hba.schedule.library import load_policy
+    from hba.schedule.library import load_policy, policy_names
     from hba.schedule.schedule import Schedule
-    from hba.schedule.shipped import policy_names
     from hba.schedule.transform import PolicyTransform
     from hba.training.augmentation import Augmentation
 
@@ -85,7 +84,7 @@ _MODULES = {
     "export": "hba.exports",
     "import_policy": "hba.importers",
     "load_policy": "hba.schedule.library",
-    "policy_names": "hba.schedule.shipped",
+    "policy_names": "hba.schedule.library",
     "Hyperparameter": "hba.regularization.hyperparameter",
     "Regularizer": "hba.regularization.regularizer",
     "register_operation": "hba.operations",

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from hba.algorithms.scores import Trial
 from hba.models import build_model
 from hba.policy.draw import Walk
-from hba.schedule.reach import Reach, reach
+from hba.schedule.summary import Reach, reach
 
 pytestmark = pytest.mark.usefixtures("benchmarks_can_be_imported")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fault.subjects import Subject, evaluation_of, make_images, search_of, undisturbed
-from hba.schedule.shipped import policy_names
+from hba.schedule.library import policy_names
 
 
 @dataclass(frozen=True)

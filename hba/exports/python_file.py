@@ -13,8 +13,8 @@ from torch import Tensor
 from hba.errors import SettingsError
 from hba.operations import Operation
 from hba.policy.space import SearchSpace
-from hba.schedule.regularizers import left_out
 from hba.schedule.schedule import Schedule
+from hba.schedule.summary import left_out
 from hba.utils.version import VERSION
 
 Imports = Sequence[Mapping[str, tuple[str, ...]]]

@@ -33,8 +33,8 @@ from hba.policy_evaluation.strength import AsStrong
 from hba.policy_evaluation.torchvision_policies import ScaledTrivialAugment, TorchvisionPolicy
 from hba.regularization.in_network import DROPOUT, WEIGHT_DECAY, check_dropouts
 from hba.schedule.library import load_policy
-from hba.schedule.regularizers import is_of_text
 from hba.schedule.schedule import Schedule
+from hba.schedule.summary import is_of_text
 from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
 from hba.training.own_network import OwnNetwork
 from hba.training.train import network_of

@@ -8,7 +8,7 @@ import pydantic
 
 from hba.errors import ScheduleError
 from hba.report.results import Results
-from hba.schedule.shipped import files_of, policy_names
+from hba.schedule.library import files_of, policy_names
 from hba.utils.provenance import LARGEST_COUNT, count_of, number_of
 from hba.utils.text import counted, did_you_mean, duration, listed
 

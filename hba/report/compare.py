@@ -11,9 +11,7 @@ from hba.report.losses import Points, chart, points_of
 from hba.report.page import setting_text
 from hba.report.rendering import rendered
 from hba.report.run import Run
-from hba.schedule.reach import reach
-from hba.schedule.regularizers import summarize_regularizers
-from hba.schedule.summary import summarize
+from hba.schedule.summary import reach, summarize, summarize_regularizers
 from hba.utils.files import write_text
 from hba.utils.text import nats, percent, points
 from hba.utils.version import VERSION

@@ -8,9 +8,8 @@ from hba.operations import Operation
 from hba.report.figures import Curve, Panel, Panels, Table
 from hba.report.findings import share
 from hba.report.geometry import MOST_POINTS, Axes, Scale, epochs_scale, some_of
-from hba.schedule.reach import reach
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import band, copies_of, summarize
+from hba.schedule.summary import band, copies_of, reach, summarize
 
 MOST_POINTS_OF_ALL = 20_000
 """Of all curves and both ends of their bands, so a page stays small however many operations there are."""

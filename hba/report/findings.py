@@ -7,10 +7,18 @@ from typing import Any
 from hba.algorithms.pace import policy_steps_in
 from hba.config.training import PLATEAU
 from hba.data.labels import error_in_words
-from hba.schedule.reach import Reach, numbers_applied, reach
-from hba.schedule.regularizers import is_of_text, summarize_regularizers
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import Change, changes, key_epochs, start_of
+from hba.schedule.summary import (
+    Change,
+    Reach,
+    changes,
+    is_of_text,
+    key_epochs,
+    numbers_applied,
+    reach,
+    start_of,
+    summarize_regularizers,
+)
 from hba.utils.provenance import count_of, number_of
 from hba.utils.text import counted, percent
 

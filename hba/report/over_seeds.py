@@ -12,10 +12,8 @@ from hba.report.findings import network_measured
 from hba.report.run import POLICY_NAME
 from hba.schedule.library import PREFIX, seed_folders
 from hba.schedule.pictures import save_figure
-from hba.schedule.reach import reach
-from hba.schedule.regularizers import summarize_regularizers
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import changes, summarize
+from hba.schedule.summary import changes, reach, summarize, summarize_regularizers
 from hba.utils.intervals import interval_of_mean
 from hba.utils.text import counted
 

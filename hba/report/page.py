@@ -35,8 +35,8 @@ from hba.report.repeat import evaluation_command, search_command
 from hba.report.run import POLICY_NAME, EvaluationFiles, Run, SearchFiles
 from hba.report.stacks import numbers_stack, operations_stack
 from hba.schedule.pictures import is_seen, lines_below
-from hba.schedule.regularizers import not_on_pixels
 from hba.schedule.schedule import Schedule
+from hba.schedule.summary import not_on_pixels
 from hba.utils.provenance import count_of, number_of
 from hba.utils.text import counted, duration, first_of
 from hba.utils.version import VERSION

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from hba.report.figures import Curve, Panel, Panels, Table
 from hba.report.findings import natural
 from hba.report.geometry import MOST_POINTS, Axes, Scale, epochs_scale, some_of
-from hba.schedule.regularizers import RegularizerSummary, by_group, place_of, summarize_regularizers
 from hba.schedule.schedule import Schedule
+from hba.schedule.summary import RegularizerSummary, by_group, place_of, summarize_regularizers
 
 MOST_POINTS_OF_ALL = 20_000
 FEWEST_POINTS = 8

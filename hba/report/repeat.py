@@ -20,8 +20,8 @@ from hba.errors import HbaError
 from hba.operations import OPERATIONS
 from hba.regularization.groups import REGULARIZERS
 from hba.report.run import EVALUATED_NAME, EvaluationFiles
-from hba.schedule.regularizers import is_of_text
 from hba.schedule.schedule import Schedule
+from hba.schedule.summary import is_of_text
 
 OPERATIONS_FILE = "FILE"
 """In the place of what only the user knows: where the operations of one's own are registered."""

@@ -6,8 +6,8 @@ import numpy as np
 
 from hba.report.figures import Layer, Stack, Table
 from hba.report.geometry import Axes, Scale, epoch_ticks, epochs_scale, kept_apart, some_of
-from hba.schedule.reach import applied_per_image, numbers_applied
 from hba.schedule.schedule import Schedule
+from hba.schedule.summary import applied_per_image, numbers_applied
 from hba.utils.text import counted
 
 N_COLORED = 6

@@ -1,11 +1,10 @@
-"""The schedule file: JSON that a person can read, checked strictly. Versions 1, 2 and 3 are read.
+"""The schedule file: JSON that a person can read, checked strictly.
 
-Version 2 says whether K is searched, and has the spread: one number where it is the same everywhere, else rows like
-those of the values, or a single row where all epochs have the same. In version 1, it is 0 and K is not searched.
-Version 3 has regularizers beside the operations, of which there may be none. A schedule without regularizers is written
-as version 2, which an earlier hba reads too.
+Version 3 has regularizers beside the operations. A schedule without regularizers is written as version 2, so that an
+earlier hba reads it too. Version 1 had no spread and could not search K; `_migrated` brings it up to date.
 
-It knows the parts of a schedule, not the class: Schedule itself reads and writes its file here.
+This module knows the parts of a schedule, not the class: Schedule reads and writes its file through it.
+`python -m hba.schedule.file > docs/schedule.schema.json` publishes the JSON schema.
 """
 
 import contextlib
@@ -29,16 +28,10 @@ from hba.utils.files import read_text, reason_of
 from hba.utils.settings import first_problem
 
 FORMAT = "hba-schedule"
-VERSION = 2
-"""Of a schedule without regularizers."""
-WITH_REGULARIZERS = 3
 VERSIONS = (1, 2, 3)
-"""Those that can be read."""
+"""The versions that can be read."""
 
-MOST_BRACKETS = 2**20
-"""In a file; one of 100,000 epochs has a fifth. Each takes 30 times its own size in memory."""
-MOST_QUOTES = 2**24
-"""In a file; two for each text, which takes 60 bytes and more in memory."""
+Rows = list[list[float]]
 
 
 class _Strict(pydantic.BaseModel):
@@ -46,10 +39,10 @@ class _Strict(pydantic.BaseModel):
 
 
 class OperationEntry(_Strict):
-    """One operation: identity is the magnitude that changes nothing, which tells the direction.
+    """One operation. identity: the magnitude that changes nothing, which tells the direction of the others.
 
-    interpolation: of an operation that moves pixels, nearest where nothing is said. function: `module:name` of an
-    operation that is not one of hba's, for the person who has to find it.
+    interpolation: of an operation that moves pixels; nearest where it is absent. function: `module:name` of an
+    operation that is not one of hba's, so that a person can find it.
     """
 
     name: str
@@ -61,18 +54,8 @@ class OperationEntry(_Strict):
     function: str | None = None
 
 
-class SpaceEntry(_Strict):
-    operations: list[OperationEntry]
-    copies: int
-    count_probabilities: list[float]
-
-
-class CountedSpaceEntry(SpaceEntry):
-    searches_count: bool
-
-
 class RegularizerEntry(_Strict):
-    """One hyperparameter of hba.regularization, as Hyperparameter has it."""
+    """One hyperparameter of hba.regularization, with the fields of Hyperparameter."""
 
     name: str
     low: float
@@ -83,55 +66,30 @@ class RegularizerEntry(_Strict):
     unit: str | None
 
 
-class TunedSpaceEntry(CountedSpaceEntry):
-    regularizers: Annotated[list[RegularizerEntry], Field(min_length=1)]
+class SpaceEntry(_Strict):
+    operations: list[OperationEntry]
+    copies: int
+    count_probabilities: list[float]
+    searches_count: bool
+    regularizers: list[RegularizerEntry] = []
 
 
-class _AnyVersion(_Strict):
+class ScheduleFile(_Strict):
+    """spread: one number where it is the same everywhere, else rows like those of the values, or a single row."""
+
     format: Literal["hba-schedule"]
+    version: Literal[2, 3]
+    space: SpaceEntry
     fill: list[float]
     hyperparameters: list[str]
     epochs: int
-    values: list[list[float]]
+    values: Rows
+    spread: Rows | float
     provenance: dict[str, Any]
 
 
-class Version1(_AnyVersion):
-    version: Literal[1]
-    space: SpaceEntry
-
-
-class _Version2(_AnyVersion):
-    version: Literal[2]
-    space: CountedSpaceEntry
-
-
-class WithOneSpread(_Version2):
-    spread: float
-
-
-class WithRowsOfSpread(_Version2):
-    spread: list[list[float]]
-
-
-class _Version3(_AnyVersion):
-    version: Literal[3]
-    space: TunedSpaceEntry
-
-
-class TunedWithOneSpread(_Version3):
-    spread: float
-
-
-class TunedWithRowsOfSpread(_Version3):
-    spread: list[list[float]]
-
-
-ScheduleFile = Version1 | WithOneSpread | WithRowsOfSpread | TunedWithOneSpread | TunedWithRowsOfSpread
-
-
 class Parts(NamedTuple):
-    """What a file holds; values of shape (epochs, n), fill and provenance as in Schedule.
+    """The content of a file; values of shape (epochs, n), fill and provenance as in Schedule.
 
     spread: of shape (), (1, n) or (epochs, n).
     """
@@ -147,7 +105,7 @@ def written(parts: Parts) -> str:
     """The text of a file that holds these parts."""
     head = {
         "format": FORMAT,
-        "version": WITH_REGULARIZERS if parts.space.regularizers else VERSION,
+        "version": 3 if parts.space.regularizers else 2,
         "space": {**space_entry(parts.space), "searches_count": parts.space.searches_count},
         "fill": list(parts.fill),
         "hyperparameters": list(parts.space.names),
@@ -165,8 +123,33 @@ def _spread_text(spread: np.ndarray) -> str:
 
 
 def _rows(rows: np.ndarray) -> str:
-    """One line per epoch: a row can be found and two schedules compared line by line."""
+    """One line per epoch, so that two schedules can be compared line by line."""
     return "[\n    " + ",\n    ".join(json.dumps(row) for row in rows.tolist()) + "\n  ]"
+
+
+def space_entry(space: SearchSpace) -> dict[str, Any]:
+    """A search space as JSON values; `searches_count` and `regularizers` only where they say something."""
+    return {
+        "operations": [_operation_entry(operation) for operation in space.operations],
+        "copies": space.copies,
+        "count_probabilities": list(space.count_probabilities),
+        **({"searches_count": True} if space.searches_count else {}),
+        **({"regularizers": [dataclasses.asdict(one) for one in space.regularizers]} if space.regularizers else {}),
+    }
+
+
+def _operation_entry(operation: Operation) -> dict[str, Any]:
+    """The keys that every operation has, and of the others those that say something."""
+    entry = OperationEntry(
+        name=operation.name,
+        magnitude_range=None if operation.magnitude_range is None else list(operation.magnitude_range),
+        unit=operation.unit,
+        identity=operation.identity,
+        signed=operation.signed,
+        interpolation="bilinear" if operation.interpolation == "bilinear" else None,
+        function=function_path(operation),
+    )
+    return entry.model_dump(exclude={name for name in ("interpolation", "function") if getattr(entry, name) is None})
 
 
 def text_of(path: Path, kind: str = "schedule") -> str:
@@ -181,7 +164,7 @@ def text_of(path: Path, kind: str = "schedule") -> str:
 
 @contextlib.contextmanager
 def explained(path: Path, kind: str = "schedule") -> Iterator[None]:
-    """What is wrong with the content of a file, as a ScheduleError that names the file."""
+    """Turn an HbaError about the content of a file into a ScheduleError that names the file."""
     try:
         yield
     except HbaError as error:
@@ -189,46 +172,59 @@ def explained(path: Path, kind: str = "schedule") -> Iterator[None]:
 
 
 def parse(text: str) -> Parts:
-    """What the text of a file says; ScheduleError names the first place that breaks the format.
+    """The content of a file; ScheduleError names the first place that breaks the format.
 
-    Whether values and spread lie in their ranges is left to Schedule.
+    Whether values and spread lie in their ranges is checked by Schedule.
     """
-    content = _read_json(text)
     try:
-        file = _model(content).model_validate(content)
+        file = ScheduleFile.model_validate(_migrated(_read_json(text)))
     except pydantic.ValidationError as error:
         raise ScheduleError(first_problem(error)) from None
-    # Counted first, because a space of a million copies takes long to make.
-    if file.space.copies * len(file.space.operations) > len(file.hyperparameters):
-        n = _n_hyperparameters(file.space)
-        raise ScheduleError(f"hyperparameters must be the space's {n} names, got {len(file.hyperparameters)}")
+    n_named = len(file.hyperparameters)
+    if file.space.copies * len(file.space.operations) > n_named:
+        # Refused before the space is made, which takes long for a million copies.
+        raise ScheduleError(f"hyperparameters must name every copy of every operation, got {n_named} names")
     try:
         space = _space(file.space)
     except SettingsError as error:
         raise ScheduleError(f"space: {error}") from None
     _check_shape(file, space)
     values = np.array(file.values, dtype=np.float64).reshape(len(file.values), space.n)
-    spread = np.array(0.0 if isinstance(file, Version1) else file.spread, dtype=np.float64)
-    return Parts(space, values, tuple(file.fill), file.provenance, spread)
+    return Parts(space, values, tuple(file.fill), file.provenance, np.array(file.spread, dtype=np.float64))
 
 
-def _model(content: Mapping[str, Any]) -> type[ScheduleFile]:
-    if content["version"] == 1:
-        return Version1
-    has_rows = isinstance(content.get("spread"), list)
-    if content["version"] == WITH_REGULARIZERS:
-        return TunedWithRowsOfSpread if has_rows else TunedWithOneSpread
-    return WithRowsOfSpread if has_rows else WithOneSpread
+def _read_json(text: str) -> dict[str, Any]:
+    """The content of a file that says it is a schedule of a known version."""
+    try:
+        content = json.loads(text, object_pairs_hook=_unique_keys)
+    except json.JSONDecodeError as error:
+        raise ScheduleError(f"not JSON ({error.msg} in line {error.lineno})") from None
+    except RecursionError:
+        raise ScheduleError("not JSON that can be read (it is nested too deeply)") from None
+    except ValueError as error:
+        raise ScheduleError(f"not JSON that can be read ({error})") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ScheduleError(f'the key "format" must be "{FORMAT}"')
+    version = content.get("version")
+    if version not in VERSIONS or isinstance(version, bool):
+        raise ScheduleError(f"version must be 1, 2 or 3, got {version!r}; a newer hba may have written it")
+    return content
 
 
-def _n_hyperparameters(entry: SpaceEntry) -> int:
-    of_slots = entry.copies * sum(1 if row.magnitude_range is None else 2 for row in entry.operations)
-    of_count = len(entry.count_probabilities) - 1 if _searches_count(entry) else 0
-    return of_slots + of_count + len(_regularizers(entry))
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A mapping of the file; ValueError for a duplicate key, because one of the two would be ignored."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        duplicate = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {duplicate!r} stands twice in a mapping")
+    return found
 
 
-def _searches_count(entry: SpaceEntry) -> bool:
-    return isinstance(entry, CountedSpaceEntry) and entry.searches_count
+def _migrated(content: dict[str, Any]) -> dict[str, Any]:
+    """The content as version 2 or 3."""
+    if content["version"] != 1 or not isinstance(content.get("space"), dict):
+        return content
+    return {"spread": 0.0, **content, "version": 2, "space": {"searches_count": False, **content["space"]}}
 
 
 def _check_shape(file: ScheduleFile, space: SearchSpace) -> None:
@@ -239,7 +235,7 @@ def _check_shape(file: ScheduleFile, space: SearchSpace) -> None:
     if file.epochs != len(file.values):
         raise ScheduleError(f"epochs is {file.epochs}, but values has {len(file.values)} rows")
     _check_rows("values", file.values, space)
-    if isinstance(file, WithRowsOfSpread | TunedWithRowsOfSpread):
+    if isinstance(file.spread, list):
         if len(file.spread) not in (1, file.epochs):
             raise ScheduleError(f"spread must be a number, or have {file.epochs} rows or one, got {len(file.spread)}")
         _check_rows("spread", file.spread, space)
@@ -251,105 +247,34 @@ def _check_rows(name: str, rows: Sequence[Sequence[float]], space: SearchSpace) 
             raise ScheduleError(f"{name}[{number}] must have {space.n} numbers, got {len(row)}")
 
 
-def _read_json(text: str) -> dict[str, Any]:
-    """The content of a file that says it is a schedule of a version that is known here."""
-    if text.count("[") + text.count("{") > MOST_BRACKETS:
-        raise ScheduleError(f"it must have at most {MOST_BRACKETS:,} lists and mappings")
-    if text.count('"') > MOST_QUOTES:
-        raise ScheduleError(f"it must have at most {MOST_QUOTES // 2:,} texts")
-    try:
-        content = json.loads(text, object_pairs_hook=_each_once)
-    except json.JSONDecodeError as error:
-        raise ScheduleError(f"not JSON ({error.msg} in line {error.lineno})") from None
-    except RecursionError:
-        raise ScheduleError("not JSON that can be read (lists and mappings lie in each other too deeply)") from None
-    except ValueError as error:
-        raise ScheduleError(f"not JSON that can be read ({error})") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ScheduleError(f'the key "format" must be "{FORMAT}"')
-    version = content.get("version")
-    if version not in VERSIONS or isinstance(version, bool):
-        known = f"{', '.join(map(str, VERSIONS[:-1]))} or {VERSIONS[-1]}"
-        raise ScheduleError(f"version must be {known}, got {version!r}; a newer hba may have written it")
-    return content
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A mapping in the file. ValueError for a key that stands in it twice: one of the two would be ignored."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueError(f"the key {twice!r} stands twice in a mapping")
-    return found
-
-
-def space_entry(space: SearchSpace) -> dict[str, Any]:
-    """What is to be said about a search space, as JSON values; of a search of K and of regularizers, only where there
-    are some.
-    """
-    return {
-        "operations": [_as_json(_operation_entry(operation)) for operation in space.operations],
-        "copies": space.copies,
-        "count_probabilities": list(space.count_probabilities),
-        **({"searches_count": True} if space.searches_count else {}),
-        **({"regularizers": [dataclasses.asdict(one) for one in space.regularizers]} if space.regularizers else {}),
-    }
-
-
-def _operation_entry(operation: Operation) -> OperationEntry:
-    return OperationEntry(
-        name=operation.name,
-        magnitude_range=None if operation.magnitude_range is None else list(operation.magnitude_range),
-        unit=operation.unit,
-        identity=operation.identity,
-        signed=operation.signed,
-        interpolation="bilinear" if operation.interpolation == "bilinear" else None,
-        function=function_path(operation),
-    )
-
-
-def _as_json(entry: OperationEntry) -> dict[str, Any]:
-    """The entry with the keys that every operation has, and of the others those that say something."""
-    optional = {name for name in ("interpolation", "function") if getattr(entry, name) is None}
-    return entry.model_dump(exclude=optional)
-
-
 def _space(entry: SpaceEntry) -> SearchSpace:
-    operations = [_operation(row, f"space.operations[{number}]") for number, row in enumerate(entry.operations)]
-    regularizers = tuple(_hyperparameter(row, number) for number, row in enumerate(_regularizers(entry)))
     return SearchSpace(
-        tuple(operations), entry.copies, tuple(entry.count_probabilities), _searches_count(entry), regularizers
+        tuple(_operation(row, f"space.operations[{number}]") for number, row in enumerate(entry.operations)),
+        entry.copies,
+        tuple(entry.count_probabilities),
+        entry.searches_count,
+        tuple(_hyperparameter(row, f"space.regularizers[{number}]") for number, row in enumerate(entry.regularizers)),
     )
 
 
-def _regularizers(entry: SpaceEntry) -> Sequence[RegularizerEntry]:
-    return entry.regularizers if isinstance(entry, TunedSpaceEntry) else ()
-
-
-def _hyperparameter(row: RegularizerEntry, number: int) -> Hyperparameter:
-    """Of a file's row. Ranges are the file's own; a group that nobody knows is refused."""
-    place = f"space.regularizers[{number}]"
+def _hyperparameter(row: RegularizerEntry, place: str) -> Hyperparameter:
+    """The hyperparameter of a row, with the file's range; its group must be known."""
     try:
         found = Hyperparameter(**row.model_dump())
-    except SettingsError as error:
-        raise ScheduleError(f"{place}: {error}") from None
-    if not f"{found.name}{found.unit or ''}".isprintable():
-        raise ScheduleError(f"{place}: name and unit must be text that can be printed, got {found.name!r}")
-    try:
         find_regularizer(found.group)
         check_range(found)
     except SettingsError as error:
         raise ScheduleError(
-            f"{place}: {error}; register one of your own with hba.register_regularizer before loading the schedule "
-            "(commands: --operations-file FILE.py)"
+            f"{place}: {error}; register a regularizer of your own with hba.register_regularizer before loading the "
+            "schedule (commands: --operations-file FILE.py)"
         ) from None
     return found
 
 
 def _operation(row: OperationEntry, place: str) -> Operation:
-    """The operation of a file's row. The range is the file's own; any other difference in meaning is refused."""
+    """The operation of a row, with the file's range; any other difference in meaning is refused."""
     try:
-        known = find_operation(row.name)
+        known = find_operation(row.name).with_interpolation(row.interpolation or "nearest")
     except SettingsError as error:
         if row.function is None:
             raise ScheduleError(f"{place}: {error}") from None
@@ -359,11 +284,23 @@ def _operation(row: OperationEntry, place: str) -> Operation:
         ) from None
     if row.function is not None and row.name in OPERATIONS:
         raise ScheduleError(f"{place} is {row.name}, one of hba's own operations, which cannot have a function")
-    known = known.with_interpolation(row.interpolation or "nearest")
     own = _operation_entry(known)
-    # A function may have moved since; its name is no part of what the magnitudes mean.
-    same = {"magnitude_range": row.magnitude_range, "function": row.function}
-    said = row if row.interpolation == "bilinear" else row.model_copy(update={"interpolation": None})
-    if own.model_copy(update=same) != said or (row.magnitude_range is None) != (known.magnitude_range is None):
-        raise ScheduleError(f"{place} must be like {json.dumps(_as_json(own))}, got {json.dumps(_as_json(row))}")
+    given = row.model_dump(exclude={name for name in ("interpolation", "function") if getattr(row, name) is None})
+    meanings = [{**entry, "interpolation": entry.get("interpolation") or "nearest"} for entry in (own, given)]
+    for entry in meanings:
+        # The range is the file's. A function may have moved since; its path is no part of what magnitudes mean.
+        entry.pop("function", None)
+        entry["magnitude_range"] = entry["magnitude_range"] is None
+    if meanings[0] != meanings[1]:
+        raise ScheduleError(f"{place} must be like {json.dumps(own)}, got {json.dumps(given)}")
     return known if row.magnitude_range is None else known.with_range((row.magnitude_range[0], row.magnitude_range[1]))
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of versions 2 and 3: keys, types and choices. Shapes and ranges are checked by Schedule.load."""
+    title = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A schedule of hba"}
+    return {**ScheduleFile.model_json_schema(), **title}
+
+
+if __name__ == "__main__":
+    print(json.dumps(json_schema(), indent=2))

@@ -1,30 +1,69 @@
-"""Schedules by file or by the name under which one ships with the package."""
+"""Where schedules are found: files, run folders, folders of several seeds, and those that ship with the package.
 
+Importing it does not import PyTorch, because listing the shipped schedules needs none.
+"""
+
+import json
 from collections.abc import Iterable, Mapping
-from importlib.resources import as_file
+from importlib.resources import as_file, files
+from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hba.errors import ScheduleError
-from hba.schedule.schedule import Schedule
-from hba.schedule.shipped import files_of, policy_names
 from hba.utils.text import did_you_mean, listed
 
+if TYPE_CHECKING:
+    from hba.schedule.schedule import Schedule
+
+PACKAGE, CARDS = "hba.policies", "cards"
 PREFIX = "seed-"
+POLICY_NAME = "policy.json"
+"""The schedule in the folder of a search."""
+
+
+class ShippedSchedule(NamedTuple):
+    """A shipped schedule as its file and its card describe it; provenance and card hold JSON values."""
+
+    name: str
+    epochs: int
+    provenance: Mapping[str, Any]
+    card: Mapping[str, Any]
+
+
+def policy_names() -> list[str]:
+    """Names of the schedules that ship with the package."""
+    return sorted(Path(file.name).stem for file in files(PACKAGE).iterdir() if file.name.endswith(".json"))
+
+
+def shipped_schedules() -> list[ShippedSchedule]:
+    """What the shipped files say, in the order of their names; hba.load_policy checks them, this function does not."""
+    found = []
+    for name in policy_names():
+        schedule, card = (json.loads(file.read_text("utf-8")) for file in files_of(name))
+        found.append(ShippedSchedule(name, schedule["epochs"], schedule["provenance"], card))
+    return found
+
+
+def files_of(name: str) -> tuple[Traversable, Traversable]:
+    """The files of a shipped schedule and of its card."""
+    folder = files(PACKAGE)
+    return folder.joinpath(f"{name}.json"), folder.joinpath(CARDS, f"{name}.json")
 
 
 def seed_folder(folder: Path, seed: int) -> Path:
-    """Of one of the searches in a folder."""
+    """The folder of one of several searches that differ by their seed."""
     return folder / f"{PREFIX}{seed}"
 
 
 def seed_folders(folder: Path) -> Mapping[int, Path]:
-    """By seed, those that are there."""
+    """The folders of such searches that exist, by seed."""
     names = [path.name.removeprefix(PREFIX) for path in folder.glob(f"{PREFIX}*") if path.is_dir()]
     return {int(name): seed_folder(folder, int(name)) for name in names if name.isdecimal()}
 
 
 def of_several_seeds(folder: Path) -> str | None:
-    """What to do with a folder that holds no run itself but searches of several seeds; None for any other."""
+    """What to do with a folder that holds no run itself but searches of several seeds; None for any other folder."""
     found = seed_folders(folder)
     if not found:
         return None
@@ -32,21 +71,23 @@ def of_several_seeds(folder: Path) -> str | None:
 
 
 def policy_file(path_or_name: str | Path) -> Path | None:
-    """What load_policy reads, there or not: a file, or that of a run folder; None for a schedule that ships."""
+    """The path that load_policy reads, whether it exists or not; None for a schedule that ships with the package."""
     path = Path(path_or_name)
     is_shipped = str(path_or_name) in policy_names()
-    # A folder of images may be called as a shipped schedule is.
-    if path.is_dir() and not (is_shipped and not (path / "policy.json").exists()):
-        return path / "policy.json"
+    # A folder of images may have the name of a shipped schedule.
+    if path.is_dir() and not (is_shipped and not (path / POLICY_NAME).exists()):
+        return path / POLICY_NAME
     return None if is_shipped and not path.is_file() else path
 
 
-def load_policy(path_or_name: str | Path, *, other_names: Iterable[str] = ()) -> Schedule:
+def load_policy(path_or_name: str | Path, *, other_names: Iterable[str] = ()) -> "Schedule":
     """Read a schedule file, a run folder's policy.json, or a schedule that ships with the package.
 
-    other_names: what may have been meant besides. Raises ScheduleError where there is none, or where it breaks the
-    format.
+    other_names: further names to suggest for a misspelt one. Raises ScheduleError where there is no such schedule, or
+    where it breaks the format.
     """
+    from hba.schedule.schedule import Schedule
+
     path = policy_file(path_or_name)
     if path is None:
         with as_file(files_of(str(path_or_name))[0]) as shipped:

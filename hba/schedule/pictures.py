@@ -14,10 +14,16 @@ from hba.operations import Operation, fill_for
 from hba.policy.draw import Draw, apply_operations
 from hba.policy.space import SearchSpace
 from hba.regularization.regularization import Regularization
-from hba.schedule.reach import numbers_applied
-from hba.schedule.regularizers import RegularizerSummary, of_one_range, on_pixels, summarize_regularizers
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import band, copies_of
+from hba.schedule.summary import (
+    RegularizerSummary,
+    band,
+    copies_of,
+    numbers_applied,
+    of_one_range,
+    on_pixels,
+    summarize_regularizers,
+)
 from hba.utils.files import write_atomically
 
 if TYPE_CHECKING:

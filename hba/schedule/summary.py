@@ -1,7 +1,11 @@
 """What a schedule amounts to, operation by operation."""
 
 import dataclasses
+import itertools
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -10,10 +14,16 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import Operation
-from hba.policy.spread import moved_by, quadrature
+from hba.policy.draw import count_limits
+from hba.policy.rates import Floats, applied, poisson_binomial
+from hba.policy.space import SearchSpace
+from hba.policy.spread import mean_probabilities, moved_by, quadrature
 from hba.policy.starts import at_fraction, of_row, randaugment
+from hba.regularization.groups import find_regularizer
+from hba.regularization.hyperparameter import Hyperparameter
 from hba.schedule.schedule import Schedule
 from hba.utils.provenance import number_of
+from hba.utils.text import first_of
 
 Pair = tuple[float, float]
 
@@ -175,3 +185,183 @@ def _on_both_sides(operation: Operation, magnitudes: np.ndarray) -> bool:
     """Whether in any row (epochs, copies) one copy is below what does nothing and another above."""
     nothing = operation.identity
     return nothing is not None and bool(((magnitudes.min(axis=1) < nothing) & (nothing < magnitudes.max(axis=1))).any())
+
+
+@dataclass(frozen=True)
+class RegularizerSummary:
+    """One regularizer in natural units. began: where the search began, or where the space says that one would begin.
+    values: one for each epoch.
+    """
+
+    hyperparameter: Hyperparameter
+    began: float
+    values: tuple[float, ...]
+
+    @property
+    def size(self) -> float:
+        """How far it moved from where it began to the last epoch, in [0, 1] of its range on its scale."""
+        return abs(place_of(self.hyperparameter, self.values[-1]) - place_of(self.hyperparameter, self.began))
+
+
+def is_of_text(schedule: Schedule) -> bool:
+    """Whether a search on text found it, or it has what language models alone have."""
+    own = (find_regularizer(one.group).place == "states" for one in schedule.space.regularizers)
+    return "vocabulary_size" in schedule.provenance or any(own)
+
+
+def summarize_regularizers(schedule: Schedule) -> tuple[RegularizerSummary, ...]:
+    """All of them, in the order of the space; empty where none was tuned."""
+    space = schedule.space
+    if not space.regularizers:
+        return ()
+    start = start_of(schedule)
+    begun = space.decode(space.initial().double()).numpy() if start is None else start
+    return tuple(
+        # Without what a logit of single precision adds.
+        RegularizerSummary(one, float(f"{begun[column]:.6g}"), tuple(schedule.values[:, column].tolist()))
+        for column, one in enumerate(space.regularizers, space.n_of_policy)
+    )
+
+
+def by_group(summaries: Sequence[RegularizerSummary]) -> dict[str, list[RegularizerSummary]]:
+    """Those that are tuned together, by the group's name."""
+    found: dict[str, list[RegularizerSummary]] = {}
+    for one in summaries:
+        found.setdefault(one.hyperparameter.group, []).append(one)
+    return found
+
+
+def of_one_range(summaries: Sequence[RegularizerSummary]) -> list[list[RegularizerSummary]]:
+    """Those of one group that one axis holds: they have range, scale and unit alike."""
+    found: dict[tuple[object, ...], list[RegularizerSummary]] = {}
+    for summary in summaries:
+        one = summary.hyperparameter
+        found.setdefault((one.group, one.low, one.high, one.scale, one.unit), []).append(summary)
+    return list(found.values())
+
+
+def on_pixels(space: SearchSpace) -> tuple[str, ...]:
+    """Groups that act on images in [0, 1], so a picture can show what they do; as `tune` calls them."""
+    found = [find_regularizer(name) for name in dict.fromkeys(one.group for one in space.regularizers)]
+    return tuple(one.tuned_as for one in found if one.place == "pixels")
+
+
+def not_on_pixels(space: SearchSpace) -> tuple[str, ...]:
+    """Names of the other regularizers, which no picture shows."""
+    return tuple(one.name for one in space.regularizers if find_regularizer(one.group).place != "pixels")
+
+
+def place_of(hyperparameter: Hyperparameter, value: float) -> float:
+    """Where in its range a value is, in [0, 1]: on a log scale, of the logarithms."""
+    low, high = hyperparameter.low, hyperparameter.high
+    if hyperparameter.scale == "log":
+        low, high, value = math.log(low), math.log(high), math.log(value)
+    return (value - low) / (high - low)
+
+
+def left_out(space: SearchSpace, most: int | None = None) -> str:
+    """What is not taken where operations alone are, and where it is found. most: regularizers that are named."""
+    names = [one.name for one in space.regularizers]
+    return f"{first_of(names, most or len(names))}; schedule.regularization(epoch) has their values"
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What share of images a policy reaches, in [0, 1].
+
+    shares: by the operation's name, the share of images to which at least one of its copies is applied, whether its
+    magnitude then changes anything or not. numbers: shares of images to which 0, 1, 2, ... operations are applied.
+    """
+
+    shares: Mapping[str, float]
+    numbers: tuple[float, ...]
+
+    @property
+    def per_image(self) -> float:
+        """Mean number of operations that are applied to an image."""
+        return sum(number * share for number, share in enumerate(self.numbers))
+
+    @property
+    def unchanged(self) -> float:
+        """Share of images to which none is applied."""
+        return self.numbers[0]
+
+
+@dataclass(frozen=True)
+class _Walks:
+    """fires: how often each slot fires. chances: of K = 0, 1, 2, ..."""
+
+    fires: list[float]
+    chances: list[float]
+
+
+def _walks(schedule: Schedule, epoch: int) -> _Walks:
+    space = schedule.space
+    values, spread = (torch.tensor(rows[epoch]) for rows in (schedule.values, schedule.spread))
+    means = mean_probabilities(space, values, spread)
+    limits = count_limits(space, means).tolist()
+    return _Walks(
+        [float(means[slot.probability]) for slot in space.slots],
+        [after - before for before, after in itertools.pairwise([0.0, *limits, 1.0])],
+    )
+
+
+def reach(schedule: Schedule, epoch: int) -> Reach:
+    """Of the policy of an epoch, counted from 0."""
+    space, walks = schedule.space, _walks(schedule, epoch)
+    fires, numbers = walks.fires, poisson_binomial
+    copies = {
+        operation.name: slice(number * space.copies, (number + 1) * space.copies)
+        for number, operation in enumerate(space.operations)
+    }
+    return Reach(
+        {
+            name: 1 - _missed(walks.chances, numbers(fires[own]), numbers(fires[: own.start] + fires[own.stop :]))
+            for name, own in copies.items()
+        },
+        _numbers(walks),
+    )
+
+
+def applied_per_image(schedule: Schedule, epoch: int) -> Mapping[str, float]:
+    """By the operation's name, how often it is applied to an image on average, its copies together; at an epoch from 0.
+
+    They add up to Reach.per_image.
+    """
+    space, walks = schedule.space, _walks(schedule, epoch)
+    found = dict.fromkeys((operation.name for operation in space.operations), 0.0)
+    limits = np.cumsum(walks.chances)[:-1]
+    for slot, often in zip(space.slots, applied(walks.fires, limits).sum(axis=0).tolist(), strict=True):
+        found[slot.operation.name] += often
+    return found
+
+
+def numbers_applied(schedule: Schedule, epoch: int) -> tuple[float, ...]:
+    """The numbers of reach, alone."""
+    return _numbers(_walks(schedule, epoch))
+
+
+def _numbers(walks: _Walks) -> tuple[float, ...]:
+    """As many are applied as fire, but at most K."""
+    numbers = [0.0] * len(walks.chances)
+    for fired, p_fired in enumerate(poisson_binomial(walks.fires)):
+        for count, chance in enumerate(walks.chances):
+            numbers[min(fired, count)] += p_fired * chance
+    return tuple(numbers)
+
+
+def _missed(chances: list[float], own: Floats, others: Floats) -> float:
+    """The probability that no copy of an operation is applied. chances: of K = 0, 1, 2, ..."""
+    return sum(
+        chance * p_own * p_others * _none_applied(f, m, count)
+        for count, chance in enumerate(chances)
+        for f, p_own in enumerate(own)
+        for m, p_others in enumerate(others)
+    )
+
+
+def _none_applied(f: int, m: int, count: int) -> float:
+    """The probability that none of f slots is among the first `count` of f + m."""
+    if f + m < count:
+        return float(f == 0)
+    return comb(m, count) / comb(f + m, count)

@@ -21,7 +21,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.errors import DataError, DivergedError
 from hba.models import build_model
 from hba.policy_search.config import SearchConfig
-from hba.schedule.reach import reach
+from hba.schedule.summary import reach
 from hba.training.measure import Measured
 from hba.training.train import Trained
 

@@ -17,8 +17,8 @@ from hba.data import SearchData, load_search_data
 from hba.data.config import DataConfig
 from hba.errors import HbaError, RunError, ScheduleError
 from hba.importers.pba import PbaSegment, pba_segments
-from hba.schedule.regularizers import summarize_regularizers
 from hba.schedule.schedule import Schedule
+from hba.schedule.summary import summarize_regularizers
 
 Found = TypeVar("Found")
 READ, REFUSED = "read", "refused"

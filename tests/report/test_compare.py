@@ -13,8 +13,7 @@ from small_trainings import tiny_data
 import hba
 from hba.errors import RunError, SettingsError
 from hba.report.compare import SCHEDULES, SETTINGS, TEST, VALIDATION
-from hba.schedule.reach import reach
-from hba.schedule.summary import summarize
+from hba.schedule.summary import reach, summarize
 
 TINY: dict[str, Any] = {"model": "wrn-10-1", "epochs": 1, "batch_size": 20, "device": "cpu", "seeds": 2}
 

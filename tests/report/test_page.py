@@ -19,7 +19,7 @@ from hba.data import EvaluationData, SearchData
 from hba.errors import RunError
 from hba.report.samples import SAMPLES_NAME, Samples
 from hba.schedule.pictures import augmented_copies
-from hba.schedule.reach import applied_per_image, numbers_applied
+from hba.schedule.summary import applied_per_image, numbers_applied
 
 EVIL = ("<script>alert(1)</script>", "\"><img src=x onerror='alert(2)'> & \udcff")
 GOLDEN_RUN = Path(__file__).parents[1] / "golden" / "run-0.1.0"

@@ -11,8 +11,8 @@ from hba.operations import OPERATIONS, Operation
 from hba.policy.space import SearchSpace
 from hba.report.figures import Layer, Stack
 from hba.report.stacks import LABEL_GAP, MOST_LAYERS, N_COLORED, numbers_stack, operations_stack
-from hba.schedule.reach import applied_per_image, numbers_applied
 from hba.schedule.schedule import Schedule
+from hba.schedule.summary import applied_per_image, numbers_applied
 
 
 def ends_of(layer: Layer, at: float) -> tuple[float, float]:

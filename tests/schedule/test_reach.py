@@ -14,8 +14,8 @@ import hba
 from hba.operations import OPERATIONS
 from hba.policy.draw import draw_operations
 from hba.policy.space import SearchSpace
-from hba.schedule.reach import applied_per_image, numbers_applied, reach
 from hba.schedule.schedule import Schedule
+from hba.schedule.summary import applied_per_image, numbers_applied, reach
 
 N_DRAWS = 200_000
 

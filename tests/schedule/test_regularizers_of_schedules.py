@@ -19,18 +19,19 @@ from hba.policy.spaces import without_operations
 from hba.regularization.groups import REGULARIZERS
 from hba.regularization.hyperparameter import Hyperparameter
 from hba.schedule.pictures import augmented_copies, draw_schedule, is_seen, lines_below
-from hba.schedule.reach import reach
-from hba.schedule.regularizers import (
+from hba.schedule.schedule import Schedule
+from hba.schedule.summary import (
     by_group,
+    changes,
     left_out,
     not_on_pixels,
     of_one_range,
     on_pixels,
     place_of,
+    reach,
+    summarize,
     summarize_regularizers,
 )
-from hba.schedule.schedule import Schedule
-from hba.schedule.summary import changes, summarize
 
 __all__ = ["figures"]
 EITHER = pytest.mark.parametrize("schedule", [both(), alone()], ids=["both", "alone"])

@@ -1,0 +1,307 @@
+"""The schedule file: it is read back as written, old files keep loading, and broken ones are refused by place."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from fuzzed.checks import check_log, check_schedule
+from fuzzed.inputs import logs, schedule_texts
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from own_operations import DARKEN, GAMMA, gamma
+from tuned_schedules import both
+
+import hba
+from hba.errors import RunError, ScheduleError
+from hba.operations import OPERATIONS, Operation, register_operation
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import search_space
+from hba.regularization.groups import LIMITS, REGULARIZERS
+from hba.regularization.hyperparameter import Hyperparameter
+from hba.schedule.file import json_schema, parse
+from hba.schedule.schedule import Schedule
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+PAIR = (OPERATIONS["Rotate"], OPERATIONS["Invert"])
+SMALL = SearchSpace(PAIR, copies=1)
+
+Content = dict[str, Any]
+
+
+def golden(version: int) -> Content:
+    content: Content = json.loads((GOLDEN / f"schedule-v{version}.json").read_text(encoding="utf-8"))
+    return content
+
+
+def loaded(content: Content | str) -> Schedule:
+    return Schedule(**parse(content if isinstance(content, str) else json.dumps(content))._asdict())
+
+
+def refusal_of(content: Content | str) -> str:
+    """The one line with which such content is refused."""
+    with pytest.raises(ScheduleError) as raised:
+        loaded(content)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def random_schedule(space: SearchSpace, epochs: int, **others: Any) -> Schedule:
+    low, high = np.array(space.ranges).T
+    return Schedule(space, low + (high - low) * np.random.default_rng(0).random((epochs, space.n)), **others)
+
+
+def test_golden_files_of_all_versions_load_with_their_values() -> None:
+    one, two, three = (Schedule.load(GOLDEN / f"schedule-v{version}.json") for version in (1, 2, 3))
+    assert one.space == SearchSpace(PAIR, 1, (0.2, 0.3, 0.5))
+    np.testing.assert_array_equal(one.values, [[0.05, 1.5, 0.05], [0.125, 12, 1], [1.0, 30.0, 0.0]])
+    assert not one.spread.any()
+    assert one.fill == (0.25, 0.5, 0.75)
+    assert dict(one.provenance) == golden(1)["provenance"]
+    assert two.space == SearchSpace(PAIR, 1, (0.2, 0.3, 0.5), searches_count=True)
+    np.testing.assert_array_equal(two.values, [[0.05, 1.5, 0.05, 0.8, 0.625], [1.0, 30.0, 0.0, 0.9, 0.25]])
+    np.testing.assert_array_equal(two.spread, [[0.5, 1, 0.5, 0, 0], [0.25, 1.125, 0.5, 0, 0]])
+    tuned = (
+        Hyperparameter("dropout.features.fc1", 0.0, 0.95, 0.05),
+        Hyperparameter("weight_decay", 1e-6, 0.1, 5e-4, "log"),
+        Hyperparameter("cutout.length", 0, 24, 4, whole=True, unit="pixels"),
+    )
+    assert three.space == SearchSpace(PAIR, 1, (0.2, 0.8), True, tuned)
+    np.testing.assert_array_equal(
+        three.values, [[0.05, 1.5, 0.05, 0.8, 0.05, 5e-4, 4.0], [1.0, 30.0, 0.0, 0.9, 0.3125, 1e-6, 6.5]]
+    )
+    np.testing.assert_array_equal(three.spread, [[0, 0.5, 0, 0, 0, 0, 0]] * 2)
+    for schedule, version in ((two, 2), (three, 3)):
+        assert json.loads(schedule.text()) == golden(version)
+    space = {**golden(1)["space"], "searches_count": False}
+    assert json.loads(one.text()) == {**golden(1), "version": 2, "spread": 0.0, "space": space}
+
+
+def test_schedules_are_read_back_to_the_last_bit(tmp_path: Path) -> None:
+    provenance = {"dataset": 'quotes " and λ', "names": ["\udcff"], "nested": {"list": [1, 2.5, None, True], "x": {}}}
+    spaces = [
+        SearchSpace(),
+        SMALL,
+        SearchSpace(tuple(OPERATIONS.values())[::-1], copies=3, count_probabilities=(0.1, 0.2, 0.3, 0.4)),
+        SearchSpace((OPERATIONS["Cutout"],), copies=1, count_probabilities=(1.0,)),
+        search_space("hba", ["Rotate", "Invert"], "bilinear"),
+        SearchSpace((OPERATIONS["Rotate"].with_range((30.0, 1.0)),), copies=1, count_probabilities=(0.5, 0.5)),
+    ]
+    for space in spaces:
+        ends = Schedule(space, np.array(space.ranges).T)
+        for schedule in (random_schedule(space, 40, fill=(1 / 3,), provenance=provenance), ends):
+            schedule.save(tmp_path / "a.json")
+            found = Schedule.load(tmp_path / "a.json")
+            assert found.values.tobytes() == schedule.values.tobytes()
+            assert (found.space, found.fill, dict(found.provenance)) == (space, schedule.fill, schedule.provenance)
+
+
+@st.composite
+def regularizers(draw: st.DrawFn) -> Hyperparameter:
+    """Of one of hba's groups, with ranges of any size that its limits allow."""
+    group = draw(st.sampled_from(sorted(REGULARIZERS)))
+    own = draw(st.sampled_from(["", "a", "features.3.conv", "λ", 'quote"']))
+    scale: Any = draw(st.sampled_from(["linear", "log"]))
+    least, most = LIMITS.get(f"{group}.{own}", LIMITS.get(group, (-1e9, 1e9)))
+    ends = st.floats(max(least, 1e-9), most) if scale == "log" else st.floats(least, most)
+    low, high = sorted(draw(st.lists(ends, min_size=2, max_size=2, unique=True)))
+    unit = draw(st.sampled_from([None, "pixels"]))
+    name = f"{group}.{own}" if own else group
+    return Hyperparameter(name, low, high, draw(st.floats(low, high)), scale, draw(st.booleans()), unit)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    data=st.data(),
+    tuned=st.lists(regularizers(), max_size=3, unique_by=lambda one: one.name),
+    epochs=st.integers(1, 4),
+    searches_count=st.booleans(),
+)
+def test_any_spread_and_any_regularizers_are_read_back_to_the_last_bit(
+    data: st.DataObject, tuned: list[Hyperparameter], epochs: int, searches_count: bool
+) -> None:
+    has_operations = not tuned or data.draw(st.booleans())
+    counts = (0.25, 0.75) if has_operations else (1.0,)
+    space = SearchSpace(PAIR if has_operations else (), 1, counts, searches_count and has_operations, tuple(tuned))
+    rows = [[data.draw(st.floats(*bounds)) for bounds in space.ranges] for _ in range(epochs)]
+    numbers = st.lists(st.floats(0, 1e300), min_size=space.n_of_policy, max_size=space.n_of_policy)
+    spread = np.zeros((epochs, space.n))
+    spread[:, : space.n_of_policy] = data.draw(st.one_of(st.floats(0, 9), numbers))
+    schedule = Schedule(space, np.array(rows), spread=spread)
+    found = loaded(schedule.text())
+    assert found.space == space
+    assert found.values.tobytes() == schedule.values.tobytes()
+    assert found.spread.tobytes() == schedule.spread.tobytes()
+    jsonschema.validate(json.loads(schedule.text()), json_schema())
+
+
+def test_the_file_is_as_short_as_it_can_be_with_one_line_per_epoch() -> None:
+    row, column = [0.5, 0.0, 1.5], [[0.5], [1.0], [0.25]]
+    written = [(0.75, 0.75), (np.full((3, 3), 0.75), 0.75), (row, [row]), (column, [3 * number for number in column])]
+    for spread, expected in written:
+        schedule = random_schedule(SMALL, 3, spread=np.array(spread))
+        assert json.loads(schedule.text())["spread"] == expected
+        lines = [line.strip().rstrip(",") for line in schedule.text().splitlines()]
+        assert all(lines.count(json.dumps(values)) == 1 for values in schedule.values.tolist())
+    versions = [both(), both().without_operations(), both().without_regularizers()]
+    assert [json.loads(one.text())["version"] for one in versions] == [3, 3, 2]
+
+
+def test_a_schedule_that_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> None:
+    random_schedule(SMALL, 2).save(tmp_path / "a.json")
+    before = (tmp_path / "a.json").read_bytes()
+    with pytest.raises(TypeError):
+        random_schedule(SMALL, 3, provenance={"not JSON": object()}).save(tmp_path / "a.json")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(RunError, match="cannot write"):
+        random_schedule(SMALL, 3).save(tmp_path / "folder")
+    assert (tmp_path / "a.json").read_bytes() == before
+
+
+MISSING = object()
+FIRST = ("space", "operations", 0)
+TUNED = ("space", "regularizers", 0)
+BROKEN: list[tuple[int, tuple[str | int, ...], Any, str]] = [
+    (2, ("format",), "hba-policy", '"format"'),
+    (2, ("format",), MISSING, '"format"'),
+    (2, ("version",), 4, "version"),
+    (2, ("version",), "1", "version"),
+    (2, ("version",), True, "version"),
+    (1, ("version",), 2, "space.searches_count is missing"),
+    (2, ("epochs",), MISSING, "epochs is missing"),
+    (2, ("epochs",), 3, "epochs is 3, but values has 2 rows"),
+    (2, ("epochs",), 3.5, "epochs must be a whole number"),
+    (2, ("provenance",), [], "provenance must be a mapping"),
+    (2, ("comment",), "x", "comment is not known here"),
+    (2, ("space", "comment"), "x", "space.comment is not known here"),
+    (2, (*FIRST, "comment"), "x", "space.operations[0].comment is not known here"),
+    (2, (*FIRST, "signed"), MISSING, "space.operations[0].signed is missing"),
+    (2, ("values", 1), [0.5, 12.0], "values[1] must have 5 numbers, got 2"),
+    (2, ("values", 1), 7, "values[1] must be a list"),
+    (2, ("values", 1, 2), "0.5", "values[1][2] must be a number"),
+    (2, ("values", 1, 1), 30.01, "values[1][1] (Rotate.1.magnitude)"),
+    (2, ("values", 0, 3), 1.5, "values[0][3] (count.1.probability)"),
+    (2, ("values", 1, 1), float("nan"), "values[1][1]"),
+    (2, ("values", 1, 1), float("inf"), "values[1][1]"),
+    (2, ("fill",), [], "fill"),
+    (2, ("fill",), [0.5, 0.5, 1.5], "fill"),
+    (2, ("hyperparameters", 0), "Rotate.2.probability", "hyperparameters must be the space's 5 names"),
+    (2, (*FIRST, "name"), "Swirl", "unknown operation 'Swirl'"),
+    (2, (*FIRST, "magnitude_range"), None, "space.operations[0] must be like"),
+    (2, (*FIRST, "magnitude_range"), [0.0], "space.operations[0].magnitude_range"),
+    (2, (*FIRST, "magnitude_range"), [0.0, 20.0], "values[1][1] (Rotate.1.magnitude) must lie in [0, 20]"),
+    (2, (*FIRST, "magnitude_range"), [-1.0, 30.0], "Rotate is signed"),
+    (2, (*FIRST, "signed"), False, "space.operations[0] must be like"),
+    (2, (*FIRST, "identity"), 1.0, "space.operations[0] must be like"),
+    (2, (*FIRST, "unit"), "radians", "space.operations[0] must be like"),
+    (2, (*FIRST, "interpolation"), "bicubic", "space.operations[0].interpolation"),
+    (2, ("space", "operations", 1, "interpolation"), "bilinear", "space.operations[1] must be like"),
+    (2, ("space", "operations", 1, "function"), "own_operations:darken", "space.operations[1] is Invert"),
+    (2, ("space", "operations", 1, "function"), 5, "space.operations[1].function must be a text"),
+    (2, ("space", "operations"), [], "operations must be at least one"),
+    (2, ("space", "copies"), 0, "copies must be at least 1, got 0"),
+    (2, ("space", "copies"), 100_000_000, "hyperparameters"),
+    (2, ("space", "count_probabilities"), [0.5, 0.6], "count_probabilities"),
+    (2, ("space", "searches_count"), 1, "space.searches_count must be true or false"),
+    (2, ("space", "searches_count"), False, "hyperparameters must be the space's 3 names"),
+    (2, ("spread",), MISSING, "spread is missing"),
+    (2, ("spread",), None, "spread must be"),
+    (2, ("spread",), [[0.0] * 5] * 3, "spread must be a number, or have 2 rows or one, got 3"),
+    (2, ("spread", 1), [0.0] * 4, "spread[1] must have 5 numbers, got 4"),
+    (2, ("spread", 1, 2), -0.5, "spread must be finite and not below 0"),
+    (3, (*TUNED, "name"), "droput.fc1", "space.regularizers[0]: unknown regularizer 'droput'; did you mean dropout"),
+    (3, (*TUNED, "name"), "dropout..fc1", "space.regularizers[0]: the name of a hyperparameter"),
+    (3, (*TUNED, "name"), "weight_decay", "space: regularizers must each be named once"),
+    (3, (*TUNED, "scale"), MISSING, "space.regularizers[0].scale is missing"),
+    (3, (*TUNED, "scale"), "log", "a log scale of dropout.features.fc1"),
+    (3, (*TUNED, "high"), 0.0, "space.regularizers[0]: the range of dropout.features.fc1"),
+    (3, (*TUNED, "high"), float("inf"), "space.regularizers[0].high must be a finite number"),
+    (3, ("values", 1, 5), 0.0, "values[1][5] (weight_decay)"),
+    (3, ("spread", 0, 4), 0.5, "spread of dropout.features.fc1"),
+]
+
+
+def test_a_file_with_one_thing_wrong_is_refused_by_its_place() -> None:
+    for version, path, value, place in BROKEN:
+        content: Any = golden(version)
+        if path[0] == "spread" and len(path) > 1 and not isinstance(content["spread"], list):
+            content["spread"] = [[content["spread"]] * len(content["hyperparameters"])]
+        inner = content
+        for part in path[:-1]:
+            inner = inner[part]
+        if value is MISSING:
+            del inner[path[-1]]
+        else:
+            inner[path[-1]] = value
+        assert place in refusal_of(content), (version, path, value)
+
+
+def test_what_is_no_schedule_at_all_is_refused(tmp_path: Path) -> None:
+    text = (GOLDEN / "schedule-v1.json").read_text(encoding="utf-8").rstrip()
+    nothing = ["", "PK\x03\x04", "[" * 100_000, '{"a":' * 100_000, *(text[:end] for end in range(0, len(text), 97))]
+    assert all("not JSON" in refusal_of(one) for one in nothing)
+    assert "1" * 9 not in refusal_of('{"format": "hba-schedule", "version": 1, "epochs": ' + "1" * 5000 + "}")
+    for other in ("[]", '"hba-schedule"', "null"):
+        assert '"format"' in refusal_of(other)
+    assert "'epochs' stands twice" in refusal_of(text.replace('"epochs"', '"epochs": 3, "epochs"', 1))
+    (tmp_path / "latin.json").write_bytes('{"format": "ü"}'.encode("latin-1"))
+    (tmp_path / "device.json").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe.json")
+    for path in (tmp_path, *tmp_path.iterdir(), tmp_path / "missing.json"):
+        with pytest.raises(ScheduleError, match=path.name):
+            Schedule.load(path)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=schedule_texts(), log=logs())
+def test_any_schedule_file_and_any_log_of_pba_is_read_or_refused_in_one_line(
+    text: str, log: str, tmp_path: Path
+) -> None:
+    check_schedule(text, tmp_path)
+    check_log(log)
+
+
+@pytest.mark.usefixtures("registered")
+def test_operations_of_your_own_are_read_where_they_are_registered(
+    tmp_path: Path, registered: dict[str, Operation]
+) -> None:
+    register_operation(GAMMA)
+    register_operation(DARKEN)
+    values = np.array([[0.1, 0.5, 0.3, 0.4, 2.0], [0.9, 1.7, 1.0, 0.0, 30.0]])
+    schedule = Schedule(SearchSpace((GAMMA, DARKEN, OPERATIONS["Rotate"]), copies=1), values)
+    schedule.save(tmp_path / "a.json")
+    found = hba.load_policy(tmp_path / "a.json")
+    assert found.space.operations == (GAMMA, DARKEN, OPERATIONS["Rotate"])
+    assert found.space.operations[0].function is gamma
+    assert found.text() == schedule.text()
+    content = json.loads(schedule.text())
+    assert [row.get("function") for row in content["space"]["operations"]] == [
+        "own_operations:gamma", "own_operations:darken", None,
+    ]  # fmt: skip
+    content["space"]["operations"][0]["function"] = "an_older_module:power"
+    assert loaded(content).space == found.space, "the function may have moved"
+    wider = register_operation(Operation("Gamma", gamma, (3.0, 0.1), "exponent", 1.0))
+    assert loaded(schedule.text()).space.operations[0] == wider.with_range((0.5, 2.0))
+    others = [
+        Operation("Gamma", gamma, (0.5, 2.0), "power", 1.0),
+        Operation("Gamma", gamma, (0.5, 2.0), "exponent", None),
+        Operation("Gamma", DARKEN.function),
+    ]
+    for other in others:
+        register_operation(other)
+        assert refusal_of(schedule.text()).startswith('space.operations[0] must be like {"name": "Gamma", ')
+    del registered["Gamma"]
+    assert "the function own_operations:gamma" in refusal_of(schedule.text())
+
+
+def test_an_interpolation_is_written_where_it_is_bilinear() -> None:
+    content = golden(2)
+    for said, expected in (("nearest", "nearest"), (None, "nearest"), ("bilinear", "bilinear")):
+        content["space"]["operations"][0]["interpolation"] = said
+        schedule = loaded(content)
+        assert schedule.space.operations[0].interpolation == expected
+        written = json.loads(schedule.text())["space"]["operations"]
+        assert [row.get("interpolation") for row in written] == [said if said == "bilinear" else None, None]
