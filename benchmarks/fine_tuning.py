@@ -35,8 +35,8 @@ from common.tables import hardware_of
 from torch import nn
 
 from hba.algorithms import Lookahead
-from hba.algorithms.image_derivatives import RewardDerivative
-from hba.algorithms.scores import Trial
+from hba.algorithms.derivatives import RewardDerivative
+from hba.algorithms.scores import AugmentedBatch
 from hba.data import load_search_data
 from hba.errors import HbaError, SettingsError
 from hba.policy.magnitude_table import as_markdown
@@ -145,9 +145,9 @@ def step_seconds(settings: dict[str, Any], rounds: int) -> Seconds:
 
 
 @torch.no_grad()
-def _forward(network: nn.Module, trial: Trial) -> None:
+def _forward(network: nn.Module, batch: AugmentedBatch) -> None:
     network.eval()
-    for images in trial.images.chunk(trial.draws):
+    for images in batch.images.chunk(batch.draws):
         network(images)
 
 

@@ -18,7 +18,7 @@ from hba.errors import DivergedError, HbaError, SettingsError
 from hba.policy_evaluation import RESULTS_NAME, RIVALS, TensorBoardLogger
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.progress import EvaluationProgress, training_text
-from hba.training.saves import TRAININGS_NAME
+from hba.training.checkpoint import TRAININGS_NAME
 from hba.utils.interrupts import terminated_as_interrupted
 from hba.utils.progress import CallbackList
 from hba.utils.tensorboard import FOLDER_NAME

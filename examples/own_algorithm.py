@@ -16,7 +16,7 @@ from torch import Tensor
 import hba
 from hba.algorithms import Lookahead
 from hba.algorithms.inner_model import NetworkLearner
-from hba.algorithms.scores import Trial
+from hba.algorithms.scores import AugmentedBatch
 from hba.training.criterion import losses_of
 
 
@@ -28,10 +28,10 @@ class Adversarial(Lookahead):
     hardness: float = 1.0
     """1 rewards a high training loss, -1 a low one."""
 
-    def rewards(self, learner: NetworkLearner, trial: Trial, loss: Tensor) -> Tensor:
+    def rewards(self, learner: NetworkLearner, batch: AugmentedBatch, loss: Tensor) -> Tensor:
         """Of what was drawn for each image, (B,)."""
         with torch.no_grad():
-            return self.hardness * losses_of(learner.network(trial.images), trial.labels)
+            return self.hardness * losses_of(learner.network(batch.images), batch.labels)
 
 
 def main() -> None:

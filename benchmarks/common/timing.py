@@ -18,7 +18,7 @@ from hba.models import build_model
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.training.augmentation import Unchanged
-from hba.training.optimizer import optimizer_for
+from hba.training.optim import optimizer_for
 from hba.training.train import train
 from hba.utils.devices import find_device
 

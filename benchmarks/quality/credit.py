@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from hba.algorithms.inner_model import NetworkLearner
-from hba.algorithms.scores import Trial
+from hba.algorithms.scores import AugmentedBatch
 from hba.algorithms.task import ImageTask
 from hba.config.evaluation import EvaluationConfig
 from hba.data.batches import as_floats
@@ -173,7 +173,7 @@ def rewards_by_variant(
     found: list[dict[str, Tensor]] = []
     for images, labels in batches:
         inputs, walk = task.augment_with(values, images, generator)
-        found.append(judge.rewards(Trial(inputs, labels, walk, values, torch.zeros_like(values), 0.0)))
+        found.append(judge.rewards(AugmentedBatch(inputs, labels, walk, values, torch.zeros_like(values), 0.0)))
     return {variant: torch.cat([one[variant] for one in found]) for variant in VARIANTS}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from hba.algorithms.strength import SHARED, directions
+from hba.algorithms.lambda_optimizers import SHARED, directions
 from hba.policy.spaces import search_space
 from hba.policy.starts import randaugment
 from hba.schedule.schedule import Schedule

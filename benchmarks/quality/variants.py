@@ -3,7 +3,7 @@
 symbol      in the code                     meaning
 w           network                         weights at one place of a training
 v           directions[REWARD]              gradient of the validation loss with respect to w
-r_i         rewards(trial)[REWARD]          derivative of the training loss of image i along v
+r_i         rewards(batch)[REWARD]          derivative of the training loss of image i along v
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from hba.algorithms.lambda_steps import validation_statistics
 from hba.algorithms.lookahead import rewards_of, trained_parameters
-from hba.algorithms.scores import Trial
+from hba.algorithms.scores import AugmentedBatch
 
 REWARD, BATCH, COSINE, GAP, AVERAGE = "reward", "batch", "cosine", "gap", "average"
 VARIANTS: Mapping[str, str] = MappingProxyType(
@@ -64,13 +64,13 @@ class Judge:
         }
         return Judge(network, directions)
 
-    def rewards(self, trial: Trial) -> dict[str, Tensor]:
+    def rewards(self, batch: AugmentedBatch) -> dict[str, Tensor]:
         """By variant, of each image (B,), in the order of VARIANTS. A batch is of one policy."""
         found = {}
         for name, direction in self.directions.items():
             with validation_statistics(self.network, BATCH if name == BATCH else "running"):
-                found[name] = rewards_of(self.network, trial, direction)
-        found[COSINE] = found[REWARD] / (last_layer_size(self.network, trial.images, trial.labels) + SMALLEST)
+                found[name] = rewards_of(self.network, batch, direction)
+        found[COSINE] = found[REWARD] / (last_layer_size(self.network, batch.images, batch.labels) + SMALLEST)
         return {name: found[name] for name in VARIANTS}
 
 

@@ -25,8 +25,8 @@ from hba.policy_search.config import OF_OPERATIONS, SearchConfig
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
+from hba.training.custom_network import CustomNetwork
 from hba.training.measure import Measured, measure
-from hba.training.own_network import OwnNetwork
 from hba.training.train import network_of, train
 from hba.utils.devices import find_device
 from hba.utils.seeding import derived_seed
@@ -107,7 +107,7 @@ class Bed:
         device = data.train.device
         with torch.random.fork_rng([] if device.type == "cpu" else [device]):
             torch.manual_seed(derived_seed(self.seed, "default generators of an evaluation"))
-            found = train(config, data, augmentation, self.seed, on_step, OwnNetwork(fresh))
+            found = train(config, data, augmentation, self.seed, on_step, CustomNetwork(fresh))
         return found.network, found.test
 
     def tested(self, network: nn.Module) -> Measured:

@@ -14,7 +14,7 @@ from hba.data import SearchData
 from hba.models import build_model
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import Preprocessing
-from hba.training.optimizer import optimizer_for
+from hba.training.optim import optimizer_for
 from hba.utils.devices import find_device
 
 Reached = Literal["weights", "images"]

@@ -113,7 +113,7 @@ class Algorithm(Settings):
     def step(self, task: Task, state: Any) -> None:
         """One training step and the policy steps that follow it. They change the state in place.
 
-        After it, state.lam is what the search stands at, and state.plain() the network that belongs to it.
+        After it, state.lam is what the search stands at, and state.to_module() the network that belongs to it.
         """
         raise NotImplementedError
 

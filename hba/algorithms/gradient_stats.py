@@ -9,7 +9,7 @@ from torch import Tensor
 from hba.algorithms.inner_model import InnerModel
 from hba.algorithms.task import Task
 from hba.config.training import SGD, SGD_CLASSICAL
-from hba.training.optimizer import MOMENTUM
+from hba.training.optim import MOMENTUM
 
 PROBE_STEPS = 10
 """Training steps of each of the two short trainings of a probe."""

@@ -16,7 +16,7 @@ from hba.algorithms.gradient_stats import reach, short_training_rate
 from hba.algorithms.hypergradient import Hypergradient, HyperGradientState
 from hba.algorithms.lambda_steps import validation_statistics
 from hba.algorithms.lookahead import Rewards, rewards_of, trained_parameters
-from hba.algorithms.scores import Trial, expected_score
+from hba.algorithms.scores import AugmentedBatch, expected_score
 from hba.algorithms.task import Task
 from hba.config.search import CommonSearchConfig
 from hba.config.training import SGD, SGDS
@@ -24,7 +24,7 @@ from hba.data.config import Size
 from hba.distributed.collectives import means
 from hba.errors import SettingsError
 from hba.hypernet import HyperNetwork
-from hba.training.optimizer import preconditioned
+from hba.training.optim import preconditioned
 
 
 class BothGradients(Rewards, Hypergradient):
@@ -47,10 +47,10 @@ class BothGradients(Rewards, Hypergradient):
         images, labels = self.train_step(task, state)
         if self.is_lambda_time(task, state):
             for _ in range(self.val_steps):
-                trial = self.augmented(task, state, images, labels, self.reward_draws)
-                self.update_lambda_by(task, state, trial)
+                batch = self.augmented(task, state, images, labels, self.reward_draws)
+                self.update_lambda_by(task, state, batch)
 
-    def update_lambda_by(self, task: Task, state: HyperGradientState, trial: Trial) -> None:
+    def update_lambda_by(self, task: Task, state: HyperGradientState, batch: AugmentedBatch) -> None:
         """One step on lambda, by both gradients: of what was learned, and of steps to come; and the pull to the
         start.
         """
@@ -64,8 +64,8 @@ class BothGradients(Rewards, Hypergradient):
         )
         direction = preconditioned(state.learner.optimizer, weights.values(), gradient)
         along = dict(zip(weights, direction, strict=True))
-        rewards = rewards_of(network, trial, along, lam.detach(), derivative=self.reward_derivative)
-        self.move_by(task, state, trial, through_response, *self.standardized(trial, rewards))
+        rewards = rewards_of(network, batch, along, lam.detach(), derivative=self.reward_derivative)
+        self.move_by(task, state, batch, through_response, *self.standardized(batch, rewards))
         self.move_center(state)
         state.totals.add_lambda(loss.detach())
 
@@ -73,7 +73,7 @@ class BothGradients(Rewards, Hypergradient):
         self,
         task: Task,
         state: HyperGradientState,
-        trial: Trial,
+        batch: AugmentedBatch,
         through_response: Tensor,
         rewards: Tensor,
         scale: Tensor,
@@ -106,18 +106,18 @@ class HbaLookahead(BothGradients):
         self,
         task: Task,
         state: HyperGradientState,
-        trial: Trial,
+        batch: AugmentedBatch,
         through_response: Tensor,
         rewards: Tensor,
         scale: Tensor,
     ) -> None:
         """By the sum of both gradients in nats."""
         nats = reach(self.horizon_steps, task.config.optimizer) * short_training_rate(task, state.learner) * scale
-        gradient = through_response + nats * -expected_score(task.space, trial, rewards)
+        gradient = through_response + nats * -expected_score(task.space, batch, rewards)
         state.mover.moves.add(gradient)
-        curvature = self.of_divergence(task, state, trial)
+        curvature = self.of_divergence(task, state, batch)
         in_nats = None if curvature is None else nats * curvature
-        self.move_lambda(task, state, gradient, self.of_spread(task, state, trial, rewards), in_nats)
+        self.move_lambda(task, state, gradient, self.of_spread(task, state, batch, rewards), in_nats)
 
 
 def current_weights(hypernetwork: HyperNetwork) -> dict[str, nn.Parameter]:

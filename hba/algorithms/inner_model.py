@@ -43,7 +43,7 @@ class InnerModel:
         if isinstance(self.schedule, Plateau):
             self.schedule.observe(loss)
 
-    def plain(self, lam: Tensor) -> nn.Module:
+    def to_module(self, lam: Tensor) -> nn.Module:
         """An ordinary network with the weights that belong to lam (n,), in a copy."""
         raise NotImplementedError
 
@@ -72,7 +72,7 @@ class NetworkLearner(InnerModel):
         self.update()
         return loss.detach(), error_share(logits, labels)
 
-    def plain(self, lam: Tensor) -> nn.Module:
+    def to_module(self, lam: Tensor) -> nn.Module:
         # Who has it afterwards did not ask for bfloat16.
         return disable_amp(copy.deepcopy(self.network))
 
@@ -101,5 +101,5 @@ class HyperModel(InnerModel):
         optimizer, schedule = task.optimizer_of(groups)
         return cls(hypernetwork=hypernetwork, optimizer=optimizer, schedule=schedule)
 
-    def plain(self, lam: Tensor) -> nn.Module:
-        return self.hypernetwork.plain(lam)
+    def to_module(self, lam: Tensor) -> nn.Module:
+        return self.hypernetwork.to_module(lam)

@@ -13,10 +13,17 @@ from torch.optim import Optimizer
 
 from hba.algorithms.algorithm import Noisy, Rhythm
 from hba.algorithms.gradient_stats import GradientStats
-from hba.algorithms.lambda_optimizers import ADAM, LAMBDA_OPTIMIZERS, RMSPROP, Kind
-from hba.algorithms.proximal import own_rates, proximal_step
+from hba.algorithms.lambda_optimizers import (
+    ADAM,
+    LAMBDA_OPTIMIZERS,
+    RMSPROP,
+    Kind,
+    SharedDirections,
+    largest_stride,
+    optimizer_rates,
+    proximal_step,
+)
 from hba.algorithms.state import L, SearchState
-from hba.algorithms.strength import Strength, largest_stride
 from hba.algorithms.task import Task
 from hba.algorithms.temperature import best_temperature
 from hba.config.fields import Decay, NotNegative, Positive
@@ -45,7 +52,7 @@ class LambdaMover:
     optimizer: Optimizer
     val_stream: BatchStream
     moves: GradientStats
-    strength: Strength
+    strength: SharedDirections
 
 
 @dataclass(kw_only=True)
@@ -123,7 +130,7 @@ class LambdaSteps(Noisy):
         start = lam.detach().clone()
         optimizer = self.optimizer_of(lam.requires_grad_())
         val_stream = task.val_stream(self.validated_at_once(task.config.batch_size))
-        strength = Strength.of(
+        strength = SharedDirections.of(
             task.space, self.strength_learning_rate, self.lambda_betas, lam.device, self.lambda_optimizer
         )
         return LambdaMover(start, optimizer, val_stream, GradientStats.since(lam), strength)
@@ -201,7 +208,7 @@ class LambdaSteps(Noisy):
     def pulled(self, task: Task, state: GradientState[L], curvature: Tensor) -> Tensor:
         """lambda (n,) after a pull by its own rates and by those of what is shared."""
         mover = state.mover
-        rates = own_rates(mover.optimizer, state.lam).diag()
+        rates = optimizer_rates(mover.optimizer, state.lam).diag()
         if self.strength_learning_rate:
             rates += mover.strength.rates(task.space)
         return proximal_step(state.lam.detach(), mover.start, curvature, rates)

@@ -31,13 +31,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from hba.algorithms.algorithm import Count, Init, SpreadOver
+from hba.algorithms.derivatives import RewardDerivative, image_derivatives
 from hba.algorithms.gradient_stats import PROBE_STEPS, reach, short_training_rate
-from hba.algorithms.image_derivatives import RewardDerivative, image_derivatives
 from hba.algorithms.inner_model import NetworkLearner
 from hba.algorithms.lambda_steps import HALF, Betas, GradientState, LambdaSteps, ValBatchSize, validation_statistics
 from hba.algorithms.networks import Networks
 from hba.algorithms.scores import (
-    Trial,
+    AugmentedBatch,
     divergence_curvature,
     expected_score,
     expected_spread_score,
@@ -51,7 +51,7 @@ from hba.data.config import Size
 from hba.distributed.collectives import copies, gathered, means, own
 from hba.errors import SettingsError
 from hba.training.criterion import losses_of
-from hba.training.optimizer import preconditioned
+from hba.training.optim import preconditioned
 from hba.utils.settings import DefaultText
 
 LookaheadState = GradientState[NetworkLearner]
@@ -95,23 +95,25 @@ class Rewards(LambdaSteps):
         sigma = super().sigma_now(task, state)
         return sigma * state.mover.strength.log_spread.detach().exp() if self.search_spread else sigma
 
-    def of_divergence(self, task: Task, state: GradientState[L], trial: Trial) -> Tensor | None:
+    def of_divergence(self, task: Task, state: GradientState[L], batch: AugmentedBatch) -> Tensor | None:
         """Curvature (n,) of the weighted divergence from where the search began; None where it has no weight."""
         if not self.divergence_weight:
             return None
-        return self.divergence_weight * divergence_curvature(task.space, trial, super().sigma_now(task, state))
+        return self.divergence_weight * divergence_curvature(task.space, batch, super().sigma_now(task, state))
 
-    def of_spread(self, task: Task, state: GradientState[L], trial: Trial, rewards: Tensor) -> Tensor | None:
+    def of_spread(self, task: Task, state: GradientState[L], batch: AugmentedBatch, rewards: Tensor) -> Tensor | None:
         """Gradient () of the loss, and of the weighted divergence, with respect to the logarithm of the noise's scale;
         None where it is not searched. Adam averages both.
         """
         if not self.search_spread:
             return None
         log_spread = state.mover.strength.log_spread.detach()
-        pull = self.divergence_weight * spread_divergence_gradient(task.space, trial, log_spread)
-        return pull - expected_spread_score(task.space, trial, rewards)
+        pull = self.divergence_weight * spread_divergence_gradient(task.space, batch, log_spread)
+        return pull - expected_spread_score(task.space, batch, rewards)
 
-    def augmented(self, task: Task, state: GradientState[L], images: Tensor, labels: Tensor, draws: int = 1) -> Trial:
+    def augmented(
+        self, task: Task, state: GradientState[L], images: Tensor, labels: Tensor, draws: int = 1
+    ) -> AugmentedBatch:
         """Every image, as often as it is drawn for, augmented at a lambda of its own, lambda + sigma epsilon."""
         space, sigma = task.space, self.sigma_now(task, state)
         images, labels = images.repeat(draws, 1, 1, 1), torch.cat([labels] * draws)
@@ -119,12 +121,12 @@ class Rewards(LambdaSteps):
             noise = task.noise(len(images), state.generator)
             values = space.decode(state.lam.detach() + sigma * noise)
             inputs, walk = task.augment_with(values, images, state.generator)
-        return Trial(inputs, labels, walk, values, noise, sigma, draws, task.image_columns)
+        return AugmentedBatch(inputs, labels, walk, values, noise, sigma, draws, task.image_columns)
 
-    def standardized(self, trial: Trial, rewards: Tensor) -> tuple[Tensor, Tensor]:
+    def standardized(self, batch: AugmentedBatch, rewards: Tensor) -> tuple[Tensor, Tensor]:
         """Advantages (B,) of rewards (B,), in standard deviations and limited; and one standard deviation ()."""
-        with copies(trial.draws):
-            advantages = advantages_of(gathered(rewards), trial.draws)
+        with copies(batch.draws):
+            advantages = advantages_of(gathered(rewards), batch.draws)
             scale = advantages.std().clamp(min=torch.finfo(rewards.dtype).tiny)
             in_deviations = own(advantages) / scale
         if self.reward_limit is not None:
@@ -168,32 +170,32 @@ class Lookahead(Rewards):
         last batch by other validation images each.
         """
         images, labels = state.train_stream.next()
-        trial = self.augmented(task, state, images, labels)
-        state.totals.add_training(*state.learner.learn(trial.images, trial.labels))
+        batch = self.augmented(task, state, images, labels)
+        state.totals.add_training(*state.learner.learn(batch.images, batch.labels))
         state.step += 1
         if self.is_lambda_time(task, state):
             for number in range(self.val_steps):
                 is_told_by_training = self.reward_draws == 1 and number == 0
                 judged = (
-                    trial if is_told_by_training else self.augmented(task, state, images, labels, self.reward_draws)
+                    batch if is_told_by_training else self.augmented(task, state, images, labels, self.reward_draws)
                 )
                 self.update_lambda(task, state, judged)
 
-    def update_lambda(self, task: Task, state: LookaheadState, trial: Trial) -> None:
-        """One step on lambda, by the standardised rewards of the trial, and the pull to the start."""
+    def update_lambda(self, task: Task, state: LookaheadState, batch: AugmentedBatch) -> None:
+        """One step on lambda, by the standardised rewards of the batch, and the pull to the start."""
         network = state.learner.network.eval()
         with validation_statistics(network, self.val_statistics):
             loss = self.validation_loss(task, state, network)
-        rewards, scale = self.standardized(trial, self.rewards(state.learner, trial, loss))
-        gradient = -expected_score(task.space, trial, rewards)
+        rewards, scale = self.standardized(batch, self.rewards(state.learner, batch, loss))
+        gradient = -expected_score(task.space, batch, rewards)
         # In nats that the short trainings of a probe win, which the moves are compared with.
         nats = reach(PROBE_STEPS, task.config.optimizer) * short_training_rate(task, state.learner) * scale
         state.mover.moves.add(nats * gradient)
-        of_spread, curvature = self.of_spread(task, state, trial, rewards), self.of_divergence(task, state, trial)
+        of_spread, curvature = self.of_spread(task, state, batch, rewards), self.of_divergence(task, state, batch)
         self.move_lambda(task, state, gradient, of_spread, curvature)
         state.totals.add_lambda(loss.detach())
 
-    def rewards(self, learner: NetworkLearner, trial: Trial, loss: Tensor) -> Tensor:
+    def rewards(self, learner: NetworkLearner, batch: AugmentedBatch, loss: Tensor) -> Tensor:
         """Of what was drawn for each image (B,). learner: its network is in eval mode. loss: on validation images, with
         its graph.
         """
@@ -202,7 +204,7 @@ class Lookahead(Rewards):
         gradient = means(torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True))
         direction = preconditioned(learner.optimizer, weights, gradient)
         along = dict(zip(parameters, direction, strict=True))
-        return rewards_of(learner.network, trial, along, derivative=self.reward_derivative)
+        return rewards_of(learner.network, batch, along, derivative=self.reward_derivative)
 
 
 def trained_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
@@ -212,7 +214,7 @@ def trained_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
 
 def rewards_of(
     network: nn.Module,
-    trial: Trial,
+    batch: AugmentedBatch,
     direction: Mapping[str, Tensor],
     *further: Tensor,
     derivative: RewardDerivative = "exact",
@@ -229,8 +231,8 @@ def rewards_of(
         return losses_of(functional_call(network, dict(parameters), (images, *further)), labels)
 
     # One draw of the batch after the other stays in a processor's cache; a GPU is faster with all at once.
-    n_parts = trial.draws if trial.images.device.type == "cpu" else 1
-    parts = zip(trial.images.chunk(n_parts), trial.labels.chunk(n_parts), strict=True)
+    n_parts = batch.draws if batch.images.device.type == "cpu" else 1
+    parts = zip(batch.images.chunk(n_parts), batch.labels.chunk(n_parts), strict=True)
     is_frozen = any(not parameter.requires_grad for parameter in network.parameters())
     return image_derivatives(losses, parameters, direction, parts, derivative, is_frozen)
 

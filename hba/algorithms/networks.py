@@ -6,7 +6,7 @@ from collections.abc import Callable
 from torch import nn
 
 from hba.models import Start, build_model
-from hba.training.own_network import check_trainable
+from hba.training.custom_network import check_trainable
 from hba.utils.seeding import derived_seed
 
 Networks = Callable[[int], nn.Module]

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hba.algorithms.algorithm import Rhythm
-from hba.algorithms.lambda_optimizers import RMSPROP
-from hba.algorithms.strength import largest_stride
+from hba.algorithms.lambda_optimizers import RMSPROP, largest_stride
 from hba.utils.provenance import LARGEST_COUNT, count_of, number_of
 from hba.utils.text import counted
 

@@ -102,7 +102,7 @@ class PopulationLearner(InnerModel):
             ) from None
 
     @torch.no_grad()
-    def plain(self, lam: Tensor) -> nn.Module:
+    def to_module(self, lam: Tensor) -> nn.Module:
         network = copy.deepcopy(self.template)
         for name, weight in self.best_weights.items():
             network.get_parameter(name).copy_(weight)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from hba.algorithms.forward_mode import forward_mode
+from hba.algorithms.derivatives import forward_mode
 from hba.hypernet import HyperNetwork
 
 Augment = Callable[[Tensor, Tensor], Tensor]

@@ -16,7 +16,7 @@ from hba.policy.space import SearchSpace
 
 
 @dataclass(frozen=True)
-class Trial:
+class AugmentedBatch:
     """A batch as the network sees it, (B, C, H, W) and its labels, and how lambda decided what was done to it.
 
     values (B, n): of lambda + sigma epsilon, in natural units. noise (B, n): epsilon. sigma: its scale. draws: how many
@@ -34,7 +34,7 @@ class Trial:
     regularizers: Tensor | None = None
 
 
-def expected_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
+def expected_score(space: SearchSpace, batch: AugmentedBatch, rewards: Tensor) -> Tensor:
     """Gradient (n,) of the expected reward with respect to lambda, estimated from rewards (B,).
 
     A probability p = sigmoid(logit) of a slot that was visited has the score fired - p; a magnitude that was used the
@@ -43,20 +43,20 @@ def expected_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
     columns = space.slot_columns(rewards.device)
     score = rewards.new_zeros(len(rewards), space.n + 1)
     if space.searches_count:
-        wanted = torch.arange(space.max_count, device=rewards.device) < trial.walk.count
-        unexpected = wanted.to(trial.values) - trial.values[:, columns.counts]
-        score[:, columns.counts] = unexpected * _steps_asked(space, trial.walk)
+        wanted = torch.arange(space.max_count, device=rewards.device) < batch.walk.count
+        unexpected = wanted.to(batch.values) - batch.values[:, columns.counts]
+        score[:, columns.counts] = unexpected * _steps_asked(space, batch.walk)
     score[:, columns.probability] = (
-        trial.walk.fired.to(trial.values) - trial.values[:, columns.probability]
-    ) * trial.walk.visited
+        batch.walk.fired.to(batch.values) - batch.values[:, columns.probability]
+    ) * batch.walk.visited
     # The column after the last is of slots without a magnitude.
-    score[:, columns.magnitude] = _of_magnitudes(space, trial) / trial.sigma * trial.walk.fired
-    if trial.regularizers is not None:
-        score[:, trial.regularizers] = trial.noise[:, trial.regularizers] / trial.sigma
+    score[:, columns.magnitude] = _of_magnitudes(space, batch) / batch.sigma * batch.walk.fired
+    if batch.regularizers is not None:
+        score[:, batch.regularizers] = batch.noise[:, batch.regularizers] / batch.sigma
     return mean((rewards[:, None] * score).mean(dim=0)[: space.n])
 
 
-def divergence_curvature(space: SearchSpace, trial: Trial, sigma: float | Tensor) -> Tensor:
+def divergence_curvature(space: SearchSpace, batch: AugmentedBatch, sigma: float | Tensor) -> Tensor:
     """(n,): times the distance from a start (n,), the gradient with respect to lambda of how far what is drawn is from
     what the start would draw with noise of standard deviation sigma.
 
@@ -66,7 +66,7 @@ def divergence_curvature(space: SearchSpace, trial: Trial, sigma: float | Tensor
     w times the divergence; a magnitude sigma^2 / w times the slope of the reward. Which decisions are made at all
     counts as given.
     """
-    values, walk = trial.values, trial.walk
+    values, walk = batch.values, batch.walk
     columns = space.slot_columns(values.device)
     curvature = values.new_zeros(space.n + 1)
     if space.searches_count:
@@ -76,26 +76,26 @@ def divergence_curvature(space: SearchSpace, trial: Trial, sigma: float | Tensor
     curvature[columns.probability] = (walk.visited * p * (1 - p)).mean(dim=0)
     # The column after the last is of slots without a magnitude.
     curvature[columns.magnitude] = walk.fired.to(values).mean(dim=0) / sigma**2
-    if trial.regularizers is not None:
-        curvature[trial.regularizers] = 1 / sigma**2
+    if batch.regularizers is not None:
+        curvature[batch.regularizers] = 1 / sigma**2
     return mean(curvature[: space.n])
 
 
-def expected_spread_score(space: SearchSpace, trial: Trial, rewards: Tensor) -> Tensor:
+def expected_spread_score(space: SearchSpace, batch: AugmentedBatch, rewards: Tensor) -> Tensor:
     """Gradient () of the expected reward with respect to log sigma: a magnitude that was used has the score
     epsilon^2 - 1. What sigma does through probabilities is left out.
     """
     has_magnitude = space.slot_columns(rewards.device).magnitude < space.n
-    score = (_of_magnitudes(space, trial).square() - 1) * (trial.walk.fired & has_magnitude)
+    score = (_of_magnitudes(space, batch).square() - 1) * (batch.walk.fired & has_magnitude)
     return mean((rewards * score.sum(dim=1)).mean())
 
 
-def spread_divergence_gradient(space: SearchSpace, trial: Trial, log_spread: Tensor) -> Tensor:
+def spread_divergence_gradient(space: SearchSpace, batch: AugmentedBatch, log_spread: Tensor) -> Tensor:
     """Gradient () of the divergence with respect to log sigma, where sigma is exp(log_spread) times what it was at the
     start: of a magnitude that was used sigma^2 / (sigma at the start)^2 - 1.
     """
     has_magnitude = space.slot_columns(log_spread.device).magnitude < space.n
-    used = (trial.walk.fired & has_magnitude).sum(dim=1).to(trial.values).mean()
+    used = (batch.walk.fired & has_magnitude).sum(dim=1).to(batch.values).mean()
     return mean(used) * torch.expm1(2 * log_spread)
 
 
@@ -104,7 +104,7 @@ def _steps_asked(space: SearchSpace, walk: Walk) -> Tensor:
     return torch.arange(space.max_count, device=walk.count.device) <= walk.count
 
 
-def _of_magnitudes(space: SearchSpace, trial: Trial) -> Tensor:
+def _of_magnitudes(space: SearchSpace, batch: AugmentedBatch) -> Tensor:
     """The noise on each slot's magnitude (B, number of slots), 0 where it has none."""
-    padded = torch.cat([trial.noise, trial.noise.new_zeros(len(trial.noise), 1)], dim=1)
-    return padded[:, space.slot_columns(trial.noise.device).magnitude]
+    padded = torch.cat([batch.noise, batch.noise.new_zeros(len(batch.noise), 1)], dim=1)
+    return padded[:, space.slot_columns(batch.noise.device).magnitude]

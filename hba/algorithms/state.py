@@ -80,6 +80,6 @@ class SearchState(Generic[L]):
     def device(self) -> torch.device:
         return self.lam.device
 
-    def plain(self) -> nn.Module:
+    def to_module(self) -> nn.Module:
         """An ordinary network with the weights that belong to lam, in a copy."""
-        return self.learner.plain(self.lam.detach())
+        return self.learner.to_module(self.lam.detach())

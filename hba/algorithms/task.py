@@ -22,7 +22,7 @@ from hba.preprocessing.preprocessing import Preprocessing
 from hba.regularization.regularization import Regularization
 from hba.training.criterion import error_share, loss_of
 from hba.training.measure import totals
-from hba.training.optimizer import Parameters, optimizer_for
+from hba.training.optim import Parameters, optimizer_for
 from hba.utils.seeding import derived_seed, generator_for
 
 

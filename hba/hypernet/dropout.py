@@ -104,7 +104,7 @@ class TunedDropout(nn.Module):
             "omit dropout from tune, or give another model"
         )
 
-    def plain(self, values: Tensor) -> nn.Module:
+    def to_module(self, values: Tensor) -> nn.Module:
         """The layer itself, with its rate of values (n,)."""
         self.layer.p = float(values[self.column])  # type: ignore[assignment]
         return self.layer

@@ -66,7 +66,7 @@ class HyperLayer(nn.Module):
         super().__init__()
         self.door = door
 
-    def plain(self, lam: Tensor) -> nn.Module:
+    def to_module(self, lam: Tensor) -> nn.Module:
         """An ordinary layer with the weights at lam (n,)."""
         raise NotImplementedError
 
@@ -164,7 +164,7 @@ class _HyperLinearMap(HyperLayer):
             found = found + modulated_squares(self.bias_0[:, None], self.bias_U[:, None], self.bias_V, lam)
         return found
 
-    def plain(self, lam: Tensor) -> nn.Module:
+    def to_module(self, lam: Tensor) -> nn.Module:
         layer = copy.deepcopy(self.template)
         weight, bias = self.weights_at(lam)
         layer.register_parameter("weight", _parameter(weight, self.weight_0.requires_grad))
@@ -242,7 +242,7 @@ class HyperBatchNorm2d(HyperLayer):
             return lam.new_zeros(len(lam))
         return modulated_squares(self.affine_0[:, None], self.affine_U[:, None], self.affine_V, lam)
 
-    def plain(self, lam: Tensor) -> nn.Module:
+    def to_module(self, lam: Tensor) -> nn.Module:
         layer = copy.deepcopy(self.normalize)
         layer.affine = True
         affine = modulated(self.affine_0, self.affine_U, self.affine_V, lam)

@@ -84,17 +84,17 @@ class HyperNetwork(nn.Module):
         finally:
             self.door.lam = self.door.eps = self.door.values = None
 
-    def plain(self, lam: Tensor) -> nn.Module:
+    def to_module(self, lam: Tensor) -> nn.Module:
         """An ordinary network, without hyper-layers, with the weights at lam (n,)."""
         if lam.shape != (self.n,):
             raise SettingsError(f"lam must be of shape ({self.n},), got {tuple(lam.shape)}")
         network = copy.deepcopy(self.model)
         for layer in [module for module in network.modules() if isinstance(module, HyperLayer)]:
-            _replace(network, layer, layer.plain((lam - self.center).detach()))
+            _replace(network, layer, layer.to_module((lam - self.center).detach()))
         values = None if self.rates is None else self.rates.decode(lam.detach())
         for dropout in [module for module in network.modules() if isinstance(module, TunedDropout)]:
             assert values is not None
-            _replace(network, dropout, dropout.plain(values))
+            _replace(network, dropout, dropout.to_module(values))
         return network
 
     def squared_norm(self, lam: Tensor) -> Tensor:

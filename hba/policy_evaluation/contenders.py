@@ -36,7 +36,7 @@ from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import is_of_text
 from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
-from hba.training.own_network import OwnNetwork
+from hba.training.custom_network import CustomNetwork
 from hba.training.train import network_of
 
 NONE = "none"
@@ -53,7 +53,7 @@ class Contender:
     name: str
     config: EvaluationConfig
     augmentations: tuple[Augmentation, ...]
-    own_network: OwnNetwork | None = None
+    own_network: CustomNetwork | None = None
     start: Start | None = None
 
     def augmentation(self, seed: int) -> Augmentation:
@@ -281,7 +281,7 @@ def contenders(
     rows: Mapping[str, Schedule | Make],
     schedule: Schedule,
     config: EvaluationConfig,
-    own_network: OwnNetwork | None = None,
+    own_network: CustomNetwork | None = None,
     start: Start | None = None,
 ) -> tuple[Contender, ...]:
     """The rows with all that their trainings need. Raises SettingsError for one that does not go with the settings.

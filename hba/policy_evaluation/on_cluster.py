@@ -21,7 +21,7 @@ from hba.errors import ClusterWarning, RunError
 from hba.policy_evaluation.sending import packed_training, unpacked_training
 from hba.policy_evaluation.trainings import Ended, Finished, SavesOf, Training, trained_and_measured
 from hba.training.amp import slow_note
-from hba.training.saves import Saves
+from hba.training.checkpoint import TrainCheckpoint
 from hba.utils.devices import find_device
 from hba.utils.provenance import environment
 from hba.utils.text import first_of
@@ -167,7 +167,7 @@ def _train_there(content: bytes, number: int, shared: _Shared, board: Any, needs
     training, saves = unpacked_training(content)
     if saves.path is not None and not saves.path.parent.parent.is_dir():
         # This machine does not see the evaluation's folder.
-        saves = Saves(None, saves.identity)
+        saves = TrainCheckpoint(None, saves.identity)
     # All processes of a training do the same steps.
     reports = _Reports(lambda n_steps: board.report.remote(number, n_steps) if is_first() else None)
 

@@ -65,7 +65,7 @@ class EvaluationResult:
 
     fingerprints: a hash of each split's images, by its name. searched: one for each row that is a schedule.
     class_names: by label.
-    own_network: the definition (see OwnNetwork) of a network that took the place of config.model; else None.
+    own_network: the definition (see CustomNetwork) of a network that took the place of config.model; else None.
     pretrained: SHA-256 of the weights that config.model began with; None for fresh ones. error: what an error is where
     images have several labels; None for the share of wrong answers.
     wall_seconds: of all trainings, over all runs of a resumed evaluation. report: the page in the folder of a finished

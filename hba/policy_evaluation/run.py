@@ -63,8 +63,8 @@ from hba.report.results import RESULTS_NAME, Results
 from hba.report.samples import Samples
 from hba.report.write import REPORT_NAME, is_reported, report_at_the_end
 from hba.schedule.schedule import Schedule
-from hba.training.own_network import OwnNetwork
-from hba.training.saves import TRAININGS_NAME
+from hba.training.checkpoint import TRAININGS_NAME
+from hba.training.custom_network import CustomNetwork
 from hba.utils.devices import explained_memory_errors
 from hba.utils.files import run_lock
 from hba.utils.progress import shows_progress
@@ -123,7 +123,7 @@ def evaluate(
     callback = callback if callback is not None and is_first() else EvaluationCallback()
     check_workplace(jobs, cluster, gpus_per_training)
     check_data(data, EvaluationData, settings.get("data_root"))
-    own_network = None if network is None else OwnNetwork.of(_of_first(network))
+    own_network = None if network is None else CustomNetwork.of(_of_first(network))
     rows = named_rows(schedule, against)
     main = next(row for row in rows.values() if isinstance(row, Schedule))
     check_of_images(rows)

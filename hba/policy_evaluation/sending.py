@@ -10,17 +10,17 @@ from hba.policy_evaluation.trainings import Training
 from hba.regularization.groups import register_regularizer, registered_regularizers
 from hba.regularization.regularizer import Regularizer
 from hba.schedule.schedule import Schedule
-from hba.training.saves import Saves
+from hba.training.checkpoint import TrainCheckpoint
 
 
-def packed_training(training: Training, saves: Saves, remedy: str) -> bytes:
+def packed_training(training: Training, saves: TrainCheckpoint, remedy: str) -> bytes:
     """remedy: what to do instead, said by the SettingsError where it cannot be sent."""
     contender = training.contender
     parts = (training, saves, _own_regularizers(contender))
     return packed(parts, modules_of(contender), f"the row {contender.name}", remedy)
 
 
-def unpacked_training(content: bytes) -> tuple[Training, Saves]:
+def unpacked_training(content: bytes) -> tuple[Training, TrainCheckpoint]:
     """What was packed; its regularizers are known from here on."""
     training, saves, regularizers = unpacked(content)
     for regularizer in regularizers:

@@ -19,7 +19,7 @@ from hba.policy_evaluation.stored import FREE_SETTINGS
 from hba.policy_evaluation.trainings import Training
 from hba.report.results import Results
 from hba.schedule.schedule import Schedule
-from hba.training.saves import TRAININGS_NAME, Saves
+from hba.training.checkpoint import TRAININGS_NAME, TrainCheckpoint
 from hba.utils.text import counted
 
 
@@ -48,18 +48,18 @@ class Task:
         """Of the whole evaluation, also those that have ended before."""
         return len(self.everyone) * self.config.seeds
 
-    def saves_of(self, images: str, made_on: str, training: Training) -> Saves:
+    def saves_of(self, images: str, made_on: str, training: Training) -> TrainCheckpoint:
         """Where a training is saved on its way. What it is of must be the same when it goes on, to the same numbers.
 
         images: their fingerprint.
         """
         if self.folder is None:
-            return Saves(None, "")
+            return TrainCheckpoint(None, "")
         told = (*self._told_of(training.contender), images, made_on, str(training.seed))
         # Processes on other machines begin in another folder.
-        return Saves.in_folder(self.folder.absolute() / TRAININGS_NAME, told)
+        return TrainCheckpoint.in_folder(self.folder.absolute() / TRAININGS_NAME, told)
 
-    def tell_of_other_saves(self, expected: Sequence[Saves]) -> None:
+    def tell_of_other_saves(self, expected: Sequence[TrainCheckpoint]) -> None:
         """Warn of trainings that were saved, and that are not among those that are to be done now."""
         known = {saves.path for saves in expected}
         kept = [] if self.folder is None else (self.folder.absolute() / TRAININGS_NAME).glob("*.pt")

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from hba.data.load import EvaluationData
 from hba.errors import DivergedError
 from hba.policy_evaluation.contenders import Contender
+from hba.training.checkpoint import TrainCheckpoint
 from hba.training.measure import Measured
-from hba.training.saves import Saves
 from hba.training.train import train
 from hba.utils.devices import explained_memory_errors
 from hba.utils.seeding import default_generators, derived_seed
@@ -27,13 +27,13 @@ class Ended(NamedTuple):
     epochs: tuple[Measured, ...]
 
 
-SavesOf = Callable[[Training], Saves]
+SavesOf = Callable[[Training], TrainCheckpoint]
 Finished = Generator[tuple[Training, Ended]]
 """Trainings and what each came to, in the order in which they end."""
 
 
 def trained_and_measured(
-    training: Training, data: EvaluationData, on_step: Callable[[], None], saves: Saves | None = None
+    training: Training, data: EvaluationData, on_step: Callable[[], None], saves: TrainCheckpoint | None = None
 ) -> Ended:
     """Train and measure the test split. data is on its device. The caller's random numbers are left alone.
 

@@ -151,7 +151,7 @@ def measured(setup: SearchContext, folder: RunFolder | None, budget: Budget, clo
         else:
             step = step_seconds(setup.config, state)
         begun = clock()
-        measure(state.plain(), task.val, task.preprocessing.measure)
+        measure(state.to_module(), task.val, task.preprocessing.measure)
         validation = clock() - begun
         return Pieces(
             warm_up_step=step if warm_up_step is None else warm_up_step,

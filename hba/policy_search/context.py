@@ -27,7 +27,7 @@ from hba.regularization.groups import acts_on_images, hyperparameters_of
 from hba.regularization.in_network import DROPOUT, dropouts
 from hba.schedule.file import space_entry
 from hba.training.amp import slow_note
-from hba.training.own_network import OwnNetwork
+from hba.training.custom_network import CustomNetwork
 
 PRETRAINED = "pretrained weights"
 """Of an identity: their hash, where there are any."""
@@ -83,7 +83,7 @@ class SearchContext:
         identity = {
             "images or their split": data.train.fingerprint() + data.val.fingerprint(),
             "network": config.model if network is None else type(network).__name__,
-            **({} if network is None else {STRUCTURE: OwnNetwork.of(network).structure}),
+            **({} if network is None else {STRUCTURE: CustomNetwork.of(network).structure}),
             "kind of device": device.type,
             **({} if start is None else {PRETRAINED: start.pretrained.sha256}),
             "search space": hashlib.sha256(json.dumps(space_entry(space)).encode()).hexdigest()[:16],
@@ -126,7 +126,7 @@ def _networks(
         raise SettingsError(
             "pretrained has no effect on a network of your own; give the network its weights, and omit it"
         )
-    OwnNetwork.of(network).check_takes(data.train, image_size, n_classes, is_copied=True)
+    CustomNetwork.of(network).check_takes(data.train, image_size, n_classes, is_copied=True)
     return equal_networks(network)
 
 

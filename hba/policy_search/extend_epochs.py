@@ -15,7 +15,7 @@ from hba.algorithms.inner_model import InnerModel
 from hba.config.search import CommonSearchConfig
 from hba.errors import SettingsError
 from hba.policy_search.history import History
-from hba.training.optimizer import WITHOUT_EPOCHS, optimizer_for
+from hba.training.optim import WITHOUT_EPOCHS, optimizer_for
 
 
 def extend_epochs(config: CommonSearchConfig, state: SearchState[InnerModel], history: History) -> str | None:

@@ -25,7 +25,7 @@ from hba.data.batches import as_floats
 from hba.data.images import Batch, Images
 from hba.training.amp import in_full_precision
 from hba.training.criterion import loss_of
-from hba.training.optimizer import MOMENTUM
+from hba.training.optim import MOMENTUM
 from hba.utils.seeding import default_generators, derived_seed, generator_for
 
 VALIDATION_BATCH_SIZE = 500
@@ -80,7 +80,7 @@ def loss_after_training(
     Everything drawn depends on the epoch alone, so two lam differ by themselves only. The search is left as it is.
     """
     config = task.config
-    network = state.plain().train()
+    network = state.to_module().train()
     regularization = task.regularization
     rate = short_training_rate(task, state.learner)
     # As the search trains, which probes need to be by SGD.

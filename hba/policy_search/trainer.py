@@ -63,7 +63,7 @@ class SearchTrainer:
             checkpointer.snapshot()
         lengthened = extend_epochs(config, state, history) if was_saved else None
         with single_process():
-            share = trained_share(state.plain(), setup.input_shape)
+            share = trained_share(state.to_module(), setup.input_shape)
         sizes = (state.train_stream.batch_size, len(task.val), share)
         probes = probes_within(config, config.algorithm, pace, *sizes)
         cost = round_cost(config, config.algorithm, *sizes)
@@ -103,7 +103,7 @@ class SearchTrainer:
             schedule=schedule,
             metrics=tuple(self.history.metrics),
             finished=finished,
-            network=state.plain(),
+            network=state.to_module(),
             hypernetwork=state.learner.hypernetwork if isinstance(state.learner, HyperModel) else None,
             lam=state.lam.detach(),
             folder=plan.folder,
@@ -150,7 +150,7 @@ class SearchTrainer:
         config, task = self.setup.config, self.setup.task
         if epoch not in (1, config.epochs) and epoch % config.measured_every:
             return {"val_loss": None, "val_error_percent": None}
-        network = self.state.plain()
+        network = self.state.to_module()
         measured = measure(network, task.val, task.preprocessing.measure)
         return {"val_loss": measured.loss, "val_error_percent": measured.error_percent}
 
@@ -187,7 +187,7 @@ class SearchTrainer:
             test_images=data.test_images,
             left_out=len(data.left_out),
             model=setup.identity["network"],
-            n_parameters=sum(parameter.numel() for parameter in state.plain().parameters()),
+            n_parameters=sum(parameter.numel() for parameter in state.to_module().parameters()),
             device=str(state.device),
             threads=torch.get_num_threads(),
             processes=size(),

@@ -16,7 +16,7 @@ class TextSearchResult:
     """schedule: one row of regularizers per finished epoch, None before the first. metrics: one mapping for each.
 
     finished: False when the callback stopped the search. lam (n,): where it stands, as logits. network: the trained
-    language model that belongs to lam. hypernetwork: gives that of any other by hypernetwork.plain(lam).
+    language model that belongs to lam. hypernetwork: gives that of any other by hypernetwork.to_module(lam).
     """
 
     schedule: Schedule | None

@@ -136,7 +136,7 @@ class _Run:
         return result
 
     def network(self) -> LstmLanguageModel:
-        return cast(LstmLanguageModel, self.state.plain())
+        return cast(LstmLanguageModel, self.state.to_module())
 
     def close_epoch(self) -> None:
         """Note the epoch's row and metrics."""

@@ -22,12 +22,12 @@ from hba.models import Start, build_model
 from hba.preprocessing.preprocessing import Preprocessing, network_input_size
 from hba.training.amp import check_passes, enable_amp, whole_passes
 from hba.training.augmentation import Augment, Augmentation
+from hba.training.checkpoint import TrainCheckpoint, TrainState
 from hba.training.criterion import error_share, loss_of
+from hba.training.custom_network import CustomNetwork
 from hba.training.measure import Measured, measure
-from hba.training.optimizer import optimizer_for
-from hba.training.own_network import OwnNetwork
+from hba.training.optim import optimizer_for
 from hba.training.regularizing import EpochRegularization, is_regularizing
-from hba.training.saves import Saves, Way
 from hba.utils.seeding import derived_seed, generator_for
 
 
@@ -49,9 +49,9 @@ def train(
     augmentation: Augmentation,
     seed: int,
     on_step: Callable[[], None] = lambda: None,
-    own_network: OwnNetwork | None = None,
+    own_network: CustomNetwork | None = None,
     start: Start | None = None,
-    saves: Saves | None = None,
+    saves: TrainCheckpoint | None = None,
 ) -> Trained:
     """Train and measure the test split once, after the last epoch (paper, section 4).
 
@@ -69,7 +69,7 @@ def train(
     if config.fast:
         size = network_input_size(data.train, config.baseline_augmentation())
         check_passes(enable_amp(network), (data.train.n_channels, size, size))
-    saves = saves or Saves(None, "")
+    saves = saves or TrainCheckpoint(None, "")
     with contextlib.closing(data.train), whole_batch_layers(), whole_passes():
         epochs = _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step, saves)
     # One of several labels is not taken for another.
@@ -86,7 +86,7 @@ def network_of(
     config: EvaluationConfig,
     data: EvaluationData,
     seed: int,
-    own_network: OwnNetwork | None = None,
+    own_network: CustomNetwork | None = None,
     start: Start | None = None,
 ) -> nn.Module:
     """What the training with this seed begins with; own_network and start as in `train`."""
@@ -105,7 +105,7 @@ def _train_all_epochs(
     augmentation: Augmentation,
     seed: int,
     on_step: Callable[[], None],
-    saves: Saves,
+    saves: TrainCheckpoint,
 ) -> tuple[Measured, ...]:
     """Everything but the test split. Returns what each epoch came to."""
     device = data.train.device
@@ -123,7 +123,7 @@ def _train_all_epochs(
             f"{type(augmentation).__name__}.by_epoch must return one function for each of {config.epochs} epochs, got "
             f"{len(augments)}"
         )
-    way = Way(network, optimizer, lr_schedule, stream, generator, torch.zeros(2, device=device))
+    way = TrainState(network, optimizer, lr_schedule, stream, generator, torch.zeros(2, device=device))
     saves.restore(way)
     for _ in range(way.step):
         on_step()
@@ -145,7 +145,9 @@ def _train_all_epochs(
     return tuple(Measured(loss, error_percent) for loss, error_percent in way.epochs)
 
 
-def _step(way: Way, preprocessing: Preprocessing, augment: Augment, regularize: EpochRegularization | None) -> None:
+def _step(
+    way: TrainState, preprocessing: Preprocessing, augment: Augment, regularize: EpochRegularization | None
+) -> None:
     images, labels = way.stream.next()
     augmented = augment(images, way.generator)
     if regularize is not None:

@@ -274,7 +274,7 @@ def test_algorithm_3_copies_the_best_member_and_then_disturbs_every_one(monkeypa
     assert math.isclose((state.lam_rows - lam).std().item(), 0.3, rel_tol=0.15)
     for name, tensor in state.learner.buffers.items():
         assert torch.equal(tensor, buffers[name].expand_as(tensor)), "statistics are copied, and not disturbed"
-    plain = state.plain()
+    plain = state.to_module()
     assert torch.equal(plain.get_parameter("conv.weight"), weights["conv.weight"])
 
 

@@ -11,7 +11,7 @@ from test_expected_score import random_trial
 from torch import Tensor, nn
 from torch.distributions import Bernoulli, Normal, kl_divergence
 
-from hba.algorithms.scores import Trial, divergence_curvature, expected_score, spread_divergence_gradient
+from hba.algorithms.scores import AugmentedBatch, divergence_curvature, expected_score, spread_divergence_gradient
 from hba.operations import OPERATIONS
 from hba.policy.draw import draw_walk
 from hba.policy.space import SearchSpace
@@ -39,7 +39,7 @@ def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(s
             for k in range(min(int(walk.count[image]) + 1, space.max_count)):
                 total = total + of_probabilities[image, space.n - space.max_count + k]
     (total / size).backward()
-    trial = Trial(noise, noise, walk, values, noise / sigma, sigma)
+    trial = AugmentedBatch(noise, noise, walk, values, noise / sigma, sigma)
     found = divergence_curvature(space, trial, sigma) * (lam.detach() - start)
     assert lam.grad is not None
     torch.testing.assert_close(found, lam.grad, rtol=1e-3, atol=1e-6)
@@ -82,7 +82,7 @@ def test_a_decision_comes_to_rest_at_its_worth_over_the_weight(worth: float, wei
     for _ in range(400):
         values = space.decode(lam).expand(n, -1)
         _, walk = draw_walk(space, values, n, generator)
-        trial = Trial(values, values, walk, values, torch.zeros(n, 1), 1.0)
+        trial = AugmentedBatch(values, values, walk, values, torch.zeros(n, 1), 1.0)
         rewards = worth * walk.fired[:, 0].float()
         pull = weight * divergence_curvature(space, trial, 1.0) * (lam - start)
         lam = lam + 2.0 * (expected_score(space, trial, rewards) - pull)
@@ -113,7 +113,7 @@ def test_in_a_search_a_decision_comes_to_rest_at_its_worth_over_the_weight(
     task, state = begun(space, network=network, **settings)
     algorithm_now = algorithm_of(task)
 
-    def planted(trial: Trial, _: Tensor) -> tuple[Tensor, Tensor]:
+    def planted(trial: AugmentedBatch, _: Tensor) -> tuple[Tensor, Tensor]:
         return worth * trial.walk.fired[:, 0].float(), torch.tensor(1.0)
 
     monkeypatch.setattr(type(algorithm_now), "standardized", lambda _, trial, rewards: planted(trial, rewards))

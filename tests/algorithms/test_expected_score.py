@@ -12,7 +12,7 @@ from search_problems import seeded
 from search_steps import space_of
 from torch import Tensor
 
-from hba.algorithms.scores import Trial, expected_score
+from hba.algorithms.scores import AugmentedBatch, expected_score
 from hba.policy.draw import Walk, draw_walk
 from hba.policy.space import SearchSpace
 
@@ -21,7 +21,7 @@ SIGMAS = 5.0
 WITHOUT_MAGNITUDES = ("Invert", "AutoContrast", "Equalize")
 
 
-def random_trial(space: SearchSpace, sigma: float, size: int = 7) -> Trial:
+def random_trial(space: SearchSpace, sigma: float, size: int = 7) -> AugmentedBatch:
     generator = seeded(2)
     visited = torch.rand(size, space.n_slots, generator=generator) < 0.7
     fired = visited & (torch.rand(size, space.n_slots, generator=generator) < 0.5)
@@ -29,7 +29,7 @@ def random_trial(space: SearchSpace, sigma: float, size: int = 7) -> Trial:
     values = torch.rand(size, space.n, generator=generator)
     noise = torch.randn(size, space.n, generator=generator)
     empty = torch.zeros(size)
-    return Trial(empty, empty, Walk(visited, fired, count), values, noise, sigma)
+    return AugmentedBatch(empty, empty, Walk(visited, fired, count), values, noise, sigma)
 
 
 @pytest.mark.parametrize("sigma", [0.7, 2.0])
@@ -68,7 +68,7 @@ def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn() 
     rewards = torch.randn(50, generator=generator)
     ((log_walk.sum(1) + log_magnitudes.sum(1)) * rewards).mean().backward()
     empty = torch.zeros(50)
-    trial = Trial(empty, empty, walk, values, noise, sigma)
+    trial = AugmentedBatch(empty, empty, walk, values, noise, sigma)
     torch.testing.assert_close(expected_score(space, trial, rewards), lam.grad, rtol=1e-4, atol=1e-6)
 
 
@@ -78,12 +78,12 @@ def test_a_slot_without_magnitude_leaves_nothing_in_the_columns_of_others() -> N
     only_invert = torch.tensor([False, True, False])
     walk = Walk(trial.walk.visited & only_invert, trial.walk.fired & only_invert, trial.walk.count)
     assert walk.fired.any()
-    gradient = expected_score(space, Trial(trial.images, trial.labels, walk, *_rest(trial)), torch.ones(7))
+    gradient = expected_score(space, AugmentedBatch(trial.images, trial.labels, walk, *_rest(trial)), torch.ones(7))
     column = space.names.index("Invert.1.probability")
     assert gradient.nonzero().flatten().tolist() == [column]
 
 
-def _rest(trial: Trial) -> tuple[Tensor, Tensor, float | Tensor]:
+def _rest(trial: AugmentedBatch) -> tuple[Tensor, Tensor, float | Tensor]:
     return trial.values, trial.noise, trial.sigma
 
 
@@ -120,7 +120,7 @@ def batches_of_scores(
         logits = lam + sigma * noise
         values = space.decode(logits)
         draw, walk = draw_walk(space, values, 2000, generator)
-        trial = Trial(noise, noise, walk, values, noise, sigma)
+        trial = AugmentedBatch(noise, noise, walk, values, noise, sigma)
         found.append(expected_score(space, trial, value(draw, logits)))
     return torch.stack(found).double()
 

@@ -69,7 +69,7 @@ def test_frozen_weights_do_not_move_by_any_response(response: str) -> None:
     result = searched(network, algorithm="hba", sharing="conv+bn", response=response, response_weight_decay=0.1)
     assert_only_the_rest_moved(result, before)
     assert result.hypernetwork is not None
-    elsewhere = result.hypernetwork.plain(result.lam + 1)
+    elsewhere = result.hypernetwork.to_module(result.lam + 1)
     assert all(torch.equal(elsewhere.get_parameter(name), before.get_parameter(name)) for name in FROZEN)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from hba.algorithms import HbaLookahead, gradient_stats, lookahead
 from hba.algorithms.gradient_stats import GradientStats, reach, short_training_rate
-from hba.algorithms.scores import Trial, expected_score
+from hba.algorithms.scores import AugmentedBatch, expected_score
 
 
 @pytest.mark.parametrize("response", ["affine", "centered"])
@@ -55,9 +55,9 @@ def test_a_lambda_step_goes_by_both_gradients_in_nats(draws: int, response: str)
 @pytest.mark.parametrize(("given", "judged"), [(1, 8), (3, 24)])
 def test_as_many_draws_are_judged_as_set(given: int, judged: int, monkeypatch: pytest.MonkeyPatch) -> None:
     task, state = begun(algorithm="hba-lookahead", reward_draws=given, train_steps=2)
-    seen: list[Trial] = []
+    seen: list[AugmentedBatch] = []
 
-    def remember(self: HbaLookahead, task: object, state: object, trial: Trial) -> None:
+    def remember(self: HbaLookahead, task: object, state: object, trial: AugmentedBatch) -> None:
         seen.append(trial)
 
     monkeypatch.setattr(HbaLookahead, "update_lambda_by", remember)

@@ -30,7 +30,7 @@ import hba
 from hba.algorithms import lookahead
 from hba.algorithms.gradient_stats import PROBE_STEPS, GradientStats
 from hba.algorithms.lookahead import advantages_of, rewards_of
-from hba.algorithms.scores import Trial, expected_score
+from hba.algorithms.scores import AugmentedBatch, expected_score
 from hba.data import LabelledImages, SearchData
 from hba.models import build_model
 from hba.policy.draw import Walk
@@ -40,13 +40,13 @@ def lookahead_begun(**settings: Any) -> tuple[Any, Any]:
     return begun(**{"algorithm": "lookahead", **FORMER, "train_steps": 2, **settings})
 
 
-def trial_of(images: Tensor, labels: Tensor) -> Trial:
+def trial_of(images: Tensor, labels: Tensor) -> AugmentedBatch:
     """For what reads images and labels only."""
     nothing = torch.zeros(len(labels), 0)
-    return Trial(images, labels, Walk(nothing.bool(), nothing.bool(), nothing), nothing, nothing, 1.0)
+    return AugmentedBatch(images, labels, Walk(nothing.bool(), nothing.bool(), nothing), nothing, nothing, 1.0)
 
 
-def trained_network() -> tuple[nn.Module, Trial, dict[str, Tensor]]:
+def trained_network() -> tuple[nn.Module, AugmentedBatch, dict[str, Tensor]]:
     """In double precision and eval mode, with running statistics of its own; a batch; the validation gradient."""
     network = build_model("wrn-10-1", 2, seed=0).double()
     images = torch.randn(26, 3, 8, 8, generator=seeded(0)).double()
@@ -74,7 +74,7 @@ def loss_at(network: nn.Module, direction: dict[str, Tensor], distance: float, l
         return loss(moved)
 
 
-def image_gradient(network: nn.Module, trial: Trial, image: int) -> dict[str, Tensor]:
+def image_gradient(network: nn.Module, trial: AugmentedBatch, image: int) -> dict[str, Tensor]:
     own = copy.deepcopy(network)
     F.cross_entropy(own(trial.images[image : image + 1]), trial.labels[image : image + 1]).backward()
     return {name: _gradient(parameter) for name, parameter in own.named_parameters()}
@@ -226,9 +226,9 @@ def test_a_reward_counts_by_its_distance_from_the_images_other_draws() -> None:
 @pytest.mark.parametrize(("given", "judged"), [(1, 8), (3, 24)])
 def test_a_search_judges_as_many_draws_as_set(given: int, judged: int, monkeypatch: pytest.MonkeyPatch) -> None:
     task, state = lookahead_begun(reward_draws=given, train_steps=2)
-    seen: list[Trial] = []
+    seen: list[AugmentedBatch] = []
 
-    def random_rewards(trial: Trial) -> Tensor:
+    def random_rewards(trial: AugmentedBatch) -> Tensor:
         seen.append(trial)
         return torch.rand(len(trial.labels), generator=seeded(len(seen)))
 
@@ -253,7 +253,7 @@ def test_what_an_image_is_worth_whatever_is_done_to_it_says_nothing_about_a_poli
     assert probabilities[2] > 0 > others.max(), "it fires in the others' place"
 
 
-def plant_rewards(monkeypatch: pytest.MonkeyPatch, value: Callable[[Trial], Tensor]) -> None:
+def plant_rewards(monkeypatch: pytest.MonkeyPatch, value: Callable[[AugmentedBatch], Tensor]) -> None:
     monkeypatch.setattr(lookahead, "rewards_of", lambda network, trial, direction, **_: value(trial))
 
 

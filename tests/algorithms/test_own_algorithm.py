@@ -15,7 +15,7 @@ import hba
 from hba.algorithms import ALGORITHMS, Algorithm, Lookahead, SearchState, Task
 from hba.algorithms.inner_model import NetworkLearner
 from hba.algorithms.networks import Networks
-from hba.algorithms.scores import Trial
+from hba.algorithms.scores import AugmentedBatch
 from hba.algorithms.state import EpochTotals
 from hba.errors import HbaError, SettingsError
 
@@ -53,7 +53,7 @@ class Easy(Lookahead):
 
     strength: float = 1.0
 
-    def rewards(self, learner: NetworkLearner, trial: Trial, loss: Tensor) -> Tensor:
+    def rewards(self, learner: NetworkLearner, trial: AugmentedBatch, loss: Tensor) -> Tensor:
         with torch.no_grad():
             return -self.strength * F.cross_entropy(learner.network(trial.images), trial.labels, reduction="none")
 

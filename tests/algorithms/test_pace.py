@@ -11,9 +11,8 @@ import torch
 
 import hba
 from hba.algorithms import Rhythm
-from hba.algorithms.lambda_optimizers import LAMBDA_OPTIMIZERS
+from hba.algorithms.lambda_optimizers import LAMBDA_OPTIMIZERS, largest_stride
 from hba.algorithms.pace import TRIED_STEPS, Pace, advice_in, pace_in, policy_steps_in
-from hba.algorithms.strength import largest_stride
 from hba.policy_search.config import SearchConfig
 
 

@@ -5,8 +5,7 @@ import torch
 from search_problems import seeded
 from search_steps import algorithm_of, begun, space_of
 
-from hba.algorithms.lambda_optimizers import LAMBDA_OPTIMIZERS
-from hba.algorithms.proximal import own_rates, proximal_step
+from hba.algorithms.lambda_optimizers import LAMBDA_OPTIMIZERS, proximal_step
 
 N = 5
 
@@ -41,7 +40,7 @@ def test_rates_are_how_far_the_optimizer_goes_for_a_steady_gradient(kind: str) -
         before = parameter.detach().clone()
         parameter.grad = gradients.clone()
         optimizer.step()
-    torch.testing.assert_close(parameter.detach() - before, -own_rates(optimizer, parameter) * gradients)
+    torch.testing.assert_close(parameter.detach() - before, -optimizer_rates(optimizer, parameter) * gradients)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])

@@ -100,7 +100,7 @@ def test_the_plain_network_answers_as_the_centered_hypernetwork() -> None:
     images, _, rows = batch()
     together = hypernetwork(images, rows)
     for image, lam, output in zip(images, rows, together, strict=True):
-        torch.testing.assert_close(hypernetwork.plain(lam)(image[None])[0], output)
+        torch.testing.assert_close(hypernetwork.to_module(lam)(image[None])[0], output)
 
 
 def test_only_the_distance_from_the_center_counts() -> None:

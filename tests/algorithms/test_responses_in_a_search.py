@@ -73,9 +73,9 @@ def test_a_lambda_step_leaves_the_current_weights(response: str) -> None:
     for name in (response, "affine"):
         task, state = responding(response=name, val_steps=0)
         step(task, state, 3)
-        before = state.plain().eval()(images)
+        before = state.to_module().eval()(images)
         algorithm_of(task).update_lambda(task, state)
-        changes[name] = (state.plain().eval()(images) - before).abs().max().item()
+        changes[name] = (state.to_module().eval()(images) - before).abs().max().item()
     assert changes[response] == 0 < changes["affine"]
 
 

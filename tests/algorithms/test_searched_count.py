@@ -7,7 +7,7 @@ import torch
 from search_problems import seeded
 from test_expected_score import random_trial
 
-from hba.algorithms.scores import Trial, expected_score, expected_spread_score
+from hba.algorithms.scores import AugmentedBatch, expected_score, expected_spread_score
 from hba.operations import OPERATIONS
 from hba.policy.draw import draw_walk
 from hba.policy.space import SearchSpace
@@ -88,11 +88,11 @@ def test_the_score_of_k_is_the_derivative_of_its_log_probability() -> None:
     rewards = torch.randn(200, generator=generator)
     (shares.gather(1, walk.count).log()[:, 0] * rewards).mean().backward()
     assert lam.grad is not None
-    trial = Trial(noise, noise, walk, values, noise, sigma)
+    trial = AugmentedBatch(noise, noise, walk, values, noise, sigma)
     found = expected_score(space, trial, rewards)
     torch.testing.assert_close(found[-3:], lam.grad[-3:], rtol=1e-4, atol=1e-6)
     fixed = SearchSpace(space.operations, 2, space.count_probabilities)
-    others = Trial(noise, noise, walk, values[:, :-3], noise[:, :-3], sigma)
+    others = AugmentedBatch(noise, noise, walk, values[:, :-3], noise[:, :-3], sigma)
     torch.testing.assert_close(found[:-3], expected_score(fixed, others, rewards), rtol=0, atol=0)
 
 
@@ -105,7 +105,7 @@ def test_where_more_operations_are_worth_more_the_score_of_k_says_by_how_much() 
     for _ in range(60):
         noise, values = torch.zeros(2000, space.n), space.decode(lam).expand(2000, -1)
         _, walk = draw_walk(space, values, 2000, generator)
-        trial = Trial(noise, noise, walk, values, noise, 1.0)
+        trial = AugmentedBatch(noise, noise, walk, values, noise, 1.0)
         samples.append(expected_score(space, trial, walk.count[:, 0].float()))
     found = torch.stack(samples).double()
     first, second = lam[-2:].double().sigmoid().tolist()
@@ -146,7 +146,7 @@ def test_the_mean_score_of_the_spread_is_the_slope_of_the_expected_reward() -> N
         logits = lam + sigma * noise * torch.tensor([0.0, 1.0])
         values = space.decode(logits)
         draw, walk = draw_walk(space, values, 2000, generator)
-        trial = Trial(noise, noise, walk, values, noise, sigma)
+        trial = AugmentedBatch(noise, noise, walk, values, noise, sigma)
         samples.append(expected_spread_score(space, trial, (draw.slots[:, 0] >= 0) * logits[:, 1].square()))
     found = torch.stack(samples).double()
     expected = 2 * torch.sigmoid(torch.tensor(0.5)).item() * sigma**2

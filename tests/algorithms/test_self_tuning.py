@@ -28,7 +28,7 @@ LEARN_NOISE: dict[str, dict[str, Any]] = {
 def test_every_layer_answers_the_last_one_too(algorithm: str) -> None:
     _, state = begun(algorithm=algorithm)
     kinds = (nn.Conv2d, nn.BatchNorm2d, nn.Linear)
-    plain = state.plain()
+    plain = state.to_module()
     layers = [name for name, layer in plain.named_modules() if isinstance(layer, kinds)]
     found = [
         name.removeprefix("model.")

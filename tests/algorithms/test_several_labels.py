@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import hba
 from hba.algorithms import ALGORITHMS, Algorithm, Lookahead
 from hba.algorithms.lookahead import rewards_of
-from hba.algorithms.scores import Trial
+from hba.algorithms.scores import AugmentedBatch
 from hba.data import LabelledImages, SearchData
 from hba.errors import SettingsError
 
@@ -77,7 +77,7 @@ def test_a_reward_on_a_linear_network_has_its_closed_form(draws: int) -> None:
     labels = torch.rand(6, 4, generator=generator) < 0.4
     direction = {name: torch.randn_like(weight) for name, weight in network.named_parameters()}
     nothing: Any = None
-    trial = Trial(images, labels, nothing, nothing, nothing, 1.0, draws)
+    trial = AugmentedBatch(images, labels, nothing, nothing, nothing, 1.0, draws)
     with torch.no_grad():
         residual = (network(images).sigmoid() - labels.double()) / 4
     along = images.flatten(1) @ direction["1.weight"].T + direction["1.bias"]
@@ -109,7 +109,7 @@ def test_labels_of_repeated_images_stay_with_them() -> None:
     class Watching(Lookahead):
         name: ClassVar[str] = "watching"
 
-        def rewards(self, learner: Any, trial: Trial, loss: Tensor) -> Tensor:
+        def rewards(self, learner: Any, trial: AugmentedBatch, loss: Tensor) -> Tensor:
             seen.append(trial.labels)
             return super().rewards(learner, trial, loss)
 

@@ -9,7 +9,7 @@ from own_operations import DARKEN, GAMMA
 from search_steps import algorithm_of, begun, respond_at_random, space_of, step
 from torch import Tensor
 
-from hba.algorithms.strength import LARGEST_LOG_SPREAD, SHARED, Strength, directions
+from hba.algorithms.lambda_optimizers import LARGEST_LOG_SPREAD, SHARED, SharedDirections, directions
 from hba.operations import OPERATIONS, Operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, search_space
@@ -46,7 +46,7 @@ def test_coordinates_have_the_type_of_what_they_move_whatever_was_computed_befor
     try:
         for dtype in (torch.float32, torch.float64):
             torch.set_default_dtype(dtype)
-            strength = Strength.of(space, 0.1, (0.9, 0.999), CPU)
+            strength = SharedDirections.of(space, 0.1, (0.9, 0.999), CPU)
             assert strength.moved(space, torch.ones(space.n)).dtype == dtype
             assert strength.rates(space).dtype == dtype
     finally:
@@ -117,7 +117,7 @@ def adam(gradients: list[float], rate: float, betas: tuple[float, float]) -> lis
 
 def test_shared_coordinates_go_by_adam_along_the_sum_of_their_gradients() -> None:
     space, betas, rate = search_space(searches_count=True), (0.8, 0.95), 0.05
-    strength, generator = Strength.of(space, rate, betas, CPU), torch.Generator().manual_seed(0)
+    strength, generator = SharedDirections.of(space, rate, betas, CPU), torch.Generator().manual_seed(0)
     gradients = [torch.randn(space.n, generator=generator) for _ in range(5)]
     of_spread = [0.5, -0.2, 0.1, 0.7, -0.3]
     lam = torch.zeros(space.n)
@@ -137,7 +137,7 @@ def test_shared_coordinates_go_by_adam_along_the_sum_of_their_gradients() -> Non
 def test_without_a_gradient_the_spread_stays_and_with_one_it_stays_in_its_bounds() -> None:
     space = SearchSpace()
     for sign in (1, -1):
-        strength = Strength.of(space, 0.9, (0.9, 0.999), CPU)
+        strength = SharedDirections.of(space, 0.9, (0.9, 0.999), CPU)
         strength.moved(space, torch.ones(space.n))
         assert strength.log_spread.item() == 0
         for _ in range(6):

@@ -55,12 +55,12 @@ def test_a_tuned_weight_decay_without_noise_is_that_of_sgd(response: str) -> Non
     images, labels = state.train_stream.next()
     # Nothing is dropped, so that both see the same.
     state.learner.hypernetwork.model.dropout.p = 0.0
-    expected = state.plain().train()
+    expected = state.to_module().train()
     optimizer = torch.optim.SGD(expected.parameters(), lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01)
     F.cross_entropy(expected(task.preprocessing.measure(images)), labels).backward()
     optimizer.step()
     update_phi(task, state, images, labels, state.lam.detach().expand(len(images), -1), response)
-    for name, weight in state.plain().named_parameters():
+    for name, weight in state.to_module().named_parameters():
         torch.testing.assert_close(weight, expected.get_parameter(name), rtol=1e-5, atol=1e-7)
 
 
@@ -70,7 +70,7 @@ def test_the_penalty_is_half_the_weight_decay_of_each_image_times_its_squared_no
         nn.init.normal_(parameter, generator=torch.Generator().manual_seed(0))
     rows = torch.randn(5, 2, generator=torch.Generator().manual_seed(1))
     found = penalty_of(task, state.learner)(torch.zeros(5, 2), torch.zeros(5, dtype=torch.long), rows)
-    norms = [sum(one.detach().square().sum() for one in state.learner.plain(row).parameters()) for row in rows]
+    norms = [sum(one.detach().square().sum() for one in state.learner.to_module(row).parameters()) for row in rows]
     decays = task.space.decode(rows)[:, 1]
     torch.testing.assert_close(found, (decays * torch.stack([torch.as_tensor(norm) for norm in norms])).mean() / 2)
 
@@ -79,7 +79,7 @@ def test_a_penalty_is_learned_from_and_not_told() -> None:
     task, state = begun_with("label-smoothing,weight-decay")
     images, labels = state.train_stream.next()
     state.learner.hypernetwork.model.dropout.p = 0.0
-    logits = state.plain().train()(task.preprocessing.measure(images))
+    logits = state.to_module().train()(task.preprocessing.measure(images))
     update_phi(task, state, images, labels, state.lam.detach().expand(len(images), -1))
     torch.testing.assert_close(state.totals.train_loss, F.cross_entropy(logits, labels))
 

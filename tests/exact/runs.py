@@ -12,7 +12,7 @@ from torch.optim import Adam
 from exact.problems import Problem, at_weights, effective_jacobian, effective_weights, hypernetwork_of
 from hba.algorithms.responses import RESPONSES
 from hba.hypernet import HyperNetwork
-from hba.training.optimizer import OPTIMIZERS, scheduled
+from hba.training.optim import OPTIMIZERS, scheduled
 
 N_POINTS = 50
 

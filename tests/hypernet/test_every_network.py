@@ -88,7 +88,7 @@ def test_the_gradient_reaches_lambda_and_all_weights_and_plain_equals_the_hypern
         assert bool(parameter.grad.isfinite().all())
     one = lam[0].detach()
     with torch.no_grad():
-        plain = hyper.eval().plain(one)
+        plain = hyper.eval().to_module(one)
         assert not any(isinstance(layer, HyperLayer) for layer in plain.modules())
         expected = hyper(images(), one)
         torch.testing.assert_close(plain(images()), expected, rtol=1e-3, atol=1e-4)

@@ -75,7 +75,7 @@ def test_frozen_layers_are_no_hyper_layers_and_never_move(sharing: str) -> None:
     hyper = HyperNetwork(model, N, sharing)
     assert hyper_names(hyper.model) == EXPECTED[sharing]
     train(hyper)
-    for name, parameter in hyper.plain(randn(N)).named_parameters():
+    for name, parameter in hyper.to_module(randn(N)).named_parameters():
         is_frozen = name.startswith(FIRST_LAYERS)
         assert torch.equal(parameter, before.get_parameter(name)) == is_frozen, name
         assert parameter.requires_grad == (not is_frozen), name
@@ -90,7 +90,7 @@ def test_a_frozen_weight_or_bias_never_moves_while_the_other_answers_lambda(froz
     model = network(*frozen)
     hyper = HyperNetwork(model, N, "all")
     train(hyper)
-    at, elsewhere = (dict(hyper.plain(randn(N, seed=seed)).named_parameters()) for seed in (5, 6))
+    at, elsewhere = (dict(hyper.to_module(randn(N, seed=seed)).named_parameters()) for seed in (5, 6))
     for name in (*HALVES, *OTHER_HALVES):
         assert at[name].requires_grad == (name not in frozen), name
         assert torch.equal(at[name], model.get_parameter(name)) == (name in frozen), name
@@ -104,7 +104,7 @@ def test_half_frozen_layers_compute_what_the_plain_network_does(frozen: tuple[st
     train(hyper)
     hyper.eval()
     x, lam = randn(BATCH, 3, 9, 9), randn(N)
-    torch.testing.assert_close(hyper(x, lam.expand(BATCH, N) if per_image else lam), hyper.plain(lam)(x))
+    torch.testing.assert_close(hyper(x, lam.expand(BATCH, N) if per_image else lam), hyper.to_module(lam)(x))
 
 
 def test_response_parameters_are_trained_ones_only() -> None:
@@ -119,7 +119,7 @@ def test_response_parameters_are_trained_ones_only() -> None:
 def test_plain_keeps_what_is_frozen_with_and_without_gradients(context: Callable[[], Any]) -> None:
     hyper = HyperNetwork(network(*HALVES), N, "all")
     with context():
-        plain = hyper.plain(torch.zeros(N))
+        plain = hyper.to_module(torch.zeros(N))
     assert {name for name, one in plain.named_parameters() if not one.requires_grad} == set(HALVES)
 
 
@@ -127,7 +127,7 @@ def test_a_hyper_layer_made_of_a_frozen_layer_is_frozen() -> None:
     hyper = HyperNetwork(network(), N, "bn")
     layer = HyperBatchNorm2d(nn.BatchNorm2d(3).requires_grad_(False), N, hyper.door)
     assert not any(parameter.requires_grad for parameter in layer.parameters())
-    assert not any(parameter.requires_grad for parameter in layer.plain(torch.zeros(N)).parameters())
+    assert not any(parameter.requires_grad for parameter in layer.to_module(torch.zeros(N)).parameters())
 
 
 @pytest.mark.parametrize(
@@ -174,5 +174,5 @@ def test_a_network_that_keeps_its_running_statistics_keeps_them_in_a_hypernetwor
     model = KeepsStatistics()
     hyper = HyperNetwork(model, N, sharing).train()
     train(hyper)
-    for name, value in hyper.plain(torch.zeros(N)).named_buffers():
+    for name, value in hyper.to_module(torch.zeros(N)).named_buffers():
         assert torch.equal(value, model.get_buffer(name)), name

@@ -228,7 +228,7 @@ def test_plain_is_an_ordinary_layer_with_equal_output(
     make: Callable[[], nn.Module], shape: tuple[int, ...], training: bool
 ) -> None:
     hyper, x, lam = random_hyper(make).train(training), randn(BATCH, *shape), randn(N)
-    plain = hyper.plain(lam)
+    plain = hyper.to_module(lam)
     assert type(plain) is type(make())
     assert repr(plain) == repr(make())
     assert plain.training == training
@@ -243,7 +243,7 @@ def test_training_the_plain_layer_leaves_the_hyper_layer_alone(
 ) -> None:
     hyper, x, lam = random_hyper(make).eval(), randn(BATCH, *shape), torch.zeros(N).double()
     before = run(hyper, x, lam)
-    plain = hyper.plain(lam).train()
+    plain = hyper.to_module(lam).train()
     plain(x)
     for parameter in plain.parameters():
         parameter.data.add_(1)

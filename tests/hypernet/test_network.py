@@ -166,7 +166,7 @@ def test_at_the_start_the_output_is_the_models_whatever_lambda_is(network: str, 
 )
 def test_plain_is_an_ordinary_network_with_the_output_at_lambda(network: str, sharing: str) -> None:
     hyper, x, lam = trained(network, sharing), randn(BATCH, 3, 12, 12), randn(N)
-    plain = hyper.plain(lam)
+    plain = hyper.to_module(lam)
     assert hyper_names(plain) == []
     assert list(plain.state_dict()) == list(make(network).state_dict())
     torch.testing.assert_close(hyper(x, lam), plain(x), rtol=1e-3, atol=1e-4)
@@ -176,14 +176,14 @@ def test_plain_is_an_ordinary_network_with_the_output_at_lambda(network: str, sh
 @pytest.mark.parametrize(("network", "sharing"), cases("small"))
 def test_each_image_gets_the_ordinary_network_of_its_own_lambda(network: str, sharing: str) -> None:
     hyper, x, lam = trained(network, sharing), randn(BATCH, 3, 12, 12), randn(BATCH, N)
-    expected = torch.cat([hyper.plain(lam[i])(x[i : i + 1]) for i in range(BATCH)])
+    expected = torch.cat([hyper.to_module(lam[i])(x[i : i + 1]) for i in range(BATCH)])
     torch.testing.assert_close(hyper(x, lam), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_training_the_plain_network_leaves_the_hypernetwork_alone() -> None:
     hyper, x, lam = trained("small", "first-bn"), randn(BATCH, 3, 12, 12), randn(N)
     before = hyper(x, lam)
-    plain = hyper.plain(lam).train()
+    plain = hyper.to_module(lam).train()
     plain(x)
     for parameter in plain.parameters():
         parameter.data.add_(1)
@@ -226,7 +226,7 @@ def test_lambda_of_a_wrong_shape_is_refused(shape: tuple[int, ...]) -> None:
 
 def test_plain_takes_one_lambda_only() -> None:
     with pytest.raises(SettingsError, match="lam must be of shape"):
-        HyperNetwork(Small(), N).plain(torch.zeros(BATCH, N))
+        HyperNetwork(Small(), N).to_module(torch.zeros(BATCH, N))
 
 
 @pytest.mark.parametrize("shape", [(N,), (BATCH, N)])
@@ -321,7 +321,7 @@ def test_plain_replaces_a_layer_under_both_of_its_names() -> None:
     hyper, x, lam = HyperNetwork(Twice().eval(), N, "bn"), randn(BATCH, 3, 5, 5), randn(N)
     for parameter in hyper.parameters():
         parameter.data.add_(0.3)
-    plain = hyper.plain(lam)
+    plain = hyper.to_module(lam)
     assert not any(isinstance(layer, HyperLayer) for _, layer in plain.named_modules(remove_duplicate=False))
     assert plain.get_submodule("bn") is plain.get_submodule("stem.1")
     torch.testing.assert_close(plain(x), hyper(x, lam))

@@ -72,7 +72,7 @@ class PReLU(nn.PReLU):
 )
 def test_plain_gives_an_ordinary_fused_batch_norm_with_equal_output(settings: dict[str, Any], training: bool) -> None:
     hyper, x, lam = fused_network(**settings).train(training), randn(BATCH, 3, 8, 8), randn(N)
-    plain = hyper.plain(lam)
+    plain = hyper.to_module(lam)
     layer = plain.get_submodule("1")
     assert type(layer) is BatchNormAct2d
     assert repr(layer) == repr(BatchNormAct2d(6, **settings).train(training))
@@ -185,7 +185,7 @@ def test_a_subclass_without_a_function_of_its_own_is_replaced() -> None:
     hyper, lam = HyperNetwork(model, N, "conv+bn"), randn(N)
     assert [name for name, layer in hyper.model.named_modules() if isinstance(layer, HyperLayer)] == ["0", "1"]
     torch.testing.assert_close(hyper(x, lam), model(x), rtol=1e-4, atol=1e-5)
-    plain = hyper.plain(lam)
+    plain = hyper.to_module(lam)
     assert [type(plain.get_submodule(name)) for name in ("0", "1")] == [NamedConv, NamedFused]
 
 

@@ -106,12 +106,12 @@ def test_in_the_first_order_rates_are_those_of_the_rows_and_not_of_the_center() 
 def test_a_plain_network_has_the_modules_own_dropout_at_the_rate_of_lambda() -> None:
     given = Dropping(nn.Dropout2d(0.1))
     hypernetwork = HyperNetwork(given, N, "all", rates=TunedRates({"dropout": 1}, decode))
-    plain = hypernetwork.plain(rows_of(torch.tensor([0.6]))[0])
+    plain = hypernetwork.to_module(rows_of(torch.tensor([0.6]))[0])
     dropout = plain.get_submodule("dropout")
     assert type(dropout) is nn.Dropout2d
     assert dropout.p == pytest.approx(0.6)
     assert given.dropout.p == 0.1
-    assert hypernetwork.plain(rows_of(torch.tensor([0.3]))[0]).get_submodule("dropout").p == pytest.approx(0.3)
+    assert hypernetwork.to_module(rows_of(torch.tensor([0.3]))[0]).get_submodule("dropout").p == pytest.approx(0.3)
 
 
 def test_a_rate_of_one_keeps_nothing_and_stays_finite() -> None:
@@ -161,7 +161,9 @@ def test_the_squared_norm_is_that_of_the_weights_of_each_image(sharing: str) -> 
     for parameter in hypernetwork.parameters():
         nn.init.normal_(parameter, generator=generator)
     lam = torch.randn(6, N, generator=generator, dtype=torch.float64)
-    expected = [sum(float(one.detach().square().sum()) for one in hypernetwork.plain(row).parameters()) for row in lam]
+    expected = [
+        sum(float(one.detach().square().sum()) for one in hypernetwork.to_module(row).parameters()) for row in lam
+    ]
     torch.testing.assert_close(hypernetwork.squared_norm(lam), torch.tensor(expected, dtype=torch.float64))
 
 

@@ -21,7 +21,7 @@ from hba.errors import SettingsError
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augment, Unchanged
-from hba.training.own_network import OwnNetwork
+from hba.training.custom_network import CustomNetwork
 from hba.training.train import train
 
 INVERT = one_operation("Invert", [[0.0], [1.0]])
@@ -61,7 +61,7 @@ def test_every_training_starts_from_a_copy_and_frozen_weights_stay() -> None:
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
     config = EvaluationConfig.make({**SETTINGS, "data": "tiny"})
     for seed in (0, 1):
-        trained = train(config, tiny_data(), Unchanged(), seed, own_network=OwnNetwork.of(network))
+        trained = train(config, tiny_data(), Unchanged(), seed, own_network=CustomNetwork.of(network))
         assert torch.equal(trained.network.state_dict()["frozen.weight"], before["frozen.weight"])
         assert not torch.equal(trained.network.state_dict()["linear.weight"], before["linear.weight"])
         assert result.rows[1].by_seed()[seed] == trained.test.error_percent
@@ -71,7 +71,7 @@ def test_every_training_starts_from_a_copy_and_frozen_weights_stay() -> None:
 
 def first_weights(given: Any, seed: int) -> Tensor:
     standing_still = EvaluationConfig.make({"data": "tiny", "learning_rate": 1e-30, "weight_decay": 0.0, "epochs": 1})
-    network = train(standing_still, tiny_data(), Unchanged(), seed, own_network=OwnNetwork.of(given)).network
+    network = train(standing_still, tiny_data(), Unchanged(), seed, own_network=CustomNetwork.of(given)).network
     return network.state_dict()["linear.weight"]
 
 
@@ -172,7 +172,7 @@ def test_a_batch_norm_of_all_processes_is_tried_by_each_for_itself(tmp_path: Pat
     )
     distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
     try:
-        OwnNetwork.of(network).check_takes(tiny_data().train, 8, 2)
+        CustomNetwork.of(network).check_takes(tiny_data().train, 8, 2)
     finally:
         distributed.destroy_process_group()
     assert isinstance(network[1], nn.SyncBatchNorm)
@@ -203,7 +203,7 @@ def with_dropout(p: float) -> nn.Module:
     ids=["same", "same function", "weights", "frozen", "function", "dropout", "precision"],
 )
 def test_the_definition_tells_networks_apart(first: Callable[[], Any], second: Callable[[], Any], alike: bool) -> None:
-    assert (OwnNetwork.of(first()).definition == OwnNetwork.of(second()).definition) == alike
+    assert (CustomNetwork.of(first()).definition == CustomNetwork.of(second()).definition) == alike
 
 
 @pytest.mark.parametrize(
@@ -220,13 +220,13 @@ def test_the_definition_tells_networks_apart(first: Callable[[], Any], second: C
 def test_the_structure_tells_apart_what_cannot_take_each_other_s_weights(
     first: Callable[[], Any], second: Callable[[], Any], alike: bool
 ) -> None:
-    assert (OwnNetwork.of(first()).structure == OwnNetwork.of(second()).structure) == alike
+    assert (CustomNetwork.of(first()).structure == CustomNetwork.of(second()).structure) == alike
 
 
 def test_another_network_is_not_resumed_with(tmp_path: Path) -> None:
     evaluate(network=net(), seeds=1, out=tmp_path)
     content = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
-    assert (content["settings"]["model"], content["own_network"]) == (None, OwnNetwork.of(net()).definition)
+    assert (content["settings"]["model"], content["own_network"]) == (None, CustomNetwork.of(net()).definition)
     resumed = evaluate(network=net(), seeds=2, out=tmp_path, resume=True)
     assert resumed.rows == evaluate(network=net(), seeds=2).rows
     for other in (net(1), make_net, None):

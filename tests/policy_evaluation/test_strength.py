@@ -1,4 +1,4 @@
-"""Strength: how far images move, and schedules that are made equally strong by it."""
+"""SharedDirections: how far images move, and schedules that are made equally strong by it."""
 
 import numpy as np
 import pytest

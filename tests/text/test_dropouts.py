@@ -218,7 +218,7 @@ def test_weights_are_dropped_by_the_rate_of_the_batch_in_a_hypernetwork() -> Non
 
 @pytest.mark.parametrize("dropout", [VariationalDropout(), EmbeddingDropout(50), WeightDropout()])
 def test_a_plain_network_drops_by_the_rate_of_lambda(dropout: RatedDropout) -> None:
-    plain = hypernetwork_of(dropout).plain(rows_of(RATES)[2])
+    plain = hypernetwork_of(dropout).to_module(rows_of(RATES)[2])
     found = plain.get_submodule("dropout")
     assert type(found) is type(dropout)
     assert found.p == pytest.approx(0.9)

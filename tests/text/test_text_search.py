@@ -70,7 +70,7 @@ def test_a_search_notes_every_epoch(algorithm: str, texts: Path) -> None:
 
 def test_the_network_is_that_of_lambda(texts: Path) -> None:
     result = small_search(texts)
-    plain = result.hypernetwork.plain(result.lam)
+    plain = result.hypernetwork.to_module(result.lam)
     for name, one in result.network.state_dict().items():
         assert torch.equal(one, plain.state_dict()[name])
     row = dict(zip(result.schedule.space.names, values_of(result)[-1], strict=True)) if result.schedule else {}

@@ -168,7 +168,7 @@ def test_tuned_weight_decay_is_the_same_training_in_a_search_and_behind_it(weigh
         next_word_loss(prediction, following).backward()
         assert sum(float(one.grad.square().sum()) for one in network.parameters() if one.grad is not None) > 0.01
         optimizer.step()
-    for found, expected in zip(state.plain().parameters(), network.parameters(), strict=True):
+    for found, expected in zip(state.to_module().parameters(), network.parameters(), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
 
 

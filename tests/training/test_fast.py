@@ -16,16 +16,16 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 import hba
-from hba.algorithms.image_derivatives import RewardDerivative
+from hba.algorithms.derivatives import RewardDerivative
 from hba.algorithms.lookahead import rewards_of
-from hba.algorithms.scores import Trial
+from hba.algorithms.scores import AugmentedBatch
 from hba.config.evaluation import EvaluationConfig
 from hba.distributed.whole_batch import batch_norm
 from hba.errors import SettingsError
 from hba.models import build_model
 from hba.training import amp
 from hba.training.amp import enable_amp, full_precision, slow_note, whole_passes
-from hba.training.optimizer import optimizer_for
+from hba.training.optim import optimizer_for
 
 SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 20, "device": "cpu", "seeds": 2, "model": "wrn-10-1"}
 RELATIVE = 2.0**-8
@@ -128,7 +128,7 @@ def test_rewards_are_those_of_single_precision() -> None:
     """Along the same direction, at the same weights."""
     exact = build_model("wrn-10-1", 10, 0, 8).eval()
     near = enable_amp(copy.deepcopy(exact))
-    trial: Any = Trial(images(), torch.arange(6), *(None,) * 4)  # type: ignore[arg-type]
+    trial: Any = AugmentedBatch(images(), torch.arange(6), *(None,) * 4)  # type: ignore[arg-type]
     direction = {name: torch.randn_like(one) for name, one in exact.named_parameters()}
     derivatives: tuple[RewardDerivative, ...] = ("difference", "exact")
     for derivative in derivatives:

@@ -8,7 +8,7 @@ from torch import nn
 
 from hba.config.training import PLATEAU, SGD, SGD_CLASSICAL
 from hba.policy_search.config import SearchConfig
-from hba.training.optimizer import (
+from hba.training.optim import (
     LEARNING_RATE_SCHEDULES,
     OPTIMIZERS,
     WITHOUT_EPOCHS,

@@ -22,7 +22,7 @@ from hba.regularization.in_loss import label_smoothing
 from hba.regularization.regularizer import Regularizer
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Unchanged, augmentation_of
-from hba.training.own_network import OwnNetwork
+from hba.training.custom_network import CustomNetwork
 from hba.training.regularizing import is_regularizing
 from hba.training.train import train
 
@@ -64,7 +64,7 @@ def schedule_of(rows: list[list[float]], *regularizers: Hyperparameter, operatio
 def trained(schedule: Schedule | None, network: nn.Module, **settings: Any) -> Any:
     torch.manual_seed(0)
     config = EvaluationConfig.make({**SETTINGS, **settings})
-    return train(config, tiny_data(), augmentation_of(schedule), 0, own_network=OwnNetwork.of(network)).network
+    return train(config, tiny_data(), augmentation_of(schedule), 0, own_network=CustomNetwork.of(network)).network
 
 
 def weights(network: nn.Module) -> Tensor:
@@ -253,4 +253,4 @@ def test_an_own_augmentation_may_have_an_attribute_of_any_name() -> None:
     assert not is_regularizing(Mine())
     assert trained(None, made()) is not None
     config = EvaluationConfig.make(SETTINGS)
-    assert train(config, tiny_data(), Mine(), 0, own_network=OwnNetwork.of(made())).epochs
+    assert train(config, tiny_data(), Mine(), 0, own_network=CustomNetwork.of(made())).epochs

@@ -12,8 +12,8 @@ from torch.func import functional_call
 
 import hba
 from hba.algorithms import Lookahead
-from hba.algorithms import image_derivatives as image_derivatives_file
-from hba.algorithms.image_derivatives import (
+from hba.algorithms import derivatives as derivatives_file
+from hba.algorithms.derivatives import (
     DISTANCE,
     RewardDerivative,
     central_differences,
@@ -72,7 +72,7 @@ def test_at_the_distance_of_darts_single_precision_is_farther_from_the_derivativ
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     exact, found = of_a_network(torch.float32)
-    monkeypatch.setattr(image_derivatives_file, "DISTANCE", 0.01)
+    monkeypatch.setattr(derivatives_file, "DISTANCE", 0.01)
     assert (found - exact).norm() < (of_a_network(torch.float32)[1] - exact).norm()
 
 

@@ -30,7 +30,7 @@ EVERY_SECONDS = 60.0
 
 
 @dataclass
-class Way:
+class TrainState:
     """All that a training goes on from. epochs: loss and error of each that is over. sums (2,): of the one that is not,
     over its steps.
     """
@@ -46,7 +46,7 @@ class Way:
 
 
 @dataclass
-class Saves:
+class TrainCheckpoint:
     """Where a training is saved now and then. None of it is told apart from a training that was never stopped.
 
     path: None saves nothing. identity: what the training is of; what a file has of another is not taken.
@@ -59,12 +59,12 @@ class Saves:
     """When the training was last saved, as time.monotonic has it."""
 
     @staticmethod
-    def in_folder(folder: Path | None, parts: Iterable[str]) -> "Saves":
+    def in_folder(folder: Path | None, parts: Iterable[str]) -> "TrainCheckpoint":
         """parts: what decides the numbers of the training."""
         identity = hashlib.sha256(json.dumps([VERSION, *parts]).encode()).hexdigest()[:16]
-        return Saves(None if folder is None else folder / f"{identity}.pt", identity)
+        return TrainCheckpoint(None if folder is None else folder / f"{identity}.pt", identity)
 
-    def restore(self, way: Way) -> None:
+    def restore(self, way: TrainState) -> None:
         """Let the training be as far as the file has it; at its beginning where there is none that can be read."""
         self.last = time.monotonic()
         # Of several processes, the first has the folder.
@@ -73,7 +73,7 @@ class Saves:
             restore(way, saved["way"])
             restore_default_generators(saved["default_generators"], way.sums.device)
 
-    def now_and_then(self, way: Way) -> None:
+    def now_and_then(self, way: TrainState) -> None:
         """Several processes each have sums of their own, so there it is saved where an epoch has just ended."""
         can_be = size() == 1 or len(way.epochs) * way.stream.batches_per_pass == way.step
         if self.path is not None and is_first() and can_be and time.monotonic() - self.last > self.every_seconds:
@@ -85,7 +85,7 @@ class Saves:
         if self.path is not None:
             self.path.unlink(missing_ok=True)
 
-    def _write(self, path: Path, way: Way) -> None:
+    def _write(self, path: Path, way: TrainState) -> None:
         content = {
             "identity": self.identity,
             "way": snapshot(way),

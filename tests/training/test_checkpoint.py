@@ -22,10 +22,10 @@ from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.regularization.hyperparameter import Hyperparameter
 from hba.schedule.schedule import Schedule
-from hba.training import saves
+from hba.training import checkpoint
 from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
-from hba.training.own_network import OwnNetwork
-from hba.training.saves import Saves
+from hba.training.checkpoint import TrainCheckpoint
+from hba.training.custom_network import CustomNetwork
 from hba.training.train import Trained, train
 
 EPOCHS = 4
@@ -63,7 +63,7 @@ CASES: dict[str, tuple[Augmentation, nn.Module | None, dict[str, Any]]] = {
 }
 
 
-def trained(case: str, kept: Saves | None, stop_after: int | None = None) -> Trained:
+def trained(case: str, kept: TrainCheckpoint | None, stop_after: int | None = None) -> Trained:
     augmentation, network, settings = CASES[case]
     done = [0]
 
@@ -73,14 +73,14 @@ def trained(case: str, kept: Saves | None, stop_after: int | None = None) -> Tra
             raise Stopped
 
     torch.manual_seed(5)
-    own = None if network is None else OwnNetwork.of(network)
+    own = None if network is None else CustomNetwork.of(network)
     config = EvaluationConfig.make({**SETTINGS, **settings})
     return train(config, tiny_data(), augmentation, 3, step_done, own, saves=kept)
 
 
 @pytest.fixture(autouse=True)
 def saved_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saves, "EVERY_SECONDS", -1.0)
+    monkeypatch.setattr(checkpoint, "EVERY_SECONDS", -1.0)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def saved_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_stopped_training_goes_on_to_the_same_numbers(case: str, stop_after: int, tmp_path: Path) -> None:
     whole = trained(case, None)
-    kept = Saves.in_folder(tmp_path, [case])
+    kept = TrainCheckpoint.in_folder(tmp_path, [case])
     with pytest.raises(Stopped):
         trained(case, kept, stop_after)
     assert kept.path is not None
@@ -113,12 +113,12 @@ def test_a_stopped_training_goes_on_to_the_same_numbers(case: str, stop_after: i
 
 
 def test_what_is_saved_is_taken_only_by_the_same_training_and_where_it_can_be_read(tmp_path: Path) -> None:
-    kept = Saves.in_folder(tmp_path, ["this"])
+    kept = TrainCheckpoint.in_folder(tmp_path, ["this"])
     with pytest.raises(Stopped):
         trained("operations", kept, 5)
     assert kept.path is not None
     whole = trained("no augmentation", None)
-    other = Saves.in_folder(tmp_path, ["that"])
+    other = TrainCheckpoint.in_folder(tmp_path, ["that"])
     assert other.path != kept.path
     assert trained("no augmentation", other).test == whole.test
     kept.path.write_bytes(kept.path.read_bytes()[:-100])
@@ -128,8 +128,8 @@ def test_what_is_saved_is_taken_only_by_the_same_training_and_where_it_can_be_re
 
 
 def test_a_short_training_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saves, "EVERY_SECONDS", 60.0)
-    trained("no augmentation", Saves.in_folder(tmp_path, ["this"]))
+    monkeypatch.setattr(checkpoint, "EVERY_SECONDS", 60.0)
+    trained("no augmentation", TrainCheckpoint.in_folder(tmp_path, ["this"]))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -172,7 +172,7 @@ def test_what_was_saved_of_other_trainings_is_told(tmp_path: Path) -> None:
 def test_an_evaluation_that_is_killed_goes_on_in_the_middle_of_its_trainings(jobs: int, tmp_path: Path) -> None:
     program = tmp_path / "evaluates.py"
     program.write_text(
-        "import sys\nfrom hba.training import saves\nsaves.EVERY_SECONDS = 0.2\n"
+        "import sys\nfrom hba.training import checkpoint\ncheckpoint.EVERY_SECONDS = 0.2\n"
         "from hba.cli import main\nif __name__ == '__main__':\n    main(sys.argv[1:])\n"
     )
     small = ["--model", "wrn-10-1", "--image-size", "8", "--device", "cpu", "--seeds", "1", "--jobs", str(jobs)]

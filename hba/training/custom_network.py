@@ -21,13 +21,13 @@ Given = nn.Module | Callable[[int], nn.Module]
 
 
 @dataclass(frozen=True)
-class OwnNetwork:
+class CustomNetwork:
     """Starts trainings. given: checked by `of`."""
 
     given: Given
 
     @staticmethod
-    def of(given: Given) -> "OwnNetwork":
+    def of(given: Given) -> "CustomNetwork":
         """Raises SettingsError for what is neither a network nor a function that makes one."""
         if isinstance(given, type) or not (isinstance(given, nn.Module) or callable(given)):
             is_class = isinstance(given, type)
@@ -36,7 +36,7 @@ class OwnNetwork:
             raise SettingsError(
                 f"network must be an nn.Module, or a function of the seed that makes one, got {kind}{remedy}"
             )
-        return OwnNetwork(given)
+        return CustomNetwork(given)
 
     def fresh(self, seed: int, weights_seed: int) -> nn.Module:
         """A network to train, of the training with this seed. weights_seed: of torch's default generator while a
