@@ -8,8 +8,8 @@ learns from all of them: its gradient is the sum of the gradients of its columns
 those of the shared coordinates, so nothing else in a search needs to know about them.
 
 Pull. Adam would average a pull to the start of the search over its own horizon, and lambda would oscillate around the
-point of rest. So the pull is not part of the gradient: it is a proximal step after each step of the optimizer, decoupled
-from the momentum as weight decay is in AdamW (Loshchilov and Hutter 2019).
+point of rest. So the pull is not part of the gradient: it is a proximal step after each step of the optimizer,
+decoupled from the momentum as weight decay is in AdamW (Loshchilov and Hutter 2019).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ LAMBDA_OPTIMIZERS: Mapping[str, Callable[[Sequence[Tensor], float, tuple[float, 
         RMSPROP: lambda parameters, learning_rate, betas: RMSprop(parameters, lr=learning_rate, alpha=RMSPROP_DECAY),
     }
 )
-"""By name, a function of leaves, learning rate and Adam's decay rates. RMSprop ignores the latter; it has no momentum."""
+"""By name, a function of leaves, learning rate and Adam's decay rates. RMSprop, without momentum, ignores them."""
 
 SHARED = ("geometric probabilities", "colour probabilities", "geometric magnitudes", "colour magnitudes")
 """Geometric are operations that uncover pixels, Cutout included; colour are all others."""

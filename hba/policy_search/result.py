@@ -16,7 +16,7 @@ class SearchResult:
 
     schedule: one row per finished epoch, None before the first. metrics: one mapping per finished epoch.
     finished: False when the callback stopped the search. lam (n,): where it stands, as logits. network: the trained
-    network that belongs to lam. hypernetwork: gives the network of any other by hypernetwork.to_module(lam); None for the
+    network that belongs to lam. hypernetwork: its to_module(lam) gives the network of any other lam; None for the
     algorithms that have none, `lookahead` and `population`. notes: what a person should know of it, as of one that is
     too short; the sentences of SearchPlan.notes, and one where its network did not overfit. report: the page in
     its folder; None without a folder, before the first epoch is over, and where it could not be written.

@@ -5,7 +5,7 @@ import torch
 from search_problems import seeded
 from search_steps import algorithm_of, begun, space_of
 
-from hba.algorithms.lambda_optimizers import LAMBDA_OPTIMIZERS, proximal_step
+from hba.algorithms.lambda_optimizers import LAMBDA_OPTIMIZERS, optimizer_rates, proximal_step
 
 N = 5
 
