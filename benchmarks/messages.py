@@ -72,7 +72,7 @@ def _counted(number: int, settings: Mapping[str, Any], folder: str) -> None:
         chosen["tune"] = "augmentation,weight-decay"
     group = process_group("gloo", init_method=store, rank=number, world_size=N_PROCESSES)
     with group, joined(), counting() as sent:
-        steps = Steps(sent, SearchConfig.make({**chosen, "data": "digits"}).algorithm.rhythm.train_steps)
+        steps = Steps(sent, SearchConfig.make({**chosen, "data": "digits"}).algorithm.update_schedule.train_steps)
         hba.search(noise(settings["classes"]), epochs=1, device="cpu", callback=steps, seed=0, **chosen)
     if number == 0:
         Path(folder, "found").write_bytes(pickle.dumps(steps.found()))

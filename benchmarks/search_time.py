@@ -12,7 +12,6 @@ import time
 import click
 import torch
 
-from hba.algorithms.pace import Pace
 from hba.data import LabelledImages, SearchData
 from hba.policy.magnitude_table import as_markdown
 from hba.policy_search.budget import Budget, measured
@@ -44,7 +43,7 @@ def search_time(n_images: int, size: int) -> tuple[float, int]:
         {"data": "noise", "model": MODEL, "image_size": size, "epochs": EPOCHS[n_images], "device": "cpu"}
     ).resolved()
     setup = SearchContext.of(config, data, None, None, None)
-    pace = Pace(setup.task.train_stream().batches_per_pass, config.algorithm.rhythm)
+    pace = config.algorithm.update_schedule.at(setup.task.train_stream().batches_per_pass)
     pieces = measured(setup, None, Budget.of(TIMED_SECONDS), time.monotonic)
     return pieces.of_epochs(config.epochs, pace, config.measured_every), pace.policy_steps(config.epochs)
 

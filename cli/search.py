@@ -11,8 +11,7 @@ import click
 
 import hba
 from hba.algorithms import ALGORITHMS
-from hba.algorithms.overfitting import overfitting_note_in
-from hba.algorithms.pace import advice_in
+from hba.algorithms.update_schedule import advice_in, overfitting_note_in
 from hba.config.presets import SEARCH_PRESETS
 from hba.config.search import CommonSearchConfig
 from hba.data.naming import run_name

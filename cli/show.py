@@ -9,8 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 import hba
-from hba.algorithms.overfitting import overfitting_note_in
-from hba.algorithms.pace import advice_in
+from hba.algorithms.update_schedule import advice_in, overfitting_note_in
 from hba.report.findings import (
     change_lines,
     error_told,

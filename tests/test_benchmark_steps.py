@@ -58,15 +58,15 @@ def test_a_floor_has_the_passes_that_its_steps_need(
 
     monkeypatch.setattr(WideResNet, "forward", counted)
     monkeypatch.setattr("torch.autograd.grad", spied)
-    rhythm = config.algorithm.rhythm
-    n_steps = 2 * rhythm.train_steps
+    updates = config.algorithm.update_schedule
+    n_steps = 2 * updates.train_steps
     assert floors.bare_seconds_per_step(floors.FLOORS[name], config, data, n_steps) > 0
     # One more is a try of the network that is built.
     assert set(forwards) - {BATCH, validated} <= {1, 2}
-    expected = Counter({BATCH: n_steps * of_training + 2 * rhythm.in_a_row * of_lambda})
-    expected[validated] += 2 * rhythm.in_a_row
+    expected = Counter({BATCH: n_steps * of_training + 2 * updates.in_a_row * of_lambda})
+    expected[validated] += 2 * updates.in_a_row
     assert {size: forwards.count(size) for size in expected} == expected
-    assert len(wanted) == 2 * rhythm.in_a_row
+    assert len(wanted) == 2 * updates.in_a_row
     assert all(isinstance(of[0], nn.Parameter) is reaches_weights for of in wanted)
 
 

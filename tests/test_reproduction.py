@@ -144,8 +144,8 @@ def test_steps_before_and_after_the_warm_up_count_by_their_shares(
     timing = module("common.timing")
 
     def seconds(config: SearchConfig, data: Any, measured: int) -> float:
-        assert config.algorithm.rhythm.warm_up_of(config.epochs) == 0, "all that is measured has lambda steps or none"
-        return 8.0 if config.algorithm.rhythm.in_a_row else 2.0
+        assert config.algorithm.update_schedule.warm_up_of(config.epochs) == 0, "all steps are measured or none"
+        return 8.0 if config.algorithm.update_schedule.in_a_row else 2.0
 
     monkeypatch.setattr(timing, "_mean_seconds", seconds)
     config = SearchConfig.make({"algorithm": "lookahead", "warm_up_epochs": warm_up_epochs, "epochs": 4})

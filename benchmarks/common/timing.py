@@ -76,11 +76,12 @@ def search_seconds_per_step(config: SearchConfig, data: SearchData, measured: in
 
     Steps before and after the warm-up are measured each by themselves, and weighed by their shares of the epochs.
     """
-    share = config.algorithm.rhythm.warm_up_of(config.epochs) / config.epochs
+    share = config.algorithm.update_schedule.warm_up_of(config.epochs) / config.epochs
     if not share:
         return _mean_seconds(config, data, measured)
     before, after = (
-        config.changed({"warm_up_epochs": 0, "val_steps": steps}) for steps in (0, config.algorithm.rhythm.in_a_row)
+        config.changed({"warm_up_epochs": 0, "val_steps": steps})
+        for steps in (0, config.algorithm.update_schedule.in_a_row)
     )
     return share * _mean_seconds(before, data, measured) + (1 - share) * _mean_seconds(after, data, measured)
 
@@ -111,8 +112,8 @@ def floor_seconds_per_step(config: SearchConfig, data: SearchData, measured: int
     train_stream, val_stream = streams_of(config, data)
     optimizer, schedule = optimizer_for(config, network.parameters(), train_stream.batches_per_pass)
     prepare = preprocessing.measure
-    rhythm = config.algorithm.rhythm
-    clock = StepClock(measured, rhythm.train_steps, device)
+    updates = config.algorithm.update_schedule
+    clock = StepClock(measured, updates.train_steps, device)
     clock.started(0, 0, 0, 0)
     for step in range(measured):
         network.train()
@@ -122,9 +123,9 @@ def floor_seconds_per_step(config: SearchConfig, data: SearchData, measured: int
         loss.backward()
         optimizer.step()
         schedule.step()
-        if (step + 1) % rhythm.train_steps == 0:
+        if (step + 1) % updates.train_steps == 0:
             network.eval()
-            for _ in range(rhythm.in_a_row):
+            for _ in range(updates.in_a_row):
                 images, labels = val_stream.next()
                 with torch.no_grad():
                     F.cross_entropy(network(prepare(images)), labels)

@@ -198,7 +198,7 @@ class SelfTuningTask:
     def estimated_seconds(self) -> float:
         """All steps like those behind the warm-up."""
         config = self.bed.config
-        warm_up = config.algorithm.rhythm.warm_up_of(config.epochs)
+        warm_up = config.algorithm.update_schedule.warm_up_of(config.epochs)
         per_epoch = len(self.bed.data.train) // config.batch_size
         clock = StepClock(
             warm_up * per_epoch + STEPS_MEASURED, config.algorithm.train_steps, find_device(config.device)

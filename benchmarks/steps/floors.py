@@ -74,13 +74,13 @@ through phi_U, beside that of the outputs; and it is only backward of the change
 def bare_seconds_per_step(floor: Floor, config: SearchConfig, data: SearchData, measured: int) -> float:
     """Of the floor, on batches of the search's sizes, with the optimizer's step."""
     device = find_device(config.device)
-    rhythm = config.algorithm.rhythm
-    clock = StepClock(measured, rhythm.train_steps, device)
+    updates = config.algorithm.update_schedule
+    clock = StepClock(measured, updates.train_steps, device)
     clock.started(0, 0, 0, 0)
     for step, (train, validate) in enumerate(_bare_steps(floor, config, data.to(device), measured), start=1):
         train()
-        if step % rhythm.train_steps == 0:
-            for _ in range(rhythm.in_a_row):
+        if step % updates.train_steps == 0:
+            for _ in range(updates.in_a_row):
                 validate()
         clock.step_done(step)
     return clock.seconds_per_step

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from hba.algorithms.algorithm import Algorithm, Rhythm
+from hba.algorithms.algorithm import Algorithm
 from hba.algorithms.fixed_noise import FixedNoise
 from hba.algorithms.hba_lookahead import HbaLookahead
 from hba.algorithms.hyper_population import HyperPopulation
@@ -15,6 +15,7 @@ from hba.algorithms.population import Population
 from hba.algorithms.self_tuning import DeltaSelfTuning, SelfTuning
 from hba.algorithms.state import SearchState
 from hba.algorithms.task import ImageTask, Task
+from hba.algorithms.update_schedule import UpdateSchedule
 
 
 def _by_name(*algorithms: type[Algorithm]) -> Mapping[str, type[Algorithm]]:
@@ -51,8 +52,8 @@ __all__ = [
     "LambdaSteps",
     "Lookahead",
     "Population",
-    "Rhythm",
     "SearchState",
     "SelfTuning",
     "Task",
+    "UpdateSchedule",
 ]

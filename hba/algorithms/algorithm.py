@@ -1,9 +1,6 @@
 """What an algorithm is: its settings, how a search by it begins, and what it does in one training step."""
 
-import bisect
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import pydantic
@@ -11,59 +8,16 @@ import torch
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
-from hba.algorithms.lambda_optimizers import RMSPROP_DECAY
 from hba.algorithms.networks import Networks
 from hba.algorithms.start import Start, read_start
 from hba.algorithms.task import Task
+from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.fields import NotNegative, Share
 from hba.config.search import CommonSearchConfig
 from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
 from hba.utils.settings import DefaultText, Settings
-
-LONGER_STEPS = 2000
-"""Of RMSprop; those behind them are as long as its learning rate, but for a billionth."""
-
-
-@dataclass(frozen=True)
-class Rhythm:
-    """When policy steps come, and how far one goes.
-
-    A policy step is a step on the hyperparameters, or the selection of a member from a population. in_a_row of them
-    follow every train_steps training steps after the warm-up. warm_up_epochs: None for half of all. stride: about the
-    most by which one moves a logit; 0 where nobody knows. rmsprop: whether RMSprop makes them, whose first ones are
-    longer. selects: whether they select members, rather than step.
-    """
-
-    train_steps: int
-    in_a_row: int = 1
-    warm_up_epochs: int | None = 0
-    stride: float = 0.0
-    selects: bool = False
-    rmsprop: bool = False
-
-    def reach(self, n_steps: int) -> float:
-        """About the most by which so many policy steps move a logit: those of a gradient that stays the same.
-
-        Of such a gradient g, RMSprop's mean square after k steps is (1 - decay**k) g**2.
-        """
-        longer = min(n_steps, LONGER_STEPS) if self.rmsprop else 0
-        first = sum((1 - RMSPROP_DECAY**step) ** -0.5 for step in range(1, longer + 1))
-        return self.stride * (first + n_steps - longer)
-
-    def steps_to(self, logits: float) -> int:
-        """The fewest policy steps that can move a logit so far; needs steps that move it."""
-        if not self.rmsprop:
-            return math.ceil(logits / self.stride)
-        if self.reach(LONGER_STEPS) >= logits:
-            return bisect.bisect_left(range(LONGER_STEPS), logits, key=self.reach)
-        return LONGER_STEPS + math.ceil((logits - self.reach(LONGER_STEPS)) / self.stride)
-
-    def warm_up_of(self, epochs: int) -> int:
-        """Epochs before the first policy step in a search of so many."""
-        return epochs // 2 if self.warm_up_epochs is None else self.warm_up_epochs
-
 
 Init = Literal["fraction", "randaugment"]
 Count = Literal["fixed", "searched"]
@@ -123,8 +77,8 @@ class Algorithm(Settings):
         return task.initial_lambda(self.initial_fraction, self.init, row)
 
     @property
-    def rhythm(self) -> Rhythm:
-        return Rhythm(self.train_steps)
+    def update_schedule(self) -> UpdateSchedule:
+        return UpdateSchedule(self.train_steps)
 
     def spread_now(self, task: Task, state: Any) -> float | list[float]:
         """Standard deviation in logits of what the search tries around state.lam; 0 where it tries nothing. One number,

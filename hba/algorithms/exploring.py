@@ -6,7 +6,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from hba.algorithms.algorithm import Noisy, Rhythm
+from hba.algorithms.algorithm import Noisy
+from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.search import CommonSearchConfig
 from hba.data.batches import BatchStream
 from hba.data.config import Size
@@ -25,8 +26,8 @@ class Exploring(Noisy):
     """Members of a population, each on its part of a batch."""
 
     @property
-    def rhythm(self) -> Rhythm:
-        return Rhythm(self.train_steps, stride=self.sigma, selects=True)
+    def update_schedule(self) -> UpdateSchedule:
+        return UpdateSchedule(self.train_steps, stride=self.sigma, selects=True)
 
     def check(self, config: CommonSearchConfig) -> None:
         if self.population_size is not None and config.batch_size % self.population_size:

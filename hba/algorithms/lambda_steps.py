@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
-from hba.algorithms.algorithm import Noisy, Rhythm
+from hba.algorithms.algorithm import Noisy
 from hba.algorithms.gradient_stats import GradientStats
 from hba.algorithms.lambda_optimizers import (
     ADAM,
@@ -26,6 +26,7 @@ from hba.algorithms.lambda_optimizers import (
 from hba.algorithms.state import L, SearchState
 from hba.algorithms.task import Task
 from hba.algorithms.temperature import best_temperature
+from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.fields import Decay, NotNegative, Positive
 from hba.config.search import CommonSearchConfig
 from hba.config.training import SGD, SGDS
@@ -98,10 +99,10 @@ class LambdaSteps(Noisy):
     fewer where they would cost more than a tenth of the search. They do not tell whether a schedule helps."""
 
     @property
-    def rhythm(self) -> Rhythm:
+    def update_schedule(self) -> UpdateSchedule:
         stride = largest_stride(self.lambda_learning_rate, self.strength_learning_rate)
         is_rmsprop = self.lambda_optimizer == RMSPROP
-        return Rhythm(self.train_steps, self.val_steps, self.warm_up_epochs, stride, rmsprop=is_rmsprop)
+        return UpdateSchedule(self.train_steps, self.val_steps, self.warm_up_epochs, stride, rmsprop=is_rmsprop)
 
     def check(self, config: CommonSearchConfig) -> None:
         if self.warm_up_epochs and self.warm_up_epochs >= config.epochs:
@@ -141,7 +142,7 @@ class LambdaSteps(Noisy):
 
     def is_lambda_time(self, task: Task, state: GradientState[L]) -> bool:
         """After each T_train training steps, once the warm-up is over."""
-        warm_up_steps = self.rhythm.warm_up_of(task.config.epochs) * state.steps_per_epoch
+        warm_up_steps = self.update_schedule.warm_up_of(task.config.epochs) * state.steps_per_epoch
         return state.step % self.train_steps == 0 and state.step > warm_up_steps
 
     def spread_now(self, task: Task, state: GradientState[L]) -> float | list[float]:

@@ -18,7 +18,7 @@ from typing import Any, Union
 import torch
 
 from hba.algorithms import ImageTask, LambdaSteps, SearchState
-from hba.algorithms.pace import Pace
+from hba.algorithms.update_schedule import UpdateSchedule
 from hba.errors import SettingsError
 from hba.policy_search.checkpointer import SAVE_EVERY_SECONDS, Checkpointer
 from hba.policy_search.config import SearchConfig
@@ -78,17 +78,17 @@ class Pieces:
     report: float = 0.0
     probes: float = 0.0
 
-    def of_epochs(self, epochs: int, pace: Pace, validate_every: int) -> float:
+    def of_epochs(self, epochs: int, pace: UpdateSchedule, validate_every: int) -> float:
         """Of a search from its first step on."""
         steps = epochs * pace.steps_per_epoch
-        warm_up_steps = min(steps, pace.rhythm.warm_up_of(epochs) * pace.steps_per_epoch)
+        warm_up_steps = min(steps, pace.warm_up_of(epochs) * pace.steps_per_epoch)
         training = (1 + self.probes) * (warm_up_steps * self.warm_up_step + (steps - warm_up_steps) * self.step)
         # After the first and the last epoch too.
         validations = epochs // validate_every + 2
         saves = 1 + min(epochs, training / SAVE_EVERY_SECONDS)
         return training + validations * self.validation + saves * self.save + self.report
 
-    def epochs_within(self, seconds: float, pace: Pace, validate_every: int) -> int:
+    def epochs_within(self, seconds: float, pace: UpdateSchedule, validate_every: int) -> int:
         """The most that take no longer; 0 where one does."""
         quickest = pace.steps_per_epoch * min(self.warm_up_step, self.step)
         most = min(MANY_EPOCHS, int(max(0.0, seconds) / quickest)) if quickest else MANY_EPOCHS
@@ -112,7 +112,7 @@ def within(
     Raises SettingsError where not one epoch fits, and where the settings do not go with so few.
     """
     algorithm, every = setup.config.algorithm, setup.config.measured_every
-    pace = Pace(setup.task.train_stream().batches_per_pass, algorithm.rhythm)
+    pace = algorithm.update_schedule.at(setup.task.train_stream().batches_per_pass)
     pieces = measured(setup, folder, budget, clock)
     left = PLANNED_SHARE * (budget.end - clock())
     epochs = pieces.epochs_within(left, pace, every)
@@ -136,7 +136,7 @@ def measured(setup: SearchContext, folder: RunFolder | None, budget: Budget, clo
     task, device = setup.task, setup.task.device
     algorithm = setup.config.algorithm
     seconds = min(MEASURED_SHARE * budget.seconds, MOST_MEASURED_SECONDS)
-    every = algorithm.rhythm.train_steps
+    every = algorithm.update_schedule.train_steps
 
     def step_seconds(config: SearchConfig, state: SearchState[Any]) -> float:
         timed = replace(task, config=config)
@@ -197,7 +197,7 @@ def _with_warm_up(config: SearchConfig, epochs: int) -> SearchConfig:
 
 def _save_seconds(setup: SearchContext, state: SearchState[Any], folder: RunFolder, clock: Clock) -> float:
     """On the same disk, but not in the place of the run's own files."""
-    pace = Pace(state.steps_per_epoch, setup.config.algorithm.rhythm)
+    pace = setup.config.algorithm.update_schedule.at(state.steps_per_epoch)
     with tempfile.TemporaryDirectory(dir=folder.path) as place:
         checkpointer = Checkpointer(setup, state, History(setup.config.epochs), pace, RunFolder(Path(place)))
         begun = clock()

@@ -8,7 +8,7 @@ import numpy as np
 
 from hba.algorithms import SearchState
 from hba.algorithms.inner_model import InnerModel
-from hba.algorithms.pace import Pace
+from hba.algorithms.update_schedule import UpdateSchedule
 from hba.data.labels import error_of
 from hba.data.skipped import save_left_out
 from hba.distributed.collectives import broadcast_from_rank0
@@ -34,7 +34,7 @@ class Checkpointer:
     setup: SearchContext
     state: SearchState[InnerModel]
     history: History
-    pace: Pace
+    pace: UpdateSchedule
     folder: RunFolder | None
     note: str | None = None
     """On what was restored."""

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from hba.algorithms import Algorithm, LambdaSteps
 from hba.algorithms.gradient_stats import PROBE_STEPS
-from hba.algorithms.pace import Pace
+from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.search import CommonSearchConfig
 from hba.utils.seeding import default_generators
 
@@ -44,7 +44,12 @@ def trained_share(network: nn.Module, image_shape: tuple[int, int, int]) -> floa
 
 
 def search_cost(
-    config: CommonSearchConfig, algorithm: LambdaSteps, pace: Pace, batch_size: int, n_val: int, share: float = 1.0
+    config: CommonSearchConfig,
+    algorithm: LambdaSteps,
+    pace: UpdateSchedule,
+    batch_size: int,
+    n_val: int,
+    share: float = 1.0,
 ) -> float:
     """Of all training steps and lambda steps. batch_size: as it came out. share: of the network, that is trained."""
     policy_step = policy_step_cost(config, algorithm, batch_size, n_val, share)
@@ -52,7 +57,11 @@ def search_cost(
 
 
 def policy_step_cost(
-    config: CommonSearchConfig, algorithm: LambdaSteps, batch_size: int, n_val: int, share: float = 1.0
+    config: CommonSearchConfig,
+    algorithm: LambdaSteps,
+    batch_size: int,
+    n_val: int,
+    share: float = 1.0,
 ) -> float:
     """Of one lambda step."""
     val_batch_size = min(algorithm.validated_at_once(config.batch_size), n_val)
@@ -60,12 +69,16 @@ def policy_step_cost(
 
 
 def round_cost(
-    config: CommonSearchConfig, algorithm: Algorithm, batch_size: int, n_val: int, share: float = 1.0
+    config: CommonSearchConfig,
+    algorithm: Algorithm,
+    batch_size: int,
+    n_val: int,
+    share: float = 1.0,
 ) -> float | None:
     """Of the policy steps that come in a row; None where they are no lambda steps, whose cost nobody knows."""
     if not isinstance(algorithm, LambdaSteps):
         return None
-    return algorithm.rhythm.in_a_row * policy_step_cost(config, algorithm, batch_size, n_val, share)
+    return algorithm.update_schedule.in_a_row * policy_step_cost(config, algorithm, batch_size, n_val, share)
 
 
 def probe_cost(batch_size: int, n_val: int, share: float = 1.0) -> float:
@@ -75,7 +88,12 @@ def probe_cost(batch_size: int, n_val: int, share: float = 1.0) -> float:
 
 
 def probes_within(
-    config: CommonSearchConfig, algorithm: Algorithm, pace: Pace, batch_size: int, n_val: int, share: float = 1.0
+    config: CommonSearchConfig,
+    algorithm: Algorithm,
+    pace: UpdateSchedule,
+    batch_size: int,
+    n_val: int,
+    share: float = 1.0,
 ) -> int:
     """How many probes there will be: as many as were asked for, but a tenth of the search's cost at most.
 
@@ -85,4 +103,4 @@ def probes_within(
         return 0
     cost = search_cost(config, algorithm, pace, batch_size, n_val, share)
     affordable = LARGEST_SHARE * cost / probe_cost(batch_size, n_val, share)
-    return min(algorithm.probes, config.epochs - pace.rhythm.warm_up_of(config.epochs), int(affordable))
+    return min(algorithm.probes, config.epochs - pace.warm_up_of(config.epochs), int(affordable))

@@ -10,8 +10,7 @@ from hba.algorithms import LambdaSteps, SearchState
 from hba.algorithms.gradient_stats import GradientStats
 from hba.algorithms.inner_model import HyperModel, InnerModel
 from hba.algorithms.lambda_steps import GradientState
-from hba.algorithms.overfitting import overfitting_note_in
-from hba.algorithms.pace import Pace
+from hba.algorithms.update_schedule import UpdateSchedule, overfitting_note_in
 from hba.data.labels import error_note
 from hba.data.load import notes_on_classes
 from hba.distributed.collectives import Agreement
@@ -43,7 +42,7 @@ class SearchTrainer:
     setup: SearchContext
     state: SearchState[InnerModel]
     history: History
-    pace: Pace
+    pace: UpdateSchedule
     checkpointer: Checkpointer
     probes: int
     round_cost: float | None
@@ -55,7 +54,7 @@ class SearchTrainer:
         """At the beginning, or where the run in the folder was."""
         config, task = setup.config, setup.task
         state = config.algorithm.begin(task, setup.networks)
-        history, pace = History(config.epochs), Pace(state.steps_per_epoch, config.algorithm.rhythm)
+        history, pace = History(config.epochs), config.algorithm.update_schedule.at(state.steps_per_epoch)
         checkpointer = Checkpointer(setup, state, history, pace, folder)
         was_saved = checkpointer.restore()
         if folder is not None:
@@ -170,7 +169,7 @@ class SearchTrainer:
         """Probes are evenly spread over the epochs with lambda steps; those that are left where a search was
         lengthened, over what was left of it.
         """
-        history, warm_up = self.history, self.pace.rhythm.warm_up_of(self.setup.config.epochs)
+        history, warm_up = self.history, self.pace.warm_up_of(self.setup.config.epochs)
         begun = max(warm_up, history.lengthened[-1]["at_epoch"] if history.lengthened else 0)
         done = sum(metrics["saturated_percent"] is not None for metrics in history.metrics[:begun])
         left = max(0, self.probes - done)
@@ -223,7 +222,7 @@ class SearchTrainer:
         yield config.baseline_note()
         yield self.checkpointer.note
         yield self.lengthened
-        warm_up = self.pace.rhythm.warm_up_of(config.epochs)
+        warm_up = self.pace.warm_up_of(config.epochs)
         if self.lengthened and len(self.history.rows) < warm_up:
             yield f"The policy stays as it is until epoch {warm_up} is over: in a search so long, it moves after that."
         steps = self.pace.policy_steps(config.epochs, lengthened=self.history.lengthened)

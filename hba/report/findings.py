@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hba.algorithms.pace import policy_steps_in
+from hba.algorithms.update_schedule import policy_steps_in
 from hba.config.training import PLATEAU
 from hba.data.labels import error_in_words
 from hba.schedule.schedule import Schedule

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hba.algorithms.overfitting import overfitting_note_in
-from hba.algorithms.pace import advice_in, policy_steps_in
+from hba.algorithms.update_schedule import advice_in, overfitting_note_in, policy_steps_in
 from hba.data.labels import error_in_words
 from hba.data.naming import shown_name
 from hba.report.confusions import confusions

@@ -12,7 +12,6 @@ from typing import Any, cast
 import numpy as np
 
 from hba.algorithms.hypergradient import HyperGradientState
-from hba.algorithms.pace import Pace
 from hba.distributed.process_info import check_alone
 from hba.errors import DivergedError, SettingsError
 from hba.policy_search.extend_epochs import note_longer
@@ -233,7 +232,7 @@ class _Run:
 
     def policy_steps(self, epochs_done: int | None = None) -> int:
         """Steps of lambda in so many epochs, or in all."""
-        pace = Pace(self.state.steps_per_epoch, self.config.algorithm.rhythm)
+        pace = self.config.algorithm.update_schedule.at(self.state.steps_per_epoch)
         return pace.policy_steps(self.config.epochs, epochs_done, self.history.lengthened)
 
     def plan(self) -> TextPlan:

@@ -11,9 +11,8 @@ import torch
 from search_problems import SMALL_SETTINGS, WithDropout, small_config, small_data
 
 import hba
-from hba.algorithms import Rhythm
 from hba.algorithms.lookahead import Lookahead
-from hba.algorithms.pace import Pace
+from hba.algorithms.update_schedule import UpdateSchedule
 from hba.errors import SettingsError
 from hba.policy_search import budget as budget_module
 from hba.policy_search.budget import MANY_EPOCHS, Budget, Pieces, seconds_per_step, within
@@ -35,7 +34,7 @@ def test_a_search_takes_its_steps_passes_saves_and_report() -> None:
     saves every five seconds of 60, and one at the end.
     """
     pieces = Pieces(warm_up_step=1.0, step=2.0, validation=0.5, save=0.25, report=3.0)
-    pace = Pace(4, Rhythm(2, warm_up_epochs=None))
+    pace = UpdateSchedule(2, warm_up_epochs=None).at(4)
     expected = 20 * 1.0 + 20 * 2.0 + 4 * 0.5 + (1 + min(10, 60 / 5)) * 0.25 + 3.0
     assert pieces.of_epochs(10, pace, 5) == pytest.approx(expected)
     with_probes = Pieces(warm_up_step=1.0, step=2.0, validation=0.0, probes=0.1)
@@ -47,7 +46,7 @@ def test_a_search_takes_its_steps_passes_saves_and_report() -> None:
 def test_the_most_epochs_that_fit_are_taken(seconds: float, warm_up_epochs: int | None) -> None:
     """As a search one by one finds them."""
     pieces = Pieces(warm_up_step=0.25, step=0.5, validation=0.5, save=0.125, report=1.0)
-    pace = Pace(4, Rhythm(2, warm_up_epochs=warm_up_epochs))
+    pace = UpdateSchedule(2, warm_up_epochs=warm_up_epochs).at(4)
     one_by_one = 0
     while pieces.of_epochs(one_by_one + 1, pace, 10) <= seconds:
         one_by_one += 1
@@ -142,7 +141,7 @@ def test_a_warm_up_is_measured_apart(clock: Clock) -> None:
 
 
 def test_a_budget_too_small_for_a_search_that_can_work_says_what_would_do(clock: Clock) -> None:
-    """Pace advises 32, of 2.5 s a step; a round is left out and another measured before."""
+    """UpdateSchedule advises 32, of 2.5 s a step; a round is left out and another measured before."""
     chosen = within(Budget(45.0, began=0.0), setup_of(), None, clock)
     needed = int(np.ceil(10 + 32 * 7.5 / 0.85))
     assert clock.now == 10

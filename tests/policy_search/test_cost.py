@@ -11,8 +11,8 @@ from search_steps import algorithm_of, begun, step
 from torch import Tensor, nn
 
 import hba
-from hba.algorithms import LambdaSteps, Rhythm
-from hba.algorithms.pace import Pace
+from hba.algorithms import LambdaSteps
+from hba.algorithms.update_schedule import UpdateSchedule
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.cost import probe_cost, probes_within, round_cost, search_cost, trained_share
 from hba.policy_search.probes import probe
@@ -20,8 +20,8 @@ from hba.policy_search.probes import probe
 GRADIENT_ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]
 
 
-def pace_of(config: SearchConfig, steps_per_epoch: int) -> Pace:
-    return Pace(steps_per_epoch, config.algorithm.rhythm)
+def pace_of(config: SearchConfig, steps_per_epoch: int) -> UpdateSchedule:
+    return config.algorithm.update_schedule.at(steps_per_epoch)
 
 
 def cost_of(config: SearchConfig, steps_per_epoch: int, batch_size: int, n_val: int) -> float:
@@ -128,7 +128,7 @@ def test_a_policy_step_of_look_ahead_costs_what_is_counted(
     step(task, state)
     assert seen == [8, 12, 12, *[8, 8, 8] * n_passes]
     config = task.config.model_copy(update={"epochs": 1})
-    one_step = search_cost(config, algorithm_of(task), Pace(1, Rhythm(1, 1, 0, 0.03)), 8, 16)
+    one_step = search_cost(config, algorithm_of(task), UpdateSchedule(1, 1, 0, 0.03).at(1), 8, 16)
     assert one_step == pytest.approx((8 + 12 + 12 + 24 * 2 / 3) / 8)
 
 

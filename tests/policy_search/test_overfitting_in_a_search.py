@@ -7,7 +7,7 @@ import pytest
 from search_problems import SMALL_SETTINGS, small_data
 
 import hba
-from hba.algorithms.overfitting import overfitting_note
+from hba.algorithms.update_schedule import overfitting_note
 
 
 @pytest.mark.parametrize(
