@@ -1,21 +1,29 @@
 """hba apply: look at what a policy does to images."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from torch import Tensor
 
 import hba
-from hba.errors import SettingsError
+from hba.data.config import FOLDER_IMAGE_SIZE, DataConfig
+from hba.data.folder import read_image
+from hba.data.levels import DECODE_ERRORS, levels_of_data
+from hba.data.listing import files_in
+from hba.errors import DataError, SettingsError
 from hba.report.findings import reach_line, shares_line
 from hba.schedule.pictures import draw_augmented, is_seen
 from hba.schedule.summary import not_on_pixels
+from hba.utils.files import reason_of
 from hba.utils.text import first_of
 
 from .completion import SCHEDULE
-from .operations_files import operations_file_option
 from .options import Picture
-from .some_images import read_some
-from .terminal import say
+from .terminal import operations_file_option, say
+
+N_OF_FOLDER = 6
+"""Images of a folder that are used."""
 
 
 @click.command()
@@ -25,7 +33,7 @@ from .terminal import say
 @click.option("--out", type=Picture(), required=True, help="The PNG file to write.")
 @click.option("--epoch", type=int, help="Which epoch's policy, counted from 1. [default: the last]")
 @click.option("--copies", type=click.IntRange(1, 32), default=8, show_default=True, help="Augmented copies per image.")
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Decides the draws.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the draws.")
 @click.option("--image-size", type=click.IntRange(8, 1024), help="Side in pixels. [default: as in the search]")
 def apply(
     schedule: str,
@@ -38,23 +46,54 @@ def apply(
 ) -> None:
     """Write a grid of augmented copies of IMAGES.
 
-    Beside each copy stand the operations that made it, and the regularizers that act on pixels. Of a folder, some of
-    its images are taken.
+    Beside each copy stand the operations and the regularizers on pixels that made it. Of a folder, some of its images
+    are used.
     """
     loaded = hba.load_policy(schedule)
     epoch = loaded.epochs if epoch is None else epoch
-    if not 1 <= epoch <= loaded.epochs:
-        raise SettingsError(f"--epoch must lie in [1, {loaded.epochs}], got {epoch}")
+    check_epoch(loaded, epoch)
     hidden = not_on_pixels(loaded.space)
     if not is_seen(loaded.space):
-        raise SettingsError(
-            f"the schedule has nothing that changes pixels, only {first_of(hidden)}; hba show has their values"
-        )
-    pixels = read_some(images, loaded, image_size)
-    draw_augmented(loaded, pixels, out, epoch=epoch - 1, n_copies=copies, seed=seed)
+        raise SettingsError(f"the schedule changes no pixels, only {first_of(hidden)}; hba show prints their values")
+    draw_augmented(loaded, read_some(images, loaded, image_size), out, epoch=epoch - 1, n_copies=copies, seed=seed)
     if loaded.space.operations:
         say(reach_line(loaded, epoch - 1))
         say(shares_line(loaded, epoch - 1))
     if hidden:
-        say(f"Not shown, because they act elsewhere: {', '.join(hidden)}")
+        say(f"Not shown, because they do not act on pixels: {', '.join(hidden)}")
     say(f"Picture: {out}")
+
+
+def check_epoch(schedule: hba.Schedule, epoch: int) -> None:
+    """SettingsError where the schedule has no such epoch, counted from 1."""
+    if not 1 <= epoch <= schedule.epochs:
+        raise SettingsError(f"--epoch must lie in [1, {schedule.epochs}], got {epoch}")
+
+
+def read_some(given: Sequence[Path], schedule: hba.Schedule, image_size: int | None = None) -> list[Tensor]:
+    """The images, and some of each folder, as uint8 (3, size, size), by default of the size that was searched."""
+    size, settings = schedule.provenance.get("image_size"), schedule.provenance.get("settings")
+    size = image_size or (size if isinstance(size, int) else FOLDER_IMAGE_SIZE)
+    files = [path for one in given for path in _files(one)]
+    levels = DataConfig.make({"levels": settings.get("levels")}).levels if isinstance(settings, dict) else None
+    levels = levels_of_data(files, levels)[0]
+    pixels = []
+    for path in files:
+        try:
+            pixels.append(read_image(path, size, levels))
+        except DECODE_ERRORS as error:
+            raise DataError(f"cannot read the image {path}: {reason_of(error)}; name another") from None
+    return pixels
+
+
+def _files(given: Path) -> list[Path]:
+    """The file itself; of a folder some of its images, evenly spread in the order of their paths."""
+    if not given.is_dir():
+        return [given]
+    found, _ = files_in(given)
+    if not found:
+        raise DataError(f"the folder {given} holds no images; name image files, or a folder with some")
+    if len(found) <= N_OF_FOLDER:
+        return found
+    say(f"{N_OF_FOLDER} of the {len(found):,} images in {given}")
+    return [found[number * (len(found) - 1) // (N_OF_FOLDER - 1)] for number in range(N_OF_FOLDER)]

@@ -1,4 +1,4 @@
-"""What a shell completes of options and arguments whose values are no fixed choice."""
+"""Shell completion of options and arguments whose values are no fixed choice."""
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -17,25 +17,16 @@ from hba.schedule.library import policy_names
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 FILES, FOLDERS = "file", "dir"
-"""click's kinds of what the shell completes by itself."""
+"""click's names of what the shell completes by itself."""
 
 
-def complete(names: Iterable[str] = (), or_paths: str | None = None) -> Complete:
-    """Of names, those that begin as what was typed; besides, where or_paths is FILES or FOLDERS, the shell's own."""
-
-    def completed(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        begun = [CompletionItem(name) for name in names if name.startswith(incomplete)]
-        return [*begun, *([CompletionItem(incomplete, type=or_paths)] if or_paths else [])]
-
-    return completed
-
-
-def complete_words(names: Iterable[str]) -> Complete:
-    """The same of the last of several names that are separated by commas."""
+def complete(names: Iterable[str] = (), paths: str | None = None, *, several: bool = False) -> Complete:
+    """Completes names, and paths where `paths` is FILES or FOLDERS. several: names separated by commas."""
 
     def completed(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        before, comma, last = incomplete.rpartition(",")
-        return [CompletionItem(f"{before}{comma}{name}") for name in names if name.startswith(last)]
+        before, comma, last = incomplete.rpartition(",") if several else ("", "", incomplete)
+        begun = [CompletionItem(f"{before}{comma}{name}") for name in names if name.startswith(last)]
+        return [*begun, *([CompletionItem(incomplete, type=paths)] if paths else [])]
 
     return completed
 
@@ -50,17 +41,15 @@ COMPLETIONS: Mapping[str, tuple[str, Complete]] = MappingProxyType(
         "pretrained": ("[FILE]", complete((TIMM, "none"), FILES)),
         "freeze": ("PART", complete((NOTHING, ALL_BUT_HEAD))),
         "device": ("NAME", complete(("auto", "cpu", "cuda"))),
-        "operations": ("NAMES", complete_words(("all", *OPERATIONS))),
-        "data_root": ("FOLDER", complete(or_paths=FOLDERS)),
+        "operations": ("NAMES", complete(("all", *OPERATIONS), several=True)),
+        "data_root": ("FOLDER", complete((), FOLDERS)),
         "init_from": ("SCHEDULE", SCHEDULE),
         "classes": ("FILE", complete(shipped_class_lists(), FILES)),
+        "tune": ("NAMES", complete()),
         "fill": ("R,G,B", complete()),
         "levels": ("LOW,HIGH", complete()),
-        "path_column": ("NAME", complete()),
-        "label_column": ("NAME", complete()),
-        "label_separator": ("CHARACTER", complete()),
-        "split_column": ("NAME", complete()),
         "lambda_betas": ("B1,B2", complete()),
+        "val_batch_size": ("INT", complete(("half",))),
     }
 )
-"""By setting, what stands for its value in the help, and what completes it."""
+"""By setting, the placeholder of its value in the help, and its completion."""

@@ -4,33 +4,47 @@ import contextlib
 import inspect
 import sys
 import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.table import Table
+from rich.text import Text
 
 import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.config.inheritance import INHERITED
+from hba.data.labels import error_in_words
+from hba.data.naming import shown_name
 from hba.distributed.collectives import joined
 from hba.distributed.process_info import is_first, launched
 from hba.errors import DivergedError, HbaError, SettingsError
 from hba.policy_evaluation import RESULTS_NAME, RIVALS, TensorBoardLogger
+from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.progress import EvaluationProgress, training_text
+from hba.policy_evaluation.result import mean_of, std_of
 from hba.training.checkpoint import TRAININGS_NAME
 from hba.utils.interrupts import terminated_as_interrupted
 from hba.utils.progress import CallbackList
 from hba.utils.tensorboard import FOLDER_NAME
-from hba.utils.text import counted
+from hba.utils.text import counted, duration, nats, percent, points
 
 from .completion import DATA, EVALUATION_PRESET, SCHEDULE
-from .evaluation_text import plan_lines, print_balanced, print_settings, print_table
-from .operations_files import operations_file_option
-from .options import given, settings_options
-from .sections import SectionedCommand
-from .terminal import console, json_option, kept_line, run_folder, say
-from .wording import minutes_words
+from .help import SectionedCommand
+from .options import as_typed, given, settings_options
+from .terminal import (
+    class_words,
+    console,
+    json_option,
+    kept_line,
+    left_out_words,
+    operations_file_option,
+    run_folder,
+    say,
+    table,
+)
 
 HELP_WIDTH = 118
 
@@ -50,52 +64,27 @@ HELP_WIDTH = 118
     shell_complete=EVALUATION_PRESET,
     help="Start from these settings, as `hba presets` lists them. [default: by dataset, else as in the search]",
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Folder for results.json and report.html. [default: a new one in runs/]",
-)
-@click.option("--resume", is_flag=True, help="Resume the evaluation in --out; give all else as it was begun.")
-@click.option(
-    "--jobs",
-    type=int,
-    metavar="INT",
-    help="Trainings at a time, each in its own process with its share of the threads. [default: on a CPU one for "
-    "each thread of PyTorch, else 1]",
-)
-@click.option(
-    "--cluster",
-    metavar="ADDRESS",
-    help="Train on the machines of a running Ray cluster, one training for each GPU, or else for each CPU; auto is the "
-    "cluster that this machine is in. What a lost machine was training is trained again.",
-)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the results. [default: a new one in runs/]")
+@click.option("--resume", is_flag=True, help="Resume the evaluation in --out; give all other options as before.")
+@click.option("--jobs", type=int, metavar="INT", help="Trainings at a time. [default: on a CPU one per thread, else 1]")
+@click.option("--cluster", metavar="ADDRESS", help="Train on a running Ray cluster; auto is that of this machine.")
 @click.option(
     "--gpus-per-training",
     type=int,
     default=1,
-    show_default=True,
     metavar="INT",
-    help="With --cluster: GPUs, or CPUs where no machine has a GPU, that share each training.",
+    help="With --cluster: GPUs, or CPUs where no machine has a GPU, that share each training. [default: 1]",
 )
 @click.option(
-    "--allow-seen",
-    is_flag=True,
-    help="Test also on images that a search of these schedules has seen; otherwise that is refused.",
+    "--allow-seen", is_flag=True, help="Allow test images that a search of these schedules has seen; refused otherwise."
 )
-@click.option(
-    "--explain", is_flag=True, help="Show where each setting comes from (default, search, preset, given), and end."
-)
+@click.option("--explain", is_flag=True, help="Print where each setting comes from (default, search, preset, given).")
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
-    help="Begin with the settings of an earlier evaluation, its folder or results.json; what is given here replaces "
-    "them.",
+    help="Start from the settings of an earlier evaluation: its folder or results.json. Other options override them.",
 )
-@click.option(
-    "--tensorboard",
-    is_flag=True,
-    help="Write TensorBoard events into the folder tensorboard/ in --out: loss and error of each training, by epoch.",
-)
+@click.option("--tensorboard", is_flag=True, help="Write TensorBoard events into tensorboard/ in --out.")
 @json_option
 @operations_file_option
 @settings_options(
@@ -105,94 +94,62 @@ def evaluate(
     schedule: str,
     data: str | None,
     against: str,
-    preset: str | None,
     out: Path | None,
-    resume: bool,
-    jobs: int | None,
-    cluster: str | None,
-    gpus_per_training: int,
-    allow_seen: bool,
     explain: bool,
-    config: Path | None,
     tensorboard: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Train with SCHEDULE and without, and compare the test errors after the last epoch.
+    """Train with SCHEDULE and without it, and compare the test errors after the last epoch.
 
-    SCHEDULE is a file, a run folder, or the name of a shipped schedule. DATA is as for `hba search`; what is not given
-    is as in the search that made the schedule, so give DATA for a schedule that somebody else made: otherwise the
-    folder that it names is read. Training uses all images but the test split; networks never see the
-    test split before their last epoch is over.
+    SCHEDULE is a file, a run folder, or the name of a shipped schedule. DATA is as for `hba search`. Settings that you
+    do not give are those of the search that made the schedule. Name DATA for a schedule that somebody else made:
+    otherwise the folder named in it is read. Training uses all images but the test split, which no network sees before
+    its last epoch is over.
 
-    SCHEDULE can be compared with other schedules, and with what these names stand for, also where a file is called so:
+    SCHEDULE can be compared with other schedules, and with these baselines, whose names take precedence over files:
 
-    RIVALS
+    BASELINES
 
-    Images differ from a schedule's rows by its spread, and so do they in the rows that are made of SCHEDULE; --spread
-    replaces it in all of them.
+    A search varies images around the rows of a schedule by its spread, and an evaluation does so too, in all baselines
+    made from SCHEDULE; --spread overrides it.
 
-    With --json, standard output gets what results.json holds, and all else goes to standard error.
+    With --json, standard output gets the content of results.json, and all else goes to standard error.
 
-    Ctrl-C, or SIGTERM, keeps the trainings that have ended; the same command with --out and --resume does the others.
-    One that was stopped goes on from where it was last saved, at most a minute before.
-    It may then have more --seeds, and more names at the end of --against.
+    Ctrl-C, or SIGTERM, keeps the trainings that have ended, and the state of those in progress, saved every minute.
+    The same command with --out and --resume does the rest; it may have more --seeds, and more names at the end of
+    --against.
     """
-    if explain and launched().rank:
-        return
     if explain:
-        explained = hba.policy_evaluation.explain(schedule, data, preset=preset, config=config, **given(options))
-        print_settings(explained, console())
+        if launched().rank == 0:
+            chosen = given({name: options[name] for name in EvaluationConfig.model_fields if name in options})
+            further = {"preset": options["preset"], "config": options["config"]}
+            settings = hba.policy_evaluation.explain(schedule, data, **further, **chosen).items()
+            rows = ((name, "" if value is None else as_typed(value), layer) for name, (value, layer) in settings)
+            console().print(table(("setting", "value", "from"), rows, "Settings; an empty value is not set"))
         return
-    if resume and out is None:
+    if options["resume"] and out is None:
         raise SettingsError("--resume needs --out, the folder of the evaluation to resume")
     others = [name.strip() for name in against.split(",") if name.strip()]
-    spoken = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
+    redirected = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
     with joined():
-        with spoken, run_folder(out, "evaluate") as folder, _Terminal() as callback, terminated_as_interrupted():
-            told: Any = callback
+        with redirected, run_folder(out, "evaluate") as folder, _Terminal() as terminal, terminated_as_interrupted():
+            callback: Any = terminal
             if tensorboard and is_first():
-                told = CallbackList(callback, TensorBoardLogger(folder / FOLDER_NAME))
+                callback = CallbackList(terminal, TensorBoardLogger(folder / FOLDER_NAME))
             try:
-                result = hba.evaluate(
-                    schedule,
-                    data,
-                    against=others,
-                    preset=preset,
-                    out=folder,
-                    resume=resume,
-                    jobs=jobs,
-                    cluster=cluster,
-                    gpus_per_training=gpus_per_training,
-                    allow_seen=allow_seen,
-                    callback=told,
-                    **given({**options, "config": config}),
-                )
+                result = hba.evaluate(schedule, data, against=others, out=folder, callback=callback, **given(options))
             except (KeyboardInterrupt, HbaError) as error:
-                is_on_its_way = isinstance(error, KeyboardInterrupt) and (folder / TRAININGS_NAME).is_dir()
-                if callback.n_done or is_on_its_way:
-                    say(kept_line(callback.n_done, folder, has_diverged=isinstance(error, DivergedError)), err=True)
+                has_checkpoint = isinstance(error, KeyboardInterrupt) and (folder / TRAININGS_NAME).is_dir()
+                if terminal.n_done or has_checkpoint:
+                    say(kept_line(terminal.n_done, folder, has_diverged=isinstance(error, DivergedError)), err=True)
                 raise
         if is_first():
             _report(result, folder, as_json=as_json)
 
 
-def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> None:
-    """What was found, and where it is."""
-    if as_json:
-        click.echo((folder / RESULTS_NAME).read_text("utf-8"), nl=False)
-        return
-    print_table(result, console())
-    print_balanced(result, console())
-    for text in [str(result.verdict)] if result.verdict else result.warnings:
-        console().print(text)
-    console().print(f"Results: {folder / RESULTS_NAME}")
-    if result.report is not None:
-        console().print(f"Report: {result.report}")
-
-
-def _rivals_text() -> str:
-    """A paragraph that click leaves as it is: what each reserved name stands for."""
+def _baselines_text() -> str:
+    """What each reserved name stands for, as a paragraph that click does not wrap."""
     width = max(map(len, RIVALS)) + 4
     lines = [
         textwrap.fill(rival.text, HELP_WIDTH, initial_indent=f"  {name}".ljust(width), subsequent_indent=" " * width)
@@ -201,7 +158,7 @@ def _rivals_text() -> str:
     return "\b\n" + "\n".join(lines)
 
 
-evaluate.help = inspect.cleandoc(evaluate.help or "").replace("RIVALS", _rivals_text())
+evaluate.help = inspect.cleandoc(evaluate.help or "").replace("BASELINES", _baselines_text())
 
 
 class _Terminal(EvaluationProgress):
@@ -213,9 +170,92 @@ class _Terminal(EvaluationProgress):
         self.begin(plan)
 
     def estimated(self, seconds: float) -> None:
-        say(f"{minutes_words(seconds / 60)} for {counted(self.n_trainings, 'training')}.")
+        say(f"About {duration(seconds)} for {counted(self.n_trainings, 'training')}.")
 
     def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
         super().training_done(name, seed, test_error_percent)
         if not self.bar.visible:
             say(training_text(name, seed, test_error_percent))
+
+
+def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
+    """What an evaluation will do: the images, the network, the trainings, inherited settings and notes."""
+    config = plan.config
+    test = "" if plan.test_images is None else f" and {plan.test_images:,} test"
+    images = f"{plan.train_images:,} training{test} images of {class_words(plan.class_names)}"
+    yield f"{images}{left_out_words(plan.left_out, plan.folder)}"
+    yield (
+        f"{plan.model} on {plan.device}, {config.side}x{config.side} pixels, "
+        f"{counted(config.epochs, 'epoch')} of {counted(plan.steps_per_training // config.epochs, 'step')}"
+    )
+    at_a_time = f", {plan.jobs} at a time" if plan.jobs > 1 else ""
+    where = "" if plan.folder is None else f"; results in {plan.folder / RESULTS_NAME}"
+    seeds = counted(config.seeds, "seed") + (f" from {config.first_seed} on" if config.first_seed else "")
+    yield f"trainings: {plan.n_trainings} ({', '.join(plan.rows)}; {seeds}){at_a_time}{where}"
+    if config.spread is not None:
+        yield f"spread of all schedules: {config.spread:g} logits"
+    if plan.n_kept:
+        yield f"trainings that are kept: {plan.n_kept}"
+    if plan.inherited:
+        taken = ", ".join(f"{name} {value}" for name, value in plan.inherited.items())
+        yield f"settings as in the search on {plan.inherited_from}: {taken}"
+    yield from plan.notes
+
+
+def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> None:
+    """What was found, and where it is."""
+    if as_json:
+        click.echo((folder / RESULTS_NAME).read_text("utf-8"), nl=False)
+        return
+    printer = console()
+    config = result.config
+    printer.print(
+        _table(
+            f"Test error{error_in_words(result.error)} after the last of {config.epochs} epochs: {result.model} on "
+            f"{shown_name(config.data)}, {result.train_images} training and {result.test_images} test images",
+            result,
+            {row.name: row.test_error_percent for row in result.rows},
+            result.differences,
+            loss=[nats(mean_of(tuple(row.test_loss_by_seed.values()))) for row in result.rows],
+        )
+    )
+    if len(result.rows[0].seeds) > 1:
+        printer.print("Test error of each seed, in per cent:")
+        for row in result.rows:
+            printer.print(Text(f"  {row.name}: {'  '.join(f'{error:.2f}' for error in row.test_error_percent)}"))
+    if result.is_unbalanced:
+        printer.print(
+            _table(
+                "Balanced accuracy: the mean of the accuracies of each class, because the classes are unbalanced",
+                result,
+                {row.name: tuple(row.balanced_accuracy_percent.values()) for row in result.rows},
+                result.balanced_accuracy_differences,
+            )
+        )
+    for text in [str(result.verdict)] if result.verdict else result.warnings:
+        printer.print(text)
+    printer.print(f"Results: {folder / RESULTS_NAME}")
+    if result.report is not None:
+        printer.print(f"Report: {result.report}")
+
+
+def _table(
+    title: str,
+    result: hba.EvaluationResult,
+    values: Mapping[str, Sequence[float]],
+    differences: Mapping[str, PairedDifference | None],
+    **further: Sequence[str],
+) -> Table:
+    """A row for each schedule and baseline: mean and deviation over seeds, and its difference from the schedule."""
+    columns = {
+        "mean": [percent(mean_of(of_row)) for of_row in values.values()],
+        "std": [percent(std_of(of_row)) for of_row in values.values()],
+        **further,
+        "seeds": [str(len(of_row)) for of_row in values.values()],
+    }
+    if differences:
+        found = [differences.get(name) for name in values]
+        cells = ["" if one is None else points(one.mean, one.interval) for one in found]
+        columns[f"{result.rows[0].name} minus this, 95 % interval"] = cells
+    rows = zip(values, *columns.values(), strict=True)
+    return table(("trained with", *columns), rows, title, numbers=True)

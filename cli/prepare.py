@@ -24,16 +24,16 @@ from .terminal import say
 @click.command()
 @click.argument("data", shell_complete=DATA)
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="A new folder, which then stands for the images."
+    "--out", type=click.Path(path_type=Path), required=True, help="A new folder for the images, to use instead of DATA."
 )
-@click.option("--resume", is_flag=True, help="Go on with what an interrupted call left in --out; give all else again.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted call in --out; give all other options as before.")
 @settings_options(DataConfig, without=("data", *IDLE), default_texts={})
 def prepare(data: str, out: Path, resume: bool, **options: Any) -> None:
     """Decode and resize the images of DATA once, for searches and evaluations that read them many times.
 
-    DATA is as for `hba search`. The folder in --out takes its place from then on: with the same --image-size, a search
-    on it finds what one on DATA finds, and reads each image in the time that it takes to copy it. The images are mapped
-    into memory, so there may be more than memory has room for.
+    DATA is as for `hba search`. Use the folder in --out instead of it: with the same --image-size, a search finds the
+    same, and reading an image takes the time to copy it. The images are memory-mapped, so they need not fit into
+    memory.
     """
     if out.exists() and not out.is_dir():
         raise SettingsError(f"--out must be a folder, but {out} is a file")
@@ -42,7 +42,7 @@ def prepare(data: str, out: Path, resume: bool, **options: Any) -> None:
             found = prepared(data, out, resume=resume, on_read=bar.images_read, **given(options))
         except KeyboardInterrupt:
             if (out / PREPARING_NAME).exists():
-                say(f"Stopped; go on by the same command with --resume. What is done is in {out}.", err=True)
+                say(f"Stopped; the same command with --resume continues with what is in {out}.", err=True)
             raise SystemExit(INTERRUPTED) from None
     parts = ", ".join(f"{counted(n, 'image')} in {part}" for part, n in found.n_images.items())
     size = sum(file.stat().st_size for file in out.iterdir())

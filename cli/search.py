@@ -1,10 +1,8 @@
 """hba search: find a schedule."""
 
 import shlex
-import signal
 from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
@@ -17,29 +15,49 @@ from hba.config.search import CommonSearchConfig
 from hba.data.naming import run_name
 from hba.distributed.collectives import joined
 from hba.distributed.process_info import is_first
-from hba.errors import SettingsError
+from hba.errors import HbaError, SettingsError
 from hba.policy_search.budget import Budget, with_many_epochs
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.earlier import from_earlier_config
 from hba.policy_search.progress import SearchProgress
 from hba.policy_search.tensorboard import TensorBoardLogger
-from hba.report.findings import change_lines, error_told, evaluation_words, network_line, reach_line, spread_line
-from hba.schedule.library import seed_folders
+from hba.report.findings import (
+    change_lines,
+    error_told,
+    evaluation_words,
+    network_line,
+    network_measured,
+    reach_line,
+    spread_line,
+)
+from hba.report.over_seeds import OverSeeds
+from hba.schedule.library import seed_folder, seed_folders
 from hba.utils.progress import CallbackList
 from hba.utils.tensorboard import FOLDER_NAME
-from hba.utils.text import counted
+from hba.utils.text import counted, first_of, percent
+from hba.utils.text import duration as duration_words
 
 from .completion import DATA, SEARCH_PRESET
-from .durations import duration
-from .main import BEGAN
-from .operations_files import operations_file_arguments, operations_file_option
-from .options import algorithm_options, given, settings_options
-from .plan import Estimate, plan_lines
-from .search_seeds import search_seeds
-from .sections import SectionedCommand
-from .terminal import console, run_folder, say
+from .help import SectionedCommand
+from .main import BEGAN, INTERRUPTED
+from .options import algorithm_options, duration, given, settings_options
+from .show import print_over_seeds
+from .terminal import (
+    StopsOnSignal,
+    class_words,
+    console,
+    left_out_words,
+    operations_file_arguments,
+    operations_file_option,
+    run_folder,
+    say,
+)
 
 N_LINES = 10
+MOST_REGULARIZERS = 8
+BUDGET = "Choose the number of epochs so that the search ends within this time: 90s, 20m, 1h30m."
+LEAST_SECONDS = 60.0
+"""A shorter search does not say how long it will take."""
 DEFAULT_TEXTS = dict.fromkeys(
     (name for settings in SEARCH_PRESETS.values() for name in settings), "by dataset, else {}"
 )
@@ -57,171 +75,172 @@ DEFAULT_TEXTS = dict.fromkeys(
 @click.option(
     "--resume",
     is_flag=True,
-    help="Resume the run in --out, with its settings: DATA may be where its images are now, --epochs may be more.",
+    help="Resume the run in --out with its settings. DATA may be the new place of its images, --epochs may be more.",
 )
-@click.option(
-    "--paper",
-    is_flag=True,
-    help="The paper's search: another name for --algorithm hba, whose defaults are the paper's.",
-)
+@click.option("--paper", is_flag=True, help="Search as in the paper: --algorithm hba, whose defaults are the paper's.")
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
-    help="Begin with the settings of an earlier search, its folder or config.json; what is given here replaces them.",
+    help="Start from the settings of an earlier search: its folder or config.json. Other options override them.",
 )
-@click.option(
-    "--budget",
-    "budget_seconds",
-    type=duration,
-    metavar="TIME",
-    help="Choose the number of epochs so that the search ends within this time here: 90s, 20m, 1h30m.",
-)
+@click.option("--budget", "budget_seconds", type=duration, metavar="TIME", help=BUDGET)
 @click.option("--tensorboard", is_flag=True, help="Write TensorBoard events into the run's folder tensorboard/.")
 @click.option(
     "--seeds",
     type=int,
     metavar="INT",
-    help="Search so many times, with --seed and the numbers after it, each in a folder of its own in --out, and show "
-    "what the searches have in common. [default: one search]",
+    help="Number of searches, with seeds from --seed on, each in its own folder in --out. [default: one search]",
 )
+@click.option("--jobs", type=int, default=1, metavar="INT", help="With --seeds: searches at a time. [default: 1]")
 @click.option(
-    "--jobs",
-    type=int,
-    default=1,
-    show_default=True,
-    metavar="INT",
-    help="With --seeds: searches at a time, each in its own process with its share of the threads.",
-)
-@click.option(
-    "--cluster",
-    metavar="ADDRESS",
-    help="With --seeds: search on the machines of a running Ray cluster, as `hba evaluate` trains there.",
+    "--cluster", metavar="ADDRESS", help="With --seeds: search on a running Ray cluster; auto is this machine's."
 )
 @operations_file_option
 @settings_options(CommonSearchConfig, without=("data",), default_texts=DEFAULT_TEXTS)
 @algorithm_options(ALGORITHMS, SearchConfig.model_fields["algorithm"].description or "", default_texts=DEFAULT_TEXTS)
 def search(
     data: str | None,
-    preset: str | None,
     out: Path | None,
-    resume: bool,
-    paper: bool,
     tensorboard: bool,
-    config: Path | None,
-    budget_seconds: float | None,
     seeds: int | None,
     jobs: int,
     cluster: str | None,
     **options: Any,
 ) -> None:
-    """Search a schedule of augmentations for DATA.
+    """Search an augmentation schedule for DATA.
 
     DATA is digits (the default), cifar10, cifar100, svhn, svhn-full, fashionmnist, imagenet, or a folder
     DIR/<class>/*.png, or DIR/train/<class>/*.png with optional DIR/val, DIR/test; a .csv or .parquet table of image
     paths and labels; a .npz file of arrays; or a folder that the library datasets has saved.
     """
+    resume, several = options["resume"], seeds is not None
     if resume and out is None:
         raise SettingsError("--resume needs --out, the folder of the run to resume")
-    if resume and (preset is not None or paper):
+    if resume and (options["preset"] is not None or options["paper"]):
         raise SettingsError("--resume keeps the settings of the run; remove --preset and --paper")
-    budget = None if budget_seconds is None else Budget(budget_seconds, click.get_current_context().meta[BEGAN])
-    named = given({"data": data, **options})
-    if budget is not None:
-        named = with_many_epochs(named)
-    name = "" if out is not None else run_name(_data_of(named, preset, paper, config))
-    if seeds is not None or (resume and out is not None and seed_folders(out)):
-        if tensorboard:
-            raise SettingsError("--tensorboard is of one search; omit --seeds, or --tensorboard")
-        settings = given({**options, "budget_seconds": budget, "config": config})
-        with joined(), run_folder(out, name) as folder:
-            search_seeds(
-                data, folder, _Terminal, seeds, jobs, cluster, preset=preset, paper=paper, resume=resume, **settings
-            )
-        return
-    if jobs != 1 or cluster is not None:
+    if options["budget_seconds"] is not None:
+        options["budget_seconds"] = Budget(options["budget_seconds"], click.get_current_context().meta[BEGAN])
+    several = several or bool(resume and out is not None and seed_folders(out))
+    if several and tensorboard:
+        raise SettingsError("--tensorboard is for one search; omit --seeds, or --tensorboard")
+    if not several and (jobs != 1 or cluster is not None):
         raise SettingsError("--jobs and --cluster are for several searches; add --seeds")
+    settings = given(options)
+    name = "" if out is not None else run_name(_data_of(given({"data": data, **options})))
     with joined(), run_folder(out, name) as folder:
-        with _Terminal() as callback:
-            told: Any = callback
-            if tensorboard and is_first():
-                told = CallbackList(callback, TensorBoardLogger(folder / FOLDER_NAME))
+        if several:
+            finished = _search_seeds(data, folder, seeds=seeds, jobs=jobs, cluster=cluster, **settings)
+        else:
+            finished = _search_once(data, folder, tensorboard=tensorboard, **settings)
+    if not finished:
+        raise SystemExit(INTERRUPTED)
+
+
+def _data_of(options: dict[str, Any]) -> str:
+    """The data that the options name, which the folder of the run is called after."""
+    further = {name: options.pop(name, None) for name in ("preset", "paper", "config", "resume")}
+    if options.pop("budget_seconds", None) is not None:
+        options = with_many_epochs(options)
+    if further["config"] is not None:
+        return from_earlier_config(further["config"], options).data
+    return SearchConfig.from_preset(options, further["preset"], paper=bool(further["paper"])).data
+
+
+def _search_once(data: str | None, folder: Path, *, tensorboard: bool, **settings: Any) -> bool:
+    """Whether the search has finished."""
+    with _Terminal() as terminal:
+        callback: Any = terminal
+        if tensorboard and is_first():
+            callback = CallbackList(terminal, TensorBoardLogger(folder / FOLDER_NAME))
+        try:
+            result = hba.search(data, out=folder, callback=callback, **settings)
+        finally:
+            terminal.restore_signals()
+    if is_first():
+        _report(result, folder)
+    return result.finished
+
+
+def _search_seeds(data: str | None, folder: Path, **settings: Any) -> bool:
+    """The same search with several seeds, and what the searches agree on; whether all have finished."""
+    done: list[int] = []
+    resume = f"hba search --out {shlex.quote(str(folder))} --resume{operations_file_arguments()}"
+
+    def on_done(seed: int, _: Path) -> None:
+        done.append(seed)
+        of_seed = seed_folder(folder, seed)
+        error = next(iter(network_measured(hba.load_policy(of_seed).provenance).values()), None)
+        say(f"seed {seed}: validation error {percent(error)}; {of_seed / 'policy.json'}")
+
+    try:
+        with _Terminal() as terminal:
             try:
-                result = hba.search(
-                    data,
-                    preset=preset,
-                    paper=paper,
-                    out=folder,
-                    resume=resume,
-                    callback=told,
-                    **given({**options, "budget_seconds": budget, "config": config}),
-                )
+                found = hba.repeated_search(data, out=folder, callback=terminal, on_done=on_done, **settings)
             finally:
-                callback.restore_signals()
-        if is_first():
-            _report(result, folder)
-    if not result.finished:
-        raise SystemExit(130)
+                terminal.restore_signals()
+    except (KeyboardInterrupt, HbaError):
+        if done:
+            say(f"searches that ended: {counted(len(done), 'seed')}, in {folder}; resume with:\n  {resume}", err=True)
+        raise
+    if found is None:
+        say(f"Stopped; resume with:\n  {resume}")
+    elif is_first():
+        _report_over_seeds(found, folder)
+    return found is not None
 
 
-def _data_of(named: dict[str, Any], preset: str | None, paper: bool, config: Path | None) -> str:
-    if config is not None:
-        return from_earlier_config(config, named).data
-    return SearchConfig.from_preset(named, preset, paper=paper).data
-
-
-class _Terminal(SearchProgress):
-    """Shows progress: a bar in a terminal, a few lines elsewhere. Ctrl-C or SIGTERM ends the search after its step."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stop = False
-        self.estimate = Estimate()
-        self.previous_handlers: dict[int, Any] = {}
+class _Terminal(StopsOnSignal, SearchProgress):
+    """Shows progress: a bar in a terminal, a few lines elsewhere."""
 
     def planned(self, plan: hba.SearchPlan) -> None:
         for line in plan_lines(plan):
             say(line)
         self.begin(plan)
-        self.estimate.begin(plan)
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
         super().started(step, total_steps, batch_size, n_epochs)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before = signal.signal(number, self._request_stop)
-            # Of several searches, the first one has found the caller's.
-            self.previous_handlers.setdefault(number, before)
-
-    def _request_stop(self, number: int, frame: FrameType | None) -> None:
-        """The second one ends the process at once."""
-        self.stop = True
-        self.restore_signals()
-
-    def restore_signals(self) -> None:
-        for number, handler in self.previous_handlers.items():
-            signal.signal(number, handler)
-
-    def stop_requested(self) -> bool:
-        return self.stop
-
-    def step_done(self, step: int) -> None:
-        super().step_done(step)
-        if words := self.estimate.step_done(step):
-            say(words)
+        self.catch_signals()
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
         super().epoch_done(metrics)
-        epoch = int(metrics["epoch"] or 0)
+        epoch, seconds = int(metrics["epoch"] or 0), metrics["seconds"] or 0.0
+        if epoch == 1 and (left := seconds * (self.n_epochs - 1)) >= LEAST_SECONDS:
+            say(f"About {duration_words(left)} to go.")
         if not self.bar.visible and epoch % max(1, self.n_epochs // N_LINES) == 0:
             say(self.text)
+
+
+def plan_lines(plan: hba.SearchPlan) -> list[str]:
+    """What a search will do: the images, the network and the device, the number of steps, and notes."""
+    threads = f" ({counted(plan.threads, 'thread')})" if plan.device == "cpu" else ""
+    shared = f", shared by {plan.processes} processes" if plan.processes > 1 else ""
+    done = f" ({plan.epochs_done} done)" if plan.epochs_done else ""
+    where = f"; in {plan.folder}" if plan.folder is not None else ""
+    test = "" if plan.test_images is None else f"; the test images of {plan.data} are kept for hba evaluate, unopened"
+    if plan.test_images:
+        test = f"; {plan.test_images:,} test images are kept for hba evaluate"
+    lines = [
+        f"{plan.train_images:,} training and {plan.val_images:,} validation images of {class_words(plan.class_names)}"
+        f"{test}{left_out_words(plan.left_out, plan.folder)}",
+        f"{plan.model}, {plan.n_parameters:,} parameters, images of {plan.image_size}x{plan.image_size}, on "
+        f"{plan.device}{threads}{shared}{where}",
+        f"{counted(plan.epochs, 'epoch')}{done}, each of {counted(plan.steps_per_epoch, 'step')} on {plan.batch_size} "
+        f"images; {counted(plan.policy_steps, 'policy step')}",
+    ]
+    if plan.regularizers:
+        operations = f"{counted(len(plan.operations), 'operation')}; " if plan.operations else ""
+        values = [f"{name} {value:.3g}" for name, value in plan.regularizers.items()]
+        lines.append(f"tuned: {operations}{first_of(values, MOST_REGULARIZERS)}")
+    return [*lines, *plan.notes]
 
 
 def _report(result: hba.SearchResult, out: Path) -> None:
     """What was found, where it is, and what to do next."""
     printer = console()
     own = operations_file_arguments()
-    go_on = f"hba search --out {shlex.quote(str(out))} --resume{own}"
+    resume = f"hba search --out {shlex.quote(str(out))} --resume{own}"
     if result.schedule is None:
-        printer.print(f"Stopped before the end of the first epoch. Resume with:\n  {go_on}")
+        printer.print(f"Stopped before the end of the first epoch. Resume with:\n  {resume}")
         return
     schedule = result.schedule
     for line in change_lines(schedule):
@@ -242,4 +261,15 @@ def _report(result: hba.SearchResult, out: Path) -> None:
     if result.finished:
         printer.print(f"Next, see whether it helps:\n  {shlex.join(evaluation_words(policy, schedule))}{own}")
     else:
-        printer.print(f"Stopped after {counted(schedule.epochs, 'epoch')}; resume with:\n  {go_on}")
+        printer.print(f"Stopped after {counted(schedule.epochs, 'epoch')}; resume with:\n  {resume}")
+
+
+def _report_over_seeds(found: OverSeeds, folder: Path) -> None:
+    printer = console()
+    print_over_seeds(str(folder), found, printer)
+    first, *others = (str(seed_folder(folder, seed)) for seed in sorted(found.schedules))
+    printer.print(
+        f"Each search has a folder, such as {first}; `hba show {shlex.quote(str(folder))}` prints this again."
+    )
+    words = ["hba", "evaluate", first, "--against", ",".join(["none", *others])]
+    printer.print(f"Next, see whether they help:\n  {shlex.join(words)}{operations_file_arguments()}")

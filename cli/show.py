@@ -1,12 +1,13 @@
-"""hba show: what a schedule does, as a table and a picture."""
+"""hba show, hba report and hba compare: what was found, as tables, a picture and a page."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 import hba
 from hba.algorithms.update_schedule import advice_in, overfitting_note_in
@@ -22,86 +23,65 @@ from hba.report.findings import (
     spread_line,
     whole_line,
 )
-from hba.report.over_seeds import OverSeeds
+from hba.report.over_seeds import OperationOverSeeds, Over, OverSeeds
 from hba.report.run import POLICY_NAME
 from hba.schedule.library import policy_file, seed_folders
 from hba.schedule.pictures import draw_schedule
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import OperationSummary, key_epochs, reach, summarize, summarize_regularizers
-from hba.utils.text import counted
+from hba.schedule.summary import key_epochs, reach, summarize, summarize_regularizers
+from hba.utils.text import counted, percent
 
-from . import over_seeds_text
 from .completion import SCHEDULE
-from .operations_files import operations_file_option
 from .options import Picture
-from .terminal import console, json_option, print_json
+from .terminal import console, json_option, operations_file_option, print_json, say, table
 
 
 @click.command()
 @click.argument("schedule", shell_complete=SCHEDULE)
 @operations_file_option
-@click.option(
-    "--out",
-    type=Picture(),
-    help="The picture. [default: beside the file, ending .png]",
-)
+@click.option("--out", type=Picture(), help="The picture. [default: beside the file, ending .png]")
 @json_option
 def show(schedule: str, out: Path | None, as_json: bool) -> None:
-    """Print probability and magnitude of each operation of SCHEDULE, and draw them over epochs to a PNG file.
+    """Print probability and magnitude of each operation of SCHEDULE, and plot them over epochs as a PNG file.
 
-    So too the value of each regularizer that was tuned. Of a folder that `hba search --seeds` has made, what its
-    searches have in common, and how far they are apart. With --json, a picture is drawn only where --out says so.
+    Tuned regularizers are printed with their values. For a folder of `hba search --seeds`, what its searches agree on,
+    and how far they differ. With --json, a picture is drawn only with --out.
     """
     path = Path(schedule)
     if path.is_dir() and not (path / POLICY_NAME).exists() and seed_folders(path):
         _show_over_seeds(path, out, as_json=as_json)
-        return
-    _show(hba.load_policy(schedule), schedule, out, as_json=as_json)
+    else:
+        _show(hba.load_policy(schedule), schedule, out, as_json=as_json)
 
 
-def _show(loaded: Schedule, schedule: str, out: Path | None, *, as_json: bool) -> None:
-    """schedule: as it was given."""
-    # For a shipped schedule its name, though a folder may be called so.
-    path = policy_file(schedule) or Path(schedule)
+def _show(loaded: Schedule, name: str, out: Path | None, *, as_json: bool) -> None:
     if as_json:
         print_json(described(loaded))
         if out is not None:
             draw_schedule(loaded, out)
         return
-    if out is None:
-        out = path.with_suffix(".png") if path.exists() else Path(f"{schedule}.png")
+    # A shipped schedule has no path here: its picture is named after it.
+    path, printer = policy_file(name) or Path(name), console()
+    out = out or (path.with_suffix(".png") if path.exists() else Path(f"{name}.png"))
     if loaded.space.operations:
-        console().print(schedule_table(schedule, loaded))
+        printer.print(schedule_table(name, loaded))
         for line in legend(loaded):
-            console().print(line)
+            printer.print(line)
     if loaded.space.regularizers:
-        console().print(regularizers_table(schedule, loaded))
+        printer.print(regularizers_table(name, loaded))
+    provenance = loaded.provenance
     for line in (*filter(None, [whole_line(loaded)]), *change_lines(loaded)):
-        console().print(line)
-    if measured := network_measured(loaded.provenance):
-        console().print(network_line(measured, error_told(loaded.provenance)))
-    for note in filter(None, (advice_in(loaded.provenance), overfitting_note_in(loaded.provenance))):
-        console().print(note)
+        printer.print(line)
+    if measured := network_measured(provenance):
+        printer.print(network_line(measured, error_told(provenance)))
+    for note in filter(None, (advice_in(provenance), overfitting_note_in(provenance))):
+        printer.print(note)
     draw_schedule(loaded, out)
-    console().print(f"Picture: {out}")
-
-
-def _show_over_seeds(folder: Path, out: Path | None, *, as_json: bool) -> None:
-    """Of searches that differ by their seed."""
-    found = OverSeeds.read(folder)
-    if as_json:
-        print_json(over_seeds_text.described(found))
-    else:
-        over_seeds_text.print_over_seeds(str(folder), found, console())
-    if found.operations and (out is not None or not as_json):
-        picture = folder / "over_seeds.png" if out is None else out
-        found.draw(picture)
-        if not as_json:
-            console().print(f"Picture: {picture}")
+    printer.print(f"Picture: {out}")
 
 
 def described(schedule: Schedule) -> dict[str, Any]:
-    """What the table and the lines below it say, epochs counted from 1; lists are over these epochs."""
+    """The content of the tables, for programs. Epochs count from 1; lists are over `at_epochs`."""
     epochs = key_epochs(schedule)
     reached = [reach(schedule, epoch) for epoch in epochs]
     operations = [
@@ -132,61 +112,134 @@ def described(schedule: Schedule) -> dict[str, Any]:
 
 
 def schedule_table(name: str, schedule: Schedule) -> Table:
-    """Each operation at the first, middle and last epoch; narrow enough for 80 columns."""
+    """Each operation at the first, middle and last epoch, in at most 80 columns."""
     epochs = key_epochs(schedule)
-    table = Table(title=Text(f"{name}: {counted(schedule.epochs, 'epoch')}, strongest last epoch first"))
-    table.add_column("operation", min_width=max(len(operation.name) for operation in schedule.space.operations))
-    for quantity in ("prob.", "magn."):
-        for epoch in epochs:
-            table.add_column(f"{quantity}\nepoch\n{epoch + 1}", justify="right", no_wrap=True)
-        if quantity == "prob.":
-            table.add_column(f"images\nepoch\n{epochs[-1] + 1}", justify="right", no_wrap=True)
-    shares = reach(schedule, epochs[-1]).shares
+    headings = [
+        *(f"prob.\nepoch\n{epoch + 1}" for epoch in epochs),
+        f"images\nepoch\n{epochs[-1] + 1}",
+        *(f"magn.\nepoch\n{epoch + 1}" for epoch in epochs),
+    ]
+    shares, rows = reach(schedule, epochs[-1]).shares, []
     for summary in summarize(schedule, epochs):
-        table.add_row(*_cells(summary, len(epochs), shares[summary.operation.name]))
-    return table
+        operation, shown = summary.operation.name, summary.shown_magnitudes or ()
+        magnitudes = ["\n".join(f"{copy:.3g}" for copy in copies) for copies in shown] or ["-"] * len(epochs)
+        rows.append(
+            [operation, *(f"{value:.2f}" for value in summary.probability), share(shares[operation]), *magnitudes]
+        )
+    title = f"{name}: {counted(schedule.epochs, 'epoch')}, strongest last epoch first"
+    return table(("operation", *headings), rows, title, numbers=True)
 
 
 def regularizers_table(name: str, schedule: Schedule) -> Table:
     """Each regularizer where the search began, and at the first, middle and last epoch."""
-    headings, rows = regularizer_table(schedule)
-    title = (
-        "Regularizers" if schedule.space.operations else f"{name}: {counted(schedule.epochs, 'epoch')}, regularizers"
-    )
-    table = Table(title=Text(title))
-    for heading in headings:
-        is_text = heading in (headings[0], "unit")
-        # Names of a network's modules may be long, and numbers must not be broken.
-        table.add_column(heading, justify="left" if is_text else "right", overflow="fold", no_wrap=not is_text)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
-
-
-def _cells(summary: OperationSummary, n_epochs: int, reached: float) -> list[str]:
-    shown = summary.shown_magnitudes or ()
-    magnitudes = ["\n".join(f"{copy:.3g}" for copy in copies) for copies in shown] or ["-"] * n_epochs
-    probabilities = [f"{value:.2f}" for value in summary.probability]
-    return [summary.operation.name, *probabilities, share(reached), *magnitudes]
+    title = f"{name}: {counted(schedule.epochs, 'epoch')}, regularizers"
+    return table(*regularizer_table(schedule), "Regularizers" if schedule.space.operations else title, numbers=True)
 
 
 def legend(schedule: Schedule) -> list[str]:
-    """What the columns mean: probability, images reached, and magnitudes with their units."""
+    """What the columns mean: probability, share of images, and magnitudes with their units."""
+    space = schedule.space
     names_by_unit: dict[str, list[str]] = {}
-    for operation in schedule.space.operations:
+    for operation in space.operations:
         if operation.magnitude_range is not None:
             names_by_unit.setdefault(operation.unit or "no unit", []).append(operation.name)
     units = "; ".join(f"{unit}: {', '.join(names)}" for unit, names in names_by_unit.items())
     copies = (
-        f" Numbers are means over the {schedule.space.copies} copies that each operation has, but magnitudes on both "
-        "sides of what does nothing: there is one for each copy."
+        f" Numbers are means over the {space.copies} copies of each operation; magnitudes on both sides of the "
+        "identity are listed copy by copy."
     )
     return [
-        "prob.: how often an operation fires when its turn comes. images: the share of images that it is applied to, "
-        f"which is mostly less, because an image gets at most {schedule.space.max_count}."
-        + (copies if schedule.space.copies > 1 else ""),
+        "prob.: how often an operation is applied when its turn comes. images: the share of images that it is applied "
+        f"to, which is mostly less, because an image gets at most {space.max_count}."
+        + (copies if space.copies > 1 else ""),
         reach_line(schedule, schedule.epochs - 1),
-        *([numbers_line(schedule)] if schedule.space.searches_count else []),
+        *([numbers_line(schedule)] if space.searches_count else []),
         *([f"Magnitudes are in {units}."] if units else []),
         *([spread_line(schedule)] if schedule.spread.any() else []),
     ]
+
+
+def _show_over_seeds(folder: Path, out: Path | None, *, as_json: bool) -> None:
+    found = OverSeeds.read(folder)
+    if as_json:
+        print_json(_described_over_seeds(found))
+    else:
+        print_over_seeds(str(folder), found, console())
+    if found.operations and (out is not None or not as_json):
+        picture = folder / "over_seeds.png" if out is None else out
+        found.draw(picture)
+        if not as_json:
+            console().print(f"Picture: {picture}")
+
+
+def print_over_seeds(name: str, found: OverSeeds, printer: Console) -> None:
+    """Operations and regularizers in the last epoch of searches that differ by their seed, and what to conclude."""
+    if found.operations:
+        title = f"{name}: {counted(len(found.schedules), 'search', 'searches')}, last epoch, mean +- standard deviation"
+        headings = ("operation", "images", "prob.", "moved by, 95 % interval", "magn.")
+        printer.print(table(headings, map(_operation_row, found.operations), title))
+    if found.regularizers:
+        rows = (
+            (name, _around(over), "  ".join(f"{one:.3g}" for one in over.each))
+            for name, over in found.regularizers.items()
+        )
+        title = "Regularizers, mean +- standard deviation"
+        printer.print(table(("regularizer", "last epoch", "each seed"), rows, title))
+    for sentence in found.sentences:
+        printer.print(sentence)
+    if (error := found.val_error_percent) is not None:
+        printer.print(
+            f"Validation error of the search networks: {percent(error.mean)}, standard deviation {percent(error.std)}. "
+            "It is not that of trainings with the schedules."
+        )
+
+
+def _operation_row(one: OperationOverSeeds) -> tuple[str, ...]:
+    low, high = one.probability_moved.interval
+    moved = f"{one.probability_moved.mean:+.3f} ({low:+.3f} to {high:+.3f})"
+    images = f"{share(one.share.mean)} +- {100 * one.share.std:.1f}"
+    return one.name, images, _around(one.probability), moved, "-" if one.magnitude is None else _around(one.magnitude)
+
+
+def _around(over: Over) -> str:
+    return f"{over.mean:.3g} +- {over.std:.2g}"
+
+
+def _described_over_seeds(found: OverSeeds) -> dict[str, Any]:
+    def described(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value._asdict() if isinstance(value, Over) else value for name, value in values.items()}
+
+    error = found.val_error_percent
+    return {
+        "seeds": sorted(found.schedules),
+        "operations": [
+            described({"share_of_images" if name == "share" else name: value for name, value in vars(one).items()})
+            for one in found.operations
+        ],
+        "epochs": next(iter(found.schedules.values())).epochs,
+        "left_out": found.left_out,
+        "regularizers": described(found.regularizers),
+        "val_error_percent": None if error is None else error._asdict(),
+        "agreement": found.agreement,
+        "sentences": found.sentences,
+    }
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@operations_file_option
+def report(run: Path) -> None:
+    """Write the report of RUN, the folder of a search or an evaluation, again.
+
+    A search and an evaluation write it when they end. It is one file, report.html, for any browser.
+    """
+    say(f"Report: {hba.write_report(run)}")
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@operations_file_option
+def compare(runs: tuple[Path, ...]) -> None:
+    """Compare the settings and the results of RUNS, folders of searches and evaluations, in tables."""
+    for title, content in hba.compare(*runs).tables().items():
+        console().print(table(content.headings, content.rows, title))

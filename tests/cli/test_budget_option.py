@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import SMALL, make_images, refusal_of, run, usage_error_of
-from hba.cli.durations import duration
+from commands import SMALL, make_images, refusal_of, run
 from test_commands import said
 
 import hba
@@ -20,23 +19,8 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("typed", "seconds"),
-    [("90s", 90), ("20m", 1200), ("1h30m", 5400), ("1h", 3600), ("1.5h", 5400), ("1h2m3s", 3723), ("1h5s", 3605)],
-)
-def test_a_time_has_units(typed: str, seconds: float) -> None:
-    assert duration(typed) == seconds
-
-
-@pytest.mark.parametrize("typed", ["", "90", "0s", "0h0m", "m", "-5m", "30m1h", "1m 30s", "1d", "soon", "\u0661m"])
-def test_what_is_no_time_with_its_units_is_refused(typed: str) -> None:
-    message = usage_error_of("search", "digits", "--budget", typed)
-    expected = f"{typed!r} is not a time with its units, such as 90s, 20m or 1h30m."
-    assert message == f"Error: Invalid value for '--budget': {expected}"
-
-
 def test_a_budget_and_what_chooses_the_epochs_otherwise_exclude_each_other(tmp_path: Path) -> None:
-    expected = "--budget chooses the number of epochs; omit --epochs, or --budget"
+    expected = "budget_seconds chooses the number of epochs; omit --epochs, or --budget"
     assert refusal_of("search", "digits", "--budget", "1h", "--epochs", "3") == expected
     make_images(tmp_path / "pets")
     said(run("search", "pets", "--out", "run", *SMALL))

@@ -1,6 +1,5 @@
 """hba evaluate: the table with its differences, the verdict, and how an interrupted evaluation goes on."""
 
-import io
 import json
 import os
 import re
@@ -12,13 +11,11 @@ from typing import Any
 import pytest
 import torch
 from click.testing import CliRunner, Result
-from hba.cli.evaluation_text import print_table
 from hba.cli.main import main
-from rich.console import Console
 
 import hba
 from hba.config.evaluation import EvaluationConfig
-from hba.policy_evaluation import RIVALS, EvaluationRow
+from hba.policy_evaluation import RIVALS
 from hba.policy_evaluation.torchvision_policies import TorchvisionPolicy
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.confusion import Confusion
@@ -177,35 +174,6 @@ def test_the_help_of_a_switch_says_where_its_default_comes_from(option: str) -> 
     shown = " ".join(CliRunner().invoke(main, ["evaluate", "--help-all"]).stdout.split())
     (text,) = re.findall(rf"{option} / --no{option[1:]} (.*?)\]", shown)
     assert text.endswith("[default: as in the search")
-
-
-def result_of(names: list[str], n_seeds: int) -> hba.EvaluationResult:
-    rows = tuple(
-        EvaluationRow(
-            name, tuple(20 + (7 * seed + 3 * place) % 5 / 3 for seed in range(n_seeds)), tuple(range(n_seeds)), ""
-        )
-        for place, name in enumerate(names)
-    )
-    return hba.EvaluationResult(rows, EvaluationConfig(data="my/photos"), 306, 95, 0, {}, {})
-
-
-@pytest.mark.parametrize("n_seeds", [1, 3, 10, 30])
-@pytest.mark.parametrize("name", ["digits", "a-long-name-of-a-run-on-photos-2026-11-22"])
-def test_the_table_fits_80_columns_and_cuts_nothing(n_seeds: int, name: str) -> None:
-    result = result_of([name, "none", "randaugment", "trivialaugment"], n_seeds)
-    with io.StringIO() as output:
-        print_table(result, Console(file=output, width=80, markup=False, highlight=False))
-        text = output.getvalue()
-    assert max(map(len, text.splitlines())) <= 80
-    assert "…" not in text
-    names = "".join(cells[0] for cells in cells_of(text.splitlines()))
-    assert names == "".join(row.name for row in result.rows)
-    joined = "".join(text.split())
-    for row in result.rows:
-        assert "".join(f"{error:.2f}" for error in row.test_error_percent) in joined
-        difference = result.differences.get(row.name)
-        if difference and difference.interval:
-            assert "{:+.2f} ({:+.2f} to {:+.2f})".format(difference.mean, *difference.interval) in text
 
 
 def test_a_search_that_has_seen_test_images_is_refused_in_one_line_unless_that_is_allowed(

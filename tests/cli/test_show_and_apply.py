@@ -213,7 +213,7 @@ def test_apply_shows_some_images_of_a_folder_from_all_of_its_classes(monkeypatch
         read.append(path)
         return read_image(path, size, levels)
 
-    monkeypatch.setattr("hba.cli.some_images.read_image", record)
+    monkeypatch.setattr("hba.cli.apply.read_image", record)
     lines = said(run("apply", "a.json", "images", "--out", "b.png"))
     assert lines[0] == "6 of the 60 images in images"
     assert len(set(read)) == 6

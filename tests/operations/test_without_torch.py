@@ -53,7 +53,7 @@ def test_ranges_and_interpolations_are_changed_without_anything_slow() -> None:
 @pytest.mark.parametrize("space", SPACES)
 def test_the_command_prints_its_table_without_anything_slow(space: str) -> None:
     arguments = ["--space", space, "--markdown"]
-    code = f"from hba.cli.operations import operations\noperations({arguments}, standalone_mode=False)"
+    code = f"from hba.cli.listings import operations\noperations({arguments}, standalone_mode=False)"
     table = as_markdown(HEADINGS, magnitude_table(SPACES[space]))
     assert printed(code) == f"{table}\n[]\n"
 

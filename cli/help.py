@@ -1,0 +1,109 @@
+"""Help in sections, for commands with many options: --help shows the common options, --help-all every one."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+import click
+
+from hba.algorithms import Algorithm
+from hba.config.search import CommonSearchConfig
+from hba.config.training import TrainingConfig
+from hba.data.config import DataConfig
+
+from .options import AlgorithmChoice, AlgorithmOption
+
+SECTIONS = (
+    ("Data", DataConfig),
+    ("Network and training", TrainingConfig),
+    ("Search", CommonSearchConfig),
+    ("Algorithm", Algorithm),
+    ("Run", None),
+)
+"""By title, the settings that are listed there; the last section has all other options."""
+
+_RUN = ("device", "out", "resume")
+_TEXT = ("vocabulary_size", "width", "epochs", "batch_size", "learning_rate")
+COMMON: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "search": (
+            *("image_size", "skip_broken", "model", "pretrained", "epochs", "budget_seconds", "batch_size", "fast"),
+            *("baseline", "tune", "algorithm", "paper", "config", "seeds", "jobs", *_RUN),
+        ),
+        "evaluate": (
+            *("image_size", "skip_broken", "model", "epochs", "batch_size", "baseline", "against", "spread"),
+            *("preset", "seeds", "jobs", "cluster", "allow_seen", *_RUN),
+        ),
+        "search-text": ("tune", *_TEXT, "algorithm", "seed", *_RUN),
+        "evaluate-text": (*_TEXT, "against", "seeds", *_RUN),
+    }
+)
+"""By command, the options that --help lists."""
+
+_ALL = "hba.help_all"
+
+
+class SectionedCommand(click.Command):
+    """A command whose help lists its options in sections.
+
+    `--help` lists the common options, `--help-all` all but those of algorithms, `--algorithm NAME --help-all` those of
+    one algorithm.
+    """
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return [*super().get_params(ctx), _HELP_ALL]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title, _ in SECTIONS}
+        for option in self._listed(ctx):
+            if (record := option.get_help_record(ctx)) is not None:
+                sections[section_of(option)].append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        formatter.write_paragraph()
+        if _ALL not in ctx.meta:
+            formatter.write_text(f"`{ctx.command_path} --help-all` lists all options.")
+        if self._algorithm_choice() and ctx.params.get("algorithm") is None:
+            formatter.write_text(f"`{ctx.command_path} --algorithm NAME --help-all` lists those of one algorithm.")
+
+    def _listed(self, ctx: click.Context) -> Iterator[click.Option]:
+        chosen, choice = ctx.params.get("algorithm"), self._algorithm_choice()
+        if _ALL in ctx.meta and chosen is not None and choice is not None:
+            yield from (choice, *choice.pages[chosen], _HELP_ALL)
+            return
+        for option in self.get_params(ctx):
+            if isinstance(option, click.Option) and not isinstance(option, AlgorithmOption):
+                is_help = option.is_eager and not isinstance(option, AlgorithmChoice)
+                if _ALL in ctx.meta or is_help or option.name in COMMON[self.name or ""]:
+                    yield option
+
+    def _algorithm_choice(self) -> AlgorithmChoice | None:
+        return next((option for option in self.params if isinstance(option, AlgorithmChoice)), None)
+
+
+def section_of(option: click.Option) -> str:
+    """The title under which an option is listed."""
+    if isinstance(option, AlgorithmOption | AlgorithmChoice):
+        return "Algorithm"
+    return next(title for title, kind in SECTIONS if kind is None or option.name in kind.model_fields)
+
+
+def _show_all(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.meta[_ALL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+_HELP_ALL = click.Option(
+    ["--help-all"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_all,
+    help="Show all options and exit.",
+)

@@ -1,0 +1,137 @@
+"""hba models, operations, policies and presets: what can be named on the command line."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
+from hba.operations import registered_operations
+from hba.policy.magnitude_table import HEADINGS, LEGEND, as_markdown, magnitude_table
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import SPACES, find_space
+from hba.schedule.library import policy_names, shipped_schedules
+from hba.utils.text import percent
+
+from .terminal import console, json_option, operations_file_option, print_json, say, table
+
+
+@click.command()
+def models() -> None:
+    """List the networks that --model accepts.
+
+    For each: its parameters, the shapes of its input and output, and the weight sharing strategies that it supports.
+    """
+    # They import PyTorch, which the other lists do not need.
+    from hba.hypernet.sharing import SHARING
+    from hba.models import MODELS, PATTERNS, TIMM_PATTERN
+    from hba.models.facts import model_facts
+
+    rows = [
+        (
+            facts.name,
+            f"{facts.parameters / 1e6:.2f} M",
+            f"{facts.published.millions} M, {facts.published.source}" if facts.published else "-",
+            "x".join(map(str, facts.input_shape)),
+            "x".join(map(str, facts.output_shape)),
+            "any" if set(facts.sharing) == set(SHARING) else ", ".join(facts.sharing) or "none",
+        )
+        for facts in map(model_facts, MODELS)
+    ]
+    console().print(table(("name", "parameters", "published", "input", "output", "--sharing"), rows))
+    say("Parameters at 10 classes, at 1000 for 224x224. Input and output are those of a batch of 2 images.")
+    say(f"--sharing: `any` is any of {', '.join(SHARING)}.")
+    say(f"--model also takes any {', '.join(PATTERNS)}, and {TIMM_PATTERN} where timm is installed.")
+
+
+@click.command()
+@click.option("--space", type=click.Choice(list(SPACES)), default="hba", show_default=True, help="The search space.")
+@click.option("--markdown", is_flag=True, help="Print Markdown, as in the documentation.")
+@operations_file_option
+def operations(space: str, markdown: bool) -> None:
+    """Print the operations of a search space, and your own, with ranges, units and directions of magnitudes."""
+    found = find_space(space)
+    shown = SearchSpace((*found.operations, *registered_operations()), found.copies, found.count_probabilities)
+    rows = magnitude_table(shown)
+    if markdown:
+        say(as_markdown(HEADINGS, rows))
+        return
+    console().print(table(HEADINGS, rows, f"Search space {space}"))
+    say(LEGEND)
+    limits = ", ".join(f"{limit} ({probability:.0%})" for limit, probability in enumerate(shown.count_probabilities))
+    say(f"{shown.copies} copies of each. Largest number of operations per image, with probability: {limits}.")
+
+
+@click.command()
+@click.argument("name", required=False, shell_complete=lambda *_: policy_names())
+@json_option
+def policies(name: str | None, as_json: bool) -> None:
+    """List the schedules that ship with the package, or print the card of NAME.
+
+    A card says on which data and by which commands a schedule was found, and how trainings with it compare with others.
+    Every command that takes a SCHEDULE accepts these names.
+    """
+    if name is not None:
+        _print_card(name, as_json)
+    elif as_json:
+        print_json([schedule._asdict() for schedule in shipped_schedules()])
+    else:
+        rows = []
+        for schedule in shipped_schedules():
+            origin, results = schedule.provenance, schedule.card["results"]
+            verdict = "{kind}, against {against}".format(**results["verdict_details"])
+            error = percent(results["rows"][0]["mean"])
+            cells = (schedule.name, origin.get("dataset"), origin.get("model"), schedule.epochs, error, verdict)
+            rows.append(map(str, cells))
+        console().print(table(("name", "dataset", "model", "epochs", "test error", "verdict"), rows))
+        console().print("hba policies NAME prints the card of one.")
+
+
+def _print_card(name: str, as_json: bool) -> None:
+    # They read and draw tables of an evaluation, which the list does not need.
+    from hba.report.card import costs, read_card
+    from hba.report.contests import errors_table
+
+    card = read_card(name)
+    if as_json:
+        print_json(card.model_dump(mode="json"))
+        return
+    results, printer = card.results, console()
+    printer.print(card.text)
+    found = errors_table(results)
+    printer.print(table(found.headings, found.rows))
+    if results.verdict is not None:
+        printer.print(results.verdict)
+    for line in costs(name):
+        printer.print(line)
+    packages = ", ".join(f"{name} {results.packages.get(name)}" for name in ("hba-augment", "torch"))
+    printer.print(f"{results.test_images} test images; {packages}. To reproduce it:")
+    for command in (card.search, card.evaluate):
+        printer.print(f"  {command}", soft_wrap=True)
+
+
+@click.command()
+def presets() -> None:
+    """Print the settings of each --preset of `hba search` and `hba evaluate`.
+
+    Other options override those of a preset. On DATA of your own, the baseline augmentation is that of the preset's
+    dataset. What a preset does not set has the default of `hba search`, or with --paper that of the paper.
+    """
+    for title, found in (
+        ("search (paper, Table 10)", SEARCH_PRESETS),
+        ("evaluation (paper, Table 11)", EVALUATION_PRESETS),
+    ):
+        say(f"Policy {title}:")
+        for name, values in found.items():
+            say(f"  --preset {name}\n      {_as_options(values)}")
+
+
+def _as_options(settings: Mapping[str, Any]) -> str:
+    """The settings as they are typed, the data first."""
+    options = [
+        f"--{name.replace('_', '-')} {shlex.quote(f'{value:g}' if isinstance(value, float) else str(value))}"
+        for name, value in settings.items()
+        if name != "data" and value is not None
+    ]
+    return " ".join([str(settings["data"]), *options])
