@@ -18,10 +18,9 @@ from ray_machines import Machines
 
 import hba
 from hba.operations import Operation
-from hba.utils.pool import ProcessPool
 
 SERVER = "forkserver"
-LOADED = ["hba", "hba.policy_evaluation.worker", "hba.policy_search.repeated"]
+LOADED = ["hba", "hba.policy_evaluation.jobs", "hba.policy_search.repeated"]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -37,7 +36,7 @@ def quick_processes() -> Iterator[None]:
         if SERVER in torch.multiprocessing.get_all_start_methods():
             context = torch.multiprocessing.get_context(SERVER)
             context.set_forkserver_preload(LOADED)
-            patched.setattr(ProcessPool, "context", context)
+            patched.setattr("hba.executors.processes.CONTEXT", context)
         yield
 
 

@@ -18,6 +18,7 @@ LINE = (
     ("policy",),
     ("schedule", "config"),
     ("training", "exports", "importers"),
+    ("executors",),
     ("algorithms",),
     ("report",),
     ("policy_search", "policy_evaluation"),

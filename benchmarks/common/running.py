@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -11,9 +11,10 @@ import torch
 from joblib import Parallel, delayed, parallel_config
 
 from common.records import Record, Results, Run, Store, made_by
-from hba.distributed.cluster import connected
-from hba.distributed.sending import call, packed
 from hba.errors import HbaError
+from hba.executors.cluster import connected
+from hba.executors.executor import Shared
+from hba.executors.ray_executor import RayExecutor
 from hba.utils.devices import explained_memory_errors, find_device
 
 NOTHING_ELSE: Mapping[str, Any] = MappingProxyType({})
@@ -90,15 +91,18 @@ def over_machines(
     """
     with connected(address) as cluster:
         assert cluster is not None
-        given = [(_outcome_there, (number, task, device)) for number, task in enumerate(tasks)]
-        parts = [(packed(one, (), "a task", "omit it"), sys.path) for one in given]
-        for _, (number, outcome, made) in cluster.results(call, parts, cluster.needs(device)):
+        executor = RayExecutor(cluster, cluster.needs(device))
+        for number, (outcome, made) in executor.run(_outcome_there, tasks, Shared((device, sys.path))):
             yield tasks[number], outcome, {**made, "cluster": address}
 
 
-def _outcome_there(number: int, task: Task, device: str) -> tuple[int, Outcome, Mapping[str, Any]]:
+def _outcome_there(
+    task: Task, shared: tuple[str, list[str]], step_done: Callable[[], None]
+) -> tuple[Outcome, Mapping[str, Any]]:
     """With what made it, on a machine of a cluster."""
-    return *_outcome(number, task), made_by(find_device(device))
+    device, paths = shared
+    sys.path += [path for path in paths if path not in sys.path]
+    return _outcome(0, task)[1], made_by(find_device(device))
 
 
 def _outcome(number: int, task: Task) -> tuple[int, Outcome]:

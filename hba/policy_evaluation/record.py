@@ -11,10 +11,10 @@ from hba.data.labels import error_of
 from hba.data.lazy_split import LazySplit
 from hba.data.load import EvaluationData
 from hba.policy_evaluation.contenders import Contender
+from hba.policy_evaluation.jobs import Job
 from hba.policy_evaluation.result import EvaluationResult, EvaluationRow
 from hba.policy_evaluation.searched import Searched
 from hba.policy_evaluation.stored import check_images
-from hba.policy_evaluation.trainings import Training
 from hba.report.results import RESULTS_NAME, Results
 from hba.training.confusion import Confusion
 from hba.training.measure import Measured
@@ -66,16 +66,16 @@ class Record:
     def training_fingerprint(self) -> str:
         return self._fingerprints["training"]
 
-    def to_do(self) -> list[Training]:
+    def to_do(self) -> list[Job]:
         """Seed by seed over all rows, so that an interrupted evaluation has pairs."""
         return [
-            Training(contender, seed)
+            Job(contender, seed)
             for seed in self._config.training_seeds
             for contender in self._contenders
             if seed not in self._found[contender.name]
         ]
 
-    def add(self, training: Training, measured: Measured) -> None:
+    def add(self, training: Job, measured: Measured) -> None:
         """Note a training that has ended. RunError where the test images are not those of the stored evaluation."""
         if "test" not in self._fingerprints:
             test = self._data.test

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from hba.config.evaluation import EvaluationConfig
@@ -16,17 +17,19 @@ from hba.data.labels import error_note
 from hba.data.listing import check_beside
 from hba.data.load import EvaluationData, check_data, load_evaluation_data, notes_on_classes
 from hba.data.skipped import save_left_out
-from hba.distributed.cluster import connected
 from hba.distributed.collectives import (
     broadcast_from_rank0,
     is_restarted_in,
     note_launch,
+    own_device,
     rank0_first,
     rank0_only,
     share_tensors,
 )
 from hba.distributed.process_info import is_first, single_process
 from hba.errors import RunError, SettingsError
+from hba.executors.cluster import connected
+from hba.executors.executor import Executor, SerialExecutor
 from hba.models import Start, build_model
 from hba.policy_evaluation.callbacks import EvaluationCallback
 from hba.policy_evaluation.contenders import (
@@ -40,6 +43,7 @@ from hba.policy_evaluation.contenders import (
     named_rows,
 )
 from hba.policy_evaluation.estimate import TimeEstimate
+from hba.policy_evaluation.jobs import check_executor, executor_for, run_jobs
 from hba.policy_evaluation.own_rivals import try_out
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_evaluation.progress import EvaluationProgress
@@ -57,12 +61,12 @@ from hba.policy_evaluation.stored import (
     results_to_resume,
 )
 from hba.policy_evaluation.task import Task, definition_of
-from hba.policy_evaluation.workplace import Workplace, check_device_here, check_workplace, workplace
 from hba.preprocessing.preprocessing import network_input_size
 from hba.report.results import RESULTS_NAME, Results
 from hba.report.samples import Samples
 from hba.report.write import REPORT_NAME, is_reported, report_at_the_end
 from hba.schedule.schedule import Schedule
+from hba.training.amp import slow_note
 from hba.training.checkpoint import TRAININGS_NAME
 from hba.training.custom_network import CustomNetwork
 from hba.utils.devices import explained_memory_errors
@@ -121,7 +125,7 @@ def evaluate(
     HbaError for what cannot work, DivergedError for a loss that is not finite.
     """
     callback = callback if callback is not None and is_first() else EvaluationCallback()
-    check_workplace(jobs, cluster, gpus_per_training)
+    check_executor(jobs, cluster, gpus_per_training)
     check_data(data, EvaluationData, settings.get("data_root"))
     own_network = None if network is None else CustomNetwork.of(_of_first(network))
     rows = named_rows(schedule, against)
@@ -133,7 +137,9 @@ def evaluate(
         settings = with_earlier(config, data, settings, has_own_network=own_network is not None)
     settled = chosen(main, data, preset, settings, has_own_network=own_network is not None)
     used = settled.config
-    check_device_here(used.device, cluster)
+    if cluster is None:
+        # Before images are read. A cluster has its own devices.
+        own_device(used.device)
     start = used.network_start()
     check_weights(settled, main, start)
     everyone = contenders(rows, main, used, own_network, start)
@@ -162,7 +168,12 @@ def evaluate(
         notes = (*_of_data(data), *of_start, *notes_on(main, used, searched))
         task = Task(main, used, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
         task.check_processes_alike()
-        return _train_all(task, workplace(task, jobs, machines, gpus_per_training), callback)
+        if stored is not None and task.is_whole:
+            # Nothing is trained, so its device need not be on this machine.
+            executor: Executor = SerialExecutor(torch.device(stored.device), stored.jobs or 1)
+        else:
+            executor = executor_for(data, used.device, task.n_trainings, jobs, machines, gpus_per_training)
+        return _train_all(task, executor, callback)
 
 
 def _folder_of(out: str | Path | None, *, resume: bool) -> Path | None:
@@ -253,17 +264,22 @@ def _is_whole(folder: Path | None, config: EvaluationConfig, everyone: Sequence[
     return stored.holds([contender.name for contender in everyone], config.training_seeds) and is_reported(folder)
 
 
-def _train_all(task: Task, place: Workplace, callback: EvaluationCallback) -> EvaluationResult:
-    stored, data = task.stored, place.brought(task.data)
+def _train_all(task: Task, executor: Executor, callback: EvaluationCallback) -> EvaluationResult:
+    stored, data = task.stored, task.data
+    if stored is not None and task.is_whole:
+        environment: Mapping[str, Any] = stored.environment
+    else:
+        environment = executor.environment()
+        data = data.to(executor.device) if isinstance(executor, SerialExecutor) else data
     # What is left of a resumed evaluation trains on as many threads as if it had never been interrupted.
-    made_by = {**place.environment(), "jobs": place.n_jobs, "levels": data.levels}
+    made_by = {**environment, "jobs": executor.n_jobs, "levels": data.levels}
     record = Record(task.everyone, task.config, data, made_by, task.folder, stored, task.searched, task.own_network)
     trainings = record.to_do()
     if stored and trainings:
-        check_device(stored, place.device, task.folder)
+        check_device(stored, executor.device, task.folder)
     if task.folder is not None:
         note_launch(task.folder)
-    plan = _plan(task, len(trainings), place)
+    plan = _plan(task, len(trainings), executor)
     callback.planned(plan)
     estimate = TimeEstimate(plan.n_trainings * plan.steps_per_training, callback.estimated)
 
@@ -271,10 +287,10 @@ def _train_all(task: Task, place: Workplace, callback: EvaluationCallback) -> Ev
         estimate.step_done()
         callback.step_done()
 
-    made_on = f"{place.device.type}, {place.n_threads} threads, {place.n_processes} processes"
+    made_on = f"{executor.device.type}, {executor.n_threads} threads, {executor.n_processes} processes"
     saves_of = partial(task.saves_of, record.training_fingerprint, made_on)
     task.tell_of_other_saves([saves_of(training) for training in trainings])
-    with contextlib.closing(place.train(trainings, data, step_done, saves_of)) as finished:
+    with contextlib.closing(run_jobs(executor, trainings, data, step_done, saves_of)) as finished:
         for training, (test, epochs) in finished:
             record.add(training, test)
             saves_of(training).remove()
@@ -300,12 +316,13 @@ def _reported(result: EvaluationResult, task: Task, data: EvaluationData, *, is_
     return replace(result, report=report)
 
 
-def _plan(task: Task, n_trainings: int, place: Workplace) -> EvaluationPlan:
+def _plan(task: Task, n_trainings: int, executor: Executor) -> EvaluationPlan:
     config, data, own_network = task.config, task.data, task.everyone[0].own_network
+    slow = executor.call(slow_note, executor.device) if config.fast and not task.is_whole else None
     return EvaluationPlan(
         config=config,
         model=config.model if own_network is None else own_network.name,
-        device=place.told,
+        device=executor.description,
         class_names=data.class_names,
         train_images=len(data.train),
         test_images=data.n_test,
@@ -314,10 +331,10 @@ def _plan(task: Task, n_trainings: int, place: Workplace) -> EvaluationPlan:
         n_trainings=n_trainings,
         n_kept=task.stored.n_trainings if task.stored else 0,
         steps_per_training=config.epochs * (len(data.train) // min(config.batch_size, len(data.train))),
-        jobs=min(place.n_jobs, max(1, n_trainings)),
+        jobs=min(executor.n_jobs, max(1, n_trainings)),
         folder=task.folder,
         inherited=task.inherited,
         inherited_from=task.inherited_from,
         searched=task.searched,
-        notes=(*task.notes, *filter(None, [place.slow_note() if config.fast else None])),
+        notes=(*task.notes, *filter(None, [slow])),
     )

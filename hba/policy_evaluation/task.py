@@ -14,9 +14,9 @@ from hba.distributed.collectives import check_alike
 from hba.distributed.process_info import size
 from hba.errors import SavesWarning
 from hba.policy_evaluation.contenders import Contender
+from hba.policy_evaluation.jobs import Job
 from hba.policy_evaluation.searched import Searched
 from hba.policy_evaluation.stored import FREE_SETTINGS
-from hba.policy_evaluation.trainings import Training
 from hba.report.results import Results
 from hba.schedule.schedule import Schedule
 from hba.training.checkpoint import TRAININGS_NAME, TrainCheckpoint
@@ -48,7 +48,13 @@ class Task:
         """Of the whole evaluation, also those that have ended before."""
         return len(self.everyone) * self.config.seeds
 
-    def saves_of(self, images: str, made_on: str, training: Training) -> TrainCheckpoint:
+    @property
+    def is_whole(self) -> bool:
+        """Whether all its trainings have ended before."""
+        names = [one.name for one in self.everyone]
+        return self.stored is not None and self.stored.holds(names, self.config.training_seeds)
+
+    def saves_of(self, images: str, made_on: str, training: Job) -> TrainCheckpoint:
         """Where a training is saved on its way. What it is of must be the same when it goes on, to the same numbers.
 
         images: their fingerprint.

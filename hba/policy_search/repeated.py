@@ -1,7 +1,7 @@
-"""One search again and again, each with a seed of its own: what they have in common is no chance.
+"""Runs the same search with several seeds; what they agree on is unlikely to be chance.
 
-The settings of all searches are written first, each into a folder of its own. A search there is then begun, or goes on,
-by what its folder says, wherever it is made: there is no other way to begin one.
+The settings of all searches are written first, each into a folder of its own. Wherever a search runs, it begins or
+resumes by what its folder says.
 """
 
 import contextlib
@@ -9,37 +9,33 @@ import json
 import secrets
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from hba.data.adapt import is_dataset
 from hba.data.config import LAST_SEED, resolved_data
+from hba.data.images import CPU
 from hba.data.listing import check_beside
 from hba.data.load import SearchData
-from hba.distributed.cluster import Cluster, Needs, connected
 from hba.distributed.collectives import broadcast_from_rank0, is_restarted_in, note_launch
 from hba.distributed.process_info import is_first, size
-from hba.distributed.sending import packed, unpacked
 from hba.errors import DivergedError, RunError, SettingsError
-from hba.operations import function_path, register_operation, registered_operations
+from hba.executors.cluster import Cluster, connected
+from hba.executors.executor import Executor, SerialExecutor, Shared
+from hba.executors.processes import ProcessExecutor
+from hba.executors.ray_executor import RayExecutor
 from hba.policy_search.arguments import check_resume
 from hba.policy_search.callbacks import SearchCallback
 from hba.policy_search.custom_components import custom_components
 from hba.policy_search.folder import RunFolder
 from hba.policy_search.run import chosen_settings, search
-from hba.regularization.groups import register_regularizer, registered_regularizers
 from hba.report.over_seeds import OverSeeds
 from hba.report.write import REPORT_NAME
 from hba.schedule.library import seed_folder, seed_folders
 from hba.schedule.schedule import Schedule
 from hba.utils.files import read_text, run_lock, write_atomically, write_text
-from hba.utils.pool import ProcessPool
 from hba.utils.text import first_of
 
 OnDone = Callable[[int, Path], None]
@@ -82,17 +78,22 @@ def repeated_search(
         wanted = broadcast_from_rank0(lambda: _wanted(folder, data, seeds, settings, resume=resume))
         if is_first():
             note_launch(folder)
-        given, kept = _given_data(data, resume=resume), _given_settings(settings, resume=resume)
-        tasks = [_Task(seed, folder, given, kept) for seed in wanted]
-        left = broadcast_from_rank0(lambda: [task.seed for task in tasks if not task.is_whole()])
+        searches = _Searches(
+            folder, _given_data(data, resume=resume), _given_settings(settings, resume=resume), callback
+        )
+        left = broadcast_from_rank0(lambda: [seed for seed in wanted if not searches.has_ended(seed)])
+        executor = _executor(searches, left, jobs, machines)
+        if not isinstance(executor, SerialExecutor):
+            searches = replace(searches, callback=None)
         diverged = []
-        for done in _made([task for task in tasks if task.seed in left], jobs, machines, callback):
-            if done is None:
-                return None
-            if done.diverged is not None:
-                diverged.append(f"seed {done.seed}: {done.diverged}")
-            elif is_first():
-                on_done(done.seed, done.folder)
+        with contextlib.closing(_run(executor, searches, left)) as ended:
+            for done in ended:
+                if done.is_stopped:
+                    return None
+                if done.diverged is not None:
+                    diverged.append(f"seed {done.seed}: {done.diverged}")
+                elif is_first():
+                    on_done(done.seed, seed_folder(folder, done.seed))
         if diverged:
             raise DivergedError(f"{first_of(diverged)}; the other searches are in {out}")
         return broadcast_from_rank0(lambda: OverSeeds.read(folder))
@@ -190,111 +191,93 @@ def _given_settings(settings: Mapping[str, Any], *, resume: bool) -> dict[str, A
 
 
 @dataclass(frozen=True)
-class _Task:
-    """One of the searches. folder: of all of them, absolute. data, settings: beside what stands in its own folder."""
+class _Searches:
+    """What all searches share. folder: absolute. data, settings: beside what stands in each search's own folder.
 
-    seed: int
+    callback: of searches in this process. token: the name of a file in the folder, by which another machine knows that
+    it sees the same folder; None where all processes do.
+    """
+
     folder: Path
     data: Any
     settings: Mapping[str, Any]
+    callback: SearchCallback | None = None
+    token: str | None = None
 
-    @property
-    def own_folder(self) -> Path:
-        return seed_folder(self.folder, self.seed)
-
-    def is_whole(self) -> bool:
-        """Whether it has ended, with as many epochs as are asked for now, and is reported."""
-        files = RunFolder(self.own_folder)
-        if not (files.policy.exists() and (self.own_folder / REPORT_NAME).exists()):
+    def has_ended(self, seed: int) -> bool:
+        """Whether the search has as many epochs as are asked for now, and is reported."""
+        folder = seed_folder(self.folder, seed)
+        files = RunFolder(folder)
+        if not (files.policy.exists() and (folder / REPORT_NAME).exists()):
             return False
         epochs = self.settings.get("epochs") or json.loads(read_text(files.config)).get("epochs")
         return Schedule.load(files.policy).epochs == epochs
 
 
 @dataclass(frozen=True)
+class _Task:
+    """One of the searches. files: of its folder, by name, for a machine that does not see the folder."""
+
+    seed: int
+    files: Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
 class _Done:
-    """diverged: why it ended without a schedule of all epochs. files: of its folder, by name, where the process that
-    asked does not see it.
+    """diverged: why it ended without a schedule of all epochs. is_stopped: by the callback. files: of its folder, where
+    the process that asked does not see it.
     """
 
     seed: int
-    folder: Path
     diverged: str | None = None
-    files: Mapping[str, bytes] | None = None
+    is_stopped: bool = False
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def _made(
-    tasks: Sequence[_Task], jobs: int, machines: Cluster | None, callback: SearchCallback | None
-) -> Generator[_Done | None]:
-    """Each search as it ends; None for one that the callback stopped, which is the last."""
-    if machines is not None:
-        yield from _over_machines(tasks, machines)
-    elif jobs > 1:
-        yield from _side_by_side(tasks, min(jobs, len(tasks)))
-    else:
-        for task in tasks:
-            yield _search(task, callback)
+def _run(executor: Executor, searches: _Searches, seeds: Sequence[int]) -> Generator[_Done]:
+    """Each search as it ends; one that the callback stopped is the last."""
+    with contextlib.ExitStack() as stack:
+        if is_elsewhere := isinstance(executor, RayExecutor):
+            searches = replace(searches, token=stack.enter_context(_token_in(searches.folder)))
+        tasks = [_Task(seed, _files_of(seed_folder(searches.folder, seed)) if is_elsewhere else {}) for seed in seeds]
+        for _, done in stack.enter_context(contextlib.closing(executor.run(_search, tasks, Shared(searches)))):
+            _write_files(seed_folder(searches.folder, done.seed), done.files)
+            yield done
+            if done.is_stopped:
+                return
 
 
-def _search(task: _Task, callback: SearchCallback | None = None) -> _Done | None:
+def _executor(searches: _Searches, seeds: Sequence[int], jobs: int, cluster: Cluster | None) -> Executor:
+    if cluster is not None and seeds:
+        config = json.loads(read_text(RunFolder(seed_folder(searches.folder, seeds[0])).config))
+        device = searches.settings.get("device") or config.get("device") or "auto"
+        return RayExecutor(cluster, cluster.needs(str(device)))
+    # Each search finds its own device.
+    n_jobs = min(jobs, len(seeds))
+    return ProcessExecutor(CPU, n_jobs) if n_jobs > 1 else SerialExecutor(CPU)
+
+
+def _search(task: _Task, searches: _Searches, step_done: Callable[[], None]) -> _Done:
+    """Begin or resume a search by what its folder says, or by its files, where the folder is on another machine."""
+    if searches.token is None or (searches.folder / searches.token).exists():
+        return _search_in(seed_folder(searches.folder, task.seed), task.seed, searches)
+    with tempfile.TemporaryDirectory() as elsewhere:
+        folder = seed_folder(Path(elsewhere), task.seed)
+        _write_files(folder, task.files)
+        done = _search_in(folder, task.seed, searches)
+        return replace(done, files=_files_of(folder))
+
+
+def _search_in(folder: Path, seed: int, searches: _Searches) -> _Done:
     try:
-        found = search(task.data, out=task.own_folder, resume=True, callback=callback, **task.settings)
+        found = search(searches.data, out=folder, resume=True, callback=searches.callback, **searches.settings)
     except DivergedError as error:
-        return _Done(task.seed, task.own_folder, str(error))
-    return _Done(task.seed, task.own_folder) if found.finished else None
-
-
-def _side_by_side(tasks: Sequence[_Task], n_jobs: int) -> Generator[_Done | None]:
-    if not tasks:
-        return
-    n_threads = max(1, torch.get_num_threads() // n_jobs)
-    shared = _packed(tasks[0], "use jobs=1")
-    with ProcessPool(n_jobs, n_threads, _begin, shared) as pool:
-        futures = pool.submit(_search_begun, [(task.seed, task.folder) for task in tasks])
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        except BrokenProcessPool:
-            raise RunError(
-                f"a process that searches has died (exit code {pool.exit_code()}); what was found is kept: --resume "
-                "goes on, and fewer jobs need less memory"
-            ) from None
-
-
-_begun: list[_Task] = []
-"""Of a process that searches: one, whose data and settings all tasks have."""
-
-
-def _begin(content: bytes) -> None:
-    _begun.append(_unpacked(content))
-
-
-def _search_begun(of: tuple[int, Path]) -> _Done:
-    seed, folder = of
-    return _finished(_search(replace(_begun[0], seed=seed, folder=folder)))
-
-
-def _over_machines(tasks: Sequence[_Task], machines: Cluster) -> Iterator[_Done | None]:
-    if not tasks:
-        return
-    config = json.loads(read_text(RunFolder(tasks[0].own_folder).config))
-    needs = machines.needs(str(tasks[0].settings.get("device") or config.get("device") or "auto"))
-    shared = machines.ray.put(_packed(tasks[0], "omit cluster"))
-    with _known_by(tasks[0].folder) as token:
-        parts = [(shared, task.seed, token, _files_of(task.own_folder), needs) for task in tasks]
-        for _, done in machines.results(_search_there, parts, needs):
-            for name, content in (done.files or {}).items():
-                write_atomically(done.folder / name, partial(_write, content))
-            yield replace(done, files=None)
-
-
-def _write(content: bytes, file: Any) -> None:
-    file.write(content)
+        return _Done(seed, str(error))
+    return _Done(seed, is_stopped=not found.finished)
 
 
 @contextlib.contextmanager
-def _known_by(folder: Path) -> Iterator[str]:
-    """The name of a file in a folder, by which another machine knows that it sees the same."""
+def _token_in(folder: Path) -> Iterator[str]:
     token = folder / f".seen-{secrets.token_hex(8)}"
     token.touch()
     try:
@@ -304,50 +287,14 @@ def _known_by(folder: Path) -> Iterator[str]:
 
 
 def _files_of(folder: Path) -> Mapping[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and path.name != ".lock"
-    }
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def _search_there(content: bytes, seed: int, token: str, files: Mapping[str, bytes], needs: Needs) -> _Done:
-    """On a machine of the cluster. One that does not see the folder has its files, and brings back what is found."""
-    torch.set_num_threads(needs.n_cpus)
-    task = replace(_unpacked(content), seed=seed)
-    if (task.folder / token).exists():
-        return _finished(_search(task))
-    with tempfile.TemporaryDirectory() as elsewhere:
-        here = replace(task, folder=Path(elsewhere))
-        for name, file in files.items():
-            write_atomically(here.own_folder / name, partial(_write, file))
-        done = _finished(_search(here))
-        return replace(done, folder=task.own_folder, files=_files_of(here.own_folder))
+def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        write_atomically(folder / name, partial(_write, content))
 
 
-def _finished(done: _Done | None) -> _Done:
-    """Nobody stops a search in another process."""
-    assert done is not None
-    return done
-
-
-def _packed(task: _Task, remedy: str) -> bytes:
-    """A task with all that its user has registered."""
-    operations, regularizers = registered_operations(), registered_regularizers()
-    functions = [function for one in regularizers for function in (one.function, one.fixed)]
-    modules = {(function_path(operation) or "").partition(":")[0] for operation in operations}
-    modules |= {getattr(one, "__module__", None) or "" for one in functions}
-    # Of what was given as a class itself, and of what is one of a class.
-    for one in (*task.settings.values(), task.data):
-        modules |= {getattr(one, "__module__", None) or "", type(one).__module__}
-    return packed((task, operations, regularizers), modules, "the search", remedy)
-
-
-def _unpacked(content: bytes) -> _Task:
-    task: _Task
-    task, operations, regularizers = unpacked(content)
-    for operation in operations:
-        register_operation(operation)
-    for regularizer in regularizers:
-        register_regularizer(regularizer)
-    return task
+def _write(content: bytes, file: Any) -> None:
+    file.write(content)

@@ -299,7 +299,7 @@ def test_ctrl_c_in_an_evaluation_keeps_the_trainings_that_ended(monkeypatch: pyt
             return Trained(torch.nn.Identity(), Measured(0.0, error))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hba.policy_evaluation.trainings.train", trained)
+    monkeypatch.setattr("hba.policy_evaluation.jobs.train", trained)
     counted = (
         "700 training and 1,097 test images of 10 classes: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9\n"
         "wrn-10-1 on cpu, 16x16 pixels, 1 epoch of 7 steps\n"
@@ -322,7 +322,7 @@ def test_a_training_that_diverged_is_not_promised_to_end_when_resumed(monkeypatc
             return Trained(torch.nn.Identity(), Measured(0.0, error))
         raise DivergedError("the loss is not finite")
 
-    monkeypatch.setattr("hba.policy_evaluation.trainings.train", trained)
+    monkeypatch.setattr("hba.policy_evaluation.jobs.train", trained)
     result = run("evaluate", "digits", "--out", "out", "--epochs", "1")
     kept, message, _ = result.stderr.split("\n")
     assert kept == (

@@ -43,7 +43,7 @@ def planted(monkeypatch: pytest.MonkeyPatch, n_trainings: int = 100, by: signal.
         error = 2.0 if isinstance(augmentation, TorchvisionPolicy) else error
         return Trained(torch.nn.Identity(), Measured(0.0, error + (0.1 * seed if error < 2 else 0.05 * seed)))
 
-    monkeypatch.setattr("hba.policy_evaluation.trainings.train", trained)
+    monkeypatch.setattr("hba.policy_evaluation.jobs.train", trained)
 
 
 def cells_of(lines: list[str]) -> Iterator[list[str]]:
@@ -105,7 +105,7 @@ def test_balanced_accuracy_is_shown_where_classes_are_unbalanced(
         counts = torch.tensor([[large - 1, 1], [small - right, right]])
         return Trained(torch.nn.Identity(), Measured(0.0, 100.0 - large - right, Confusion.of(counts)))
 
-    monkeypatch.setattr("hba.policy_evaluation.trainings.train", trained)
+    monkeypatch.setattr("hba.policy_evaluation.jobs.train", trained)
     shown = run("--seeds", "2").stdout
     assert ("Balanced accuracy" in shown) == (large > small)
     if large > small:
@@ -145,7 +145,7 @@ def test_another_spread_is_said_trained_with_and_noted(monkeypatch: pytest.Monke
             seen.append((spread.min(), spread.max()))
         return Trained(torch.nn.Identity(), Measured(0.0, 1.0))
 
-    monkeypatch.setattr("hba.policy_evaluation.trainings.train", trained)
+    monkeypatch.setattr("hba.policy_evaluation.jobs.train", trained)
     result = run("--against", "random,point", "--seeds", "1", "--jobs", "1", "--spread", "0.5")
     assert "\nspread of all schedules: 0.5 logits\n" in result.stdout
     # Probabilities of the shipped schedule have no spread, and get none.

@@ -40,7 +40,7 @@ def made_up_errors(monkeypatch: pytest.MonkeyPatch, errors: dict[Schedule | None
         schedule = augmentation.schedule if isinstance(augmentation, ScheduleAugmentation) else None
         return Trained(nn.Identity(), Measured(0.0, errors[schedule][seed]))
 
-    monkeypatch.setattr("hba.policy_evaluation.trainings.train", trained)
+    monkeypatch.setattr("hba.policy_evaluation.jobs.train", trained)
 
 
 class Notes(hba.EvaluationCallback):
@@ -301,7 +301,7 @@ def test_an_unknown_setting_is_refused_by_name() -> None:
 
 def names_of(schedule: Schedule | str | Path, against: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(
-        "hba.policy_evaluation.trainings.train", lambda *arguments: Trained(nn.Identity(), Measured(0.0, 1.0))
+        "hba.policy_evaluation.jobs.train", lambda *arguments: Trained(nn.Identity(), Measured(0.0, 1.0))
     )
     return [row.name for row in evaluate(schedule, against=against, seeds=1).rows]
 

@@ -16,7 +16,7 @@ from tuned_schedules import alone
 import hba
 from hba.data import LabelledImages
 from hba.data.batches import as_floats
-from hba.policy_evaluation.trainings import Ended, Training
+from hba.policy_evaluation.jobs import Job, TrainingResult
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.report.compare import TEST_LOSS
 from hba.training.augmentation import augmentation_of
@@ -95,10 +95,10 @@ def test_an_evaluation_from_before_is_shown_and_resumed_without_it(tmp_path: Pat
 def test_a_loss_that_is_not_finite_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = iter([0.5, math.inf, math.nan, 0.25])
 
-    def trained(training: Training, *others: Any) -> Ended:
-        return Ended(Measured(next(losses), 10.0), ())
+    def trained(training: Job, *others: Any) -> TrainingResult:
+        return TrainingResult(Measured(next(losses), 10.0), ())
 
-    monkeypatch.setattr("hba.policy_evaluation.trainings.trained_and_measured", trained)
+    monkeypatch.setattr("hba.policy_evaluation.jobs.train_and_measure", trained)
     for resume in (False, True):
         result = hba.evaluate(DIM, tiny_data(), out=tmp_path, jobs=1, resume=resume, **{**SETTINGS, "seeds": 2})
         assert [row.test_loss for row in result.rows] == [(0.5, None), (None, 0.25)]

@@ -13,8 +13,9 @@ from small_trainings import one_operation, tiny_data, two_sides
 import hba
 from hba.data import EvaluationData
 from hba.errors import RunError, SettingsError
+from hba.executors.processes import ProcessExecutor
+from hba.policy_evaluation.jobs import TrainingResult
 from hba.policy_evaluation.plan import EvaluationPlan
-from hba.policy_evaluation.trainings import Ended
 from hba.schedule.schedule import Schedule
 from hba.training.measure import Measured
 
@@ -268,11 +269,11 @@ def test_what_is_left_is_trained_on_as_many_threads_as_before(out: Path, monkeyp
     """Two of six trainings are left: two processes at most, with the threads that each of three would have had."""
     seen: list[tuple[int, int]] = []
 
-    def side_by_side(trainings: Any, data: Any, device: Any, n_jobs: int, n_threads: int, *_: Any) -> Any:
-        seen.append((n_jobs, n_threads))
-        yield from ((training, Ended(Measured(0.0, 50.0), ())) for training in trainings)
+    def run(executor: ProcessExecutor, function: Any, tasks: Any, *_: Any) -> Any:
+        seen.append((len(tasks), executor.n_threads))
+        yield from ((number, TrainingResult(Measured(0.0, 50.0), ())) for number in range(len(tasks)))
 
-    monkeypatch.setattr("hba.policy_evaluation.workplace.side_by_side", side_by_side)
+    monkeypatch.setattr(ProcessExecutor, "run", run)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 6)
     result = evaluate(out, resume=True, jobs=3)
     assert seen == [(2, 2)]

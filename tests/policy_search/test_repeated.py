@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from ray_machines import Machines
 from search_problems import SMALL_SETTINGS, StopAfter, small_data
 
 import hba
-from hba.distributed.cluster import Cluster, Machine, Needs
 from hba.errors import DivergedError, HbaError, RunError, SettingsError
+from hba.executors.cluster import Cluster, Machine
+from hba.executors.executor import Shared
+from hba.executors.ray_executor import RayExecutor
 from hba.policy_search.repeated import repeated_search
 from hba.schedule.schedule import Schedule
 
@@ -90,31 +93,24 @@ def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
         repeated(tmp_path, resume=True)
 
 
-class Rays:
-    """A library without machines."""
-
-    @staticmethod
-    def put(content: bytes) -> bytes:
-        return content
-
-
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A cluster whose machines see nothing of this one's folders. How many tasks it was given each time."""
     given: list[int] = []
 
-    def results(self: Cluster, function: Any, tasks: list[Any], needs: Needs) -> Iterator[tuple[int, Any]]:
+    def run(executor: RayExecutor, function: Any, tasks: list[Any], shared: Shared) -> Iterator[tuple[int, Any]]:
         given.append(len(tasks))
-        for number, (shared, seed, _, files, needs_) in enumerate(tasks):
-            yield number, function(shared, seed, "a file that is not there", files, needs_)
+        searches = replace(shared.value, token="a file that is not there")
+        for number, task in enumerate(tasks):
+            yield number, function(task, searches, lambda: None)
 
     @contextlib.contextmanager
     def connected(address: str | None) -> Iterator[Cluster | None]:
-        yield None if address is None else Cluster(Rays())  # type: ignore[arg-type]
+        yield None if address is None else Cluster(None)  # type: ignore[arg-type]
 
     monkeypatch.setattr("hba.policy_search.repeated.connected", connected)
     monkeypatch.setattr(Cluster, "machines", lambda self: (Machine("one", 1, 0),))
-    monkeypatch.setattr(Cluster, "results", results)
+    monkeypatch.setattr(RayExecutor, "run", run)
     return given
 
 

@@ -1,33 +1,28 @@
-"""Machines that Ray has joined into a cluster, and tasks on them: what a lost machine was doing is done again."""
+"""A Ray cluster: connecting to it, what its machines have room for, and its errors in words."""
 
 import contextlib
 import os
 import signal
 import socket
 import threading
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from hba.errors import ClusterWarning, HbaError, RunError, SettingsError
+from hba.errors import HbaError, RunError, SettingsError
 from hba.utils.files import reason_of
 from hba.utils.imports import import_extra
-from hba.utils.provenance import version_of
-from hba.utils.text import counted
-from hba.utils.version import VERSION
 
 RETRIES = 5
 """How often a task is begun again that has lost its machine or its process. An error of its own is final."""
-SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_TO_ANSWER = 10
 
 T = TypeVar("T")
 
 
 class Needs(NamedTuple):
-    """What a task has for itself."""
+    """What a process of a task has for itself."""
 
     n_cpus: int
     n_gpus: int
@@ -39,7 +34,7 @@ class Machine(NamedTuple):
     n_gpus: int
 
     def places(self, needs: Needs) -> int:
-        """How many such tasks it can do at a time."""
+        """How many such processes it can run at a time."""
         by_gpus = self.n_gpus // needs.n_gpus if needs.n_gpus else self.n_cpus
         return min(self.n_cpus // max(1, needs.n_cpus), by_gpus)
 
@@ -56,12 +51,12 @@ class Cluster:
         sizes = [(one["NodeManagerHostname"], one["Resources"]) for one in found]
         return tuple(Machine(name, int(has.get("CPU", 0)), int(has.get("GPU", 0))) for name, has in sizes)
 
-    @property
-    def told(self) -> str:
-        return counted(len(self.machines()), "machine")
+    def places(self, needs: Needs) -> int:
+        """How many such processes all machines can run at a time."""
+        return sum(one.places(needs) for one in self.machines())
 
     def needs(self, device: str) -> Needs:
-        """Of a training, on the device of that name: with `auto` a GPU where any machine has one, else one CPU.
+        """What one process needs on the device of that name: with `auto` a GPU where any machine has one, else a CPU.
 
         The CPUs of a machine are shared out among its GPUs. SettingsError where no machine has what is asked.
         """
@@ -77,52 +72,8 @@ class Cluster:
             raise SettingsError("no machine of the cluster has a CPU; start one by ray start --num-cpus")
         return Needs(1, 0)
 
-    def places(self, needs: Needs) -> int:
-        """Tasks at a time."""
-        return max(1, sum(one.places(needs) for one in self.machines()))
-
-    def results(
-        self,
-        function: Callable[..., Any],
-        tasks: Sequence[tuple[Any, ...]],
-        needs: Needs,
-        meanwhile: Callable[[], None] = lambda: None,
-    ) -> Iterator[tuple[int, Any]]:
-        """The number of each task, and what the function makes of its arguments, in the order in which they end.
-
-        meanwhile: called about twice a second. Tasks that have not ended when the iterator is closed are ended. Raises
-        the HbaError of a task, once those that ended beside it are told, and RunError for one that was lost again and
-        again, for a machine with other versions, and for a cluster that fails.
-        """
-        remote = self.task(do_alike, needs, max_retries=RETRIES)
-        mine = versions()
-        waiting = {remote.remote(function, mine, *arguments): number for number, arguments in enumerate(tasks)}
-        room = Room(self, needs)
-        try:
-            while waiting:
-                self.ray.wait(list(waiting), num_returns=1, timeout=SECONDS_BETWEEN_LOOKS)
-                done, _ = self.ray.wait(list(waiting), num_returns=len(waiting), timeout=0)
-                self.explained(meanwhile)
-                room.look()
-                failed = [one for one in done if self.error_of(one) is not None]
-                for reference in (*(one for one in done if one not in failed), *failed):
-                    yield waiting.pop(reference), self.result_of(reference)
-        finally:
-            self.end(waiting)
-
-    def task(self, function: Callable[..., Any], needs: Needs, **options: Any) -> Any:
-        """A remote function. A process that had a GPU does one task only: it would keep the GPU that it had first."""
-        once = {"max_calls": 1} if needs.n_gpus else {}
-        options = {"num_cpus": needs.n_cpus, "num_gpus": needs.n_gpus, "retry_exceptions": False, **once, **options}
-        return self.ray.remote(**options)(function)
-
-    def end(self, references: Iterable[Any]) -> None:
-        for reference in references:
-            with contextlib.suppress(self.ray.exceptions.RayError):
-                self.ray.cancel(reference, force=True)
-
-    def error_of(self, reference: Any) -> Exception | None:
-        """Of a task that has ended: what it raised, or what became of it."""
+    def error_of(self, reference: object) -> Exception | None:
+        """What a task that has ended raised, or what became of it."""
         try:
             self.ray.get(reference)
         except self.ray.exceptions.RayError as error:
@@ -130,15 +81,12 @@ class Cluster:
         return None
 
     def is_lost(self, error: Exception) -> bool:
-        """Whether it is not the task's own error."""
-        return not isinstance(error, self.ray.exceptions.RayTaskError)
-
-    def result_of(self, reference: Any) -> Any:
-        """Of a task that has ended."""
-        return self.explained(lambda: self.ray.get(reference))
+        """Whether a task's process or machine is gone: it has not raised the error itself."""
+        known = self.ray.exceptions
+        return isinstance(error, known.RayError) and not isinstance(error, known.RayTaskError)
 
     def explained(self, ask: Callable[[], T]) -> T:
-        """What is asked of the cluster; errors as HbaErrors."""
+        """Ask something of the cluster; its errors become HbaErrors."""
         known = self.ray.exceptions
         try:
             return ask()
@@ -155,51 +103,15 @@ class Cluster:
 
 
 def lost(error: Exception) -> RunError:
-    """What to say of a task that was lost too often."""
+    """The error for a task that was lost too often."""
     return RunError(
         f"the cluster has lost a task {RETRIES + 1} times, the last time so: {reason_of(error)}; what has ended is kept"
     )
 
 
-@dataclass
-class Room:
-    """Says once where the machines that are left have no room for a task of so many processes."""
-
-    cluster: Cluster
-    needs: Needs
-    n_processes: int = 1
-    has_said: bool = False
-
-    def look(self) -> None:
-        if self.has_said or sum(one.places(self.needs) for one in self.cluster.machines()) >= self.n_processes:
-            return
-        self.has_said = True
-        times = f"{self.n_processes} times " if self.n_processes > 1 else ""
-        warnings.warn(
-            f"the cluster does not have {times}{counted(self.needs.n_cpus, 'CPU')} and "
-            f"{counted(self.needs.n_gpus, 'GPU')} now; waiting for a machine, and what has ended is kept",
-            ClusterWarning,
-            stacklevel=2,
-        )
-
-
-def versions() -> Mapping[str, str | None]:
-    """Of what decides the numbers, on this machine."""
-    return {"hba-augment": VERSION, "torch": version_of("torch")}
-
-
-def do_alike(function: Callable[..., Any], expected: Mapping[str, str | None], *arguments: Any) -> Any:
-    """On a machine of the cluster: what the function makes, where its versions are those of who asks."""
-    found = versions()
-    if other := [name for name in found if found[name] != expected[name]]:
-        told = ", ".join(f"{name} {found[name]} (where it was started {expected[name]})" for name in other)
-        raise RunError(f"all machines of a cluster need the same versions, but {socket.gethostname()} has {told}")
-    return function(*arguments)
-
-
 @contextlib.contextmanager
 def connected(address: str | None) -> Iterator[Cluster | None]:
-    """To a cluster that runs, left at the end; None for no address. `auto` finds the one that this machine is in.
+    """Connect to a running cluster, and leave it at the end; None for no address. `auto` finds this machine's cluster.
 
     A program that is connected already stays so, whatever the address. SettingsError where Ray is not installed,
     RunError where no cluster answers.
@@ -207,7 +119,7 @@ def connected(address: str | None) -> Iterator[Cluster | None]:
     if address is None:
         yield None
         return
-    # Ray would tell its makers of its use, and ask for permission in the middle of our lines.
+    # Ray would report its use to its makers, and ask for permission in the middle of our lines.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray = import_extra("ray", "cluster", "a cluster")
     if ray.is_initialized():

@@ -1,0 +1,213 @@
+"""Executors: results, shared tensors, steps and errors of tasks, and that no process is left."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from ray_machines import Machines
+from torch import Tensor
+
+from hba.errors import ClusterWarning, HbaError, RunError, SettingsError
+from hba.executors import processes, ray_executor
+from hba.executors.cluster import Cluster, Machine, Needs, connected
+from hba.executors.executor import Executor, SerialExecutor, Shared
+from hba.executors.pickling import packed, unpacked
+from hba.executors.processes import ProcessExecutor
+from hba.executors.ray_executor import RayExecutor
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """Of those that a test has started; libraries that other tests use keep some for later."""
+    before = set(multiprocessing.active_children())
+    yield
+    assert set(multiprocessing.active_children()) <= before
+
+
+def prepare(value: int, tensors: tuple[Tensor, ...], fetch: Callable[[], tuple[Tensor, ...]]) -> Any:
+    return value, tensors, fetch
+
+
+def add(task: int, shared: Any, step_done: Callable[[], None]) -> tuple[int, float, int]:
+    """Writes into the shared tensor, and fetches the late one after two steps."""
+    value, (counts,), fetch = shared
+    step_done()
+    step_done()
+    if task == 13:
+        raise SettingsError("thirteen is refused")
+    if counts.is_shared():
+        counts[task] += 1
+    return value + task, float(fetch()[0].sum()), torch.get_num_threads()
+
+
+def check(executor: Executor, n_threads: int = 1) -> Tensor:
+    """Run a few tasks; the counts that they have written."""
+    steps, opened = [], []
+    counts = torch.zeros(4)
+
+    def late() -> tuple[Tensor, ...]:
+        assert steps, "steps are known before anyone asks"
+        opened.append(1)
+        return (torch.ones(3),)
+
+    shared = Shared(100, (counts,), late, prepare)
+    found = dict(executor.run(add, range(4), shared, lambda: steps.append(1)))
+    assert found == {number: (100 + number, 3.0, n_threads) for number in range(4)}
+    assert len(steps) == 8
+    assert len(opened) == 1 or isinstance(executor, SerialExecutor)
+    with pytest.raises(SettingsError, match="thirteen"):
+        list(executor.run(add, [13], shared))
+    assert list(executor.run(add, [])) == []
+    assert executor.call(max, 1, 2) == 2
+    return counts
+
+
+def test_one_after_the_other() -> None:
+    check(SerialExecutor(CPU))
+
+
+def test_processes_share_tensors_and_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 6)
+    assert check(ProcessExecutor(CPU, 2), n_threads=3).tolist() == [1.0] * 4
+
+
+@pytest.mark.slow
+def test_machines(machines: Machines) -> None:
+    with connected(machines.address) as cluster:
+        assert cluster is not None
+        needs = cluster.needs("auto")
+        check(RayExecutor(cluster, needs))
+        check(RayExecutor(cluster, needs, 2))
+        assert RayExecutor(cluster, needs).environment()["machines"] == 2
+
+
+def die(task: int, shared: Any, step_done: Callable[[], None]) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_a_process_that_dies_is_an_error_that_names_its_exit_code() -> None:
+    with pytest.raises(RunError, match="exit code -9"):
+        list(ProcessExecutor(CPU, 2).run(die, [0, 1]))
+
+
+SCRIPT = """
+import os, time, torch
+from pathlib import Path
+from hba.executors.processes import ProcessExecutor
+
+def note(folder, shared, step_done):
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(600)
+
+if __name__ == "__main__":
+    next(ProcessExecutor(torch.device("cpu"), 1).run(note, [{folder!r}]))
+"""
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path("/proc", str(pid), "stat")
+    # A process that nobody has waited for is dead too.
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def until(condition: Callable[[], object], seconds: float = 240) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_processes_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "pids").mkdir()
+    (tmp_path / "script.py").write_text(SCRIPT.format(folder=str(tmp_path / "pids")), encoding="utf-8")
+    parent = subprocess.Popen([sys.executable, str(tmp_path / "script.py")])
+    until(lambda: list((tmp_path / "pids").iterdir()))
+    (pid,) = (int(path.name) for path in (tmp_path / "pids").iterdir())
+    assert is_alive(pid)
+    parent.kill()
+    parent.wait()
+    until(lambda: not is_alive(pid))
+
+
+def test_what_cannot_be_pickled_is_refused_in_one_line() -> None:
+    with pytest.raises(SettingsError, match="the row x cannot be sent to another process"):
+        packed(multiprocessing.Lock(), "the row x", "use jobs=1")
+    with pytest.raises(SettingsError, match="cannot rebuild"):
+        unpacked(b"nothing")
+
+
+def test_functions_of_own_modules_are_sent_by_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "only_here.py").write_text("def double(x):\n    return 2 * x\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = __import__("only_here")
+    content = packed(module.double, "it", "")
+    monkeypatch.delitem(sys.modules, "only_here")
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
+    assert unpacked(content)(4) == 8
+
+
+def test_a_task_has_a_gpu_and_its_share_of_the_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster: Any = Cluster(None)  # type: ignore[arg-type]
+    for sizes, device, expected, places in (
+        ([(16, 0), (4, 0)], "auto", Needs(1, 0), 20),
+        ([(16, 8), (4, 0)], "auto", Needs(2, 1), 8),
+        ([(16, 8), (12, 2)], "cuda", Needs(2, 1), 10),
+        ([(16, 8), (4, 0)], "cpu", Needs(1, 0), 20),
+        ([(1, 4)], "auto", Needs(1, 1), 1),
+    ):
+        monkeypatch.setattr(Cluster, "machines", lambda self, sizes=sizes: tuple(Machine("one", *n) for n in sizes))
+        assert (cluster.needs(device), cluster.places(expected)) == (expected, places)
+    for sizes, device, name in (
+        ([(4, 0)], "cuda", "GPU"),
+        ([(4, 1)], "cuda:0", "cuda:0"),
+        ([(0, 0)], "auto", "CPU"),
+    ):
+        monkeypatch.setattr(Cluster, "machines", lambda self, sizes=sizes: tuple(Machine("one", *n) for n in sizes))
+        with pytest.raises(SettingsError, match=name):
+            cluster.needs(device)
+
+
+def test_too_little_room_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cluster, "machines", lambda self: (Machine("one", 4, 2),))
+    cluster: Any = Cluster(None)  # type: ignore[arg-type]
+    assert not RayExecutor(cluster, Needs(2, 1), 2)._warns_of_no_room()
+    with pytest.warns(ClusterWarning, match="3 times 2 CPUs and 1 GPU"):
+        assert RayExecutor(cluster, Needs(2, 1), 3)._warns_of_no_room()
+
+
+def test_machines_with_another_version_are_refused() -> None:
+    ray_executor._check_versions(ray_executor._versions())
+    with pytest.raises(RunError, match="has hba-augment"):
+        ray_executor._check_versions({**ray_executor._versions(), "hba-augment": "0.0.1"})
+
+
+def test_no_cluster_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray", reason="needs the extra cluster")
+    for address in ("127.0.0.1:1", "head"):
+        with pytest.raises(HbaError, match=address), connected(address):
+            pass
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(SettingsError, match="pip install"), connected("auto"):
+        pass
+
+
+def test_a_killed_script_is_told_of_the_main_guard() -> None:
+    assert "__main__" in str(processes._death(1, has_begun=False))
+    assert "__main__" not in str(processes._death(-9, has_begun=False))

@@ -1,0 +1,283 @@
+"""Trainings side by side and on a cluster: the numbers of one after the other, and nothing is left however they end."""
+
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.multiprocessing
+from PIL import Image
+from ray_machines import Machines
+from small_trainings import one_operation, tiny_data
+from torch import Tensor, nn
+
+import hba
+import hba.data.folder
+from hba.config.evaluation import EvaluationConfig
+from hba.data.levels import Levels
+from hba.data.load import load_evaluation_data
+from hba.errors import DivergedError, RunError, SettingsError
+from hba.operations.registration import load_operations_file
+from hba.policy_evaluation.jobs import number_of_jobs
+from hba.policy_search.repeated import repeated_search
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+INVERT = one_operation("Invert", [[0.0], [1.0]])
+SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 2, "batch_size": 6, "device": "cpu", "image_size": 8}
+N_STEPS = 2 * 4
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """Of those that a test has started; libraries that other tests use keep some for later."""
+    before = set(multiprocessing.active_children())
+    yield
+    assert set(multiprocessing.active_children()) <= before
+
+
+def write_folder(folder: Path) -> Path:
+    """24 images for training and 12 for testing."""
+    for part, n in (("train", 12), ("test", 6)):
+        for label, name in enumerate(("cat", "dog")):
+            (folder / part / name).mkdir(parents=True)
+            for index in range(n):
+                color = (100 * label + 3 * index, 90 * (index % 3), 50 * (index % 2))
+                Image.new("RGB", (8, 8), color).save(folder / part / name / f"{index:02}.png")
+    return folder
+
+
+class Events(hba.EvaluationCallback):
+    """What happens: steps, files that are opened, trainings that end; and whatever `on_done` does then."""
+
+    def __init__(self, on_done: Callable[[], None] = lambda: None) -> None:
+        self.seen: list[str] = []
+        self.on_done = on_done
+
+    def record_files(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        read_image = hba.data.folder.read_image
+
+        def recording(path: Path, image_size: int, levels: Levels | None) -> Tensor:
+            self.seen.append("test" if "test" in path.parts else "train")
+            return read_image(path, image_size, levels)
+
+        monkeypatch.setattr("hba.data.folder.read_image", recording)
+
+    def step_done(self) -> None:
+        self.seen.append("step")
+
+    def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
+        self.seen.append("done")
+        self.on_done()
+
+    def check(self, n_trainings: int) -> None:
+        """Every image is read once, the test images after the last step of the first training."""
+        counts = {event: self.seen.count(event) for event in ("train", "test", "step", "done")}
+        assert counts == {"train": 24, "test": 12, "step": n_trainings * N_STEPS, "done": n_trainings}
+        first_test = self.seen.index("test")
+        assert self.seen.index("done") > first_test
+        assert self.seen[:first_test].count("step") >= N_STEPS
+
+
+def interrupt_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Ctrl-C, which reaches new processes too, is left to the one that started them."""
+    submit = ProcessPoolExecutor.submit
+    # The quick ones of conftest.py know nothing of what this thread keeps from its processes.
+    monkeypatch.setattr("hba.executors.processes.CONTEXT", torch.multiprocessing.get_context("spawn"))
+
+    def submit_and_interrupt(pool: ProcessPoolExecutor, *arguments: Any) -> Future[Any]:
+        future: Future[Any] = submit(pool, *arguments)
+        for process in multiprocessing.active_children() if os.name == "posix" else ():
+            os.kill(process.pid or 0, signal.SIGINT)
+        return future
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", submit_and_interrupt)
+
+
+def test_two_processes_find_what_one_finds_and_read_each_image_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, events = write_folder(tmp_path / "images"), Events()
+    alone = hba.evaluate(INVERT, folder, against=["none", "randaugment"], seeds=2, **SETTINGS)
+    events.record_files(monkeypatch)
+    interrupt_at_the_start(monkeypatch)
+    result = hba.evaluate(
+        INVERT, folder, against=["none", "randaugment"], seeds=2, jobs=2, callback=events, out=tmp_path, **SETTINGS
+    )
+    assert result.rows == alone.rows
+    assert len({error for row in alone.rows for error in row.test_error_percent}) > 1, "the numbers can differ"
+    assert (result.environment["jobs"], result.environment["n_threads"]) == (2, 1)
+    events.check(n_trainings=6)
+    assert json.loads((tmp_path / "results.json").read_text())["test_images"] == 12
+
+
+def stop() -> None:
+    raise KeyboardInterrupt
+
+
+def kill_all() -> None:
+    for process in multiprocessing.active_children():
+        os.kill(process.pid or 0, signal.SIGKILL)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+@pytest.mark.parametrize(("on_done", "error"), [(stop, KeyboardInterrupt), (kill_all, RunError)])
+def test_an_early_end_keeps_what_has_ended_and_ends_all_processes(
+    tmp_path: Path, on_done: Callable[[], None], error: type[BaseException]
+) -> None:
+    settings = {**SETTINGS, "batch_size": 20, "epochs": 20}
+    with pytest.raises(error):
+        hba.evaluate(INVERT, tiny_data(), seeds=3, jobs=2, out=tmp_path, callback=Events(on_done), **settings)
+    rows = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["rows"]
+    assert 1 <= sum(len(row["seeds"]) for row in rows) <= 2
+
+
+GAMMA = """
+import hba
+
+def gamma_of_a_file(images, exponent):
+    return images ** exponent[:, None, None, None]
+
+hba.register_operation(
+    hba.Operation("Gamma", gamma_of_a_file, magnitude_range=(0.5, 2.0), unit="exponent", identity=1.0)
+)
+"""
+
+
+def gamma_schedule(folder: Path) -> hba.Schedule:
+    (folder / "operations_of_mine.py").write_text(GAMMA, encoding="utf-8")
+    (gamma,) = load_operations_file(folder / "operations_of_mine.py")
+    space = hba.SearchSpace((gamma, hba.OPERATIONS["Invert"]), copies=1)
+    return hba.Schedule(space, [[0.5, 1.5, 0.5]])  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("registered")
+def test_processes_know_operations_of_a_file_and_pass_on_an_error(tmp_path: Path) -> None:
+    # Without the operation, it would not come to a loss.
+    with pytest.raises(DivergedError, match=r"^\w+, seed 0: the loss of epoch 1 is not finite"):
+        hba.evaluate(gamma_schedule(tmp_path), tiny_data(), seeds=1, jobs=2, learning_rate=1e30, **SETTINGS)
+
+
+def test_jobs_are_as_many_as_threads_and_no_more_than_trainings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    for asked, n_trainings, device, expected in (
+        *((None, 9, CPU, 3), (None, 2, CPU, 2), (None, 9, GPU, 1), (None, 0, CPU, 1)),
+        *((1, 9, CPU, 1), (4, 9, GPU, 4), (12, 9, CPU, 9)),
+    ):
+        assert number_of_jobs(asked, n_trainings, tiny_data(), device) == expected
+    with pytest.raises(SettingsError, match="at least 1, got 0"):
+        number_of_jobs(0, 9, tiny_data(), CPU)
+    config = EvaluationConfig.make({"data": str(write_folder(tmp_path)), **SETTINGS, "stream": True, "workers": 0})
+    streamed = load_evaluation_data(config)
+    with pytest.raises(SettingsError, match="streamed"):
+        number_of_jobs(2, 9, streamed, CPU)
+    assert number_of_jobs(None, 9, streamed, CPU) == 1
+
+
+def test_executors_that_exclude_each_other_are_refused_before_anything_is_read() -> None:
+    for wrong, name in (
+        ({"jobs": 2, "cluster": "auto"}, "jobs"),
+        ({"gpus_per_training": 2}, "gpus_per_training"),
+        ({"cluster": "auto", "gpus_per_training": 0}, "gpus_per_training"),
+    ):
+        with pytest.raises(SettingsError, match=name):
+            hba.evaluate(INVERT, "no/such/folder", **wrong)  # type: ignore[arg-type]
+
+
+class Brightened:
+    """An augmentation of one's own, of a module that no other machine has."""
+
+    definition = "brightened"
+
+    def by_epoch(self, epochs: int, train: Any) -> list[Callable[[Tensor, torch.Generator], Tensor]]:
+        return [lambda images, generator: (images + 0.1).clamp(0, 1)] * epochs
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("registered")
+def test_two_machines_find_what_one_process_finds(
+    machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    folder, events = write_folder(tmp_path / "images"), Events()
+    against: list[Any] = ["none", "randaugment", Brightened()]
+    alone = hba.evaluate(INVERT, folder, against=against, seeds=2, **SETTINGS)
+    events.record_files(monkeypatch)
+    settings: dict[str, Any] = {**SETTINGS, "against": against, "seeds": 2, "out": tmp_path / "out"}
+    result = hba.evaluate(INVERT, folder, cluster=machines.address, callback=events, **settings)
+    assert result.rows == alone.rows
+    made_by = {name: result.environment[name] for name in ("jobs", "n_threads", "machines")}
+    assert made_by == {"jobs": 2, "n_threads": 1, "machines": 2}
+    events.check(n_trainings=8)
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["machines"] == 2
+
+    del settings["model"]
+    own_network = {**settings, "out": None, "against": [], "network": nn.Sequential(nn.Flatten(), nn.Linear(192, 2))}
+    on_two = hba.evaluate(INVERT, tiny_data(), cluster=machines.address, **own_network)
+    assert on_two.rows == hba.evaluate(INVERT, tiny_data(), **own_network).rows
+    schedule = gamma_schedule(tmp_path)
+    with pytest.raises(DivergedError, match=r"^\w+, seed 0: the loss of epoch 1 is not finite"):
+        hba.evaluate(schedule, tiny_data(), cluster=machines.address, learning_rate=1e30, seeds=1, **SETTINGS)
+
+    on_gpus: dict[str, Any] = {"device": "cuda", "cluster": machines.address}
+    with pytest.raises(SettingsError, match="no machine of the cluster has a GPU, of 2"):
+        hba.evaluate(INVERT, tiny_data(), **{**SETTINGS, **on_gpus})
+    if not torch.cuda.is_available():
+        # One that joins says it has one. That it has none is found by a training there, not by who asks.
+        machines.all.add_node(num_cpus=1, num_gpus=1, object_store_memory=80_000_000)
+        with pytest.raises(SettingsError, match="device 'cuda' cannot be used"):
+            hba.evaluate(INVERT, tiny_data(), **{**SETTINGS, **on_gpus})
+        with pytest.raises(SettingsError, match="device 'cuda' cannot be used"):
+            repeated_search("digits", seeds=2, out=tmp_path / "found", epochs=1, **on_gpus)
+        assert not list((tmp_path / "found").glob("*")), "nothing is left where nothing was found"
+
+
+@pytest.mark.slow
+def test_what_a_lost_machine_was_training_is_trained_again(machines: Machines, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {**SETTINGS, "batch_size": 20, "epochs": 40, "seeds": 3}
+    out = tmp_path / "out"
+    callback = Events(machines.lose_one)
+    result = hba.evaluate(INVERT, tiny_data(), cluster=machines.address, out=out, callback=callback, **settings)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        assert result.rows == hba.evaluate(INVERT, tiny_data(), **settings).rows
+    finally:
+        torch.set_num_threads(before)
+    assert not (out / "trainings").exists()
+    again = hba.evaluate(INVERT, tiny_data(), cluster="nowhere:1", out=out, resume=True, **settings)
+    assert again.rows == result.rows, "what is whole needs no cluster"
+
+
+@pytest.mark.slow
+def test_two_machines_share_a_training_and_begin_it_again_where_one_is_lost(machines: Machines) -> None:
+    settings: dict[str, Any] = {**SETTINGS, "batch_size": 20, "epochs": 20, "seeds": 2}
+    steps: list[int] = []
+
+    class LosesOne(hba.EvaluationCallback):
+        def step_done(self) -> None:
+            steps.append(1)
+            if len(steps) == 5:
+                # Both take part, so a training is lost.
+                machines.lose_one()
+                machines.all.add_node(num_cpus=1, object_store_memory=80_000_000)
+
+    shared: dict[str, Any] = {"cluster": machines.address, "gpus_per_training": 2}
+    result = hba.evaluate(INVERT, tiny_data(), callback=LosesOne(), **shared, **settings)
+    assert len(steps) >= 5
+    assert (result.environment["n_processes"], result.environment["jobs"]) == (2, 1)
+    alone = hba.evaluate(INVERT, tiny_data(), **settings)
+    for row, of_one in zip(result.rows, alone.rows, strict=True):
+        assert row.test_loss == pytest.approx(of_one.test_loss, rel=1e-2), "but for the order of sums"
+        assert row.test_loss != of_one.test_loss, "sums were in another order"
+    with pytest.raises(DivergedError, match=r"^schedule, seed 0: the loss of epoch 1 is not finite"):
+        hba.evaluate(INVERT, tiny_data(), **shared, learning_rate=1e30, **settings)
+    with pytest.raises(SettingsError, match="gpus_per_training must be at most 2"):
+        hba.evaluate(INVERT, tiny_data(), **{**shared, "gpus_per_training": 3}, **settings)
