@@ -28,7 +28,7 @@ from fault import disks, files, processes
 from fault.trial import Bed, Fault
 
 from hba.errors import HbaError
-from hba.policy.magnitude_table import as_markdown
+from hba.policy.spaces import as_markdown
 
 FAULTS: Mapping[str, Fault] = {**processes.FAULTS, **disks.FAULTS, **files.FAULTS}
 QUICK, WHOLE = 1, 3

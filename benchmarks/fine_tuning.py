@@ -39,7 +39,7 @@ from hba.algorithms.derivatives import RewardDerivative
 from hba.algorithms.scores import AugmentedBatch
 from hba.data import load_search_data
 from hba.errors import HbaError, SettingsError
-from hba.policy.magnitude_table import as_markdown
+from hba.policy.spaces import as_markdown
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.context import SearchContext
 

@@ -29,7 +29,7 @@ from common.records import RESULTS, Record, Run, made_by, store_of
 from fuzzing.kinds import KINDS, prepare
 from fuzzing.tally import MEBIBYTES, SECONDS, WRONG, Tally, died, tried
 
-from hba.policy.magnitude_table import as_markdown
+from hba.policy.spaces import as_markdown
 
 QUICK, WHOLE = 150, 20_000
 """Inputs."""

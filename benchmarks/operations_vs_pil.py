@@ -20,7 +20,7 @@ from torch import Tensor
 
 from hba.operations import OPERATIONS, Operation
 from hba.operations.enhance import Blend
-from hba.policy.magnitude_table import as_markdown
+from hba.policy.spaces import as_markdown
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "operations"))
 from pil_reference import PIL_REFERENCE, geometric_reference

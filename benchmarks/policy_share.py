@@ -16,7 +16,7 @@ import torch
 
 import hba
 
-POLICY_CALLS = ("draw_walk", "apply_operations")
+POLICY_CALLS = ("draw_with_trace", "apply_operations")
 
 
 @click.command(help=__doc__)

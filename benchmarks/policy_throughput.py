@@ -33,7 +33,7 @@ from torch import Tensor
 
 from hba import OPERATIONS, Policy
 from hba.models import build_model
-from hba.policy.magnitude_table import as_markdown
+from hba.policy.spaces import as_markdown
 from hba.utils.provenance import environment
 
 BATCH_SIZES = {32: 128, 224: 32}

@@ -13,7 +13,7 @@ import click
 import torch
 
 from hba.data import LabelledImages, SearchData
-from hba.policy.magnitude_table import as_markdown
+from hba.policy.spaces import as_markdown
 from hba.policy_search.budget import Budget, measured
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.context import SearchContext

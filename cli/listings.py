@@ -8,9 +8,8 @@ import click
 
 from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
 from hba.operations import registered_operations
-from hba.policy.magnitude_table import HEADINGS, LEGEND, as_markdown, magnitude_table
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import SPACES, find_space
+from hba.policy.spaces import HEADINGS, LEGEND, SPACES, as_markdown, find_space, magnitude_table
 from hba.schedule.library import policy_names, shipped_schedules
 from hba.utils.text import percent
 

@@ -8,7 +8,7 @@ from random_inputs import magnitudes_for, seeded
 from torch import Tensor
 
 from hba.operations import OPERATIONS, Operation
-from hba.policy.draw import Draw, draw_operations
+from hba.policy.draw import BatchSample, draw_operations
 from hba.policy.space import SearchSpace
 
 SHADES = (0.9, 0.6, 0.3)
@@ -72,7 +72,7 @@ def random_values(space: SearchSpace, n_images: int, seed: int) -> Tensor:
     return values
 
 
-def mixed_draw(space: SearchSpace, n_images: int, seed: int) -> Draw:
+def mixed_draw(space: SearchSpace, n_images: int, seed: int) -> BatchSample:
     """Every operation occurs, and images without any."""
     draw = draw_operations(space, random_values(space, n_images, seed), n_images, seeded(seed + 1))
     drawn = {slot // space.copies for slot in draw.slots.flatten().tolist() if slot >= 0}
@@ -81,17 +81,17 @@ def mixed_draw(space: SearchSpace, n_images: int, seed: int) -> Draw:
     return draw
 
 
-def draw_of_one(operation: Operation, n_images: int, seed: int) -> Draw:
+def draw_of_one(operation: Operation, n_images: int, seed: int) -> BatchSample:
     """The operation on every image of a batch, for space_of_one: random magnitudes with both signs, random places."""
-    return Draw(
+    return BatchSample(
         slots=torch.zeros(n_images, 1, dtype=torch.long),
         magnitudes=magnitudes_for(operation, n_images, seed)[:, None],
         positions=torch.rand(n_images, 1, 2, generator=seeded(seed)),
     )
 
 
-def rows_of(draw: Draw, images: slice) -> Draw:
-    return Draw(draw.slots[images], draw.magnitudes[images], draw.positions[images])
+def rows_of(draw: BatchSample, images: slice) -> BatchSample:
+    return BatchSample(draw.slots[images], draw.magnitudes[images], draw.positions[images])
 
 
 def fill_of(images: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from hba.algorithms.scores import AugmentedBatch
 from hba.models import build_model
-from hba.policy.draw import Walk
+from hba.policy.draw import SampleTrace
 from hba.schedule.summary import Reach, reach
 
 pytestmark = pytest.mark.usefixtures("benchmarks_can_be_imported")
@@ -116,7 +116,7 @@ def test_every_variant_is_the_product_of_gradients_that_it_is_said_to_be() -> No
     val, train, (images, labels) = [batch_of(10, 2), batch_of(10, 3)], [batch_of(12, 4)], batch_of(5, 5)
     before = {name: value.clone() for name, value in network.state_dict().items()}
     nothing = torch.zeros(len(labels), 0)
-    trial = AugmentedBatch(images, labels, Walk(nothing.bool(), nothing.bool(), nothing), nothing, nothing, 0.0)
+    trial = AugmentedBatch(images, labels, SampleTrace(nothing.bool(), nothing.bool(), nothing), nothing, nothing, 0.0)
     found = variants.Judge.of(network, averaged, val, train).rewards(trial)
     assert list(found) == list(variants.VARIANTS)
     for name, value in network.state_dict().items():

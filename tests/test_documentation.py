@@ -15,8 +15,7 @@ from PIL import Image
 import hba
 from hba.operations import find_operation
 from hba.operations.registration import load_operations_file
-from hba.policy.magnitude_table import HEADINGS, as_markdown, magnitude_table
-from hba.policy.spaces import SPACES
+from hba.policy.spaces import HEADINGS, SPACES, as_markdown, magnitude_table
 
 BEGIN, END = "<!-- operations: begin -->", "<!-- operations: end -->"
 WITH_TESTS_OF_ITS_OWN = "pipelines.md"

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from common.records import Record
-from hba.policy.magnitude_table import as_markdown
+from hba.policy.spaces import as_markdown
 from hba.policy_evaluation.paired import PairedDifference
 
 NOTHING = "-"

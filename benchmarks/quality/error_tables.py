@@ -8,7 +8,7 @@ from common.records import Record
 from common.settings import is_neutral
 from common.tables import NOTHING, difference, difference_text, frame_of, spread_text
 
-from hba.policy.magnitude_table import as_markdown
+from hba.policy.spaces import as_markdown
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.verdict import verdict
 from quality.candidates import CANDIDATES, DEFAULT, DRAWS, FORMER, PAPER, STRENGTH

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from hba.distributed.collectives import mean
-from hba.policy.draw import Walk
+from hba.policy.draw import SampleTrace
 from hba.policy.space import SearchSpace
 
 
@@ -26,7 +26,7 @@ class AugmentedBatch:
 
     images: Tensor
     labels: Tensor
-    walk: Walk
+    walk: SampleTrace
     values: Tensor
     noise: Tensor
     sigma: float | Tensor
@@ -99,7 +99,7 @@ def spread_divergence_gradient(space: SearchSpace, batch: AugmentedBatch, log_sp
     return mean(used) * torch.expm1(2 * log_spread)
 
 
-def _steps_asked(space: SearchSpace, walk: Walk) -> Tensor:
+def _steps_asked(space: SearchSpace, walk: SampleTrace) -> Tensor:
     """(B, max_count): an image was asked for one more operation until it had K."""
     return torch.arange(space.max_count, device=walk.count.device) <= walk.count
 

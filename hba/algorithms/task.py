@@ -15,7 +15,7 @@ from hba.data.batches import BatchStream
 from hba.data.images import Images
 from hba.data.load import SearchData
 from hba.distributed.collectives import draw_then_shard
-from hba.policy.draw import Walk, apply_operations, draw_walk
+from hba.policy.draw import SampleTrace, apply_operations, draw_with_trace
 from hba.policy.space import SearchSpace
 from hba.policy.starts import at_fraction, of_row, randaugment
 from hba.preprocessing.preprocessing import Preprocessing
@@ -97,7 +97,7 @@ class Task:
         """The network's input of a training batch, augmented with one lambda for each input (B, n)."""
         return inputs
 
-    def augment_with(self, values: Tensor, inputs: Any, generator: torch.Generator) -> tuple[Any, Walk]:
+    def augment_with(self, values: Tensor, inputs: Any, generator: torch.Generator) -> tuple[Any, SampleTrace]:
         """The same with values in natural units for each input (B, n); also returns the decisions that were drawn."""
         raise NotImplementedError
 
@@ -156,8 +156,8 @@ class ImageTask(Task):
         """
         return self.augment_with(self.space.decode(lam), inputs, generator)[0]
 
-    def augment_with(self, values: Tensor, inputs: Tensor, generator: torch.Generator) -> tuple[Tensor, Walk]:
-        draw, walk = draw_walk(self.space, values, len(inputs), generator)
+    def augment_with(self, values: Tensor, inputs: Tensor, generator: torch.Generator) -> tuple[Tensor, SampleTrace]:
+        draw, walk = draw_with_trace(self.space, values, len(inputs), generator)
         augmented = apply_operations(self.space, draw, inputs, self.fill) if self.space.operations else inputs
         augmented = self.regularization.on_pixels(augmented, values, generator, self.fill)
         standardized = self.preprocessing.train(augmented, generator)

@@ -17,7 +17,7 @@ from hba.errors import SettingsError
 from hba.exports.albumentations_leaves import LEAVES, Transform, transform
 from hba.exports.python_file import refuse_own
 from hba.operations import OPERATIONS
-from hba.policy.rates import stages_of
+from hba.policy.rates import draw_steps
 from hba.policy.single_image import PlainRow, PlainSlot, plain_row
 from hba.schedule.schedule import Schedule
 
@@ -36,7 +36,7 @@ def albumentations_file(schedule: Schedule) -> str:
     row = row_of(schedule)
     fill = tuple(round(255 * channel) for channel in schedule.fill)
     augment: list[Transform] = []
-    for stage in reversed(stages_of(row.probabilities, row.limits)):
+    for stage in reversed(draw_steps(row.probabilities, row.limits)):
         leaves = [
             {**leaf, "p": round(share * part, DIGITS)}
             for slot, share in zip(row.slots, stage.shares, strict=True)
@@ -63,7 +63,7 @@ def row_of(schedule: Schedule) -> PlainRow:
 
 def twice(row: PlainRow) -> float:
     """The share of images that get a slot more than once by the pipeline, which hba never does."""
-    stages = stages_of(row.probabilities, row.limits)
+    stages = draw_steps(row.probabilities, row.limits)
     reached = [*np.cumprod([stage.chance for stage in stages]), 0.0]
     return sum(
         (reached[step] - reached[step + 1]) * (1 - _all_differ([stage.shares for stage in stages[: step + 1]]))

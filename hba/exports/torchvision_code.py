@@ -15,7 +15,7 @@ from torchvision import tv_tensors
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as TF
 
-from hba.policy.single_image import Drawn, PlainRow, PlainSlot, draw_for_one
+from hba.policy.single_image import OpSample, PlainRow, PlainSlot, draw_for_one
 
 
 class Operation(NamedTuple):
@@ -218,7 +218,7 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
     # What torchvision called them before 0.21.
     _check_inputs, _get_params, _transform = check_inputs, make_params, transform
 
-    def _augmented(self, image: Image.Image, drawn: list[Drawn]) -> Image.Image:
+    def _augmented(self, image: Image.Image, drawn: list[OpSample]) -> Image.Image:
         result = image.copy()
         if 0 in image.size:
             return result

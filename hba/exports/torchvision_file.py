@@ -31,7 +31,7 @@ IMPORTS = (
 )
 CHANNELS = {"L": 1, "RGB": 3}
 """By mode of a PIL image."""
-DRAW = (single_image.Drawn, single_image.PlainSlot, single_image.PlainRow, single_image.draw_for_one)
+DRAW = (single_image.OpSample, single_image.PlainSlot, single_image.PlainRow, single_image.draw_for_one)
 TRANSFORM = (
     torchvision_code.Tables,
     torchvision_code.numbers_at,

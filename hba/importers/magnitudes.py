@@ -21,8 +21,8 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from hba.importers.sub_policies import Weighted
+from hba.policy.draw import quadrature
 from hba.policy.rates import Floats
-from hba.policy.spread import quadrature
 
 MOST_SPREAD = 3.0
 """The most for which hba computes means of spread values to four digits."""

@@ -1,26 +1,58 @@
-"""The augmentation policy A(x; values) as a module of PyTorch."""
+"""The augmentation policy A(x; values) as a PyTorch module."""
 
 import torch
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
 from hba.operations import check_images, fill_for
-from hba.policy.draw import Draw, apply_operations, draw_by_means, means_of
-from hba.policy.image_range import RangeCheck
+from hba.policy.draw import BatchSample, apply_operations, draw_by_means, means_of
 from hba.policy.space import SearchSpace
 
 GRAY = (0.5, 0.5, 0.5)
+PLAUSIBLE_RANGE = (-0.5, 1.5)
+"""Beyond it, floating point images have been normalised; resizing overshoots [0, 1] a little."""
+READ_AT_ONCE = ("cpu",)
+"""Kinds of device whose values the host reads without waiting for what the device still computes."""
+WITHOUT_VALUES = ("meta",)
+
+
+class RangeCheck:
+    """Refuses floating point images that cannot lie in [0, 1].
+
+    On a CPU every batch is checked, elsewhere only the first on each device, because the host would wait for the device
+    to read values.
+    """
+
+    def __init__(self) -> None:
+        self._checked: set[torch.device] = set()
+
+    def __call__(self, images: Tensor) -> None:
+        """Raise SettingsError for images, of any shape, with values beyond PLAUSIBLE_RANGE or not finite."""
+        device = images.device
+        if device.type in WITHOUT_VALUES or device in self._checked:
+            return
+        if not images.is_floating_point() or not images.numel():
+            return
+        lowest, highest = torch.stack([images.detach().min(), images.detach().max()]).tolist()
+        low, high = PLAUSIBLE_RANGE
+        if not (lowest >= low and highest <= high):
+            raise SettingsError(
+                f"floating point images must lie in [0, 1], got [{lowest:g}, {highest:g}]; "
+                "place the policy before the normalisation"
+            )
+        if device.type not in READ_AT_ONCE:
+            self._checked.add(device)
 
 
 class Policy(nn.Module):
-    """A(x; values) as a module on batches (B, C, H, W), float in [0, 1] or uint8, C as the operations take it.
+    """A(x; values) on batches (B, C, H, W), float in [0, 1] or uint8, with C channels as the operations take them.
 
-    It returns new images of that type. On a CPU, and with Numba installed, uint8 images are several times as fast.
+    It returns new images of that type. On a CPU, with Numba installed, uint8 images are several times as fast.
 
     values: (n,) for all images, or (B, n) with one row per image, in natural units as SearchSpace.decode gives them.
     spread: of the shape of values, the standard deviation in logits by which images differ from them; None is 0.
     fill: the colour, in [0, 1], of what geometric operations and Cutout uncover. Raises SettingsError for images that
-    have been normalised, seen in every batch on a CPU and in the first on another device, but not where compiled.
+    have been normalised, in every batch on a CPU, in the first on another device, and not in a compiled program.
     """
 
     values: Tensor
@@ -40,27 +72,27 @@ class Policy(nn.Module):
         self.space = space
         self.fill = fill
         self.register_buffer("values", values)
-        # None draws faster than zeros, and as it did before there was a spread.
+        # None draws faster than zeros, and takes fewer random numbers.
         self.register_buffer("spread", spread if spread is not None and spread.any() else None)
         means = None if self.spread is None else means_of(space, values, self.spread)
         self.register_buffer("_means", means, persistent=False)
         self.register_load_state_dict_post_hook(_renew_means)
         self._check_range = RangeCheck()
 
-    def draw(self, batch_size: int, generator: torch.Generator | None = None) -> Draw:
-        """What to do to each image of a batch; None draws from torch's default generator."""
+    def draw(self, batch_size: int, generator: torch.Generator | None = None) -> BatchSample:
+        """Draw what happens to each image of a batch; None draws from torch's default generator."""
         if self.values.ndim == 2 and len(self.values) != batch_size:
             raise SettingsError(f"values have one row for each of {len(self.values)} images, got {batch_size} images")
         rows = self.values if self._means is None else self._means
         return draw_by_means(self.space, rows.detach(), batch_size, generator, self.spread)[0]
 
-    def replay(self, images: Tensor, draw: Draw) -> Tensor:
-        """Do what was drawn; the same draw gives the same pixels."""
+    def replay(self, images: Tensor, sample: BatchSample) -> Tensor:
+        """Apply a sample; the same sample gives the same pixels."""
         check_images(images, or_bytes=True)
         # A program that is compiled as a whole cannot read values.
         if not torch.compiler.is_compiling() and images.is_floating_point():
             self._check_range(images)
-        return apply_operations(self.space, draw, images, fill_for(images, self.fill))
+        return apply_operations(self.space, sample, images, fill_for(images, self.fill))
 
     def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return self.replay(images, self.draw(len(images), generator))
@@ -70,6 +102,6 @@ class Policy(nn.Module):
 
 
 def _renew_means(policy: Policy, _: object) -> None:
-    """Other values have been loaded."""
+    """After other values have been loaded."""
     if policy.spread is not None:
         policy._means = means_of(policy.space, policy.values, policy.spread)

@@ -1,8 +1,8 @@
-"""How often the slots of a row are applied to an image: what the walk of hba/policy/draw.py draws, without drawing.
+"""How often the slots of a row are applied to an image: the exact rates of the draw in hba/policy/draw.py.
 
 symbol        meaning                                                               shape
-probabilities of each slot: how likely it fires                                     (n_slots,)
-limits        how likely K is below 1, 2, ..., max_count                            (max_count,)
+probabilities of each slot, that it fires                                           (n_slots,)
+limits        probabilities that K is below 1, 2, ..., max_count                    (max_count,)
 step          s = 1, 2, ...: the s-th operation that an image gets
 """
 
@@ -16,23 +16,23 @@ Floats = NDArray[np.float64]
 Numbers = Sequence[float] | Floats
 
 
-class Stage(NamedTuple):
-    """The s-th operation of an image. chance: that there is one, where there is an (s - 1)-th. shares: of each slot."""
+class DrawStep(NamedTuple):
+    """The s-th operation of an image. chance: that there is one, given an (s - 1)-th. shares: of each slot."""
 
     chance: float
     shares: Floats
 
 
-def stages_of(probabilities: Numbers, limits: Numbers) -> list[Stage]:
-    """What an image's operations are, one after the other, as long as there can be a further one."""
-    stages, before = [], 1.0
+def draw_steps(probabilities: Numbers, limits: Numbers) -> list[DrawStep]:
+    """The distribution of an image's first, second, ... operation, as long as there can be one."""
+    steps, before = [], 1.0
     for of_slots in applied(probabilities, limits):
         together = float(of_slots.sum())
         if together <= 0:
             break
-        stages.append(Stage(min(1.0, together / before), of_slots / together))
+        steps.append(DrawStep(min(1.0, together / before), of_slots / together))
         before = together
-    return stages
+    return steps
 
 
 def applied(probabilities: Numbers, limits: Numbers) -> Floats:

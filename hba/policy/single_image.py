@@ -14,12 +14,11 @@ from torchvision.transforms.v2 import functional as TF
 
 from hba.operations import Operation
 from hba.packed import apply_one_to_bytes, to_bytes
-from hba.policy.draw import count_limits
+from hba.policy.draw import count_limits, logits_between, mean_probabilities
 from hba.policy.space import SearchSpace
-from hba.policy.spread import logits_between, mean_probabilities
 
 
-class Drawn(NamedTuple):
+class OpSample(NamedTuple):
     """An operation to apply: magnitude with its sign, 0 where there is none; position (x, y) in [0, 1)."""
 
     operation: Operation
@@ -67,7 +66,7 @@ def plain_row(space: SearchSpace, values: Tensor, spread: Tensor | None = None) 
     )
 
 
-def draw_for_one(row: PlainRow, generator: torch.Generator | None = None) -> list[Drawn]:
+def draw_for_one(row: PlainRow, generator: torch.Generator | None = None) -> list[OpSample]:
     """What hba's draw_operations draws for a batch of one image with the same generator on the CPU.
 
     Magnitudes that are spread are as near as its single precision allows.
@@ -90,11 +89,11 @@ def draw_for_one(row: PlainRow, generator: torch.Generator | None = None) -> lis
             magnitude = slot.low + (slot.high - slot.low) * share
         is_negated = slot.operation.signed and signs[step] < 0.5
         position = (places[2 * step], places[2 * step + 1])
-        drawn.append(Drawn(slot.operation, -magnitude if is_negated else magnitude, position))
+        drawn.append(OpSample(slot.operation, -magnitude if is_negated else magnitude, position))
     return drawn
 
 
-def apply_to_pil(drawn: Sequence[Drawn], image: Image.Image, fill: tuple[float, ...]) -> Image.Image:
+def apply_to_pil(drawn: Sequence[OpSample], image: Image.Image, fill: tuple[float, ...]) -> Image.Image:
     """Do what was drawn to an image of mode L or RGB; a new image. fill in [0, 1], one number per channel.
 
     An operation that knows nothing of PIL images gets a batch of one. An image without a pixel is copied.
@@ -108,12 +107,12 @@ def apply_to_pil(drawn: Sequence[Drawn], image: Image.Image, fill: tuple[float, 
             result = operation.apply_to_pil(result, magnitude, levels, position)
         else:
             batch = TF.pil_to_tensor(result)[None].float() / 255
-            changed = _on_all(Drawn(operation, magnitude, position), batch, torch.tensor(fill))
+            changed = _on_all(OpSample(operation, magnitude, position), batch, torch.tensor(fill))
             result = TF.to_pil_image(to_bytes(changed[0]), mode=image.mode)
     return image.copy() if result is image else result
 
 
-def apply_to_all(drawn: Sequence[Drawn], images: Tensor, fill: Tensor) -> Tensor:
+def apply_to_all(drawn: Sequence[OpSample], images: Tensor, fill: Tensor) -> Tensor:
     """Do the same to each of the images (B, C, H, W), float in [0, 1] or uint8; new images. fill (C,) in [0, 1]."""
     if images.dtype == torch.uint8:
         result = apply_one_to_bytes(drawn, images, fill)
@@ -124,7 +123,7 @@ def apply_to_all(drawn: Sequence[Drawn], images: Tensor, fill: Tensor) -> Tensor
     return result
 
 
-def _on_all(one: Drawn, images: Tensor, fill: Tensor) -> Tensor:
+def _on_all(one: OpSample, images: Tensor, fill: Tensor) -> Tensor:
     operation, magnitude, position = one
     n = len(images)
     # Places are worked out in double precision, as those of what goes along with the image.

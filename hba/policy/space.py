@@ -1,11 +1,11 @@
-"""The search space: which hyperparameters a policy has, and how logits, values and names belong together.
+"""The search space: the hyperparameters of a policy, and the conversion between logits, values and names.
 
     symbol        meaning                                                      shape
     lambda        logits, unconstrained                                        (..., n)
     values        probabilities in [0, 1] and magnitudes in natural units      (..., n)
     slot          one copy of one operation                                    n_slots
 
-value = low + (high - low) sigmoid(lambda) (paper, Appendix A); a range on a log scale has it of the logarithms.
+value = low + (high - low) sigmoid(lambda) (paper, Appendix A); on a log scale, this holds for the logarithms.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True)
 class SlotColumns:
-    """Where each slot's numbers stand in a row of values; tensors of shape (n_slots,).
+    """The columns of each slot's numbers in a row of values; tensors of shape (n_slots,).
 
     magnitude is n, one past the last column, for a slot without magnitude. count_limits (max_count,) as in SearchSpace.
     counts (max_count,): columns of the probabilities of one more operation; (0,) where they are not searched.
@@ -61,11 +61,11 @@ class SearchSpace:
     """Every operation in `copies` slots, each with a probability and, where it has one, a magnitude.
 
     count_probabilities[k] is the probability that K, the limit of operations on an image, is k
-    (PBA, Algorithm 1: 0, 1 or 2 with 0.2, 0.3 and 0.5). searches_count: K has hyperparameters too, and
-    count_probabilities say only where they begin: `count.k.probability` is how likely an image whose limit is at least
-    k - 1 has one of at least k. So K is any distribution over 0, ..., max_count.
+    (PBA, Algorithm 1: 0, 1 or 2 with 0.2, 0.3 and 0.5). searches_count: K has hyperparameters too, which start at
+    count_probabilities: `count.k.probability` is the probability that an image whose limit is at least k - 1 has one of
+    at least k. So K can have any distribution over 0, ..., max_count.
 
-    regularizers: what is tuned beside the operations, of which there may be none then. Their columns come last.
+    regularizers: hyperparameters tuned beside the operations, which may be none then. Their columns come last.
     """
 
     operations: tuple[Operation, ...] = field(default_factory=lambda: tuple(OPERATIONS.values()))
@@ -86,25 +86,20 @@ class SearchSpace:
         probabilities = self.count_probabilities
         if not all(0 <= probability <= 1 for probability in probabilities) or abs(sum(probabilities) - 1) > 1e-6:
             raise SettingsError(f"count_probabilities must be >= 0 and sum to 1, got {self.count_probabilities}")
-        if self.searches_count and not self.max_count:
+        if self.searches_count and (not self.max_count or "count" in names):
             raise SettingsError(
-                "a search of K needs count_probabilities of at least one operation, "
-                f"got {self.count_probabilities}; add one, or leave searches_count off"
-            )
-        if self.searches_count and any(one.name == "count" for one in self.operations):
-            raise SettingsError(
-                "an operation must not be called count where the number of operations is searched, whose columns are "
-                "called so; rename it, or leave searches_count off"
+                "a search of K needs count_probabilities of at least one operation, and no operation called count, got "
+                f"{self.count_probabilities} and {names}; leave searches_count off otherwise"
             )
         if self.max_count > self.n_slots:
             raise SettingsError(
                 f"count_probabilities allow {self.max_count} operations, but there are {self.n_slots} slots"
             )
-        # Computed now, because a compiler of PyTorch programs cannot enter the lock of a cached_property.
+        # Computed now, because torch.compile cannot enter the lock of a cached_property.
         _ = self.names, self.ranges, self.slots, self.count_limits, self.n_of_policy
 
     def __repr__(self) -> str:
-        """One line: the first operations, and the numbers that count."""
+        """One line: the first operations, and the sizes."""
         names = [first_of([one.name for one in each]) for each in (self.operations, self.regularizers) if each]
         return f"SearchSpace({' and '.join(names)}; copies={self.copies}, max_count={self.max_count}, n={self.n})"
 
@@ -119,17 +114,17 @@ class SearchSpace:
 
     @property
     def n(self) -> int:
-        """How many hyperparameters there are."""
+        """The number of hyperparameters."""
         return len(self.names)
 
     @functools.cached_property
     def n_of_policy(self) -> int:
-        """How many of them are of the policy: of operations, and of K. Their columns come first."""
+        """The number of hyperparameters of operations and of K. Their columns come first."""
         return self.n - len(self.regularizers)
 
     @property
     def count_columns(self) -> slice:
-        """Of the probabilities of one more operation; empty where they are not searched."""
+        """The columns of the probabilities of one more operation; empty if K is not searched."""
         return slice(self.n_of_policy - (self.max_count if self.searches_count else 0), self.n_of_policy)
 
     @functools.cached_property
@@ -163,7 +158,7 @@ class SearchSpace:
         return self._from_scale(low.lerp(high, logits.sigmoid()))
 
     def _from_scale(self, places: Tensor) -> Tensor:
-        """Places (..., n) in ranges, of which some are of logarithms, to natural units."""
+        """Places (..., n) on the scale of each column, linear or logarithmic, to natural units."""
         import torch
 
         is_log = _log_columns(self, places.device)
@@ -171,14 +166,14 @@ class SearchSpace:
             return places
         low, high = self.bounds(places)
         log_low, log_high = _scaled_bounds(self, places.dtype, places.device)
-        # The end points exactly, which the exponential of a rounded logarithm is not.
+        # The exponential of a rounded logarithm is not exactly the end point.
         values = torch.where(places <= log_low, low, torch.where(places >= log_high, high, places.exp()))
         return torch.where(is_log, values, places)
 
     def encode(self, values: Tensor) -> Tensor:
         """Values (..., n) to logits (..., n); an end point gives an infinite logit. The inverse of decode.
 
-        A range of one value has no place in it, and gives 0. Raises SettingsError for values outside their range.
+        A range of one value gives 0. Raises SettingsError for values outside their range.
         """
         import torch
 
@@ -196,14 +191,14 @@ class SearchSpace:
     def initial(self, fraction: float = INITIAL_FRACTION) -> Tensor:
         """A starting point as logits (n,), float32: every value at (1 - fraction) low + fraction high.
 
-        The paper's is 0.05 (its section 4). K begins at count_probabilities, if it is searched: a number that it never
-        reaches has the logit minus infinity. Regularizers begin where they say.
+        The paper's is 0.05 (its section 4). K, if it is searched, starts at count_probabilities: a number that it never
+        reaches has the logit minus infinity. Regularizers start at their own initial values.
         """
         import torch
 
         values = torch.full((self.n,), fraction)
         if self.searches_count:
-            # By tails, because what is left of 1 after sums of rounded numbers need not be 0.
+            # By sums of the tails, because 1 minus a sum of rounded numbers need not be 0.
             at_least = [math.fsum(self.count_probabilities[k:]) for k in range(self.max_count + 1)]
             ratios = [after / before if before else 0.0 for before, after in itertools.pairwise(at_least)]
             values[self.count_columns] = torch.tensor(ratios)
@@ -231,7 +226,7 @@ class SearchSpace:
 
     @functools.cached_property
     def count_limits(self) -> tuple[float, ...]:
-        """count_probabilities cumulated (max_count,), float32: K is how many of them a uniform number reaches."""
+        """Cumulative count_probabilities (max_count,), float32: K is how many of them a uniform number reaches."""
         sums = itertools.accumulate(array("f", self.count_probabilities))
         return tuple(array("f", sums))[:-1]
 
@@ -239,13 +234,31 @@ class SearchSpace:
         """The ranges' ends as tensors (n,), of the dtype and on the device of another tensor."""
         return _bounds(self, like.dtype, like.device)
 
+    @device_constant
     def probability_columns(self, device: torch.device) -> Tensor:
-        """Columns of all that is a probability, those of K too."""
-        return _probability_columns(self, device)
+        """Column indices of all probabilities, those of K too, on the device."""
+        import torch
 
+        of_policy = self.names[: self.n_of_policy]
+        columns = [column for column, name in enumerate(of_policy) if name.endswith(".probability")]
+        return torch.tensor(columns, dtype=torch.long, device=device)
+
+    @device_constant
     def slot_columns(self, device: torch.device) -> SlotColumns:
         """Column indices of every slot's numbers, on the device."""
-        return _slot_columns(self, device)
+        import torch
+
+        def columns(numbers: Iterable[int]) -> Tensor:
+            return torch.tensor(list(numbers), dtype=torch.long, device=device)
+
+        return SlotColumns(
+            operation=columns(number // self.copies for number in range(self.n_slots)),
+            probability=columns(slot.probability for slot in self.slots),
+            magnitude=columns(self.n if slot.magnitude is None else slot.magnitude for slot in self.slots),
+            signed=torch.tensor([slot.operation.signed for slot in self.slots], dtype=torch.bool, device=device),
+            count_limits=torch.tensor(list(self.count_limits), device=device),
+            counts=torch.arange(self.n, device=device)[self.count_columns],
+        )
 
 
 @device_constant
@@ -258,7 +271,7 @@ def _bounds(space: SearchSpace, dtype: torch.dtype, device: torch.device) -> tup
 
 @device_constant
 def _scaled_bounds(space: SearchSpace, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Of logarithms, where the scale is one."""
+    """The ends of the ranges on the scale of each column, which may be logarithmic."""
     low, high = _bounds(space, dtype, device)
     is_log = _log_columns(space, device)
     return (low, high) if is_log is None else (low.log().where(is_log, low), high.log().where(is_log, high))
@@ -266,37 +279,10 @@ def _scaled_bounds(space: SearchSpace, dtype: torch.dtype, device: torch.device)
 
 @device_constant
 def _log_columns(space: SearchSpace, device: torch.device) -> Tensor | None:
-    """Whether the scale of each column is that of logarithms, bool (n,); None where none is."""
+    """Whether each column has a log scale, bool (n,); None if no column has one."""
     import torch
 
     of_regularizers = [one.scale == "log" for one in space.regularizers]
     if not any(of_regularizers):
         return None
     return torch.tensor([False] * space.n_of_policy + of_regularizers, device=device)
-
-
-@device_constant
-def _slot_columns(space: SearchSpace, device: torch.device) -> SlotColumns:
-    import torch
-
-    def columns(numbers: Iterable[int]) -> Tensor:
-        return torch.tensor(list(numbers), dtype=torch.long, device=device)
-
-    slots = space.slots
-    return SlotColumns(
-        operation=columns(number // space.copies for number in range(space.n_slots)),
-        probability=columns(slot.probability for slot in slots),
-        magnitude=columns(space.n if slot.magnitude is None else slot.magnitude for slot in slots),
-        signed=torch.tensor([slot.operation.signed for slot in slots], dtype=torch.bool, device=device),
-        count_limits=torch.tensor(list(space.count_limits), device=device),
-        counts=torch.arange(space.n, device=device)[space.count_columns],
-    )
-
-
-@device_constant
-def _probability_columns(space: SearchSpace, device: torch.device) -> Tensor:
-    import torch
-
-    of_policy = space.names[: space.n_of_policy]
-    columns = [column for column, name in enumerate(of_policy) if name.endswith(".probability")]
-    return torch.tensor(columns, dtype=torch.long, device=device)

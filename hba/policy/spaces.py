@@ -1,6 +1,6 @@
-"""Search spaces by name."""
+"""Search spaces by name, and what their magnitudes mean, as a table for people."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from hba.errors import SettingsError
@@ -91,3 +91,37 @@ def _searched_count(n_slots: int) -> tuple[float, ...]:
     """Of up to so many slots; what is wanted of more goes to the last."""
     most = min(n_slots, len(SEARCHED_COUNT) - 1)
     return (*SEARCHED_COUNT[:most], sum(SEARCHED_COUNT[most:]))
+
+
+HEADINGS = ("operation", "magnitude", "unit", "no effect at", "also", "defined by")
+LEGEND = (
+    "sign: the magnitude is negated half of the time. nearest, bilinear: the interpolation between pixels. "
+    "fill: uncovered pixels get one colour, in a search the mean colour of the training images."
+)
+
+
+def magnitude_table(space: SearchSpace) -> list[tuple[str, ...]]:
+    """One row per operation in the space's order, with the columns of HEADINGS; LEGEND explains `also`."""
+    return [_row(operation) for operation in space.operations]
+
+
+def _row(operation: Operation) -> tuple[str, ...]:
+    also = (
+        "sign" if operation.signed else None,
+        operation.interpolation,
+        "fill" if operation.uses_fill else None,
+    )
+    return (
+        operation.name,
+        "-" if operation.magnitude_range is None else "{:g} to {:g}".format(*operation.magnitude_range),
+        operation.unit or "-",
+        "-" if operation.identity is None else f"{operation.identity:g}",
+        ", ".join(word for word in also if word) or "-",
+        f"PIL {operation.pil}" if operation.pil else "your function",
+    )
+
+
+def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown, without the last line break."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

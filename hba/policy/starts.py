@@ -1,4 +1,4 @@
-"""Where a search can begin: one value for all, the policy that a user has for nothing, or a row of a schedule."""
+"""Starting points of a search: one fraction for all ranges, RandAugment's policy, or a row of a schedule."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ RANDAUGMENT_MAGNITUDES: Mapping[str, tuple[float, float]] = MappingProxyType(
         "Sharpness": (1.27, 0.73),
     }
 )
-"""In natural units, of torchvision's RandAugment. What has a sign there is above 1 in the first copy, below in the
-second, and so on. Translations reach 150/331 of the side there.
+"""Those of torchvision's RandAugment, in natural units, by copy. Enhancers, which have a sign there, are above 1 in the
+first copy and below 1 in the second. Translations reach 150/331 of the side there.
 """
 RANDAUGMENT_COUNT = (1 - 1 / 14**2, (13 / 14) ** 2 / (1 - 1 / 14**2))
-"""It draws 2 of 14 operations, one of which does nothing: how likely one is applied, and then another."""
+"""Probabilities that one operation is applied, and then another: it draws 2 of 14, one of which does nothing."""
 LARGEST_LOGIT = 3.0
-"""Of a start: what begins at an end of its range could not be told to move."""
+"""Of a start: at the end of a range there is no gradient."""
 LEAST_PROBABILITY = 0.2
-"""Of what RandAugment never does, for the same reason: what hardly ever happens is hardly ever judged."""
+"""Of operations that RandAugment lacks: what is hardly ever drawn is hardly ever judged."""
 
 
 def at_fraction(space: SearchSpace, fraction: float) -> Tensor:
-    """Logits (n,) of every value at the same fraction of its range, and of K as SearchSpace.initial has it.
+    """Logits (n,) of every value at the same fraction of its range, with K as in SearchSpace.initial.
 
-    A certain K begins where it can be moved.
+    Infinite logits of K are clamped, so that they have a gradient.
     """
     logits = space.initial(fraction)
     if space.searches_count:
@@ -55,11 +55,11 @@ def at_fraction(space: SearchSpace, fraction: float) -> Tensor:
 
 
 def randaugment(space: SearchSpace) -> Tensor:
-    """Logits (n,), of operations within 3, of RandAugment (Cubuk et al. 2020) as a policy of the space.
+    """Logits (n,) of RandAugment (Cubuk et al. 2020) as a policy of the space; those of operations lie within 3.
 
-    By torchvision's defaults, all its operations are equally likely. Those that it has not are less so, with a
-    magnitude of 0.3 of the range from doing nothing. K, where it is searched, is 2 but for the share of its operation
-    that does nothing; sometimes more. What the space has no room for begins at the nearest that it has.
+    With torchvision's defaults: all its operations are equally likely. Operations that it lacks are less likely, with a
+    magnitude 0.3 of the range away from the identity. K, if it is searched, is 2 less the share of the operation that
+    does nothing, and sometimes more. Magnitudes outside a range of the space start at its nearest end.
     """
     import torch
 
@@ -78,12 +78,12 @@ def randaugment(space: SearchSpace) -> Tensor:
 
 
 def of_row(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
-    """Logits (n,), those of operations within 3, of a row of another space, by the names of its hyperparameters.
+    """Logits (n,) of a row of another space, matched by the names of its hyperparameters; operations within 3.
 
-    row: natural units; what lies outside a range of this space begins at its end. Copies that the row has not take
-    those that it has in turn. An operation that it has not begins as one that RandAugment has not, and so does a higher
-    K; a regularizer where it says. Raises SettingsError for a row without any operation of the space, or of one without
-    operations without any regularizer.
+    row: natural units; a value outside a range of this space starts at the range's end. If the row has fewer copies of
+    an operation, they are repeated. Operations that the row lacks, and a higher K, start as in randaugment;
+    regularizers at their initial values. Raises SettingsError for a row that shares no operation with the space, or no
+    regularizer if the space has no operations.
     """
     import torch
 
@@ -111,9 +111,7 @@ def of_row(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
 
 
 def _movable(space: SearchSpace, values: Tensor) -> Tensor:
-    """Logits (n,) of values (n,), not too near the ends of their ranges; of a regularizer as near as it begins by
-    itself.
-    """
+    """Logits (n,) of values (n,), kept away from the ends of their ranges."""
     import torch
 
     most = torch.full_like(values, LARGEST_LOGIT)
@@ -122,7 +120,7 @@ def _movable(space: SearchSpace, values: Tensor) -> Tensor:
 
 
 def _of_regularizers(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
-    """Values in natural units: the row's, as far as it has some, else where they begin."""
+    """Values in natural units: the row's, or else the initial ones."""
     import torch
 
     return torch.tensor([row.get(one.name, one.initial) for one in space.regularizers], dtype=torch.float64)
@@ -142,10 +140,9 @@ def _magnitude(operation: Operation, copy: int) -> float:
 
 
 def strong_end(operation: Operation, copy: int) -> float | None:
-    """The end of a magnitude's range that is away from doing nothing, for a copy counted from 0.
+    """The end of a magnitude's range that is away from the identity, for a copy counted from 0.
 
-    Where doing nothing lies inside, first, third, ... copies have the upper end, the others the lower. None where
-    nobody knows what does nothing.
+    If the identity lies inside the range, even copies have the upper end, odd ones the lower. None without an identity.
     """
     assert operation.magnitude_range is not None
     low, high = sorted(operation.magnitude_range)

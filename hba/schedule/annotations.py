@@ -17,7 +17,7 @@ from torchvision.transforms.v2 import functional as TF
 
 from hba.operations import Operation
 from hba.operations.resample import Maps, warp
-from hba.policy.single_image import Drawn
+from hba.policy.single_image import OpSample
 
 # Before 0.23, torchvision had neither keypoints nor rotated boxes.
 KEYPOINTS = tuple(kind for kind in (getattr(tv_tensors, "KeyPoints", None),) if kind is not None)
@@ -42,7 +42,7 @@ def unmovable(operations: Iterable[Operation]) -> list[str]:
     return [one.name for one in operations if one.moves_pixels is None or (one.moves_pixels and not one.interpolation)]
 
 
-def moved(annotation: Any, drawn: Sequence[Drawn], size: Size) -> Any:
+def moved(annotation: Any, drawn: Sequence[OpSample], size: Size) -> Any:
     """The annotation of an image of that size after what was drawn for the image; same type, dtype and shape.
 
     Masks show the nearest pixel, and 0 where they show what was outside. Boxes are the smallest around their moved
@@ -63,7 +63,7 @@ def moved(annotation: Any, drawn: Sequence[Drawn], size: Size) -> Any:
     return _moved_boxes(annotation, moves)
 
 
-def _move(one: Drawn, size: Size) -> Move:
+def _move(one: OpSample, size: Size) -> Move:
     magnitude = torch.tensor([one.magnitude], dtype=torch.float64)
     return Move(one.operation.kernel.maps(magnitude, *size), one.operation.interpolation == "nearest")
 

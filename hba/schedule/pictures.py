@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hba.data.naming import shown_name
 from hba.operations import Operation, fill_for
-from hba.policy.draw import Draw, apply_operations
+from hba.policy.draw import BatchSample, apply_operations
 from hba.policy.space import SearchSpace
 from hba.regularization.regularization import Regularization
 from hba.schedule.schedule import Schedule
@@ -206,13 +206,13 @@ def lines_below(space: SearchSpace) -> int:
     return max(1, space.max_count + len(on_pixels(space)))
 
 
-def describe_draw(schedule: Schedule, draw: Draw | None, index: int, further: Sequence[str] = ()) -> str:
+def describe_draw(schedule: Schedule, draw: BatchSample | None, index: int, further: Sequence[str] = ()) -> str:
     """What one image got, an operation a line, in order; `unchanged` for nothing. further: what all images get."""
     lines = [] if draw is None else _operations_drawn(schedule, draw, index)
     return "\n".join([*lines, *further]) or "unchanged"
 
 
-def _operations_drawn(schedule: Schedule, draw: Draw, index: int) -> list[str]:
+def _operations_drawn(schedule: Schedule, draw: BatchSample, index: int) -> list[str]:
     lines = []
     for slot, magnitude in zip(draw.slots[index].tolist(), draw.magnitudes[index].tolist(), strict=True):
         if slot >= 0:

@@ -14,10 +14,9 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import Operation
-from hba.policy.draw import count_limits
+from hba.policy.draw import count_limits, mean_probabilities, moved_by, quadrature
 from hba.policy.rates import Floats, applied, poisson_binomial
 from hba.policy.space import SearchSpace
-from hba.policy.spread import mean_probabilities, moved_by, quadrature
 from hba.policy.starts import at_fraction, of_row, randaugment
 from hba.regularization.groups import find_regularizer
 from hba.regularization.hyperparameter import Hyperparameter

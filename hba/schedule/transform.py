@@ -17,8 +17,8 @@ from hba.errors import ScheduleLengthWarning, SettingsError
 from hba.operations import color_for, fill_for
 from hba.packed import apply_to_array
 from hba.policy.draw import apply_operations, draw_by_means, means_of
-from hba.policy.image_range import RangeCheck
-from hba.policy.single_image import Drawn, PlainRow, apply_to_all, apply_to_pil, draw_for_one, plain_row
+from hba.policy.module import RangeCheck
+from hba.policy.single_image import OpSample, PlainRow, apply_to_all, apply_to_pil, draw_for_one, plain_row
 from hba.policy.space import SearchSpace
 from hba.schedule.annotations import ANNOTATIONS, Size, moved, unmovable
 from hba.utils.settings import whole_number
@@ -213,7 +213,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
     # What torchvision called them before 0.21.
     _check_inputs, _get_params, _transform = check_inputs, make_params, transform
 
-    def _on_array(self, pixels: np.ndarray, drawn: Sequence[Drawn]) -> np.ndarray:
+    def _on_array(self, pixels: np.ndarray, drawn: Sequence[OpSample]) -> np.ndarray:
         """A new array, the same that PIL makes of it."""
         if not pixels.size:
             return pixels.copy()

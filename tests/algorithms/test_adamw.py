@@ -18,7 +18,7 @@ from hba.algorithms.inner_model import NetworkLearner
 from hba.algorithms.scores import AugmentedBatch
 from hba.errors import SettingsError
 from hba.models import build_model
-from hba.policy.draw import Walk
+from hba.policy.draw import SampleTrace
 
 BETAS = (0.9, 0.999)
 N_IMAGES, N_STEPS = 6, 4
@@ -55,7 +55,9 @@ def test_a_reward_is_what_the_image_adds_to_a_step_of_adamw_along_the_validation
     loss = F.cross_entropy(learner.network(images[16:]), labels[16:])
     validation = torch.autograd.grad(loss, weights, retain_graph=True)
     nothing = torch.zeros(N_IMAGES, 0)
-    trial = AugmentedBatch(images[:6], labels[:6], Walk(nothing.bool(), nothing.bool(), nothing), nothing, nothing, 1.0)
+    trial = AugmentedBatch(
+        images[:6], labels[:6], SampleTrace(nothing.bool(), nothing.bool(), nothing), nothing, nothing, 1.0
+    )
     rewards = Lookahead().rewards(learner, trial, loss)
     without, small, changes = after_a_step(learner, [torch.zeros_like(one) for one in weights]), 1e-7, []
     for image in range(N_IMAGES):

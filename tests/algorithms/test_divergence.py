@@ -13,7 +13,7 @@ from torch.distributions import Bernoulli, Normal, kl_divergence
 
 from hba.algorithms.scores import AugmentedBatch, divergence_curvature, expected_score, spread_divergence_gradient
 from hba.operations import OPERATIONS
-from hba.policy.draw import draw_walk
+from hba.policy.draw import draw_with_trace
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 
@@ -25,7 +25,7 @@ def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(s
     lam = (start + torch.randn(space.n, generator=generator)).requires_grad_()
     noise = sigma * torch.randn(size, space.n, generator=generator)
     values = space.decode(lam.detach() + noise)
-    _, walk = draw_walk(space, values, size, generator)
+    _, walk = draw_with_trace(space, values, size, generator)
     of_probabilities = kl_divergence(Bernoulli(logits=lam + noise), Bernoulli(logits=start + noise))
     of_magnitudes = kl_divergence(Normal(lam, sigma), Normal(start, sigma))
     total = torch.zeros(())
@@ -81,7 +81,7 @@ def test_a_decision_comes_to_rest_at_its_worth_over_the_weight(worth: float, wei
     lam, places = start.clone(), []
     for _ in range(400):
         values = space.decode(lam).expand(n, -1)
-        _, walk = draw_walk(space, values, n, generator)
+        _, walk = draw_with_trace(space, values, n, generator)
         trial = AugmentedBatch(values, values, walk, values, torch.zeros(n, 1), 1.0)
         rewards = worth * walk.fired[:, 0].float()
         pull = weight * divergence_curvature(space, trial, 1.0) * (lam - start)

@@ -13,7 +13,7 @@ from search_steps import space_of
 from torch import Tensor
 
 from hba.algorithms.scores import AugmentedBatch, expected_score
-from hba.policy.draw import Walk, draw_walk
+from hba.policy.draw import SampleTrace, draw_with_trace
 from hba.policy.space import SearchSpace
 
 SIGMAS = 5.0
@@ -29,7 +29,7 @@ def random_trial(space: SearchSpace, sigma: float, size: int = 7) -> AugmentedBa
     values = torch.rand(size, space.n, generator=generator)
     noise = torch.randn(size, space.n, generator=generator)
     empty = torch.zeros(size)
-    return AugmentedBatch(empty, empty, Walk(visited, fired, count), values, noise, sigma)
+    return AugmentedBatch(empty, empty, SampleTrace(visited, fired, count), values, noise, sigma)
 
 
 @pytest.mark.parametrize("sigma", [0.7, 2.0])
@@ -57,7 +57,7 @@ def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn() 
     noise = torch.randn(50, space.n, generator=generator)
     logits = lam + sigma * noise
     values = space.decode(logits.detach())
-    _, walk = draw_walk(space, values, 50, generator)
+    _, walk = draw_with_trace(space, values, 50, generator)
     at = [slot.probability for slot in space.slots]
     probabilities = torch.sigmoid(logits[:, at])
     log_walk = torch.where(walk.fired, probabilities.log(), (1 - probabilities).log()) * walk.visited
@@ -76,7 +76,7 @@ def test_a_slot_without_magnitude_leaves_nothing_in_the_columns_of_others() -> N
     space = space_of("Rotate", "Invert", "Color")
     trial = random_trial(space, sigma=0.5)
     only_invert = torch.tensor([False, True, False])
-    walk = Walk(trial.walk.visited & only_invert, trial.walk.fired & only_invert, trial.walk.count)
+    walk = SampleTrace(trial.walk.visited & only_invert, trial.walk.fired & only_invert, trial.walk.count)
     assert walk.fired.any()
     gradient = expected_score(space, AugmentedBatch(trial.images, trial.labels, walk, *_rest(trial)), torch.ones(7))
     column = space.names.index("Invert.1.probability")
@@ -119,7 +119,7 @@ def batches_of_scores(
         noise = torch.randn(2000, space.n, generator=generator)
         logits = lam + sigma * noise
         values = space.decode(logits)
-        draw, walk = draw_walk(space, values, 2000, generator)
+        draw, walk = draw_with_trace(space, values, 2000, generator)
         trial = AugmentedBatch(noise, noise, walk, values, noise, sigma)
         found.append(expected_score(space, trial, value(draw, logits)))
     return torch.stack(found).double()

@@ -33,7 +33,7 @@ from hba.algorithms.lookahead import advantages_of, rewards_of
 from hba.algorithms.scores import AugmentedBatch, expected_score
 from hba.data import LabelledImages, SearchData
 from hba.models import build_model
-from hba.policy.draw import Walk
+from hba.policy.draw import SampleTrace
 
 
 def lookahead_begun(**settings: Any) -> tuple[Any, Any]:
@@ -43,7 +43,7 @@ def lookahead_begun(**settings: Any) -> tuple[Any, Any]:
 def trial_of(images: Tensor, labels: Tensor) -> AugmentedBatch:
     """For what reads images and labels only."""
     nothing = torch.zeros(len(labels), 0)
-    return AugmentedBatch(images, labels, Walk(nothing.bool(), nothing.bool(), nothing), nothing, nothing, 1.0)
+    return AugmentedBatch(images, labels, SampleTrace(nothing.bool(), nothing.bool(), nothing), nothing, nothing, 1.0)
 
 
 def trained_network() -> tuple[nn.Module, AugmentedBatch, dict[str, Tensor]]:

@@ -9,7 +9,7 @@ from test_expected_score import random_trial
 
 from hba.algorithms.scores import AugmentedBatch, expected_score, expected_spread_score
 from hba.operations import OPERATIONS
-from hba.policy.draw import draw_walk
+from hba.policy.draw import draw_with_trace
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 
@@ -47,7 +47,7 @@ def shares_by_hand(p: list[float]) -> list[float]:
 def test_k_is_drawn_by_breaking_sticks(p: list[float]) -> None:
     space = counted("Rotate", "Invert", count_probabilities=(1.0, *[0.0] * len(p)))
     values = torch.cat([torch.full((space.n - len(p),), 0.5), torch.tensor(p)])
-    draw, walk = draw_walk(space, values, N_DRAWS, seeded(1))
+    draw, walk = draw_with_trace(space, values, N_DRAWS, seeded(1))
     found = walk.count.flatten().bincount(minlength=len(p) + 1)
     for number, share in zip(found.tolist(), shares_by_hand(p), strict=True):
         assert abs(number - N_DRAWS * share) <= SIGMAS * math.sqrt(N_DRAWS * share * (1 - share))
@@ -58,7 +58,7 @@ def test_every_image_has_the_k_of_its_own_row() -> None:
     space = counted("Rotate", "Invert")
     rows = torch.full((3, space.n), 0.5)
     rows[:, -3:] = torch.tensor([[0.9, 0.5, 0.2], [0.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
-    _, walk = draw_walk(space, rows.repeat_interleave(N_DRAWS, 0), 3 * N_DRAWS, seeded(2))
+    _, walk = draw_with_trace(space, rows.repeat_interleave(N_DRAWS, 0), 3 * N_DRAWS, seeded(2))
     for row, counts in zip(rows, walk.count.view(3, N_DRAWS), strict=True):
         shares = (counts.bincount(minlength=4) / N_DRAWS).tolist()
         for found, share in zip(shares, shares_by_hand(row[-3:].tolist()), strict=True):
@@ -67,7 +67,7 @@ def test_every_image_has_the_k_of_its_own_row() -> None:
 
 def test_at_the_start_k_is_that_of_the_space() -> None:
     space = search_space(searches_count=True)
-    _, walk = draw_walk(space, space.decode(space.initial(0.5)), N_DRAWS, seeded(3))
+    _, walk = draw_with_trace(space, space.decode(space.initial(0.5)), N_DRAWS, seeded(3))
     shares = walk.count.flatten().bincount(minlength=4) / N_DRAWS
     for found, share in zip(shares.tolist(), space.count_probabilities, strict=True):
         assert abs(found - share) <= SIGMAS * math.sqrt(share * (1 - share) / N_DRAWS)
@@ -79,7 +79,7 @@ def test_the_score_of_k_is_the_derivative_of_its_log_probability() -> None:
     noise = torch.randn(200, space.n, generator=generator)
     logits = lam + sigma * noise
     values = space.decode(logits.detach())
-    _, walk = draw_walk(space, values, 200, generator)
+    _, walk = draw_with_trace(space, values, 200, generator)
     assert set(walk.count.flatten().tolist()) == {0, 1, 2, 3}
     one_more = logits[:, -3:].sigmoid()
     reached = torch.cat([torch.ones(200, 1), one_more.cumprod(1)], dim=1)
@@ -104,7 +104,7 @@ def test_where_more_operations_are_worth_more_the_score_of_k_says_by_how_much() 
     samples, generator = [], seeded(7)
     for _ in range(60):
         noise, values = torch.zeros(2000, space.n), space.decode(lam).expand(2000, -1)
-        _, walk = draw_walk(space, values, 2000, generator)
+        _, walk = draw_with_trace(space, values, 2000, generator)
         trial = AugmentedBatch(noise, noise, walk, values, noise, 1.0)
         samples.append(expected_score(space, trial, walk.count[:, 0].float()))
     found = torch.stack(samples).double()
@@ -145,7 +145,7 @@ def test_the_mean_score_of_the_spread_is_the_slope_of_the_expected_reward() -> N
         noise = torch.randn(2000, 2, generator=generator)
         logits = lam + sigma * noise * torch.tensor([0.0, 1.0])
         values = space.decode(logits)
-        draw, walk = draw_walk(space, values, 2000, generator)
+        draw, walk = draw_with_trace(space, values, 2000, generator)
         trial = AugmentedBatch(noise, noise, walk, values, noise, sigma)
         samples.append(expected_spread_score(space, trial, (draw.slots[:, 0] >= 0) * logits[:, 1].square()))
     found = torch.stack(samples).double()

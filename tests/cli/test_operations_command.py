@@ -7,9 +7,8 @@ from commands import refusal_of, run, usage_error_of
 from own_operations import GAMMA_FILE
 
 from hba.operations import registered_operations
-from hba.policy.magnitude_table import HEADINGS, LEGEND, as_markdown, magnitude_table
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import SPACES, search_space
+from hba.policy.spaces import HEADINGS, LEGEND, SPACES, as_markdown, magnitude_table, search_space
 
 GAMMA_ROW = ("Gamma", "0.5 to 2", "exponent", "1", "-", "your function")
 

@@ -16,8 +16,8 @@ from hba.exports.albumentations_file import row_of, twice
 from hba.exports.albumentations_leaves import LEAVES
 from hba.exports.check import check
 from hba.operations import OPERATIONS, Operation
-from hba.policy import draw_operations
-from hba.policy.rates import Stage, stages_of
+from hba.policy.draw import draw_operations
+from hba.policy.rates import DrawStep, draw_steps
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.schedule.schedule import Schedule
@@ -25,9 +25,9 @@ from hba.schedule.schedule import Schedule
 N_IMAGES = 200_000
 
 
-def stages_in(schedule: Schedule) -> list[Stage]:
+def stages_in(schedule: Schedule) -> list[DrawStep]:
     row = row_of(schedule)
-    return stages_of(row.probabilities, row.limits)
+    return draw_steps(row.probabilities, row.limits)
 
 
 @pytest.mark.parametrize("spread", ["none", "all"])

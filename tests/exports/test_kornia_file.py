@@ -19,7 +19,7 @@ import hba
 from hba.errors import SettingsError
 from hba.operations import Operation
 from hba.policy.module import Policy
-from hba.policy.single_image import Drawn
+from hba.policy.single_image import OpSample
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.schedule.annotations import KEYPOINTS, moved
@@ -110,14 +110,14 @@ def test_masks_keep_their_colours_and_labels() -> None:
     assert not torch.equal(found, labels)
 
 
-def draws_of(policy: Any, schedule: Schedule) -> list[list[Drawn]]:
+def draws_of(policy: Any, schedule: Schedule) -> list[list[OpSample]]:
     """What was last drawn for each image."""
     (item,) = policy._params
     slots, magnitudes, positions = (item.data[name].tolist() for name in ("slots", "magnitudes", "positions"))
     operations = [slot.operation for slot in schedule.space.slots]
     return [
         [
-            Drawn(operations[slot], magnitude, tuple(place))
+            OpSample(operations[slot], magnitude, tuple(place))
             for slot, magnitude, place in zip(*rows, strict=True)
             if slot >= 0
         ]

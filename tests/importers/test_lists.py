@@ -17,7 +17,7 @@ import hba
 from hba.errors import ScheduleError
 from hba.importers.levels import LEVELS
 from hba.operations import OPERATIONS
-from hba.policy import draw_operations
+from hba.policy.draw import draw_operations
 from hba.schedule.schedule import Schedule
 
 N_IMAGES = 60_000

@@ -13,7 +13,7 @@ import hba
 from hba.errors import SettingsError
 from hba.importers.torchvision_policies import PHOTOGRAPH_SIDE, POLICIES
 from hba.operations import OPERATIONS
-from hba.policy import draw_operations
+from hba.policy.draw import draw_operations
 
 N_DRAWS = 6000
 TRANSFORMS = {

@@ -13,7 +13,7 @@ from random_inputs import eight_bit_images
 from torch import Tensor
 
 from hba.operations import OPERATIONS, Operation
-from hba.policy.draw import Draw, apply_operations
+from hba.policy.draw import BatchSample, apply_operations
 from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
 
@@ -26,11 +26,11 @@ N_IMAGES = 150
 any_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
 
 
-def moved(draw: Draw) -> Draw:
-    return Draw(*(numbers.to(GPU) for numbers in (draw.slots, draw.magnitudes, draw.positions)))
+def moved(draw: BatchSample) -> BatchSample:
+    return BatchSample(*(numbers.to(GPU) for numbers in (draw.slots, draw.magnitudes, draw.positions)))
 
 
-def replayed_on_gpu(space: SearchSpace, draw: Draw, images: Tensor) -> Tensor:
+def replayed_on_gpu(space: SearchSpace, draw: BatchSample, images: Tensor) -> Tensor:
     """The pixels, back on the CPU."""
     images = images.to(GPU)
     result = apply_operations(space, moved(draw), images, fill_of(images))
@@ -86,7 +86,7 @@ def test_each_operation_gives_pil_s_pixels(operation: Operation, channels: int) 
     shown = np.concatenate([noise(24, 31, channels, 20), photo_like(24, 31, channels, seed=5)])
     images = torch.from_numpy(shown).permute(0, 3, 1, 2).float() / 255
     drawn = draw_of_one(operation, len(images), seed=6)
-    draw = Draw(drawn.slots, drawn.magnitudes, torch.full_like(drawn.positions, 0.5))
+    draw = BatchSample(drawn.slots, drawn.magnitudes, torch.full_like(drawn.positions, 0.5))
     magnitudes = draw.magnitudes[:, 0].numpy()
     fill = torch.tensor(levels_of_fill(shown), device=GPU) / 255
     result = apply_operations(space_of_one(operation), moved(draw), images.to(GPU), fill)
@@ -122,7 +122,7 @@ def test_replays_of_a_cuda_graph_draw_anew(name: str) -> None:
     for _ in range(2):
         graph.replay()
         torch.cuda.synchronize()
-        copy = Draw(draw.slots.clone(), draw.magnitudes.clone(), draw.positions.clone())
+        copy = BatchSample(draw.slots.clone(), draw.magnitudes.clone(), draw.positions.clone())
         replays.append((copy, result.clone()))
         # What the graph drew, done without the graph.
         assert torch.equal(policy.replay(images, copy), result)
@@ -139,7 +139,7 @@ def policy_on_gpu(space: SearchSpace, n_rows: int | None) -> Policy:
     return Policy(space, values, fill=(0.2, 0.4, 0.6)).to(GPU)
 
 
-def captured(policy: Policy, images: Tensor) -> tuple[torch.cuda.CUDAGraph, Draw, Tensor]:
+def captured(policy: Policy, images: Tensor) -> tuple[torch.cuda.CUDAGraph, BatchSample, Tensor]:
     """A graph of one call, and where its replays put the draw and the pixels."""
     generator = torch.Generator(GPU).manual_seed(10)
     stream = torch.cuda.Stream()

@@ -12,7 +12,7 @@ from random_inputs import eight_bit_images, random_images, seeded
 from torch import Tensor
 
 from hba.operations import OPERATIONS, Operation
-from hba.policy.draw import Draw, apply_operations, draw_operations
+from hba.policy.draw import BatchSample, apply_operations, draw_operations
 from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
 
@@ -20,14 +20,14 @@ N_IMAGES = 150
 ALL = (*OPERATIONS.values(), *OWN)
 
 Images = Callable[[tuple[int, ...], int, torch.dtype], Tensor]
-BothPaths = Callable[[SearchSpace, Draw, Tensor], tuple[Tensor, Tensor]]
+BothPaths = Callable[[SearchSpace, BatchSample, Tensor], tuple[Tensor, Tensor]]
 
 
 @pytest.fixture
 def both_paths(monkeypatch: pytest.MonkeyPatch) -> BothPaths:
     """What a draw makes of images, by computing only the drawn images and by computing all."""
 
-    def apply(space: SearchSpace, draw: Draw, images: Tensor) -> tuple[Tensor, Tensor]:
+    def apply(space: SearchSpace, draw: BatchSample, images: Tensor) -> tuple[Tensor, Tensor]:
         own = apply_operations(space, draw, images, fill_of(images))
         with monkeypatch.context() as patched:
             patched.setattr(torch.compiler, "is_compiling", lambda: True)
@@ -77,7 +77,7 @@ def each_of(count: int) -> list[slice]:
     return [slice(i, i + 1) for i in range(count)]
 
 
-def step_by_step(space: SearchSpace, draw: Draw, image: Tensor) -> Tensor:
+def step_by_step(space: SearchSpace, draw: BatchSample, image: Tensor) -> Tensor:
     """What a draw for one image (1, C, H, W) makes of it."""
     for step, slot in enumerate(draw.slots[0].tolist()):
         if slot >= 0:
@@ -163,7 +163,7 @@ def test_one_computes_the_drawn_images_only_and_the_other_all(both_paths: BothPa
     assert batches == [int((draw.slots // space.copies == 0).sum()), N_IMAGES]
 
 
-def mixed_draw_with_one_step(space: SearchSpace) -> Draw:
+def mixed_draw_with_one_step(space: SearchSpace) -> BatchSample:
     return draw_operations(space, random_values(space, N_IMAGES, seed=30), N_IMAGES, seeded(31))
 
 

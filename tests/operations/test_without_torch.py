@@ -9,8 +9,7 @@ import pytest
 
 import hba
 import hba.operations
-from hba.policy.magnitude_table import HEADINGS, as_markdown, magnitude_table
-from hba.policy.spaces import SPACES
+from hba.policy.spaces import HEADINGS, SPACES, as_markdown, magnitude_table
 
 SLOW = ("torch", "torchvision", "kornia", "numpy", "scipy", "matplotlib")
 WITHOUT_OTHER_MODULES = """
@@ -28,7 +27,7 @@ MODULES = (
     "hba.operations.registration",
     "hba.policy.space",
     "hba.policy.spaces",
-    "hba.policy.magnitude_table",
+    "hba.policy.spaces",
 )
 
 

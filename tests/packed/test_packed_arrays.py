@@ -12,7 +12,7 @@ from random_inputs import magnitudes_for
 
 from hba.operations import OPERATIONS
 from hba.packed import apply_to_array
-from hba.policy.single_image import Drawn, apply_to_pil
+from hba.policy.single_image import OpSample, apply_to_pil
 
 ALL = tuple(OPERATIONS.values())
 FILLS = {1: ((0.5,), (0.2,)), 3: ((0.5, 0.5, 0.5), (0.1, 0.51, 0.9))}
@@ -27,17 +27,18 @@ def random_array(channels: int, height: int, width: int, seed: int) -> Bytes:
     return (levels // 8 + rng.integers(0, 220) if seed % 2 else levels).astype(np.uint8)
 
 
-def by_pil(drawn: list[Drawn], pixels: Bytes, fill: tuple[float, ...]) -> Bytes:
+def by_pil(drawn: list[OpSample], pixels: Bytes, fill: tuple[float, ...]) -> Bytes:
     image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
     return np.array(apply_to_pil(drawn, image, fill)).reshape(pixels.shape)
 
 
-def drawn_at_random(names: tuple[int, ...], seed: int) -> list[Drawn]:
+def drawn_at_random(names: tuple[int, ...], seed: int) -> list[OpSample]:
     rng = np.random.default_rng(seed)
     magnitudes = [float(magnitudes_for(ALL[name], 1, seed + step)) for step, name in enumerate(names)]
     places = rng.random((len(names), 2)).tolist()
     return [
-        Drawn(ALL[name], magnitude, (x, y)) for name, magnitude, (x, y) in zip(names, magnitudes, places, strict=True)
+        OpSample(ALL[name], magnitude, (x, y))
+        for name, magnitude, (x, y) in zip(names, magnitudes, places, strict=True)
     ]
 
 
@@ -91,15 +92,15 @@ def test_a_gray_array_keeps_its_shape() -> None:
 
 def test_an_operation_without_a_code_is_not_for_kernels() -> None:
     pixels = random_array(3, 8, 8, seed=5)
-    assert apply_to_array([Drawn(OWN[0], 3.0, (0.5, 0.5))], pixels, FILLS[3][0]) is None
+    assert apply_to_array([OpSample(OWN[0], 3.0, (0.5, 0.5))], pixels, FILLS[3][0]) is None
     turned = ALL[4].with_interpolation("bilinear")
-    assert apply_to_array([Drawn(turned, 10.0, (0.5, 0.5))], pixels, FILLS[3][0]) is None
+    assert apply_to_array([OpSample(turned, 10.0, (0.5, 0.5))], pixels, FILLS[3][0]) is None
 
 
 def test_the_fill_of_a_batch_and_that_of_an_array_are_the_same_level() -> None:
     """127.5 is 128 in both, as PIL's round() has it."""
     pixels = np.zeros((4, 4, 3), np.uint8)
-    away = [Drawn(OPERATIONS["TranslateX"], 0.45, (0.5, 0.5))]
+    away = [OpSample(OPERATIONS["TranslateX"], 0.45, (0.5, 0.5))]
     result = apply_to_array(away, pixels, (0.5, 0.5, 0.5))
     assert result is not None
     assert set(result.ravel().tolist()) == {0, 128}

@@ -12,7 +12,7 @@ from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation, apply_steps
 from hba.packed import apply_one_to_bytes, apply_to_images, running
 from hba.packed.program import Program, code_of
-from hba.policy.draw import Draw, apply_operations
+from hba.policy.draw import BatchSample, apply_operations
 from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
 
@@ -30,7 +30,7 @@ def random_bytes(shape: tuple[int, ...], seed: int) -> Tensor:
     return torch.where(is_narrow, narrow, levels).to(torch.uint8)
 
 
-def by_floats(space: SearchSpace, draw: Draw, images: Tensor, fill: Tensor) -> Tensor:
+def by_floats(space: SearchSpace, draw: BatchSample, images: Tensor, fill: Tensor) -> Tensor:
     """Floats, from bytes, without any kernel."""
     chosen = torch.where(draw.slots < 0, -1, draw.slots // space.copies)
     return apply_steps(space.operations, chosen, draw.magnitudes, draw.positions, images.float() / 255, fill)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS
-from hba.policy.draw import Draw, apply_operations, draw_operations
+from hba.policy.draw import BatchSample, apply_operations, draw_operations
 from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
 
@@ -72,7 +72,7 @@ def exact_outcomes(probabilities: Sequence[float], count_probabilities: Sequence
     return outcomes
 
 
-def outcomes_of(draw: Draw) -> list[Outcome]:
+def outcomes_of(draw: BatchSample) -> list[Outcome]:
     """What a draw applies; also checks that nothing stands behind a step with nothing."""
     rows = draw.slots.tolist()
     for row in rows:
@@ -244,7 +244,7 @@ def test_each_image_follows_its_own_row_of_values() -> None:
 
 def test_a_draw_is_done_step_by_step_in_its_order() -> None:
     space = space_of("Invert", "Brightness", "Cutout", copies=1)
-    draw = Draw(
+    draw = BatchSample(
         slots=torch.tensor([[0, 1], [1, 0], [-1, -1], [1, -1], [2, 0]]),
         magnitudes=torch.tensor([[0, 0.5], [0.5, 0], [0, 0], [0.25, 0], [0.2, 0]]),
         positions=torch.tensor([0.0, 0.93]).expand(5, 2, 2),

@@ -9,7 +9,7 @@ import torch
 
 from hba.operations import OPERATIONS
 from hba.policy.draw import draw_operations
-from hba.policy.rates import applied, fired_at_least, poisson_binomial, stages_of
+from hba.policy.rates import applied, draw_steps, fired_at_least, poisson_binomial
 from hba.policy.space import SearchSpace
 
 N_IMAGES = 100_000
@@ -33,15 +33,15 @@ def test_two_slots_by_hand() -> None:
     first, second = applied([0.5, 0.2], [0.25, 0.5])
     assert first == pytest.approx([0.75 * (0.5 - both / 2), 0.75 * (0.2 - both / 2)])
     assert second == pytest.approx([0.5 * both / 2] * 2)
-    stages = stages_of([0.5, 0.2], [0.25, 0.5])
+    stages = draw_steps([0.5, 0.2], [0.25, 0.5])
     assert [stage.chance for stage in stages] == pytest.approx([0.75 * 0.6, 0.5 * both / (0.75 * 0.6)])
     assert [stage.shares.sum() for stage in stages] == pytest.approx([1.0, 1.0])
 
 
 def test_there_is_no_stage_that_no_image_reaches() -> None:
-    assert stages_of([0.0, 0.0], [0.0, 0.0]) == []
-    assert len(stages_of([0.5, 0.0], [0.0, 0.0])) == 1
-    assert stages_of([0.5, 0.5], [1.0, 1.0]) == []
+    assert draw_steps([0.0, 0.0], [0.0, 0.0]) == []
+    assert len(draw_steps([0.5, 0.0], [0.0, 0.0])) == 1
+    assert draw_steps([0.5, 0.5], [1.0, 1.0]) == []
 
 
 def test_numbers_of_events_are_those_of_all_outcomes() -> None:

@@ -11,7 +11,7 @@ from torchvision.transforms.v2 import functional as TF
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation, color_for, fill_for
 from hba.policy.draw import apply_operations, draw_operations
-from hba.policy.single_image import Drawn, apply_to_pil, draw_for_one, plain_row
+from hba.policy.single_image import OpSample, apply_to_pil, draw_for_one, plain_row
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 
@@ -71,7 +71,7 @@ def test_one_image_draws_what_a_batch_of_one_draws(space: SearchSpace) -> None:
         draw = draw_operations(space, row, 1, torch.Generator().manual_seed(seed))
         steps = zip(draw.slots[0].tolist(), draw.magnitudes[0].tolist(), draw.positions[0].tolist(), strict=True)
         expected = [
-            Drawn(space.operations[slot // space.copies], magnitude, (x, y))
+            OpSample(space.operations[slot // space.copies], magnitude, (x, y))
             for slot, magnitude, (x, y) in steps
             if slot >= 0
         ]
@@ -138,7 +138,7 @@ def test_an_operation_that_knows_nothing_of_pil_gets_a_batch_of_one() -> None:
         return images * 0 + fill[:, None, None] * magnitude[:, None, None, None]
 
     own = Operation("Paint", paint, (0.0, 1.0), "share", uses_fill=True, uses_position=True)
-    drawn = [Drawn(own, 0.25, IN_THE_MIDDLE), Drawn(OPERATIONS["Invert"], 0.0, IN_THE_MIDDLE)]
+    drawn = [OpSample(own, 0.25, IN_THE_MIDDLE), OpSample(OPERATIONS["Invert"], 0.0, IN_THE_MIDDLE)]
     result = apply_to_pil(drawn, photo("RGB", 0), FILL)
     expected = [255 - round(255 * channel / 4) for channel in FILL]
     assert (levels_of(result) == expected).all()

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from hba.operations import OPERATIONS
 from hba.policy.draw import draw_operations
-from hba.policy.single_image import Drawn, draw_for_one, plain_row
+from hba.policy.single_image import OpSample, draw_for_one, plain_row
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 
@@ -68,7 +68,7 @@ def test_a_range_of_one_magnitude_has_no_spread() -> None:
     assert {abs(one.magnitude) for _ in range(20) for one in draw_for_one(plain)} == {7.0}
 
 
-def drawn_by_rotate(probability: float, magnitude: float, spread: float) -> list[list[Drawn]]:
+def drawn_by_rotate(probability: float, magnitude: float, spread: float) -> list[list[OpSample]]:
     space = SearchSpace((OPERATIONS["Rotate"],), copies=1, count_probabilities=(0.0, 1.0))
     plain = plain_row(space, torch.tensor([probability, magnitude]), torch.full((2,), spread))
     generator = torch.Generator().manual_seed(0)

@@ -13,11 +13,18 @@ from scipy.stats import norm
 from torch import Tensor
 
 from hba.operations import OPERATIONS
-from hba.policy.draw import Draw, draw_by_means, draw_operations, draw_walk, means_of
+from hba.policy.draw import (
+    BatchSample,
+    draw_by_means,
+    draw_operations,
+    draw_with_trace,
+    mean_probabilities,
+    means_of,
+    moved_by,
+)
 from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, search_space
-from hba.policy.spread import mean_probabilities, moved_by
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation
 
@@ -36,7 +43,7 @@ def row_of(space: SearchSpace, seed: int = 0, dtype: torch.dtype = torch.float32
     return space.decode(torch.randn(space.n, generator=seeded(seed), dtype=dtype))
 
 
-def equal_draws(first: Draw, second: Draw) -> bool:
+def equal_draws(first: BatchSample, second: BatchSample) -> bool:
     return all(
         torch.equal(getattr(first, name), getattr(second, name)) for name in ("slots", "magnitudes", "positions")
     )
@@ -133,8 +140,8 @@ def test_a_range_that_descends_is_drawn_from_too() -> None:
 def test_a_spread_of_0_is_none_to_the_last_bit(space: SearchSpace, batched: bool) -> None:
     row = row_of(space).expand(60, -1) if batched else row_of(space)
     generators = seeded(3), seeded(3)
-    bare, walk = draw_walk(space, row, 60, generators[0])
-    around, walk_around = draw_walk(space, row, 60, generators[1], torch.zeros_like(row))
+    bare, walk = draw_with_trace(space, row, 60, generators[0])
+    around, walk_around = draw_with_trace(space, row, 60, generators[1], torch.zeros_like(row))
     assert equal_draws(bare, around)
     for name in ("visited", "fired", "count"):
         assert torch.equal(getattr(walk, name), getattr(walk_around, name))

@@ -11,7 +11,7 @@ from torchvision.transforms import InterpolationMode, RandAugment
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
-from hba.policy.draw import draw_walk
+from hba.policy.draw import draw_with_trace
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, search_space
 from hba.policy.starts import LEAST_PROBABILITY, at_fraction, of_row, randaugment, strong_end
@@ -94,7 +94,7 @@ def test_k_is_two_but_for_the_operation_that_does_nothing() -> None:
     assert torch.tensor(first).logit().item() == pytest.approx(3.0, abs=1e-4)
     assert first < 1 - none
     assert third == pytest.approx(LEAST_PROBABILITY)
-    *_, walk = draw_walk(space, space.decode(randaugment(space)), N_DRAWS, torch.Generator().manual_seed(0))
+    *_, walk = draw_with_trace(space, space.decode(randaugment(space)), N_DRAWS, torch.Generator().manual_seed(0))
     shares = (walk.count.flatten().bincount(minlength=4) / N_DRAWS).tolist()
     expected = [1 - first, first * (1 - second), first * second * (1 - third), first * second * third]
     assert shares == pytest.approx(expected, abs=0.01)
@@ -180,7 +180,7 @@ def test_k_begins_at_the_probabilities_of_the_space(probabilities: tuple[float, 
 
 
 def test_a_search_of_k_needs_a_k_to_search() -> None:
-    with pytest.raises(SettingsError, match=r"^a search of K needs count_probabilities of at least one operation, got"):
+    with pytest.raises(SettingsError, match="count_probabilities"):
         SearchSpace(count_probabilities=(1.0,), searches_count=True)
 
 

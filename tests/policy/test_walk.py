@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hba.operations import OPERATIONS
-from hba.policy.draw import Draw, Walk, draw_operations, draw_walk
+from hba.policy.draw import BatchSample, SampleTrace, draw_operations, draw_with_trace
 from hba.policy.space import SearchSpace
 
 N_DRAWS = 40_000
@@ -22,13 +22,13 @@ def space_of(count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.5)) -> Search
     return SearchSpace(tuple(OPERATIONS[name] for name in ("Rotate", "Invert", "Color")), 2, count_probabilities)
 
 
-def walk_of(probabilities: tuple[float, ...], space: SearchSpace, seed: int = 0) -> tuple[Draw, Walk]:
+def walk_of(probabilities: tuple[float, ...], space: SearchSpace, seed: int = 0) -> tuple[BatchSample, SampleTrace]:
     values = torch.zeros(space.n)
     values[[slot.probability for slot in space.slots]] = torch.tensor(probabilities)
-    return draw_walk(space, values, N_DRAWS, torch.Generator().manual_seed(seed))
+    return draw_with_trace(space, values, N_DRAWS, torch.Generator().manual_seed(seed))
 
 
-def applied(draw: Draw, n_slots: int) -> Tensor:
+def applied(draw: BatchSample, n_slots: int) -> Tensor:
     """(B, n_slots) bool, slot by slot."""
     shares = torch.zeros(len(draw), n_slots + 1, dtype=torch.bool)
     return shares.scatter(1, torch.where(draw.slots < 0, n_slots, draw.slots), value=True)[:, :n_slots]
@@ -121,6 +121,6 @@ def test_the_walk_changes_no_draw() -> None:
     space = SearchSpace()
     values = space.decode(torch.randn(50, space.n, generator=torch.Generator().manual_seed(0)))
     draws = draw_operations(space, values, 50, torch.Generator().manual_seed(4))
-    with_walk = draw_walk(space, values, 50, torch.Generator().manual_seed(4))[0]
+    with_walk = draw_with_trace(space, values, 50, torch.Generator().manual_seed(4))[0]
     for name in ("slots", "magnitudes", "positions"):
         assert torch.equal(getattr(draws, name), getattr(with_walk, name))

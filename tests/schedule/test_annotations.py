@@ -14,7 +14,7 @@ from torchvision.transforms.v2 import functional as TF
 
 import hba
 from hba.operations import OPERATIONS, Operation
-from hba.policy.single_image import Drawn, apply_to_pil
+from hba.policy.single_image import OpSample, apply_to_pil
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.schedule.annotations import KEYPOINTS, moved
@@ -26,8 +26,8 @@ CORNERS = [[3.0, 5.0, 20.0, 17.0], [10.0, 2.0, 50.0, 39.0], [0.0, 0.0, 56.0, 40.
 POINTS = [[3.5, 5.5], [28.0, 20.0], [50.0, 2.0]]
 
 
-def drawn(name: str, magnitude: float) -> Drawn:
-    return Drawn(OPERATIONS[name], magnitude, (0.5, 0.5))
+def drawn(name: str, magnitude: float) -> OpSample:
+    return OpSample(OPERATIONS[name], magnitude, (0.5, 0.5))
 
 
 def boxes(form: str = "XYXY", numbers: Any = CORNERS) -> Any:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from hba.errors import SettingsError
-from hba.policy.image_range import RangeCheck
+from hba.policy.module import RangeCheck
 from hba.schedule.transform import PolicyTransform
 
 NORMALISED = 2 * torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -34,7 +34,7 @@ class CountReads(TorchDispatchMode):
 @pytest.fixture
 def waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU whose values take as long to read as a GPU's."""
-    monkeypatch.setattr("hba.policy.image_range.READ_AT_ONCE", ())
+    monkeypatch.setattr("hba.policy.module.READ_AT_ONCE", ())
 
 
 def transform() -> Callable[[Tensor], Any]:

@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 from torch import Tensor
 
 from hba.operations import OPERATIONS
-from hba.policy.draw import Draw
+from hba.policy.draw import BatchSample
 from hba.policy.space import SearchSpace
 from hba.schedule.pictures import describe_draw, draw_augmented, draw_schedule
 from hba.schedule.schedule import Schedule
@@ -157,9 +157,9 @@ def test_the_title_names_what_was_searched_on(tmp_path: Path, figures: list[Any]
     assert second.startswith("Schedule searched on cats: ")
 
 
-def draw_of(slots: list[int], magnitudes: list[float]) -> Draw:
+def draw_of(slots: list[int], magnitudes: list[float]) -> BatchSample:
     """The draw of one image."""
-    return Draw(torch.tensor([slots]), torch.tensor([magnitudes]), torch.zeros(1, len(slots), 2))
+    return BatchSample(torch.tensor([slots]), torch.tensor([magnitudes]), torch.zeros(1, len(slots), 2))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_draw_is_described_operation_by_operation(slots: list[int], magnitudes
 
 
 def test_each_image_of_a_draw_is_described_by_itself() -> None:
-    draw = Draw(torch.tensor([[0], [2], [-1]]), torch.tensor([[5.0], [0.0], [0.0]]), torch.zeros(3, 1, 2))
+    draw = BatchSample(torch.tensor([[0], [2], [-1]]), torch.tensor([[5.0], [0.0], [0.0]]), torch.zeros(3, 1, 2))
     schedule = random_schedule(1, 2, ("Rotate", "Invert"))
     assert [describe_draw(schedule, draw, index) for index in range(3)] == ["Rotate 5", "Invert", "unchanged"]
 
