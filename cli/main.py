@@ -14,7 +14,7 @@ import click
 
 from hba.distributed.process_info import GONE, check_alone, launched, override_rank
 from hba.errors import HbaError, ReportWarning
-from hba.utils.version import VERSION
+from hba.utils.provenance import VERSION
 
 USER_ERROR = 2
 INTERRUPTED = 130

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hba.errors import HbaError
 from hba.utils.imports import lazy_names
-from hba.utils.version import VERSION as __version__
+from hba.utils.provenance import VERSION as __version__
 
 if TYPE_CHECKING:
     from hba import algorithms as algorithms

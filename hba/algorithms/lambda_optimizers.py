@@ -25,7 +25,7 @@ from hba.operations import Operation
 from hba.policy.space import SearchSpace
 from hba.policy.starts import strong_end
 from hba.training.optim import gradient_root
-from hba.utils.device_constants import device_constant
+from hba.utils.devices import device_constant
 
 Kind = Literal["adam", "rmsprop"]
 ADAM: Kind = "adam"

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from hba.data.labels import is_multi_label
 from hba.training.criterion import losses_of
-from hba.utils.device_constants import device_constant
+from hba.utils.devices import device_constant
 
 
 @device_constant

@@ -20,9 +20,8 @@ from hba.executors.cluster import RETRIES, Cluster, Needs, lost
 from hba.executors.executor import NOTHING_SHARED, Shared, TaskFunction, Tensors, ignore_steps
 from hba.executors.pickling import packed_run, packed_task, unpacked, unpacked_run
 from hba.utils.devices import find_device
-from hba.utils.provenance import environment, version_of
+from hba.utils.provenance import VERSION, environment, version_of
 from hba.utils.text import counted, first_of
-from hba.utils.version import VERSION
 
 SECONDS_BETWEEN_LOOKS = 0.5
 """At the tasks, and between two reports of one task."""

@@ -15,7 +15,7 @@ from hba.operations import Operation
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import left_out
-from hba.utils.version import VERSION
+from hba.utils.provenance import VERSION
 
 Imports = Sequence[Mapping[str, tuple[str, ...]]]
 """Groups of names that the code of a file may use, by where they come from: Python's own, and others."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hba.operations.operation import Kernel, Operation, Selection, Step
 from hba.operations.resample import Maps, identity_coefficients
-from hba.utils.device_constants import whole_numbers
+from hba.utils.devices import whole_numbers
 
 PART_VALUES = 1 << 19
 """How many numbers of a batch are worked on at once; with their temporaries they stay in the processor's cache."""

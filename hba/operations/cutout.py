@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hba.utils.device_constants import whole_numbers
+from hba.utils.devices import whole_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.utils.device_constants import device_constant
+from hba.utils.devices import device_constant
 
 LUMA_WEIGHTS = (0.299, 0.587, 0.114)
 """Of R, G and B, as in PIL's mode L."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hba.operations.operation import Kernel, Selection, Step
-from hba.utils.device_constants import whole_numbers
+from hba.utils.devices import whole_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hba.utils.device_constants import whole_numbers
+from hba.utils.devices import whole_numbers
 
 FRACTION_BITS = 16
 ONE = 1 << FRACTION_BITS

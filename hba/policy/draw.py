@@ -17,7 +17,7 @@ from hba.errors import SettingsError
 from hba.operations import check_channels, check_images
 from hba.packed import apply_to_images
 from hba.policy.space import SearchSpace
-from hba.utils.device_constants import device_constant
+from hba.utils.devices import device_constant
 
 N_NODES = 40
 """Of the quadrature: for spreads up to 3 logits, the mean of a probability is then exact to 1e-4."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
 from hba.regularization.hyperparameter import Hyperparameter
-from hba.utils.device_constants import device_constant
+from hba.utils.devices import device_constant
 from hba.utils.text import first_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from torch import Tensor
 from hba.distributed.collectives import draw_then_shard
 from hba.operations import COMMON_CHANNELS
 from hba.operations.enhance import blend, gray, mean_gray
-from hba.utils.device_constants import device_constant
+from hba.utils.devices import device_constant
 
 EIGENVALUES = (0.2175, 0.0188, 0.0045)
 EIGENVECTORS = ((-0.5675, 0.7192, 0.4009), (-0.5808, -0.0045, -0.8140), (-0.5836, -0.6948, 0.4203))

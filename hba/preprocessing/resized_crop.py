@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hba.distributed.collectives import draw_then_shard
-from hba.utils.device_constants import device_constant
+from hba.utils.devices import device_constant
 
 SCALE = (0.08, 1.0)
 """Share of the image's area that a crop has."""

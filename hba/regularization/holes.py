@@ -5,7 +5,7 @@ from torch import Tensor
 
 from hba.distributed.collectives import draw_then_shard
 from hba.operations.cutout import covered
-from hba.utils.device_constants import whole_numbers
+from hba.utils.devices import whole_numbers
 
 
 def cutout(

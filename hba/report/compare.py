@@ -13,8 +13,8 @@ from hba.report.rendering import rendered
 from hba.report.run import Run
 from hba.schedule.summary import reach, summarize, summarize_regularizers
 from hba.utils.files import write_text
+from hba.utils.provenance import VERSION
 from hba.utils.text import nats, percent, points
-from hba.utils.version import VERSION
 
 TEMPLATE = "compare.html.j2"
 SETTINGS, VALIDATION, TEST = "Settings that differ", "Validation of the search network", "Test error"

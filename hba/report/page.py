@@ -36,9 +36,8 @@ from hba.report.stacks import numbers_stack, operations_stack
 from hba.schedule.pictures import is_seen, lines_below
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import not_on_pixels
-from hba.utils.provenance import count_of, number_of
+from hba.utils.provenance import VERSION, count_of, number_of
 from hba.utils.text import counted, duration, first_of
-from hba.utils.version import VERSION
 
 SHOWN_CLASSES = 10
 TEMPLATE = "report.html.j2"

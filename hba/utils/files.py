@@ -1,4 +1,4 @@
-"""Writing files whole: a reader, or a later run, never finds one that is half written. Reading what may be anything."""
+"""Files that are written whole or not at all, safe reading, and the lock of a run folder."""
 
 import contextlib
 import errno
@@ -13,26 +13,24 @@ from filelock import FileLock, Timeout
 from hba.errors import RunError
 
 RUNS = Path("runs")
-"""Where the commands put runs that are given no folder."""
-
+"""Where the commands put runs without --out."""
 MOST_BYTES = 2**28
-"""Of a text that is read: a schedule of 100,000 epochs has less."""
-
+"""Of a text file that is read: a schedule of 100,000 epochs has less."""
 NO_FILE = "it is no regular file"
+LOCK_NAME = ".lock"
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object], *, before: Path | None = None) -> None:
-    """Let `write` fill a file beside `path`, then put it in its place in one step.
+    """Let `write` fill a temporary file beside `path`, then move it to `path` in one step.
 
-    If the writing stops for any reason, `path` keeps its old content. before: where the old content is put when the new
-    one is whole; what stops in between leaves it there, and nothing at `path`. Raises RunError where the system
-    refuses.
+    If writing fails, `path` keeps its old content. before: a path for the old content, moved there once the new content
+    is complete. Raises RunError where the system refuses.
     """
     # One name per file: the next writer overwrites what a killed one left.
     temporary = path.with_name(f".{path.name}.part")
     try:
         if path.exists() and not path.is_file():
-            # As root, a device such as /dev/null would be replaced.
+            # Root could replace a device such as /dev/null.
             raise OSError(errno.EINVAL, NO_FILE)
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:
@@ -51,13 +49,13 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object], *, before:
 
 
 def write_text(path: Path, text: str) -> None:
-    """UTF-8 text, whole or not at all."""
+    """Write UTF-8 text, whole or not at all."""
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """For reading. OSError for what is no file of a disk: a pipe or a device may never end, or never begin."""
-    # Opening a pipe would wait for who writes into it.
+    """Open a regular file for reading; OSError for a pipe or a device, which may never end."""
+    # O_NONBLOCK: opening a pipe would wait for its writer.
     file = os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb")
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file
@@ -66,10 +64,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_text(path: Path) -> str:
-    """UTF-8 text, with line ends as they are everywhere in Python.
-
-    OSError where it cannot be read, is no regular file, or is larger than MOST_BYTES; UnicodeDecodeError for others.
-    """
+    """Read UTF-8 text of at most MOST_BYTES, with line ends as \\n. Raises OSError or UnicodeDecodeError."""
     with open_regular(path) as file:
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
@@ -82,15 +77,12 @@ def reason_of(error: Exception) -> str:
     return getattr(error, "strerror", None) or next(iter(str(error).splitlines()), type(error).__name__)
 
 
-LOCK_NAME = ".lock"
-
-
 @contextlib.contextmanager
 def run_lock(folder: Path | None) -> Iterator[None]:
-    """Around all that reads or writes a run in a folder, which is made, unless it stays empty. None claims nothing.
+    """Hold the lock of a run folder, which is made, and removed again if it stays empty. None locks nothing.
 
-    Raises RunError where somebody else has run_lock it, and where it cannot be written into. The operating system holds
-    the claim: when a process is killed, it ends with the last of its child processes.
+    Raises RunError where another process holds the lock, and where the folder cannot be written into. The operating
+    system releases the lock when the process and its children have ended.
     """
     if folder is None:
         yield
@@ -105,16 +97,13 @@ def run_lock(folder: Path | None) -> Iterator[None]:
         raise RunError(
             f"another search or evaluation is at work in {folder}; wait until it has ended, or choose another --out"
         ) from None
-    except NotImplementedError:
-        raise RunError(
-            f"{folder} is on a file system without locks, so two runs could write over each other; choose another --out"
-        ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, NotImplementedError) as error:
+        # NotImplementedError: a file system without locks.
         raise RunError(f"cannot write into {folder}: {reason_of(error)}; choose another --out") from None
     try:
         yield
     finally:
-        # The lock's file stays beside a run: who has opened it by now would claim what is not there any more.
+        # The lock file of a run stays: another process may have opened it by now.
         with contextlib.suppress(OSError):
             if [entry.name for entry in folder.iterdir()] == [LOCK_NAME]:
                 path.unlink()

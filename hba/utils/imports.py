@@ -1,6 +1,6 @@
-"""Public names of a package that are imported when they are first asked for.
+"""Imports on first use, and optional packages.
 
-PyTorch takes seconds to import. A program that only lists schedules, or prints its version, does not need it.
+PyTorch takes seconds to import, and a program that only lists schedules or prints its version does not need it.
 """
 
 import importlib
@@ -13,14 +13,16 @@ from typing import Any
 
 from hba.errors import SettingsError
 
+FOR_DEVELOPMENT = ("benchmarks", "browser", "docs", "test")
+"""Extras that no command and no function needs."""
+
 
 def lazy_names(
     package: str, modules: Mapping[str, str], folders: Sequence[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` for the `__init__.py` of a package.
+    """`__getattr__` and `__dir__` for the `__init__.py` of a package, which import names when they are first used.
 
-    modules: by public name, the module that defines it. folders: modules of the package that are attributes too,
-    without a separate import.
+    modules: by public name, the module that defines it. folders: submodules that are attributes too.
     """
 
     def get(name: str) -> Any:
@@ -29,7 +31,7 @@ def lazy_names(
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(modules[name]), name)
-        # Python asks here only for what the package does not have yet.
+        # Python calls __getattr__ only for missing names.
         setattr(sys.modules[package], name, value)
         return value
 
@@ -39,40 +41,33 @@ def lazy_names(
     return get, names
 
 
-FOR_WORK_ON_HBA = ("benchmarks", "browser", "docs", "test")
-"""Extras that no command and no function needs."""
-
-
 def import_extra(module: str, extra: str, what: str) -> ModuleType:
-    """The module; SettingsError that says what needs it and how to install it, where it is not there."""
+    """Import an optional module; SettingsError says that `what` needs it and how to install it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        # One that is there, and lacks something itself, is another mistake.
+        # An installed module may itself lack a dependency.
         if error.name != module.partition(".")[0]:
             raise
         raise SettingsError(f"{what} needs {module}: {install(extra)}") from None
 
 
 def install(extra: str) -> str:
-    """The command that brings it."""
+    """The command that installs an extra."""
     return f"pip install 'hba-augment[{extra}]'"
 
 
 def optional_packages() -> dict[str, tuple[str, ...]]:
-    """Packages by the extra that brings them, as the installed hba names them; without FOR_WORK_ON_HBA.
-
-    Empty where hba runs without being installed.
-    """
+    """Packages by extra, without FOR_DEVELOPMENT, from the metadata of the installed hba; empty without one."""
     try:
         requirements = requires("hba-augment") or []
     except PackageNotFoundError:
         return {}
     found: dict[str, tuple[str, ...]] = {}
     for requirement in requirements:
-        # As in timm>=1.0.3; extra == "timm", and some tools write single quotes.
+        # Such as timm>=1.0.3; extra == "timm". Some tools write single quotes.
         extra = re.search(r"""\bextra == ["']([^"']+)["']""", requirement)
         package = re.match(r"[\w.-]+", requirement)
-        if extra and package and extra[1] not in FOR_WORK_ON_HBA:
+        if extra and package and extra[1] not in FOR_DEVELOPMENT:
             found[extra[1]] = (*found.get(extra[1], ()), package[0])
     return found

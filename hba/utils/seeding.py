@@ -1,4 +1,4 @@
-"""Seeds: one number decides a whole run, and every purpose gets its own stream from it."""
+"""One seed decides a whole run: every purpose derives its own random stream from it."""
 
 import contextlib
 import zlib
@@ -22,9 +22,9 @@ def generator_for(seed: int, purpose: str, device: torch.device) -> torch.Genera
 
 @contextlib.contextmanager
 def default_generators(device: torch.device, seed: int | None = None) -> Iterator[None]:
-    """Here torch's default generators of the CPU and of the device are seeded, if a seed is given; then as before.
+    """Seed torch's default generators of the CPU and the device, if a seed is given, and restore them afterwards.
 
-    Those of other GPUs are not touched, which torch.manual_seed seeds too.
+    Those of other GPUs, which torch.manual_seed would seed too, are not touched.
     """
     with torch.random.fork_rng([] if device.type == "cpu" else [device]):
         if seed is not None:
@@ -44,7 +44,7 @@ def default_generator_state(device: torch.device) -> dict[str, Any]:
 
 
 def restore_default_generators(state: dict[str, Any], device: torch.device) -> None:
-    """Undo what was drawn since default_generator_state."""
+    """Restore a state of default_generator_state."""
     torch.set_rng_state(state["cpu"].cpu())
     if device.type == "cuda" and "cuda" in state:
         torch.cuda.set_rng_state(state["cuda"].cpu(), device)

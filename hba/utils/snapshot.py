@@ -1,4 +1,4 @@
-"""Save and restore a record of any dataclass whole: its fields are walked, none is listed, so none can be forgotten."""
+"""Save and restore all fields of a dataclass. None is listed by name, so none can be forgotten."""
 
 import copy
 import dataclasses
@@ -9,24 +9,24 @@ import torch
 from torch import Tensor, nn
 
 PLAIN = (bool, int, float, str, type(None))
-"""What a file holds as it is; so are lists and mappings of it."""
+"""Types that are saved as they are, also in lists and mappings."""
 FURTHER = "buffers that state_dict leaves out"
-"""Of a module, where there are any: a training that goes on needs these too. No tensor of a module is called so."""
+"""Key, beside those of a state_dict, of the non-persistent buffers of a module, which a resumed training needs too."""
 
 
 def snapshot(record: Any) -> dict[str, Any]:
-    """Tensors, numbers, texts, lists and mappings only, by the names of the record's fields.
+    """Tensors, numbers, texts, lists and mappings, by the names of the record's fields.
 
-    Raises TypeError, with its place, for what cannot be saved.
+    Raises TypeError, which names the place, for anything else.
     """
     return {field.name: _saved(getattr(record, field.name), field.name) for field in dataclasses.fields(record)}
 
 
 @torch.no_grad()
 def restore(record: Any, saved: Mapping[str, Any]) -> None:
-    """Give a record of the same kind what was saved. Tensors, modules and streams are filled, not replaced.
+    """Fill a record of the same class with what was saved. Tensors, modules and generators are changed in place.
 
-    Raises ValueError where a mapping of tensors had other entries when it was saved.
+    Raises ValueError where a mapping of tensors has other entries than the saved one.
     """
     for field in dataclasses.fields(record):
         value, found = getattr(record, field.name), saved[field.name]
@@ -58,7 +58,7 @@ def _saved(value: Any, name: str) -> Any:
         return state
     if dataclasses.is_dataclass(value):
         return snapshot(value)
-    raise TypeError(f"{name} is of a kind that cannot be saved: {type(value).__name__}")
+    raise TypeError(f"{name} is of a type that cannot be saved: {type(value).__name__}")
 
 
 def _fill(value: Any, found: Any) -> None:
@@ -72,7 +72,7 @@ def _fill(value: Any, found: Any) -> None:
         for key, one in value.items():
             _fill(one, found[key])
     elif hasattr(value, "state_dict"):
-        # A copy of the same kind: PyTorch's own has the versions of the layers with it.
+        # copy.copy keeps the metadata of PyTorch's state_dict, such as the versions of layers.
         state = copy.copy(found)
         _fill_further(value, state.pop(FURTHER, {}))
         value.load_state_dict(state)
@@ -94,6 +94,6 @@ def _fill_further(value: Any, found: Mapping[str, Tensor]) -> None:
         if isinstance(buffer, Tensor) and buffer.shape == saved.shape:
             buffer.copy_(saved)
         else:
-            # One that the first passes make, or that changes its shape.
+            # A buffer that the first forward passes make, or that changes its shape.
             device = next((parameter.device for parameter in value.parameters()), saved.device)
             setattr(module, own_name, saved.to(device))

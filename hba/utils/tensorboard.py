@@ -1,4 +1,4 @@
-"""TensorBoard's event files, which are an optional extra and never end a run."""
+"""TensorBoard event files, from the optional package tensorboard."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -12,10 +12,10 @@ FOLDER_NAME = "tensorboard"
 
 
 class EventFiles:
-    """Writes into a folder, and into folders in it. stage: what goes on without the events.
+    """Writes events into a folder and its subfolders. SettingsError if tensorboard is not installed.
 
-    What cannot be written is told once, by a ReportWarning, and ends the events, not the stage. Raises SettingsError
-    where tensorboard is not installed.
+    If the disk refuses, a ReportWarning says so once, and the stage (the search or the evaluation) continues without
+    events.
     """
 
     def __init__(self, folder: str | Path, stage: Literal["search", "evaluation"]) -> None:
@@ -27,20 +27,15 @@ class EventFiles:
         self._writer: Any = None
 
     def begin(self, name: str = "", purge_step: int | None = None) -> None:
-        """What follows goes into the folder of that name. purge_step: the first step that it replaces."""
-
-        def open_it() -> None:
-            self._writer = self._open(str(self._folder / name), purge_step=purge_step)
-
-        self._try(open_it)
+        """Write into the subfolder of that name from now on. purge_step: the first step that is replaced."""
+        self._try(lambda: setattr(self, "_writer", self._open(str(self._folder / name), purge_step=purge_step)))
 
     def scalars(self, values: Mapping[str, float], step: int) -> None:
-        """By tag; they are in the file when this returns."""
+        """Write values by tag, and flush."""
 
         def write() -> None:
             for name, value in values.items():
                 self._writer.add_scalar(name, value, step)
-            # What was told is there, whatever happens next.
             self._writer.flush()
 
         self._try(write)
@@ -50,6 +45,7 @@ class EventFiles:
         self._try(lambda: self._writer.add_image(name, picture, step))
 
     def end(self) -> None:
+        """Close the file."""
         self._try(lambda: self._writer.close())
 
     def _try(self, write: Callable[[], None]) -> None:
@@ -59,9 +55,5 @@ class EventFiles:
             write()
         except OSError as error:
             self._open = None
-            warnings.warn(
-                f"no more TensorBoard events are written into {self._folder}: {error.strerror or error}; the "
-                f"{self._stage} goes on",
-                ReportWarning,
-                stacklevel=3,
-            )
+            reason = f"no more TensorBoard events are written into {self._folder}: {error.strerror or error}"
+            warnings.warn(f"{reason}; the {self._stage} continues", ReportWarning, stacklevel=3)

@@ -1,11 +1,14 @@
-"""Numbers of things, and lists of them, in words."""
+"""Numbers and lists in words, and proposals for misspelt names."""
 
 import difflib
 from collections.abc import Iterable, Sequence
 
+ALIKE = 0.75
+"""Similarity from 0 to 1; less similar names are not proposed."""
+
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """`1 seed`, `2,000 images`, `3 classes`. plural: where it is not the noun and an s."""
+    """`1 seed`, `2,000 images`, `3 classes`. plural: by default the noun and an s."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
@@ -18,23 +21,23 @@ def size_of(n_bytes: int) -> str:
 
 
 def first_of(things: Sequence[str], most: int = 3) -> str:
-    """`a, b, c and 4 more`: the first of them, and how many more there are."""
+    """`a, b, c and 4 more`."""
     shown = ", ".join(things[:most])
     return f"{shown} and {len(things) - most} more" if len(things) > most else shown
 
 
 def percent(value: float | None) -> str:
-    """`3.20 %`, or a dash where nothing was measured."""
+    """`3.20 %`, or a dash for None."""
     return "-" if value is None else f"{value:.2f} %"
 
 
 def nats(value: float | None) -> str:
-    """A loss: `0.123`, or a dash where nothing was measured."""
+    """A loss: `0.123`, or a dash for None."""
     return "-" if value is None else f"{value:.3f}"
 
 
 def of_seeds(n_kept: int, n_seeds: int) -> str:
-    """` (2 of 3 seeds)`, where a mean is over fewer seeds than there are."""
+    """` (2 of 3 seeds)`, where a mean is over some of the seeds."""
     return "" if n_kept in (0, n_seeds) else f" ({n_kept} of {counted(n_seeds, 'seed')})"
 
 
@@ -51,22 +54,17 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-ALIKE = 0.75
-"""From 0 to 1; below it, a name is more probably another thing than misspelt."""
-
-
 def unknown(kind: str, name: str, known: Iterable[str], also_meant: str | None = None) -> str:
     """`unknown model 'resnet50'; did you mean resnet-50? Known: wrn-40-2, ...`
 
     also_meant: a further name to propose.
     """
     names = list(known)
-    meant = did_you_mean(name, names, also_meant)
-    return f"unknown {kind} {name!r}{listed(meant, 'known', names)}"
+    return f"unknown {kind} {name!r}{listed(did_you_mean(name, names, also_meant), 'known', names)}"
 
 
 def did_you_mean(name: str, known: Iterable[str], also_meant: str | None = None) -> str:
-    """`; did you mean Rotate?` after what was given as `rotate`, empty where no known name is like it."""
+    """`; did you mean Rotate?` for `rotate`, empty where no known name is similar."""
     by_form: dict[str, str] = {}
     for candidate in known:
         by_form.setdefault(candidate.casefold(), candidate)
@@ -76,5 +74,5 @@ def did_you_mean(name: str, known: Iterable[str], also_meant: str | None = None)
 
 
 def listed(meant: str, heading: str, names: Iterable[str]) -> str:
-    """`; known: a, b`, or after `; did you mean a?` ` Known: a, b`."""
+    """`; known: a, b`, or ` Known: a, b` after `; did you mean a?`."""
     return f"{meant} {heading.capitalize()}: {', '.join(names)}" if meant else f"; {heading}: {', '.join(names)}"

@@ -13,7 +13,7 @@ import hba
 from hba.policy_search import self_test as module
 from hba.schedule.schedule import Schedule
 from hba.utils.imports import optional_packages
-from hba.utils.version import VERSION
+from hba.utils.provenance import VERSION
 
 # hba.cli.doctor is the command; its module is found by its path.
 command = importlib.import_module("hba.cli.doctor")

