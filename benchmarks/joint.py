@@ -3,102 +3,231 @@
     python benchmarks/joint.py verdict [--bed digits] [--data DIR] [--jobs 2] [--rows joint,none] [--estimate]
     python benchmarks/joint.py page
 
-`verdict` runs what benchmarks/joint_tuning/plan.toml says of a bed, which has to be committed before: searches of
-operations alone and of everything together, and trainings of fresh networks with what each found, measured on test
-images once. The row `drawn` has the operations of the default search, and of 20 random draws of dropout and weight
-decay the one of least validation loss. Runs of the same seed have the same weights and batches. Each run's results are
-kept as soon as it ended, in benchmarks/results/joint.jsonl. `page` writes the table of docs/regularization.md.
+`verdict` runs what benchmarks/joint.toml plans for a bed, which has to be committed before: searches of operations
+alone and of everything together, and trainings of fresh networks with what each found, measured on test images once.
+The row `drawn` has the operations of the default search, and of 20 random draws of dropout and weight decay the one
+with the least validation loss. Runs of the same seed have the same weights and batches. Each run is stored in
+benchmarks/results/joint.jsonl as soon as it has ended. `page` writes the table of docs/regularization.md.
 """
 
+import math
 import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
+import pandas as pd
+import torch
+from common.options import KEPT_IN, OneLineErrors, with_options_of_runs
 from common.pages import fill_page
-from common.records import DIRTY, DOCS, Record, Store, last_change, store_of
-from common.running import carry_out
-from joint_tuning.beds import JOINT_BEDS, Place, joint_bed
-from joint_tuning.page import MARK, joint_table
-from joint_tuning.tasks import ROWS, row_task
-from quality.options import KEPT_IN, with_options_of_runs
+from common.records import DOCS, Record, Results, newest, plan_noted, store_of
+from common.running import NOTHING_ELSE, carry_out
+from common.settings import kept_settings
+from common.tables import difference, difference_text, frame_of, markdown, spread_text
+from common.tasks import TrainingTask
+from quality.beds import BEDS, Bed, find_bed
+from quality.views import View
 
+from hba.config.evaluation import EvaluationConfig
+from hba.data import EvaluationData
 from hba.data.config import Seed, Size
-from hba.errors import HbaError, SettingsError
-from hba.utils.settings import Settings, words
+from hba.errors import DivergedError, SettingsError
+from hba.models import build_model
+from hba.policy_evaluation.rivals import only_augmentation
+from hba.policy_search.books import finite_or_none
+from hba.preprocessing.preprocessing import network_input_size
+from hba.regularization.groups import hyperparameters_of
+from hba.runtime.seeding import derived_seed
+from hba.runtime.settings import Settings
+from hba.runtime.validation import words
+from hba.schedule.schedule import Schedule
+from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
+from hba.training.train import train
 
-PLAN = Path(__file__).parent / "joint_tuning" / "plan.toml"
-QUESTION = "joint"
+PLAN = Path(__file__).with_name("joint.toml")
+QUESTION, MARK = "joint", "joint"
+NONE, AUGMENTATION, JOINT, HALF, DRAWN = "none", "augmentation", "joint", "joint-augmentation", "drawn"
+ROWS = (JOINT, AUGMENTATION, HALF, DRAWN, NONE)
+"""The joint search; operations of the default search; operations of the joint search without its regularizers;
+operations of the default search with the best of random draws of the regularizers; nothing.
+"""
+SEARCHES: Mapping[str, Mapping[str, Any]] = {
+    AUGMENTATION: {"val_batch_size": None},
+    JOINT: {"tune": "augmentation,dropout,weight-decay"},
+}
+"""Settings of the two searches. Both take whole batches of validation images."""
+MEASURES = {"test_error_percent": ("test error, %", 2), "test_loss": ("test loss", 3)}
+NOISY = Bed(
+    "digits-noisy",
+    "digits at 8x8, 350 training images of which three in ten have a random label, 350 validation images, mlp-128",
+    "digits",
+    {
+        **{"model": "mlp-128", "image_size": 8, "train_size": 350, "val_size": 350, "batch_size": 50},
+        **{"learning_rate": 0.05, "weight_decay": 0.0001},
+    },
+    View(label_noise=0.3),
+    "digits",
+)
+"""A bed on which regularization is known to matter."""
+JOINT_BEDS: Mapping[str, Bed] = {"digits": BEDS["digits"], NOISY.name: NOISY, "cifar": BEDS["cifar"]}
 
 
 class Planned(Settings):
-    """A verdict on one bed."""
+    """What is run on one bed."""
 
     first_seed: Seed
     """Of searches, and of the trainings with what they found."""
     seeds: Size
-    """How many there are from the first one on."""
+    """Number of seeds from the first one on."""
     epochs: Size
     """Of searches and of trainings."""
     draws: Size
     """Of dropout and weight decay."""
 
 
-@click.group(help=__doc__)
-def main() -> None:
-    """Commands."""
-
-
-@main.command(help="Run what the plan says of a bed.")
-@click.option("--bed", default="digits", show_default=True, help=f"{', '.join(JOINT_BEDS)}.")
-@click.option("--rows", default=",".join(ROWS), help="Names, by commas. [default: all]")
-@with_options_of_runs
-def verdict(
-    bed: str, rows: str, data: str | None, jobs: int, device: str, work: Path, results: Path, estimate: bool
-) -> None:
-    try:
-        planned = planned_for(bed)
-        unknown = [row for row in words(rows) if row not in ROWS]
-        if unknown:
-            raise SettingsError(f"rows must be of {', '.join(ROWS)}, got {unknown[0]}")
-        place = Place(joint_bed(bed, data), planned.epochs, device, work)
-        tasks = [
-            row_task(row, place, planned.first_seed + seed, planned.draws)
-            for seed in range(planned.seeds)
-            for row in words(rows)
-        ]
-        carry_out(tasks, store_of(results, QUESTION), device, jobs, estimate, _noted(planned))
-    except HbaError as error:
-        raise click.ClickException(str(error)) from None
-
-
 def planned_for(bed: str) -> Planned:
-    """What the plan says of a bed; SettingsError where it says nothing."""
     tables = tomllib.loads(PLAN.read_text(encoding="utf-8"))
     if bed not in tables:
         raise SettingsError(f"no verdict is planned on the bed {bed!r}, only on: {', '.join(tables)}")
     return Planned.make(tables[bed])
 
 
-def _noted(planned: Planned) -> dict[str, Any]:
-    """What records keep of the plan, with the commit of its last change; SettingsError where that is not committed."""
-    commit = last_change(PLAN)
-    if commit is not None and commit.endswith(DIRTY):
-        raise SettingsError(f"{PLAN} has changes that are not committed; commit them before the verdict is run")
-    return {"plan": {**planned.model_dump(mode="json"), "commit": commit}}
+@dataclass(frozen=True)
+class RowTask(TrainingTask):
+    """A training on the bed's training images, measured on its test images. draws: of the row `drawn`."""
+
+    draws: int = 0
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return kept_settings(self.config if self.search is None else self.search.config)
+
+    def augmented(self) -> tuple[EvaluationConfig, Augmentation]:
+        if self.search is None:
+            return self.config, Unchanged()
+        schedule = self.search.schedule()
+        return self.config, ScheduleAugmentation(only_augmentation(schedule) if self.name == HALF else schedule)
+
+    def do(self) -> Results:
+        return self._best_of_draws() if self.name == DRAWN else super().do()
+
+    def _best_of_draws(self) -> Results:
+        """Train with each draw on the search's training images, and measure the one with the least validation loss."""
+        assert self.search is not None
+        searched, schedule = self.search.data, self.search.schedule()
+        data = EvaluationData(searched.name, searched.class_names, searched.train, searched.val)
+        candidates = drawn(schedule, self.config, data, self.seed, self.draws)
+        losses = [self._val_loss(data, one) for one in candidates]
+        best = int(np.argmin(losses))
+        test = self._measured(self.data, candidates[best])
+        values = [one.regularization(0) for one in candidates]
+        found = [{**row, "val_loss": finite_or_none(loss)} for row, loss in zip(values, losses, strict=True)]
+        return {"test_error_percent": test.error_percent, "test_loss": test.loss, "draws": found, "best": best}
+
+    def _val_loss(self, data: EvaluationData, schedule: Schedule) -> float:
+        """Infinite for a draw whose training diverges."""
+        try:
+            return float(self._measured(data, schedule).loss)
+        except DivergedError:
+            return math.inf
+
+    def _measured(self, data: EvaluationData, schedule: Schedule) -> Any:
+        device = data.train.device
+        with torch.random.fork_rng([] if device.type == "cpu" else [device]):
+            torch.manual_seed(derived_seed(self.seed, "default generators of an evaluation"))
+            return train(self.config, data, ScheduleAugmentation(schedule), self.seed).test
+
+    def estimated_seconds(self) -> float:
+        return super().estimated_seconds() * (1 + self.draws)
 
 
-@main.command(help="Write the table of docs/regularization.md.")
+def drawn(schedule: Schedule, config: EvaluationConfig, data: EvaluationData, seed: int, n: int) -> list[Schedule]:
+    """The schedule with n draws of constant dropout and weight decay, each from its whole range.
+
+    Rates are uniform, weight decay is uniform in its logarithm.
+    """
+    size = network_input_size(data.train, config.baseline_augmentation())
+    network = build_model(config.model, len(data.class_names), 0, size, None, data.train.n_channels)
+    regularizers = hyperparameters_of(["dropout", "weight-decay"], lambda: network, config.weight_decay)
+    random = np.random.default_rng(derived_seed(seed, "draws of dropout and weight decay"))
+    found = []
+    for _ in range(n):
+        places = random.random(len(regularizers))
+        values = [
+            one.low * (one.high / one.low) ** place if one.scale == "log" else one.low + (one.high - one.low) * place
+            for one, place in zip(regularizers, places, strict=True)
+        ]
+        found.append(schedule.with_regularizers(regularizers, values))
+    return found
+
+
+def row_task(row: str, bed: Bed, seed: int, planned: Planned, device: str, work: Path) -> RowTask:
+    name = JOINT if row in (JOINT, HALF) else AUGMENTATION
+    search = bed.search_with(name, seed, work / "joint", **SEARCHES[name], epochs=planned.epochs, device=device)
+    config = search.config
+    same = {name: getattr(config, name) for name in ("data", "device", "train_size")}
+    training = EvaluationConfig.like_search(config.model_dump(), {**same, "epochs": config.epochs})
+    draws = planned.draws if row == DRAWN else 0
+    further = {**search.further, "training_images": config.train_size, **({"draws": draws} if draws else {})}
+    used = None if row == NONE else search
+    return RowTask(row, search.label, training, seed, used, further, view=search.view, draws=draws)
+
+
+def joint_table(records: Sequence[Record]) -> str:
+    """Markdown: for each bed its rows, with errors and losses, and those of the joint search minus them."""
+    parts = []
+    kept = newest(records, lambda run: (run.dataset, run.name))
+    for name, bed in JOINT_BEDS.items():
+        planned = planned_for(name)
+        last = planned.first_seed + planned.seeds - 1
+        frame = frame_of(one for one in kept if one.run.dataset == name)
+        frame = frame[frame["seed"].between(planned.first_seed, last)]
+        title = f"**{name}**: {bed.text}; {planned.epochs} epochs, seeds {planned.first_seed} to {last}."
+        parts.append(f"{title}\n\n{markdown(pd.DataFrame(_cells(frame, row) for row in ROWS))}")
+    return "\n\n".join(parts)
+
+
+def _cells(frame: pd.DataFrame, row: str) -> dict[str, str]:
+    own = frame[frame["name"] == row]
+    cells = {"row": f"`{row}`", "seeds": str(len(own))}
+    for measure, (heading, digits) in MEASURES.items():
+        cells[heading] = spread_text(own[measure], digits)
+        less = "" if row == JOINT else difference_text(difference(frame, JOINT, row, measure), digits)
+        cells[f"joint minus row, {heading}"] = less
+    return cells
+
+
+@click.group(help=__doc__, cls=OneLineErrors)
+def main() -> None:
+    pass
+
+
+@main.command()
+@click.option("--bed", default="digits", show_default=True, help=f"{', '.join(JOINT_BEDS)}.")
+@click.option("--rows", default=",".join(ROWS), help="Names, by commas. [default: all]")
+@with_options_of_runs
+def verdict(
+    bed: str, rows: str, data: str | None, jobs: int, device: str, work: Path, results: Path, estimate: bool
+) -> None:
+    """Run what is planned for a bed."""
+    planned = planned_for(bed)
+    if unknown := set(words(rows)) - set(ROWS):
+        raise SettingsError(f"rows must be of {', '.join(ROWS)}, got {min(unknown)}")
+    place = NOISY if bed == NOISY.name else find_bed(bed, data)
+    seeds = range(planned.first_seed, planned.first_seed + planned.seeds)
+    tasks = [row_task(row, place, seed, planned, device, work) for seed in seeds for row in words(rows)]
+    noted = NOTHING_ELSE if estimate else plan_noted(planned.model_dump(mode="json"), PLAN)
+    carry_out(tasks, store_of(results, QUESTION), device, jobs, estimate, noted)
+
+
+@main.command()
 @KEPT_IN
 def page(results: Path) -> None:
-    fill_page("regularization", MARK, DOCS, joint_table(planned_records(store_of(results, QUESTION))))
-
-
-def planned_records(store: Store) -> list[Record]:
-    """Those of the seeds that the plan has now."""
-    plans = {bed: planned_for(bed) for bed in JOINT_BEDS}
-    seeds = {bed: range(plan.first_seed, plan.first_seed + plan.seeds) for bed, plan in plans.items()}
-    return [record for record in store.by_key().values() if record.run.seed in seeds[record.run.dataset]]
+    """Write the table of docs/regularization.md."""
+    fill_page("regularization", MARK, DOCS, joint_table(list(store_of(results, QUESTION).by_key().values())))
 
 
 if __name__ == "__main__":

@@ -1,105 +1,129 @@
-"""Candidates for the settings of a search, compared on validation images, and the verdict on the default one.
+"""Compare settings of a search on validation images, and run the verdict on the default search.
 
-    python benchmarks/search_quality.py choose-beds [--beds digits,cifar] [--data DIR] [--seeds 5] [--jobs 2]
-    python benchmarks/search_quality.py candidates [--bed cifar --data DIR] [--candidates paper,calibrate] ...
-    python benchmarks/search_quality.py retrain [--bed cifar --data DIR] ...
+    python benchmarks/search_quality.py planted [--candidates paper,calibrate] [--problems rotated,inverted]
+    python benchmarks/search_quality.py retrain [--bed cifar --data DIR] [--candidates none,randaugment] ...
     python benchmarks/search_quality.py verdict [--bed cifar --data DIR] [--jobs 2] [--estimate]
-    python benchmarks/search_quality.py credit [--bed cifar-grey --data DIR] [--seeds 5] [--epochs N] [--jobs 2]
-    python benchmarks/search_quality.py cost [--bed cifar --data DIR] [--candidates lookahead-draws] [--rounds 5]
+    python benchmarks/search_quality.py cost [--bed cifar --data DIR] [--candidates paper,from-randaugment] [--rounds 5]
     python benchmarks/search_quality.py page
     python benchmarks/search_quality.py readme
 
-A bed is images with the settings that all share; DIR is the CIFAR-10 copy, with folders train and test of a folder for
-each class. `choose-beds` trains with none and RandAugment only: how far apart they are says whether anything can be
-told on a bed, before a search is looked at. `candidates` searches with each and keeps the search network's final
-validation error. `retrain` trains a fresh network on the search's training images with each schedule that was found
-(searching it first where that is missing), with none, and with a policy in the middle of all ranges, whole and without
-some operations, and keeps its error on the validation images. Only `verdict` opens the test split: it runs what
-benchmarks/quality/verdict.toml says, rows, seeds and epochs, which has to be committed before; no option changes that.
-`credit` trains with policies that no search moves, and holds what look-ahead's rewards say of them against their
-validation errors. `cost` times steps. Runs of the same seed have the same weights and batches. Each run's results are
-kept as soon as it ended, in benchmarks/results, and what is kept is not run again. `page` writes docs/search-quality.md
-from all that is kept, planted problems (benchmarks/planted.py) and closed forms (benchmarks/closed_forms.py) too;
+A bed is a set of images with the settings that all candidates share; DIR is the CIFAR-10 copy, with the folders train
+and test of one folder per class. `planted` searches on problems with a known answer: validation images went through an
+operation, or a pair, that training images did not, and the search should raise its probability. `retrain` trains a
+fresh network on the search's training images with each schedule (searching it first where it is missing), with no
+augmentation and with RandAugment, and measures the validation images. Only `verdict` opens the test split: it runs the
+rows, seeds and epochs of benchmarks/quality/verdict.toml, which has to be committed before. `cost` times steps, in
+turns, on an otherwise idle machine. Runs of the same seed have the same weights and batches. Each run is stored in
+benchmarks/results as soon as it has ended, and what is stored is not run again. `page` writes docs/search-quality.md;
 `readme` prints the table of README.md.
 """
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import torch
-from common.records import DOCS, store_of
+from common.options import DATA, DEVICE, KEPT_IN, OneLineErrors, with_options_of_runs
+from common.records import DOCS, Record, Run, made_by, plan_noted, store_of
+from common.running import NOTHING_ELSE, carry_out
 from common.tables import markdown
-from quality.bed_table import bed_table, of_range
-from quality.beds import BEDS, find_bed, needs_folder
-from quality.candidates import CANDIDATES, DRAWS, FORMER, PAPER
-from quality.cost import cost_table, measured_cost
-from quality.credit import credit_tasks
-from quality.credit_table import of_credit, policy_table, variant_table
-from quality.error_tables import error_table, verdict_sentence, verdict_table
-from quality.options import BED, CHOSEN, DATA, DEVICE, KEPT_IN, SEEDS, Chosen, with_options, with_options_of_runs
+from common.tasks import SearchTask, seconds_in_turns
+from quality.beds import BEDS, DIGITS, find_bed
+from quality.candidates import CANDIDATES, DEFAULT, PAPER
 from quality.page import readme_results, write_page
-from quality.plan import PLAN, planned_for
-from quality.tasks import RANGE, WITHOUT_SEARCH, row_task, rows_of
+from quality.plan import BLOCK, PLAN, planned_for
+from quality.problems import PROBLEMS, find_problem
+from quality.tables import cost_table, error_table, rate_table, verdict_sentence, verdict_table
+from quality.tasks import OTHERS, RANGE, planted, row_task, rows_of
 
-from hba.errors import HbaError, SettingsError
-from hba.utils.settings import words
+from hba.errors import SettingsError
+from hba.runtime.devices import find_device
+from hba.runtime.validation import words
+
+PLANTED_EPOCHS = 120
+STEPS = 60
+"""Steps of a round of `cost`, timed or not."""
+BED = click.option("--bed", default=DIGITS, show_default=True, help=f"{', '.join(BEDS)}.")
+SEEDS = click.option(
+    "--seeds", type=click.IntRange(1, BLOCK), default=5, show_default=True, help="Runs of each, seeds from 0."
+)
+EPOCHS = click.option("--epochs", type=click.IntRange(1), help="Of a search. [default: by bed]")
 
 
-class OneLine(click.Group):
-    """A command's mistakes of its user in one line."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except HbaError as error:
-            raise click.ClickException(str(error)) from None
+def chosen(default: Sequence[str]) -> Any:
+    return click.option("--candidates", "names", default=",".join(default), help="Names, by commas. [default: all]")
 
 
-@click.group(help=__doc__, cls=OneLine)
+@click.group(help=__doc__, cls=OneLineErrors)
 def main() -> None:
     pass
 
 
-@main.command("choose-beds")
-@click.option("--beds", default=",".join(BEDS), show_default=True, help="Names, by commas.")
+@dataclass(frozen=True)
+class Where:
+    """What the options of runs say: where images, searches and records are, and how many runs are done at a time."""
+
+    bed: str
+    data: str | None
+    jobs: int
+    device: str
+    work: Path
+    results: Path
+    estimate: bool
+
+    def searches(
+        self, rows: Sequence[str], seeds: Sequence[int], epochs: int | None, rivals_of: str = DEFAULT, **further: Any
+    ) -> Iterator[tuple[str, SearchTask]]:
+        """Rows with their searches; that of a rival is the search of `rivals_of`. further: settings.
+
+        Seed by seed, so that an interrupted suite has all rows for the same seeds.
+        """
+        bed, length = find_bed(self.bed, self.data), {} if epochs is None else {"epochs": epochs}
+        for seed in seeds:
+            for row in rows:
+                candidate = rivals_of if row in OTHERS else row
+                yield row, bed.search(candidate, seed, self.work, **further, **length, device=self.device)
+
+    def carry_out(self, tasks: Sequence[Any], question: str, noted: Any = NOTHING_ELSE) -> list[Record]:
+        return carry_out(tasks, store_of(self.results, question), self.device, self.jobs, self.estimate, noted)
+
+
+@main.command(name="planted")
+@BED
 @SEEDS
-@click.option("--epochs", type=click.IntRange(1), help="Of a training. [default: by bed]")
+@EPOCHS
+@chosen(list(CANDIDATES))
+@click.option("--problems", default=",".join(PROBLEMS), show_default=True, help="Names, by commas.")
 @with_options_of_runs
-def choose_beds(beds: str, data: str | None, **options: Any) -> None:
-    """Train with none and with RandAugment, and measure validation images."""
-    suites = [Chosen(bed_name=bed, data=data if needs_folder(bed) else None, **options) for bed in words(beds)]
-    tasks = [row_task(row, search, tested=False) for suite in suites for row, search in suite.searches(RANGE)]
-    found = of_range(suites[0].carry_out(tasks, "trainings"))
-    if found:
-        click.echo(markdown(bed_table(found)))
-
-
-@main.command()
-@with_options
-@CHOSEN
-def candidates(names: str, **options: Any) -> None:
-    """Search with each candidate."""
-    chosen = Chosen(**options)
-    kept = chosen.carry_out([search for _, search in chosen.searches(words(names))], "searches")
+def find_planted(names: str, problems: str, seeds: int, epochs: int | None, **where: Any) -> None:
+    """Search on problems with a known answer."""
+    place, length = Where(**where), epochs or PLANTED_EPOCHS
+    for problem in words(problems):
+        find_problem(problem)
+    shared = {**find_bed(place.bed, place.data).planted, "validate_every": length}
+    searches = place.searches(words(names), range(seeds), length, **shared)
+    kept = place.carry_out([planted(one, problem) for _, one in searches for problem in words(problems)], "planted")
     if kept:
-        click.echo(markdown(error_table(kept)))
+        click.echo(markdown(rate_table(kept)))
 
 
 @main.command()
-@with_options
-@CHOSEN
+@BED
+@SEEDS
+@EPOCHS
+@chosen([*CANDIDATES, *RANGE])
 @click.option("--training-epochs", type=click.IntRange(1), help="Of a training. [default: as the search]")
-@click.option("--alone", is_flag=True, help="Train with what the candidates found, and with nothing else.")
-def retrain(names: str, training_epochs: int | None, alone: bool, **options: Any) -> None:
-    """Train with what each candidate found, with none, and with a random policy, whole and without some operations."""
-    chosen = Chosen(**options)
-    others = () if alone else WITHOUT_SEARCH
+@with_options_of_runs
+def retrain(names: str, seeds: int, epochs: int | None, training_epochs: int | None, **where: Any) -> None:
+    """Train with what each candidate found, without a policy, and with RandAugment, and measure validation images."""
+    place = Where(**where)
     tasks = [
         row_task(row, search, tested=False, epochs=training_epochs)
-        for row, search in chosen.searches([*words(names), *others], rivals_of=DRAWS)
+        for row, search in place.searches(words(names), range(seeds), epochs)
     ]
-    kept = chosen.carry_out(tasks, "trainings")
+    kept = place.carry_out(tasks, "trainings")
     if kept:
         click.echo(markdown(error_table(kept)))
 
@@ -108,54 +132,43 @@ def retrain(names: str, training_epochs: int | None, alone: bool, **options: Any
 @BED
 @click.option("--seeds", type=click.IntRange(1), help="Only the first ones of the plan. [default: all]")
 @with_options_of_runs
-@click.option(
-    "--plan", type=click.Path(path_type=Path), default=PLAN, help=f"[default: benchmarks/quality/{PLAN.name}]"
-)
-def verdict(seeds: int | None, plan: Path, bed_name: str, **options: Any) -> None:
-    """Train with what the default search found and with all it must beat, as planned, and measure the test split."""
-    planned = planned_for(bed_name, plan)
-    if seeds is not None and seeds > planned.seeds:
-        raise SettingsError(f"--seeds must be at most the {planned.seeds} that are planned, got {seeds}")
-    n_seeds = seeds or planned.seeds
-    chosen = Chosen(
-        bed_name=bed_name, seeds=n_seeds, first_seed=planned.first_seed, epochs=planned.epochs, **options
-    )  # fmt: skip
-    of = planned.of
-    _, search = next(chosen.searches([of]))
-    names = rows_of(planned.rows, row_task(of, search, tested=True).config)
-    found = list(chosen.searches(names, rivals_of=of))
-    noted = {} if chosen.estimate else planned.noted(plan)
-    chosen.carry_out([search for row, search in found if row in CANDIDATES], "searches", noted)
-    tasks = [row_task(row, search, tested=True) for row, search in found]
-    kept = chosen.carry_out(tasks, "verdict", noted)
+def verdict(seeds: int | None, **where: Any) -> None:
+    """Train with what the default search found and with its rivals, as planned, and measure the test split."""
+    place = Where(**where)
+    plan = planned_for(place.bed)
+    if seeds is not None and seeds > plan.seeds:
+        raise SettingsError(f"--seeds must be at most the {plan.seeds} that are planned, got {seeds}")
+    numbers = range(plan.first_seed, plan.first_seed + (seeds or plan.seeds))
+    _, search = next(place.searches([plan.of], numbers, plan.epochs))
+    rows = rows_of(plan.rows, row_task(plan.of, search, tested=True).config)
+    noted = NOTHING_ELSE if place.estimate else plan_noted(plan.model_dump(mode="json"), PLAN)
+    found = place.searches(rows, numbers, plan.epochs, rivals_of=plan.of)
+    kept = place.carry_out([row_task(row, search, tested=True) for row, search in found], "verdict", noted)
     if kept:
-        click.echo(markdown(verdict_table(kept, of)))
-        click.echo(verdict_sentence(kept, of))
-
-
-@main.command()
-@with_options
-def credit(**options: Any) -> None:
-    """Train with fixed policies, and hold what rewards say of them against their validation errors."""
-    chosen = Chosen(**options)
-    tasks = [task for _, search in chosen.searches([FORMER]) for task in credit_tasks(search)]
-    for group in of_credit(chosen.carry_out(tasks, "credit")):
-        click.echo(markdown(policy_table(group)))
-        click.echo(markdown(variant_table(group)))
+        click.echo(markdown(verdict_table(kept, plan.of)))
+        click.echo(verdict_sentence(kept, plan.of))
 
 
 @main.command()
 @BED
 @DATA
-@CHOSEN
+@chosen(list(CANDIDATES))
 @KEPT_IN
 @DEVICE
 @click.option("--rounds", type=click.IntRange(2), default=5, show_default=True)
-def cost(bed_name: str, data: str | None, names: str, results: Path, rounds: int, device: str) -> None:
-    """Time a step of each candidate, in turns, on an otherwise idle machine."""
-    others = [name for name in words(names) if name != PAPER]
+def cost(bed: str, data: str | None, names: str, results: Path, rounds: int, device: str) -> None:
+    """Time a step of each candidate and of the paper's floor, in turns, so that all see the same load."""
     torch.set_num_threads(1)
-    record = measured_cost(find_bed(bed_name, data), others, rounds, device, click.echo)
+    found_bed = find_bed(bed, data)
+    searches = [found_bed.search(name, 0, device=device) for name in dict.fromkeys((PAPER, *words(names)))]
+    found = []
+    for number in range(rounds):
+        found.append(seconds_in_turns(searches, searches[0], STEPS))
+        now = ", ".join(f"{name} {seconds:.4f}" for name, seconds in found[-1].items())
+        click.echo(f"round {number + 1} of {rounds}: {now}")
+    run = Run("cost", bed, {}, seed=0, further=searches[0].further)
+    seconds = {name: [one[name] for one in found] for name in found[0]}
+    record = Record(run, {"seconds_per_step": seconds}, made_by(find_device(device)))
     store_of(results, "cost").add(record)
     click.echo(markdown(cost_table(record)))
 

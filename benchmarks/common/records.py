@@ -1,6 +1,7 @@
-"""What runs found: one line of JSON for each, in one file for each question.
+"""Records of benchmark runs: one JSON line per run, one file per question.
 
-A run's key is a digest of all that decides what it finds, and its seed. What is kept under the key is not run again.
+A run's key is a digest of everything that decides its results, together with its seed. A run whose key is already
+stored is not run again.
 """
 
 import hashlib
@@ -14,17 +15,17 @@ from typing import Any
 import torch
 
 from common.settings import Settings, decisive
-from hba.utils.files import write_text
-from hba.utils.provenance import environment
+from hba.errors import SettingsError
+from hba.runtime.files import write_text
+from hba.runtime.provenance import environment
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 DOCS = ROOT / "docs"
 PROGRAM = ("hba", "benchmarks", ":!benchmarks/results", ":!benchmarks/pages")
-"""What decides a run's results. The records themselves change while runs are done."""
-
+"""The files that decide a run's results. The records themselves change while runs are being done."""
 DIRTY = "-dirty"
-"""Ends a commit that what it names differs from."""
+"""Suffix of a commit when the files differ from it."""
 
 Results = Mapping[str, Any]
 Key = tuple[str, int]
@@ -32,11 +33,11 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True)
 class Run:
-    """What is asked for, on any machine.
+    """A run, described independently of the machine.
 
-    name: of the candidate, row or search. dataset: what records call the images. settings: as JSON values. further:
-    what decides the results beside them. generation: counts the changes of the program after which the same seed draws
-    other numbers, so that runs from before are kept but not continued.
+    name: of the candidate, row or search. dataset: the name that records use for the images. settings: JSON values.
+    further: whatever else decides the results. generation: counts the changes of the program after which the same seed
+    draws other numbers; runs of an earlier generation are kept but not continued.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Record:
-    """A run, what it found, and the hardware, versions and commit that it was made by."""
+    """A run, its results, and the hardware, versions and commit that produced them."""
 
     run: Run
     results: Results
@@ -79,19 +80,19 @@ class Record:
 
 @dataclass(frozen=True)
 class Store:
-    """The records of one question, in a file of JSON lines."""
+    """The records of one question in a file of JSON lines."""
 
     path: Path
 
     def by_key(self) -> dict[Key, Record]:
-        """The last of equal keys."""
+        """The last record of each key."""
         if not self.path.exists():
             return {}
-        found = map(Record.from_line, self.path.read_text(encoding="utf-8").splitlines())
-        return {record.run.key: record for record in found}
+        records = map(Record.from_line, self.path.read_text(encoding="utf-8").splitlines())
+        return {record.run.key: record for record in records}
 
     def add(self, *records: Record) -> None:
-        # Read anew each time: another command may have written since.
+        # Read again each time: another command may have written since.
         before = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
         write_text(self.path, before + "".join(record.as_line() + "\n" for record in records))
 
@@ -101,16 +102,10 @@ def store_of(results: Path, question: str) -> Store:
 
 
 def newest(records: Iterable[Record], place: Callable[[Run], Hashable]) -> list[Record]:
-    """Those of the digest that came last, for each place in a table: older settings and seeds are not mixed with it."""
+    """The records with the last digest of each place in a table: older settings are not mixed with newer ones."""
     records = list(records)
     last = {place(record.run): record.run.digest for record in records}
     return [record for record in records if last[place(record.run)] == record.run.digest]
-
-
-def newest_of_each_size(results: Path, question: str) -> list[Record]:
-    """Those of benchmarks of steps: for each network, side of images and size of batches."""
-    records = store_of(results, question).by_key().values()
-    return newest(records, lambda run: tuple(run.settings[one] for one in ("model", "image_size", "batch_size")))
 
 
 def made_by(device: torch.device) -> dict[str, Any]:
@@ -118,17 +113,19 @@ def made_by(device: torch.device) -> dict[str, Any]:
     return {**environment(device), "n_threads": 1, "commit": _commit()}
 
 
-def last_change(path: Path) -> str | None:
-    """The commit that a file was last changed in, with `-dirty` where it differs from it; None outside a git
-    repository, and for a file that is not in it.
+def plan_noted(plan: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+    """What records keep of a plan: its entries, and the commit of the last change of its file (None outside git).
+
+    Raises SettingsError if the file has changes that are not committed: a plan is stated before it is run.
     """
     try:
         file = str(path.resolve())
-        changed = _git("status", "--porcelain", "--", file)
-        commit = _git("log", "-1", "--format=%h", "--abbrev=12", "--", file)
-        return commit + (DIRTY if changed else "") if commit else None
+        commit = _git("log", "-1", "--format=%h", "--abbrev=12", "--", file) or None
+        if commit and _git("status", "--porcelain", "--", file):
+            raise SettingsError(f"{path} has changes that are not committed; commit them before you run the verdict")
     except (OSError, subprocess.CalledProcessError):
-        return None
+        commit = None
+    return {"plan": {**plan, "commit": commit}}
 
 
 def _commit() -> str | None:

@@ -1,8 +1,7 @@
-"""Records as a frame, numbers as text, and a frame as a table in Markdown."""
+"""Records as a data frame, numbers as text, and a frame as a Markdown table."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -16,7 +15,7 @@ NOTHING = "-"
 
 
 def frame_of(records: Iterable[Record]) -> pd.DataFrame:
-    """A row for each record: its name, dataset, seed and epochs, what tells it from others, and its results."""
+    """One row per record: name, dataset, seed, epochs, further entries and results."""
     return pd.DataFrame(
         {
             "name": record.run.name,
@@ -31,18 +30,24 @@ def frame_of(records: Iterable[Record]) -> pd.DataFrame:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """Of cells that are text."""
+    """A table whose cells are text."""
     return as_markdown(list(table.columns), table.values.tolist())
 
 
-def spread_text(values: Sequence[float], digits: int = 2) -> str:
-    """Mean ± standard deviation; of a single value the value."""
+def spread_text(values: Iterable[float], digits: int = 2) -> str:
+    """Mean ± standard deviation; a single value alone."""
+    values = list(values)
     spread = "" if len(values) < 2 else f" ± {statistics.stdev(values):.{digits}f}"
-    return f"{fmean(values):.{digits}f}{spread}"
+    return f"{statistics.fmean(values):.{digits}f}{spread}"
+
+
+def ratio_text(numerators: Sequence[float], denominators: Sequence[float]) -> str:
+    """Mean ± standard deviation of the ratios, paired by round."""
+    return spread_text(one / other for one, other in zip(numerators, denominators, strict=True))
 
 
 def rate_text(hits: Iterable[bool]) -> str:
-    """`4/5 (38-96 %)`, the hits, all, and the 95 % interval of their rate (Wilson 1927)."""
+    """`4/5 (38-96 %)`: hits, trials, and the 95 % interval of the rate (Wilson 1927)."""
     hits = list(hits)
     if not hits:
         return NOTHING
@@ -51,33 +56,27 @@ def rate_text(hits: Iterable[bool]) -> str:
 
 
 def difference(table: pd.DataFrame, name: str, minus: str, measure: str) -> PairedDifference | None:
-    """Of two names' measures, paired by seed, in a frame of one dataset and length; None without common seeds."""
-    own, other = (_by_seed(table, one, measure) for one in (name, minus))
-    return PairedDifference.of(own, minus=other)
+    """The measure of one name minus that of another, paired by seed; None without common seeds.
+
+    The frame is of one dataset and length.
+    """
+    ours, others = (table[table["name"] == one].set_index("seed")[measure].to_dict() for one in (name, minus))
+    return PairedDifference.of(ours, minus=others)
 
 
-def _by_seed(table: pd.DataFrame, name: str, measure: str) -> dict[int, float]:
-    rows = table[table["name"] == name]
-    return dict(zip(rows["seed"], rows[measure], strict=True))
-
-
-def difference_text(found: PairedDifference | None) -> str:
-    """`-0.66 (-1.12 to -0.19)`, the mean and its 95 % t-interval."""
+def difference_text(found: PairedDifference | None, digits: int = 2) -> str:
+    """`-0.66 (-1.12 to -0.19)`: the mean and its 95 % t-interval."""
     if found is None:
         return NOTHING
-    return f"{found.mean:+.2f}" + ("" if found.interval is None else " ({:+.2f} to {:+.2f})".format(*found.interval))
+    interval = "" if found.interval is None else " ({:+.{digits}f} to {:+.{digits}f})".format(
+        *found.interval, digits=digits
+    )  # fmt: skip
+    return f"{found.mean:+.{digits}f}{interval}"
 
 
 def hardware_of(made_by: Mapping[str, Any]) -> str:
     threads = f", {made_by['n_threads']} thread(s)" if made_by["device"] == "cpu" else ""
     return f"{made_by['device_name']}{threads}, PyTorch {made_by['packages']['torch']}"
-
-
-def origin_of_steps(records: Sequence[Record]) -> str:
-    """Of what is timed or counted in steps: the sizes of their batches, hardware and commits."""
-    sizes = sorted({record.run.settings["batch_size"] for record in records})
-    made = "; ".join(sorted({f"{hardware_of(one.made_by)}, commit `{one.made_by['commit']}`" for one in records}))
-    return f"Batches of {', '.join(map(str, sizes))}; {made}."
 
 
 def origin(records: Iterable[Record]) -> str:

@@ -1,1 +1,1 @@
-"""What is measured on a GPU, in stages that end within a set time and go on in the next call."""
+"""What is measured on a GPU, in stages that end within a set time."""

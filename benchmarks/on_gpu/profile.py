@@ -1,4 +1,4 @@
-"""What a search's steps spend their time on."""
+"""What the steps of a search spend their time on."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ import hba
 from hba.utils.devices import find_device
 
 WARM_UP = 10
-"""Steps before the first that is looked at."""
+"""Steps before the first that is profiled."""
 N_LARGEST = 10
 
 
@@ -43,8 +43,10 @@ def most_of(data: str, device: str, settings: Mapping[str, Any], n_steps: int) -
 
 
 def times_of(entries: Iterable[Any], is_on_gpu: bool) -> dict[str, float]:
-    """Microseconds of each entry by itself, by name: of the GPU's kernels alone, which the operations that begin them
-    are told to have taken once more, and so are the spans that a program has named.
+    """Microseconds of each entry by itself, by name.
+
+    On a GPU only its kernels count: the operations that launch them report the same time again, and so do the spans
+    that a program has named.
     """
     if not is_on_gpu:
         return {entry.key: float(entry.self_cpu_time_total) for entry in entries}

@@ -1,4 +1,4 @@
-"""What candidates are tried on, by name: images, and the settings that all candidates share."""
+"""The test beds: images, and the settings that all candidates share on them, by name."""
 
 import os
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from common.options import CIFAR_FOLDER, DATA_FOLDER
 from common.tasks import SearchTask
 from reproduction.runs import Search
 from reproduction.scales import SCALES
@@ -14,19 +15,16 @@ from reproduction.scales import SCALES
 from hba.errors import DataError, SettingsError
 from hba.policy_search.config import SearchConfig
 from quality.candidates import find_candidate
-from quality.shift import Shift
-from quality.views import View
+from quality.views import Shift, View
 
-DIGITS, SMALL_CIFAR = "digits", "cifar10-small"
-DATA_FOLDER, CIFAR_FOLDER = "HBA_DATA", "cifar10-jpeg"
-"""An environment variable with the folder of data, and the folder of the CIFAR-10 copy in it."""
+DIGITS = "digits"
 
 
 @dataclass(frozen=True)
 class Bed:
     """text: what it is, in one line. data: a name or folder, as for `hba search`; None for the folder of the CIFAR-10
-    copy, which find_bed fills in. settings: over those of the preset. view: what happens to its images after they are
-    read; None leaves them as they are. planted: further settings for planted problems.
+    copy, which find_bed fills in. settings: over those of the preset. view: applied to its images after reading.
+    planted: further settings for planted problems.
     """
 
     name: str
@@ -37,83 +35,67 @@ class Bed:
     data: str | None = None
     planted: Mapping[str, Any] = field(default_factory=dict)
 
-    def config(self, name: str, seed: int, **further: Any) -> SearchConfig:
-        """Settings of a candidate's search: the preset's, the bed's, further ones and its own, in this order."""
-        candidate = find_candidate(name)
-        own = candidate.settings
-        algorithm = candidate.trial or own["algorithm"]
-        settings = {**self.settings, **further, **own, "algorithm": algorithm, "seed": seed, "data": self.data}
-        return SearchConfig.from_preset(settings, self.preset).resolved()
-
     def search(self, name: str, seed: int, work: Path | None = None, **further: Any) -> SearchTask:
-        """A candidate's search. Its record has the bed's name, and what the bed does to images beside the settings."""
+        """The search of a candidate by name. further: settings over those of the preset and the bed."""
+        return self.search_with(name, seed, work, **{**further, **find_candidate(name).settings})
+
+    def search_with(self, name: str, seed: int, work: Path | None = None, **settings: Any) -> SearchTask:
+        """A search by these settings over the bed's. The record names the bed and what it does to the images."""
+        own = {**self.settings, **settings, "seed": seed, "data": self.data}
+        config = SearchConfig.from_preset(own, self.preset).resolved()
         of_bed = {} if self.view is None else {"bed": self.name, "images": self.view.as_json()}
-        return SearchTask(name, self.name, self.config(name, seed, **further), work, of_bed, view=self.view)
+        return SearchTask(name, self.name, config, work, of_bed, view=self.view)
 
 
-_WITHOUT_CUTOUT = {"learning_rate": 0.1, "weight_decay": 0.0005, "cutout_size": 0}
-_CIFAR = {**(SCALES["small"].settings(Search("reduced-cifar10")) or {}), **_WITHOUT_CUTOUT}
-_GREY = {**_CIFAR, "flip": False, "crop_padding": 0}
+_SMALL_CIFAR = SCALES["small"].settings(Search("reduced-cifar10")) or {}
+_CIFAR = {**_SMALL_CIFAR, "learning_rate": 0.1, "weight_decay": 0.0005, "cutout_size": 0}
+_COLOUR, _GREY = ({**_CIFAR, "flip": flip, "crop_padding": padding} for flip, padding in ((True, 2), (False, 0)))
 _SOME_TEST_IMAGES = View(test_size=5_000)
-_CIFAR_TEXT = "CIFAR-10 (JPEG copy) at 16x16, 1,000 training and 2,000 validation images"
-_OF_TEST = "of the test images a fixed 5,000"
-
-BEDS: Mapping[str, Bed] = MappingProxyType(
-    {
-        bed.name: bed
-        for bed in (
-            Bed(
-                DIGITS,
-                "200 training and 500 validation images at 16x16, no baseline augmentation",
-                DIGITS,
-                data=DIGITS,
-                planted={"image_size": 8},
-            ),
-            Bed(
-                "digits-shifted",
-                "digits, with a shift of validation and test images",
-                DIGITS,
-                view=View(shift=Shift()),
-                data=DIGITS,
-                planted={"image_size": 8},
-            ),
-            Bed(
-                "cifar",
-                f"{_CIFAR_TEXT}, baseline of flip and crop; {_OF_TEST}",
-                "reduced-cifar10",
-                {**_CIFAR, "flip": True, "crop_padding": 2},
-                _SOME_TEST_IMAGES,
-            ),
-            Bed(
-                "cifar-shifted",
-                "cifar, with a shift of validation and test images",
-                "reduced-cifar10",
-                {**_CIFAR, "flip": True, "crop_padding": 2},
-                replace(_SOME_TEST_IMAGES, shift=Shift()),
-            ),
-            Bed(
-                "cifar-grey",
-                "cifar in grey levels, no baseline augmentation",
-                "reduced-cifar10",
-                _GREY,
-                replace(_SOME_TEST_IMAGES, grey=True),
-            ),
-            Bed(
-                SMALL_CIFAR,
-                f"{_CIFAR_TEXT}, baseline of flip, crop and Cutout; as at the scale `small` of the reproduction",
-                "reduced-cifar10",
-                SCALES["small"].settings(Search("reduced-cifar10")) or {},
-            ),
-        )
-    }
+_CIFAR_TEXT = (
+    "CIFAR-10 (JPEG copy) at 16x16, 1,000 training and 2,000 validation images, baseline of flip and crop; "
+    "of the test images a fixed 5,000"
 )
+_DIGITS = Bed(
+    DIGITS,
+    "200 training and 500 validation images at 16x16, no baseline augmentation",
+    DIGITS,
+    data=DIGITS,
+    planted={"image_size": 8},
+)
+_REDUCED_CIFAR = Bed("cifar", _CIFAR_TEXT, "reduced-cifar10", _COLOUR, _SOME_TEST_IMAGES)
+_BEDS = (
+    _DIGITS,
+    replace(
+        _DIGITS,
+        name="digits-shifted",
+        text="digits, with a shift of validation and test images",
+        view=View(shift=Shift()),
+    ),
+    _REDUCED_CIFAR,
+    replace(
+        _REDUCED_CIFAR,
+        name="cifar-shifted",
+        text="cifar, with a shift of validation and test images",
+        view=replace(_SOME_TEST_IMAGES, shift=Shift()),
+    ),
+    replace(
+        _REDUCED_CIFAR,
+        name="cifar-grey",
+        text="cifar in grey levels, no baseline augmentation",
+        settings=_GREY,
+        view=replace(_SOME_TEST_IMAGES, grey=True),
+    ),
+)
+BEDS: Mapping[str, Bed] = MappingProxyType({bed.name: bed for bed in _BEDS})
 
 
 def find_bed(name: str, data: str | None = None) -> Bed:
-    """The bed of that exact name. data: the folder of the CIFAR-10 copy, for beds of it; without it the one in the
+    """The bed of that exact name. data: the folder of the CIFAR-10 copy, for beds of it; by default the one in the
     folder HBA_DATA. Raises SettingsError for an unknown name, DataError for a folder that is missing or not needed.
     """
-    bed = _known(name)
+    if name not in BEDS:
+        raise SettingsError(f"unknown bed {name!r}; known: {', '.join(BEDS)}")
+    bed = BEDS[name]
     if bed.data is not None:
         if data is not None:
             raise DataError(f"the bed {name} has images of its own; omit --data {data}")
@@ -124,14 +106,3 @@ def find_bed(name: str, data: str | None = None) -> Bed:
     if not folder.is_dir():
         raise DataError(f"no such folder of images: {folder}; the bed {name} needs one with train and test in it")
     return replace(bed, data=str(folder))
-
-
-def needs_folder(name: str) -> bool:
-    """Whether the images of a bed lie in a folder that has to be found; SettingsError for an unknown name."""
-    return _known(name).data is None
-
-
-def _known(name: str) -> Bed:
-    if name not in BEDS:
-        raise SettingsError(f"unknown bed {name!r}; known: {', '.join(BEDS)}")
-    return BEDS[name]

@@ -1,4 +1,4 @@
-"""Problems with a known right answer: validation images that went through operations which training images did not."""
+"""Problems with a known answer: validation images went through operations that training images did not."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,8 +11,7 @@ from hba.data import LabelledImages, SearchData
 from hba.data.batches import as_floats
 from hba.errors import SettingsError
 from hba.operations import find_operation
-from hba.training.measure import MEASURE_BATCH_SIZE
-from hba.utils.seeding import generator_for
+from hba.runtime.seeding import generator_for
 
 
 @dataclass(frozen=True)
@@ -47,27 +46,7 @@ PROBLEMS: Mapping[str, Problem] = MappingProxyType(
         "low-contrast": (Planted("Contrast", (0.15, 0.5)),),
         "rotated+inverted": (_ROTATED, _INVERTED),
         "shifted-x+darkened": (_SHIFTED, _DARKENED),
-        "solarized": (Planted("Solarize", (60.0, 200.0)),),
-        "posterized": (Planted("Posterize", (1.0, 3.0)),),
-        "occluded": (Planted("Cutout", (0.3, 0.6)),),
-        "colour-shifted": (Planted("Color", (0.1, 0.5)),),
     }
-)
-
-HELD_OUT = ("sheared", "low-contrast")
-"""Problems of one operation that no default was chosen by."""
-
-# Left out: what searches do not reach within their ranges (Cutout), or what changes no grey image (Color).
-DEFAULT_PROBLEMS = (
-    CONTROL,
-    "rotated",
-    "shifted-x",
-    "sheared",
-    "inverted",
-    "darkened",
-    "low-contrast",
-    "rotated+inverted",
-    "shifted-x+darkened",
 )
 
 
@@ -81,8 +60,7 @@ def find_problem(name: str) -> Problem:
 def plant(data: SearchData, problem: Problem, seed: int) -> SearchData:
     """The same data with other validation images; the seed decides each image's magnitudes.
 
-    What operations uncover takes the colour that it takes in a search, so that the right policy makes exactly such
-    images.
+    Uncovered pixels take the colour that they take in a search, so that the right policy makes exactly such images.
     """
     if not isinstance(data.val, LabelledImages):
         raise SettingsError("a problem can be planted only in images that are in memory")
@@ -110,10 +88,3 @@ def _through(planted: Planted, images: Tensor, fill: Tensor, generator: torch.Ge
     if operation.uses_position:
         position = uniform(len(images), 2)
     return operation(images, magnitude, fill=fill if operation.uses_fill else None, position=position)
-
-
-def share_of_changed_values(before: SearchData, after: SearchData) -> float:
-    """Share in [0, 1] of the validation images' values, one per pixel and channel, that differ."""
-    pairs = zip(before.val.once(MEASURE_BATCH_SIZE), after.val.once(MEASURE_BATCH_SIZE), strict=True)
-    changed = torch.cat([(old != new).flatten() for (old, _), (new, _) in pairs])
-    return float(changed.float().mean())

@@ -1,9 +1,7 @@
-"""Searches by candidates, and trainings of fresh networks with what they found and with what they must beat."""
+"""Searches of candidates, and trainings of fresh networks with the schedules found and with their rivals."""
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from types import MappingProxyType
 from typing import Any
 
 from common.settings import kept_settings
@@ -16,47 +14,29 @@ from hba.policy_evaluation.contenders import RIVALS, contenders
 from hba.policy_evaluation.rivals import middle
 from hba.policy_search.config import SearchConfig
 from hba.schedule.schedule import Schedule
-from hba.training.augmentation import Augmentation, ScheduleAugmentation
-from quality.candidates import CANDIDATES, DEFAULT, PAPER
+from hba.training.augmentation import Augmentation
+from quality.candidates import CANDIDATES, DEFAULT
 from quality.problems import find_problem, plant
 
-NONE, RANDOM, RANDAUGMENT = "none", "random", "randaugment"
-
+NONE, RANDAUGMENT = "none", "randaugment"
 RANGE = (NONE, RANDAUGMENT)
-"""What a user has for nothing: how far apart these are says how much augmentation matters on a bed."""
-
-LEFT_OUT: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "no-contrast": ("AutoContrast", "Equalize"),
-        "no-translation": ("TranslateX", "TranslateY"),
-        "no-rotation": ("Rotate", "ShearX", "ShearY"),
-    }
-)
-"""Random policies without these operations, in whose place the others fire more often: what an operation is worth over
-a whole training. None of those that do nothing at the middle of their range is among them.
-"""
-WITHOUT_SEARCH = (NONE, RANDOM, *LEFT_OUT)
-"""What a training that is measured on validation images can have instead of a found schedule."""
-
+"""What needs no search: how far apart these are says how much augmentation matters on a bed."""
 OTHERS = tuple(name for name in RIVALS if name != "middle")
 """`middle` is a candidate here, the paper's algorithm from there."""
 ROWS = (DEFAULT, *(name for name in CANDIDATES if name != DEFAULT), *OTHERS)
-"""Of a verdict: the default search's schedule first, other candidates', and all that hba.evaluate knows by name."""
-STANDARD_ROWS = (DEFAULT, PAPER, *OTHERS)
-RIVAL_ROWS = {*WITHOUT_SEARCH, *OTHERS, *RANGE}
+"""Rows of a verdict: the schedule of the default search, other candidates', and all rivals of hba.evaluate."""
 OF_DEFAULT = ("shuffled", "static", "final", "point")
-"""Rivals that are made of what the default search found. The others stay as they are when the default is changed."""
-
+"""Rivals that are made of the schedule found. The others stay as they are when the default changes."""
 OF_TRAINING = {*EvaluationConfig.model_fields, "space", "operations", "interpolation", "fill"}
 """Settings of a search that trainings without its schedule read."""
 OF_START = {"init", "count", "sigma", "sigma_end", "spread_over", "spread_share"}
-"""Those that decide where it begins, and with what spread: what `random` is."""
+"""Settings that decide where a search begins, and with what spread: what the rival `random` is."""
 STARTS = ("random", "random-point")
 
 
 @dataclass(frozen=True)
 class PlantedTask(SearchTask):
-    """A search whose validation images went through what a problem plants."""
+    """A search whose validation images went through the operations that a problem plants."""
 
     @property
     def data(self) -> SearchData:
@@ -64,7 +44,7 @@ class PlantedTask(SearchTask):
 
 
 def planted(search: SearchTask, problem: str) -> PlantedTask:
-    """The same search, on a problem by name and without a run folder."""
+    """The same search on a problem by name, without a run folder."""
     operations = [{**asdict(one), "magnitude": one.magnitude and list(one.magnitude)} for one in find_problem(problem)]
     further = {**search.further, "problem": problem, "planted": operations}
     return PlantedTask(search.name, search.label, search.config, None, further, view=search.view)
@@ -72,20 +52,19 @@ def planted(search: SearchTask, problem: str) -> PlantedTask:
 
 @dataclass(frozen=True)
 class RowTask(TrainingTask):
-    """A training by a row: a candidate, with what its search of the same seed found, or a rival.
+    """The training of one row: a candidate with the schedule of its search of the same seed, or a rival.
 
-    search: the candidate's, for a rival the default's; training settings are those of it that apply. tested: on the
-    test split, which nothing is chosen by; otherwise on the search's validation images.
+    search: the candidate's, for a rival the default's; its settings that apply to trainings are taken over. tested: on
+    the test split, by which nothing is chosen; otherwise on the search's validation images.
     """
 
     tested: bool = False
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Of the search; of those of rivals that need none, only what the training reads."""
-        needs_search = self.name in CANDIDATES or (self.tested and self.name in OF_DEFAULT)
+        """All settings of the search; for rivals that need no search, only those that the training reads."""
         settings = kept_settings(self._searched)
-        if needs_search:
+        if self.name in CANDIDATES or (self.tested and self.name in OF_DEFAULT):
             return settings
         read = OF_TRAINING | (OF_START if self.tested and self.name in STARTS else set())
         return {name: settings[name] for name in settings if name in read}
@@ -104,15 +83,13 @@ class RowTask(TrainingTask):
     def augmented(self) -> tuple[EvaluationConfig, Augmentation]:
         if self.name in CANDIDATES:
             return super().augmented()
-        if self.tested or self.name in RANGE:
-            # What a range is made of needs no search.
-            schedule = self._random() if self.name in RANGE else self._search.schedule()
-            (contender,) = contenders({self.name: RIVALS[self.name]}, schedule, self.config)
-            return contender.config, contender.augmentation(self.seed)
-        return self.config, ScheduleAugmentation(without(self._random(), LEFT_OUT.get(self.name, ())))
+        # Rows of RANGE need no schedule, and so no search.
+        schedule = self._start() if self.name in RANGE else self._search.schedule()
+        (contender,) = contenders({self.name: RIVALS[self.name]}, schedule, self.config)
+        return contender.config, contender.augmentation(self.seed)
 
-    def _random(self) -> Schedule:
-        """In the middle of all ranges, without a spread, throughout."""
+    def _start(self) -> Schedule:
+        """Any schedule of the search space."""
         space = self._searched.search_space()
         fill = self._searched.fill or self._search.data.train.mean_color()
         return middle(Schedule(space, space.decode(space.initial().double())[None].numpy(), fill))
@@ -128,30 +105,19 @@ class RowTask(TrainingTask):
 
 
 def row_task(row: str, search: SearchTask, *, tested: bool, epochs: int | None = None) -> RowTask:
-    """epochs: of the training; as the search without it."""
-    searched = search.config
-    # data is named, because the search may have been told it as a folder that has moved.
-    alike = {name: getattr(searched, name) for name in ("data", "device", "train_size")}
-    config = EvaluationConfig.like_search(searched.model_dump(), {**alike, "epochs": epochs or searched.epochs})
-    of_row = {"training_images": searched.train_size} if tested else {"training_epochs": config.epochs}
+    """epochs: of the training; those of the search by default."""
+    config = search.config
+    # data is given by name, because the folder that the search was given may have moved.
+    same = {name: getattr(config, name) for name in ("data", "device", "train_size")}
+    training = EvaluationConfig.like_search(config.model_dump(), {**same, "epochs": epochs or config.epochs})
+    of_row = {"training_images": config.train_size} if tested else {"training_epochs": training.epochs}
     further = {**search.further, **of_row}
-    return RowTask(row, search.label, config, searched.seed, search, further, view=search.view, tested=tested)
-
-
-def without(schedule: Schedule, operations: Sequence[str]) -> Schedule:
-    """The same where these operations never fire."""
-    values = schedule.values.copy()
-    for slot in schedule.space.slots:
-        if slot.operation.name in operations:
-            values[:, slot.probability] = 0.0
-    return dataclasses.replace(schedule, values=values)
+    return RowTask(row, search.label, training, config.seed, search, further, view=search.view, tested=tested)
 
 
 def rows_of(names: Sequence[str], config: EvaluationConfig) -> tuple[str, ...]:
-    """The rows of these names, the default search first; without names the standard ones. Cutout is no other row where
-    the baseline has it.
-    """
+    """These rows in the order of ROWS, the default search among them. The baseline may already have `cutout`."""
     if unknown := set(names) - set(ROWS):
         raise SettingsError(f"unknown row {min(unknown)!r}; known: {', '.join(ROWS)}")
-    rows = [row for row in ROWS if row in {*(names or STANDARD_ROWS), DEFAULT}]
+    rows = [row for row in ROWS if row in {*names, DEFAULT}]
     return tuple(row for row in rows if row != "cutout" or not config.baseline_augmentation().cutout_size)

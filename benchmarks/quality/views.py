@@ -1,30 +1,85 @@
-"""What a bed does to images after they are read, in memory, so that the files stay as they are."""
+"""What a bed does to its images after reading: grey levels, a distribution shift, noisy labels, fewer test images."""
 
 import dataclasses
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from common.images import SPLIT_SEED
+from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data import EvaluationData, LabelledImages, SearchData
+from hba.data.batches import as_floats
+from hba.data.held_back import HeldBack
 from hba.data.images import Images
 from hba.data.lazy_split import LazySplit
 from hba.errors import DataError
-from hba.utils.seeding import generator_for
-from quality.shift import Shift
+from hba.runtime.seeding import generator_for
 
 CPU = torch.device("cpu")
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A distribution shift that no policy of the search space makes.
+
+    Every image goes through all of these in this order, each time with a draw of its own, uniform between two ends.
+    rotation: degrees, in one bilinear step with the zoom; what is uncovered repeats the border. zoom: factor of the
+    side that is shown, so the image grows below 1. gamma: exponent of the levels in [0, 1]; its logarithm is uniform.
+    blur: share of an image blurred by a 3x3 binomial filter, blended with the sharp one. noise: standard deviation of
+    Gaussian noise on levels in [0, 1], which are clamped to [0, 1] afterwards.
+    """
+
+    rotation: Range = (-25.0, 25.0)
+    zoom: Range = (0.8, 1.25)
+    gamma: Range = (0.5, 2.5)
+    blur: Range = (0.0, 1.0)
+    noise: Range = (0.0, 0.12)
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """New uint8 images (N, C, H, W) on the generator's device. Images of equal channels stay grey."""
+        n, channels = images.shape[:2]
+        is_grey = bool((images == images[:, :1]).all())
+
+        def uniform(ends: Range) -> Tensor:
+            return ends[0] + (ends[1] - ends[0]) * torch.rand(n, 1, 1, 1, generator=generator, device=images.device)
+
+        levels = as_floats(images[:, :1] if is_grey else images)
+        levels = _rotated(levels, torch.deg2rad(uniform(self.rotation)).flatten(), uniform(self.zoom).flatten())
+        levels = levels ** uniform((math.log(self.gamma[0]), math.log(self.gamma[1]))).exp()
+        levels = torch.lerp(levels, _blurred(levels), uniform(self.blur))
+        noise = torch.randn(levels.shape, generator=generator, device=images.device)
+        shifted = (levels + uniform(self.noise) * noise).clamp(0, 1).mul(255).round().to(torch.uint8)
+        return shifted.expand(n, channels, -1, -1).contiguous()
+
+
+def _rotated(images: Tensor, angle: Tensor, zoom: Tensor) -> Tensor:
+    """images (N, C, H, W); angle in radians and zoom (N,)."""
+    cosine, sine, nothing = zoom * angle.cos(), zoom * angle.sin(), torch.zeros_like(angle)
+    rows = torch.stack([cosine, -sine, nothing, sine, cosine, nothing], dim=1).reshape(-1, 2, 3)
+    grid = F.affine_grid(rows, list(images.shape), align_corners=False)
+    # Rounding in the interpolation must not leave [0, 1], where a power is not defined.
+    return F.grid_sample(images, grid, padding_mode="border", align_corners=False).clamp(0, 1)
+
+
+def _blurred(images: Tensor) -> Tensor:
+    """images (N, C, H, W); pixels outside repeat the border."""
+    line = torch.tensor((0.25, 0.5, 0.25), device=images.device)
+    kernel = torch.outer(line, line).expand(images.shape[1], 1, 3, 3)
+    return F.conv2d(F.pad(images, (1, 1, 1, 1), mode="replicate"), kernel, groups=images.shape[1])
 
 
 @dataclass(frozen=True)
 class View:
-    """grey: of all images, three equal channels by their luma. shift: of validation and test images, always the same.
-    test_size: as many test images, stratified, always the same ones; None keeps all. label_noise: the share of training
-    images that have a random label in the place of their own, always the same; 0 for none.
+    """grey: three equal channels by the luma of all images. shift: of validation and test images, always the same.
+    test_size: as many test images, stratified and always the same ones; None keeps all. label_noise: share of training
+    images whose label is replaced by a random one, always the same; 0 for none.
 
-    Images have to be in memory and on the CPU, so that a shift is the same on every machine.
+    Images must be in memory and on the CPU, so that a shift is the same on every machine.
     """
 
     grey: bool = False
@@ -33,19 +88,18 @@ class View:
     label_noise: float = 0.0
 
     def of_search(self, data: SearchData) -> SearchData:
-        val = self._shifted(self._colored(data.val), "validation")
         train = self._noisy(self._colored(data.train), len(data.class_names))
-        return dataclasses.replace(data, train=train, val=val)
+        return dataclasses.replace(data, train=train, val=self._shifted(self._colored(data.val), "validation"))
 
     def of_training(self, data: EvaluationData) -> EvaluationData:
-        """It reads the test images."""
-        test = data.test.opened() if isinstance(data.test, LazySplit) else data.test
+        """Reads the test images."""
+        test = data.test.opened() if isinstance(data.test, HeldBack) else data.test
         test = self._shifted(self._colored(self._part(_in_memory(test))), "test")
         train = self._noisy(self._colored(data.train), len(data.class_names))
         return dataclasses.replace(data, train=train, test=test)
 
     def as_json(self) -> dict[str, Any]:
-        """What of it is not off; part of a record, so that it decides what a run is compared with."""
+        """The entries that are not off. They are part of a record, and so of its digest."""
         return {name: value for name, value in asdict(self).items() if value}
 
     def _colored(self, images: Images) -> LabelledImages:
@@ -53,7 +107,7 @@ class View:
         return dataclasses.replace(kept, images=TF.rgb_to_grayscale(kept.images, 3)) if self.grey else kept
 
     def _noisy(self, images: LabelledImages, n_classes: int) -> LabelledImages:
-        """A random label may be the right one."""
+        """A random label may happen to be the right one."""
         if not self.label_noise:
             return images
         generator = generator_for(0, "noise of training labels", CPU)
@@ -74,10 +128,8 @@ class View:
             return images
         if self.test_size > len(images):
             raise DataError(f"the bed takes {self.test_size} test images, but there are {len(images)}")
-        numbers = torch.arange(len(images)).numpy()
-        chosen, _ = train_test_split(
-            numbers, train_size=self.test_size, stratify=images.labels.numpy(), random_state=SPLIT_SEED
-        )
+        numbers, labels = torch.arange(len(images)).numpy(), images.labels.numpy()
+        chosen, _ = train_test_split(numbers, train_size=self.test_size, stratify=labels, random_state=SPLIT_SEED)
         chosen = torch.from_numpy(chosen).sort().values
         return dataclasses.replace(images, images=images.images[chosen], labels=images.labels[chosen])
 

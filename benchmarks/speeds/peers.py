@@ -1,7 +1,7 @@
-"""What policy_throughput.py times: hba and its peers, each on the input that it is made for.
+"""What `speed.py throughput` times: hba and its peers, each on the input that it is made for.
 
-Peers keep their own defaults where nothing is said, black borders among them. albumentations is not a dependency of
-hba; without it, its row says so.
+Peers keep their defaults where nothing is said, black borders among them. albumentations is not a dependency of hba;
+without it, its row says so.
 """
 
 import importlib
@@ -20,7 +20,7 @@ from torch import Tensor
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as TF
 
-from hba import Operation, Policy, PolicyTransform, Schedule, SearchSpace
+from hba import Policy, PolicyTransform, Schedule, SearchSpace
 
 SEED = 0
 
@@ -40,28 +40,22 @@ class Peer:
     prepare: Callable[[Tensor], Call] | None
 
 
-def policy_of(space: SearchSpace, probability: float, n_images: int) -> Policy:
-    """Every slot with this probability, every magnitude drawn uniformly from its range, once for each image."""
+def two_operations(n_images: int) -> Policy:
+    """All operations in 30 slots, each firing with probability 0.5: two on every image, but for 3 in 10^8.
+
+    Every image draws its magnitudes uniformly from their ranges, once.
+    """
+    space = SearchSpace(count_probabilities=(0.0, 0.0, 1.0))
     low, high = torch.tensor(space.ranges).unbind(1)
     values = torch.lerp(low, high, torch.rand(n_images, space.n, generator=torch.Generator().manual_seed(SEED)))
     is_probability = torch.tensor([name.endswith(".probability") for name in space.names])
-    return Policy(space, torch.where(is_probability, probability, values))
-
-
-def two_operations(n_images: int) -> Policy:
-    """All operations in 30 slots, each firing with probability 0.5: two on every image, but for 3 in 10^8."""
-    return policy_of(SearchSpace(count_probabilities=(0.0, 0.0, 1.0)), 0.5, n_images)
+    return Policy(space, torch.where(is_probability, 0.5, values))
 
 
 def transform_of_two() -> PolicyTransform:
     """Two of all operations on every image, with one policy for all of them."""
     policy = two_operations(1)
     return Schedule(policy.space, policy.values.double().numpy()).transform()
-
-
-def one_operation(operation: Operation, n_images: int) -> Policy:
-    """This operation, once on every image."""
-    return policy_of(SearchSpace(operations=(operation,), copies=1, count_probabilities=(0.0, 1.0)), 1.0, n_images)
 
 
 def call_on_floats(policy: Policy, images: Tensor) -> Call:

@@ -1,0 +1,46 @@
+"""Command-line options that several benchmarks share."""
+
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from common.records import RESULTS
+from hba.errors import HbaError
+
+Command = TypeVar("Command", bound=Callable[..., None])
+DATA_FOLDER, CIFAR_FOLDER = "HBA_DATA", "cifar10-jpeg"
+"""An environment variable that names the folder of data sets, and the folder of the CIFAR-10 copy in it."""
+
+DATA = click.option(
+    "--data", help=f"Folder of the CIFAR-10 copy, for beds of it. [default: {CIFAR_FOLDER} in the folder {DATA_FOLDER}]"
+)
+JOBS = click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="At a time, one thread each.")
+DEVICE = click.option("--device", default="cpu", show_default=True)
+KEPT_IN = click.option(
+    "--results", type=click.Path(path_type=Path), default=RESULTS, help="[default: benchmarks/results]"
+)
+ESTIMATE = click.option("--estimate", is_flag=True, help="Only say what would run, and how long it takes.")
+
+
+def work(folder: str) -> Callable[[Command], Command]:
+    """The folder of run folders, from which interrupted searches are resumed."""
+    return click.option("--work", type=click.Path(path_type=Path), default=Path(folder), show_default=True)
+
+
+def with_options_of_runs(command: Command) -> Command:
+    """Add the options that say where and how things are run."""
+    options = (DATA, JOBS, DEVICE, work("runs/quality"), KEPT_IN, ESTIMATE)
+    return reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+
+class OneLineErrors(click.Group):
+    """A group whose commands report an HbaError in one line."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except HbaError as error:
+            raise click.ClickException(str(error)) from None

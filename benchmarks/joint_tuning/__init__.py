@@ -1,1 +1,0 @@
-"""Does it pay to tune dropout and weight decay together with augmentation?"""

@@ -1,1 +1,0 @@
-"""Language models with regularisation that is searched, replayed and fixed."""

@@ -1,0 +1,203 @@
+"""The tables of docs/search-quality.md and README.md: aims, verdicts, planted answers, errors, beds and costs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+import pandas as pd
+from common.records import Record
+from common.settings import is_neutral
+from common.tables import NOTHING, difference, difference_text, frame_of, rate_text, ratio_text, spread_text
+from common.tasks import FLOOR
+
+from hba.policy.magnitude_table import as_markdown
+from hba.policy_evaluation.paired import PairedDifference
+from hba.policy_evaluation.verdict import verdict
+from quality.beds import BEDS, DIGITS
+from quality.candidates import CANDIDATES, DEFAULT, FORMER, PAPER
+from quality.tasks import NONE, OTHERS, RANDAUGMENT, RANGE
+
+ERROR, TEST_ERROR = "val_error_percent", "test_error_percent"
+PROBABILITY, RISE = "probability", "rise"
+RECOVERED_WITHIN = 3
+"""A planted operation is recovered if its rank is at most this."""
+README_ROWS = {
+    DEFAULT: "`hba search`",
+    FORMER: "the default search of before, with whole validation batches",
+    "none": "baseline augmentation alone",
+    "random": "where the search begins, with its spread",
+    "shuffled": "its own curves, handed to other operations, as strong",
+    "point": "its schedule without the spread",
+    "randaugment": "RandAugment",
+    "trivialaugment": "TrivialAugment",
+    "autoaugment": "AutoAugment",
+}
+Differences = Mapping[str, PairedDifference | None]
+"""By row, the default search's test error minus the row's."""
+End = Mapping[str, Mapping[str, Any]]
+"""By operation, what the search found for it in the last epoch."""
+
+
+def verdict_differences(records: Sequence[Record], of: str = DEFAULT) -> Differences:
+    runs = frame_of(records)
+    return {name: difference(runs, of, name, TEST_ERROR) for name in runs["name"].unique() if name != of}
+
+
+def verdict_table(records: Sequence[Record], of: str = DEFAULT) -> pd.DataFrame:
+    """One row per augmentation: test error, and the error of the search minus it, paired by seed."""
+    differences = verdict_differences(records, of)
+    return pd.DataFrame(
+        {
+            "trained with": name,
+            "runs": str(len(own)),
+            "test error (%)": spread_text(own[TEST_ERROR]),
+            f"{of} minus this": difference_text(differences.get(name)),
+        }
+        for name, own in frame_of(records).groupby("name", sort=False)
+    )
+
+
+def verdict_sentence(records: Sequence[Record], of: str = DEFAULT) -> str:
+    """The verdict in words; candidates other than the paper's are no rivals."""
+    compared = (of, PAPER, *OTHERS)
+    found = verdict(verdict_differences([record for record in records if record.run.name in compared], of))
+    return str(found) if found else f"No verdict: `{of}` or its rivals have not been run."
+
+
+def readme_table(verdicts: Mapping[str, Sequence[Record]]) -> str:
+    """The results of the README in Markdown: errors, and below each the default's difference to it.
+
+    verdicts: records by the heading of their column.
+    """
+    run = {record.run.name for records in verdicts.values() for record in records}
+    rows = [row for row in README_ROWS if row in run]
+    headings, columns = ["trained with"], [[README_ROWS[row] for row in rows]]
+    for images, records in verdicts.items():
+        runs, differences = frame_of(records), verdict_differences(records)
+        errors = {name: own[TEST_ERROR] for name, own in runs.groupby("name")}
+        headings.append(f"{images}; {len(errors[DEFAULT])} seeds")
+        columns.append([_readme_cell(row, errors, differences) for row in rows])
+    return as_markdown(headings, [list(row) for row in zip(*columns, strict=True)])
+
+
+def _readme_cell(row: str, errors: Mapping[str, "pd.Series[float]"], differences: Differences) -> str:
+    if row not in errors:
+        return NOTHING
+    fewer = "" if len(errors[row]) == len(errors[DEFAULT]) else f" ({len(errors[row])})"
+    below = f"<br>{difference_text(differences[row])}" if row in differences else ""
+    return f"{spread_text(errors[row])} %{fewer}{below}"
+
+
+def error_table(records: Sequence[Record]) -> pd.DataFrame:
+    """One row per candidate: validation error over seeds, and its difference to the reference, paired by seed.
+
+    The reference is the candidate of which parts were exchanged; where that was not run, the default or the paper's.
+    """
+    runs = frame_of(records)
+    reference = next((name for name in (FORMER, DEFAULT, PAPER) if name in set(runs["name"])), PAPER)
+    return pd.DataFrame(
+        {
+            "trained with": name,
+            "runs": str(len(own)),
+            "validation error (%)": spread_text(own[ERROR]),
+            f"minus {reference}": difference_text(
+                None if name == reference else difference(runs, name, reference, ERROR)
+            ),
+        }
+        for name, own in runs.groupby("name", sort=False)
+    )
+
+
+def bed_table(groups: Iterable[Sequence[Record]]) -> pd.DataFrame:
+    """One row per bed: validation errors without augmentation and with RandAugment, and how far apart they are."""
+    rows = []
+    for group in groups:
+        runs, bed = frame_of(group), BEDS[group[0].run.dataset]
+        found = difference(runs, NONE, RANDAUGMENT, ERROR)
+        errors = {f"{name} (%)": spread_text(runs[runs["name"] == name][ERROR]) for name in RANGE}
+        rows.append(
+            {
+                "bed": bed.name,
+                "what it is": bed.text,
+                "epochs": str(group[0].run.further["training_epochs"]),
+                **errors,
+                "range": difference_text(found),
+                "seeds": str(found.n_pairs if found else 0),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def candidate_table() -> pd.DataFrame:
+    """All candidates, what they do, and the settings by which they differ from the paper's."""
+    rows = []
+    for name, candidate in CANDIDATES.items():
+        changes = {setting: value for setting, value in candidate.changes.items() if not is_neutral(setting, value)}
+        settings = ", ".join(f"`{setting}={value}`" for setting, value in changes.items())
+        rows.append({"name": name, "what it does": candidate.text, "settings": settings or NOTHING})
+    return pd.DataFrame(rows)
+
+
+def rank(end: End, operation: str, measure: str | None = None) -> int:
+    """The rank of an operation among all, 1 being the largest.
+
+    It is decided by how many logits the probability rose during the search; where a record does not have the rise, by
+    the probability at the end, which gives the same order if all began at one probability. An equal value counts as
+    larger, so that a search that moved nothing recovers nothing.
+    """
+    measure = measure or (RISE if RISE in end[operation] else PROBABILITY)
+    return sum(other[measure] >= end[operation][measure] for other in end.values())
+
+
+def planted_in(record: Record) -> list[str]:
+    return [one["operation"] for one in record.run.further["planted"]]
+
+
+def recovered(record: Record, measure: str | None = None) -> bool:
+    """Whether every planted operation is among the first."""
+    return all(rank(record.results["end"], one, measure) <= RECOVERED_WITHIN for one in planted_in(record))
+
+
+def rate_table(records: Sequence[Record]) -> pd.DataFrame:
+    """One row per candidate: how often it recovered what was planted, by problem and in all, and means over runs."""
+    records = [record for record in records if planted_in(record)]
+    problems = dict.fromkeys(record.run.further["problem"] for record in records)
+    rows = []
+    for candidate in dict.fromkeys(record.run.name for record in records):
+        own = [record for record in records if record.run.name == candidate]
+        by_problem = {
+            problem: rate_text(recovered(record) for record in own if record.run.further["problem"] == problem)
+            for problem in problems
+        }
+        ranks = [rank(record.results["end"], one) for record in own for one in planted_in(record)]
+        means = {
+            "all": rate_text(map(recovered, own)),
+            "mean rank": f"{fmean(ranks):.1f}",
+            "val error %": f"{fmean(record.results[ERROR] for record in own):.1f}",
+        }
+        rows.append({"candidate": candidate, **by_problem, **means})
+    return pd.DataFrame(rows)
+
+
+def recoveries(planted: Iterable[Record], candidate: str, n_operations: int) -> dict[int, list[bool]]:
+    """By number of epochs, the outcomes of a candidate's searches on digits with so many planted operations."""
+    found: dict[int, list[bool]] = {}
+    for record in planted:
+        if (record.run.name, record.run.dataset, len(planted_in(record))) == (candidate, DIGITS, n_operations):
+            found.setdefault(record.run.settings["epochs"], []).append(recovered(record))
+    return dict(sorted(found.items()))
+
+
+def cost_table(record: Record) -> pd.DataFrame:
+    """One row per candidate; ratios are within a round, mean ± standard deviation over rounds."""
+    seconds = record.results["seconds_per_step"]
+    return pd.DataFrame(
+        {
+            "candidate": name,
+            "seconds per step": f"{fmean(seconds[name]):.4f}",
+            f"times `{PAPER}`": ratio_text(seconds[name], seconds[PAPER]),
+            f"times the {FLOOR}": ratio_text(seconds[name], seconds[FLOOR]),
+        }
+        for name in seconds
+        if name in CANDIDATES or name == FLOOR
+    )

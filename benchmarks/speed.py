@@ -1,0 +1,130 @@
+"""How fast are augmentation, training steps and searches?
+
+    python benchmarks/speed.py throughput [--rounds 7] [--seconds 2] [--threads 1]
+    python benchmarks/speed.py steps [--sizes wrn-10-1:16] [--batch-size 100] [--rounds 5]
+    python benchmarks/speed.py fast [--sizes wrn-10-1:16,wrn-16-2:32,resnet-18:32] [--batch-size 100] [--rounds 5]
+    python benchmarks/speed.py search-time
+    python benchmarks/speed.py page
+
+Run these on an otherwise idle machine; all but `throughput` use one thread, and images of steps are noise.
+`throughput` prints images per second of one policy call beside torchvision, kornia and albumentations; where there is a
+CUDA GPU, it prints milliseconds per call there instead. `steps` times a training step of each algorithm, with its share
+of the lambda steps, and of its floor: the passes through the network that it cannot do without, bare, as
+speeds/floors.py counts them. `fast` times steps with and without bfloat16. Both take turns in one process, and store
+their results in benchmarks/results; `page` writes their tables of docs/speed.md. `search-time` prints the table of
+docs/choosing-settings.md.
+"""
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import json
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+from common.options import DEVICE, KEPT_IN, OneLineErrors
+from common.pages import fill_page
+from common.records import DOCS, made_by, store_of
+from common.tables import hardware_of
+from speeds.steps import (
+    fast_table,
+    floor_table,
+    newest_of_each_size,
+    record_of_fast,
+    record_of_floors,
+    search_time_table,
+    settings_of,
+)
+from speeds.throughput import NOTES, SEED, gpu_table, gpu_times, peer_table
+
+from hba.runtime.devices import find_device
+
+TABLES = {"steps": floor_table, "fast": fast_table}
+RECORDS = {"steps": record_of_floors, "fast": record_of_fast}
+
+
+@click.group(help=__doc__, cls=OneLineErrors)
+def main() -> None:
+    pass
+
+
+@main.command()
+@click.option("--rounds", type=click.IntRange(1), default=7, show_default=True)
+@click.option("--seconds", type=click.FloatRange(0), default=2.0, show_default=True, help="Of each measurement.")
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Of PyTorch.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write seconds per call on the GPU here.")
+def throughput(rounds: int, seconds: float, threads: int, json_file: Path | None) -> None:
+    """Images per second of one policy call, beside peers."""
+    torch.set_num_threads(threads)
+    torch.manual_seed(SEED)
+    times = gpu_times(rounds, seconds) if torch.cuda.is_available() else {}
+    click.echo(gpu_table(times) if times else f"{peer_table(rounds, seconds)}\n\n{NOTES.read_text(encoding='utf-8')}")
+    made = {**made_by(torch.device("cpu")), "n_threads": threads}
+    click.echo(f"{hardware_of(made)}; {rounds} rounds of {seconds:g} s; {made['packages']}")
+    if json_file is not None:
+        json_file.write_text(json.dumps(times), encoding="utf-8")
+
+
+def with_sizes(default: str) -> Callable[[Any], Any]:
+    options = (
+        click.option("--sizes", default=default, show_default=True, help="Networks and sides in pixels, by commas."),
+        click.option("--batch-size", type=click.IntRange(2), default=100, show_default=True),
+        click.option("--rounds", type=click.IntRange(1), default=5, show_default=True),
+        click.option(
+            "--steps", type=click.IntRange(4), default=20, show_default=True, help="Of a round, timed or not."
+        ),
+        DEVICE,
+        KEPT_IN,
+    )
+    return lambda command: reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+
+def time_steps(question: str, sizes: str, batch_size: int, rounds: int, steps: int, device: str, results: Path) -> None:
+    torch.set_num_threads(1)
+    for size in sizes.split(","):
+        model, _, side = size.partition(":")
+        shared = settings_of(model, int(side), batch_size, device)
+        record = RECORDS[question](shared, steps, rounds, made_by(find_device(device)))
+        store_of(results, question).add(record)
+        click.echo(TABLES[question]([record]))
+
+
+@main.command()
+@with_sizes("wrn-10-1:16")
+def steps(**options: Any) -> None:
+    """Time steps of all algorithms, and their floors."""
+    time_steps("steps", **options)
+
+
+@main.command()
+@with_sizes("wrn-10-1:16,wrn-16-2:32,resnet-18:32")
+def fast(**options: Any) -> None:
+    """Time steps with and without bfloat16."""
+    time_steps("fast", **options)
+
+
+@main.command()
+@click.option("--model", default="wrn-10-1", show_default=True)
+def search_time(model: str) -> None:
+    """Estimate how long searches take, by number and side of images, with all threads."""
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    click.echo(search_time_table(model))
+    made = made_by(torch.device("cpu"))
+    click.echo(hardware_of({**made, "n_threads": torch.get_num_threads()}))
+
+
+@main.command()
+@KEPT_IN
+def page(results: Path) -> None:
+    """Write the tables of docs/speed.md."""
+    for question, table in TABLES.items():
+        fill_page("speed", question, DOCS, table(newest_of_each_size(results, question)))
+
+
+if __name__ == "__main__":
+    main()

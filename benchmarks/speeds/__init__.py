@@ -1,0 +1,1 @@
+"""How fast augmentation, training steps and searches are."""

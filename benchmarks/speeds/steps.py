@@ -1,0 +1,175 @@
+"""Seconds of training steps on noise: of every algorithm beside its floor, in bfloat16, and of a whole search."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from common.records import Record, Results, Run, newest, store_of
+from common.settings import kept_settings
+from common.tables import hardware_of, markdown, ratio_text, spread_text
+from common.timing import search_seconds_per_step, training_seconds_per_step
+
+from hba.algorithms.pace import Pace
+from hba.config.evaluation import EvaluationConfig
+from hba.data import EvaluationData, LabelledImages, SearchData
+from hba.policy.magnitude_table import as_markdown
+from hba.policy_search.budget import Budget, measured
+from hba.policy_search.config import SearchConfig
+from hba.policy_search.setup import Setup
+from speeds.floors import FLOORS, bare_seconds_per_step
+
+N_CLASSES = 10
+BATCHES = 4
+"""Of an epoch of noise."""
+LEARNING_RATE = 0.01
+"""All algorithms diverge on noise at higher ones."""
+KINDS = {"training": "a training", "search": "a search, with its lambda steps"}
+TIMED_SECONDS = 200.0
+"""A budget of which a twentieth is spent on timing steps."""
+SEARCH_EPOCHS = {200: 300, 1_000: 120, 5_000: 40}
+"""Epochs of a search by the number of training images, as docs/search-quality.md has them; fewer for more images."""
+SEARCH_SIDES = (16, 32, 64)
+Timed = Mapping[str, Callable[[], float]]
+"""By name, a function that returns seconds per step."""
+
+
+def noise(n_images: int, side: int, seed: int) -> LabelledImages:
+    generator = torch.Generator().manual_seed(seed)
+    pixels = torch.randint(0, 256, (n_images, 3, side, side), dtype=torch.uint8, generator=generator)
+    return LabelledImages(pixels, torch.arange(n_images) % N_CLASSES)
+
+
+def noise_data(side: int, n_train: int, n_val: int) -> SearchData:
+    """What images show does not matter to the time that they take."""
+    names = tuple(map(str, range(N_CLASSES)))
+    return SearchData("noise", names, noise(n_train, side, 0), noise(n_val, side, 1))
+
+
+def settings_of(model: str, side: int, batch_size: int, device: str) -> dict[str, Any]:
+    return {"model": model, "image_size": side, "batch_size": batch_size, "device": device}
+
+
+def timed_floors(shared: Mapping[str, Any], steps: int) -> tuple[Timed, dict[str, Any]]:
+    """A step of every algorithm, and of its floor; and the settings of each."""
+    n_images = BATCHES * shared["batch_size"]
+    data = noise_data(shared["image_size"], n_images, n_images)
+    of_all = {**shared, "data": "noise", "learning_rate": LEARNING_RATE}
+    configs = {name: SearchConfig.make({**of_all, **floor.settings}).resolved() for name, floor in FLOORS.items()}
+    timed: dict[str, Callable[[], float]] = {}
+    for name, config in configs.items():
+        timed[name] = partial(search_seconds_per_step, config, data, steps)
+        timed[f"{name}, floor"] = partial(bare_seconds_per_step, FLOORS[name], config, data, steps)
+    return timed, {**of_all, "algorithms": {name: kept_settings(config) for name, config in configs.items()}}
+
+
+def timed_fast(shared: Mapping[str, Any], steps: int) -> Timed:
+    """A step of a training and of the default search, with and without `fast`."""
+    n_images = BATCHES * shared["batch_size"]
+    data = noise_data(shared["image_size"], n_images, n_images)
+    trained = EvaluationData("noise", data.class_names, data.train, data.val)
+    found: dict[str, Callable[[], float]] = {}
+    for fast, suffix in ((False, ""), (True, ", fast")):
+        settings = {**shared, "data": "noise", "learning_rate": LEARNING_RATE, "fast": fast}
+        search, evaluation = SearchConfig.make(settings).resolved(), EvaluationConfig.make(settings)
+        found[f"search{suffix}"] = partial(search_seconds_per_step, search, data, steps)
+        found[f"training{suffix}"] = partial(training_seconds_per_step, evaluation, trained, steps)
+    return found
+
+
+def in_rounds(timed: Timed, rounds: int) -> dict[str, list[float]]:
+    """One measurement of each per round, so that other load on the machine hits all alike."""
+    found: dict[str, list[float]] = {name: [] for name in timed}
+    for _ in range(rounds):
+        for name, seconds in timed.items():
+            found[name].append(seconds())
+    return found
+
+
+def record_of_floors(shared: Mapping[str, Any], steps: int, rounds: int, made_by: Mapping[str, Any]) -> Record:
+    timed, settings = timed_floors(shared, steps)
+    found = in_rounds(timed, rounds)
+    results: Results = {
+        "seconds_per_step": {name: found[name] for name in FLOORS},
+        "floor_seconds_per_step": {name: found[f"{name}, floor"] for name in FLOORS},
+    }
+    return Record(Run("steps", "noise", settings, seed=0), results, made_by)
+
+
+def record_of_fast(shared: Mapping[str, Any], steps: int, rounds: int, made_by: Mapping[str, Any]) -> Record:
+    found = in_rounds(timed_fast(shared, steps), rounds)
+    return Record(Run("fast", "noise", {**shared, "steps": steps, "rounds": rounds}, seed=0), found, made_by)
+
+
+def newest_of_each_size(results: Path, question: str) -> list[Record]:
+    """For each network, side of images and size of batches."""
+    records = store_of(results, question).by_key().values()
+    return newest(records, lambda run: tuple(run.settings[one] for one in ("model", "image_size", "batch_size")))
+
+
+def floor_table(records: Sequence[Record]) -> str:
+    """Markdown: for each size, the seconds of each algorithm, those of its floor, and their ratio within a round."""
+    parts = []
+    for record in records:
+        settings, seconds = record.run.settings, record.results["seconds_per_step"]
+        floors = record.results["floor_seconds_per_step"]
+        table = pd.DataFrame(
+            {
+                "algorithm": f"`{name}`",
+                "seconds per step": spread_text(seconds[name], 4),
+                "floor": spread_text(floors[name], 4),
+                "times the floor": ratio_text(seconds[name], floors[name]),
+                "the floor is": FLOORS[name].why,
+            }
+            for name in seconds
+        )
+        side = settings["image_size"]
+        what = f"{settings['model']}, {side}x{side} pixels, batches of {settings['batch_size']}"
+        made = f"{hardware_of(record.made_by)}; commit `{record.made_by['commit']}`"
+        rounds = len(next(iter(seconds.values())))
+        parts.append(f"{what}; {rounds} rounds; {made}.\n\n{markdown(table)}")
+    return "\n\n".join(parts)
+
+
+def fast_table(records: Sequence[Record]) -> str:
+    """Markdown: seconds of a step without and with `fast`, and their ratio within a round."""
+    lines = [
+        {
+            "network": f"{record.run.settings['model']}, {record.run.settings['image_size']} pixels",
+            "step of": text,
+            "seconds": spread_text(record.results[kind], 4),
+            "seconds with `--fast`": spread_text(record.results[f"{kind}, fast"], 4),
+            "times as fast": ratio_text(record.results[kind], record.results[f"{kind}, fast"]),
+            "rounds": str(len(record.results[kind])),
+        }
+        for record in records
+        for kind, text in KINDS.items()
+    ]
+    sizes = sorted({record.run.settings["batch_size"] for record in records})
+    made = sorted({f"{hardware_of(one.made_by)}, commit `{one.made_by['commit']}`" for one in records})
+    return f"Batches of {', '.join(map(str, sizes))}; {'; '.join(made)}.\n\n{markdown(pd.DataFrame(lines))}"
+
+
+def search_seconds(n_images: int, side: int, model: str) -> tuple[float, int]:
+    """Estimated seconds of a whole search on a CPU, as `--budget` estimates them, and its number of policy steps."""
+    settings = {"data": "noise", "model": model, "image_size": side, "epochs": SEARCH_EPOCHS[n_images], "device": "cpu"}
+    config = SearchConfig.from_preset(settings).resolved()
+    setup = Setup.of(config, noise_data(side, n_images, n_images // 4), None, None, None)
+    pace = Pace(setup.problem.train_stream().batches_per_pass, config.algorithm.rhythm)
+    pieces = measured(setup, None, Budget.of(TIMED_SECONDS), time.monotonic)
+    return pieces.of_epochs(config.epochs, pace, config.measured_every), pace.policy_steps(config.epochs)
+
+
+def search_time_table(model: str) -> str:
+    """Markdown: the time of a search by number and side of images."""
+    rows = []
+    for n_images, epochs in SEARCH_EPOCHS.items():
+        found = [search_seconds(n_images, side, model) for side in SEARCH_SIDES]
+        times = [f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" for seconds, _ in found]
+        rows.append([f"{n_images:,}", f"`--epochs {epochs}`", f"{found[0][1]:,}", *times])
+    return as_markdown(
+        ["training images", "settings", "policy steps", *(f"{one} pixels" for one in SEARCH_SIDES)], rows
+    )

@@ -1,0 +1,164 @@
+"""Images per second of one policy call, beside torchvision, kornia and albumentations on the same images."""
+
+import functools
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from sklearn.datasets import load_sample_images
+from torch import Tensor
+
+from hba import Policy
+from hba.models import build_model
+from hba.policy.magnitude_table import as_markdown
+from speeds.peers import SEED, Call, all_peers, kornia_rand_augment, two_operations
+
+BATCH_SIZES = {32: 128, 224: 32}
+"""Height and width in pixels to images in a batch."""
+GPU_SIDE = 32
+TRAINING_STEP = "WRN-40-2 training step"
+NOTES = Path(__file__).with_name("notes.md")
+
+Key = TypeVar("Key")
+Rounds = Sequence[float]
+"""One measurement of each round."""
+
+
+def photograph_pieces(side: int, n_pieces: int, random: np.random.Generator) -> Tensor:
+    """uint8 (n_pieces, 3, side, side), cut at random places from the two photographs that ship with scikit-learn."""
+    photographs = [photograph.copy() for photograph in load_sample_images().images]
+    pieces = []
+    for index in range(n_pieces):
+        photograph = photographs[index % len(photographs)]
+        top, left = (int(random.integers(length - side)) for length in photograph.shape[:2])
+        pieces.append(torch.from_numpy(photograph[top : top + side, left : left + side]).permute(2, 0, 1))
+    return torch.stack(pieces)
+
+
+def batches() -> dict[int, Tensor]:
+    random = np.random.default_rng(SEED)
+    return {side: photograph_pieces(side, batch_size, random) for side, batch_size in BATCH_SIZES.items()}
+
+
+def seconds_per_call(call: Call, seconds: float) -> float:
+    """Wall-clock seconds, over calls that take at least `seconds` together."""
+    n_calls, elapsed, start = 0, 0.0, time.perf_counter()
+    while elapsed < seconds or n_calls == 0:
+        call()
+        n_calls += 1
+        elapsed = time.perf_counter() - start
+    return elapsed / n_calls
+
+
+def gpu_seconds_per_call(call: Call, seconds: float) -> float:
+    """Seconds between CUDA events around about `seconds` of calls; the host waits before and after, never between."""
+
+    def finished_call() -> None:
+        call()
+        torch.cuda.synchronize()
+
+    torch.cuda.synchronize()
+    n_calls = max(1, round(seconds / seconds_per_call(finished_call, seconds / 10)))
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for _ in range(n_calls):
+        call()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) / 1e3 / n_calls
+
+
+def in_turns(calls: Mapping[Key, Call], rounds: int, measure: Callable[[Call], float]) -> dict[Key, Rounds]:
+    """One measurement of each call per round, so that drift of the machine hits all alike; a first call warms up."""
+    for call in calls.values():
+        call()
+    measured = [{key: measure(call) for key, call in calls.items()} for _ in range(rounds)]
+    return {key: [times[key] for times in measured] for key in calls}
+
+
+def shown(values: Rounds, form: str) -> str:
+    """median (smallest-largest)"""
+    return f"{statistics.median(values):{form}} ({min(values):{form}}-{max(values):{form}})"
+
+
+def peer_table(rounds: int, seconds: float) -> str:
+    """Markdown: images per second of each peer, and how many times as fast hba is."""
+    images, peers = batches(), all_peers()
+    calls = {
+        (row, side): peer.prepare(batch)
+        for side, batch in images.items()
+        for row, peer in enumerate(peers)
+        if peer.prepare is not None
+    }
+    times = in_turns(calls, rounds, functools.partial(seconds_per_call, seconds=seconds))
+    rates = {key: [BATCH_SIZES[key[1]] / value for value in values] for key, values in times.items()}
+    rows = []
+    for row, peer in enumerate(peers):
+        own = {side: rates[row, side] for side in images if (row, side) in rates}
+        ratios = [f"{statistics.median(rates[0, side]) / statistics.median(own[side]):.2f}" for side in own]
+        figures = [shown(rate, ",.0f") for rate in own.values()] or ["not installed"] * len(images)
+        rows.append([peer.name, peer.takes, peer.operations, *figures, *(ratios or [""] * len(images))])
+    headings = ["", "input", "operations", *(f"{size} of {side}x{side}" for side, size in BATCH_SIZES.items())]
+    return as_markdown([*headings, *(f"hba/peer {side}x{side}" for side in images)], rows)
+
+
+def gpu_times(rounds: int, seconds: float) -> dict[str, Rounds]:
+    """Seconds per call on the GPU by name, the training step last."""
+    device = torch.device("cuda")
+    batch = batches()[GPU_SIDE].to(device).float() / 255
+    policy = two_operations(len(batch)).to(device)
+    generator = torch.Generator(device).manual_seed(SEED)
+    calls: dict[str, Call] = {
+        "hba, eager": functools.partial(policy, batch, generator),
+        "hba, CUDA graph": captured(policy, batch).replay,
+        "kornia RandAugment, one draw a batch": functools.partial(kornia_rand_augment(), batch),
+        TRAINING_STEP: training_step(batch),
+    }
+    return in_turns(calls, rounds, functools.partial(gpu_seconds_per_call, seconds=seconds))
+
+
+def gpu_table(times: Mapping[str, Rounds]) -> str:
+    step = statistics.median(times[TRAINING_STEP])
+    rows = [
+        [name, shown([value * 1e3 for value in values], ".3f"), f"{100 * statistics.median(values) / step:.1f} %"]
+        for name, values in times.items()
+    ]
+    size = f"{BATCH_SIZES[GPU_SIDE]} of {GPU_SIDE}x{GPU_SIDE}"
+    return as_markdown([torch.cuda.get_device_name(), f"ms, {size}", "of a training step"], rows)
+
+
+def captured(policy: Policy, batch: Tensor) -> torch.cuda.CUDAGraph:
+    """One call of the policy as a CUDA graph; every replay draws anew."""
+    generator = torch.Generator(batch.device).manual_seed(SEED)
+    graph = torch.cuda.CUDAGraph()
+    graph.register_generator_state(generator)
+    # Constants are copied to the device in a first call, which cannot be captured.
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            policy(batch, generator)
+    torch.cuda.current_stream().wait_stream(stream)
+    with torch.cuda.graph(graph):
+        policy(batch, generator)
+    return graph
+
+
+def training_step(batch: Tensor) -> Call:
+    """Forward, backward and SGD with Nesterov momentum, float32, as PyTorch does them by default."""
+    network = build_model("wrn-40-2", 10, seed=SEED).to(batch.device).train()
+    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9, nesterov=True, weight_decay=5e-4)
+    labels = torch.arange(len(batch), device=batch.device) % 10
+
+    def step() -> None:
+        loss = F.cross_entropy(network(batch), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step

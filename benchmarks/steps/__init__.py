@@ -1,1 +1,0 @@
-"""What a step of each search algorithm costs beside its own floor."""
