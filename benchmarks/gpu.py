@@ -24,7 +24,7 @@ from common.tables import markdown
 from on_gpu.stages import LAST_SECONDS, STAGES, Place, StageError
 
 from hba.errors import HbaError, SettingsError
-from hba.runtime.devices import find_device
+from hba.utils.devices import find_device
 
 QUESTION, MARK = "gpu", "gpu"
 

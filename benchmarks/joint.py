@@ -37,15 +37,14 @@ from hba.data.config import Seed, Size
 from hba.errors import DivergedError, SettingsError
 from hba.models import build_model
 from hba.policy_evaluation.rivals import only_augmentation
-from hba.policy_search.books import finite_or_none
+from hba.policy_search.history import finite_or_none
 from hba.preprocessing.preprocessing import network_input_size
 from hba.regularization.groups import hyperparameters_of
-from hba.runtime.seeding import derived_seed
-from hba.runtime.settings import Settings
-from hba.runtime.validation import words
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
 from hba.training.train import train
+from hba.utils.seeding import derived_seed
+from hba.utils.settings import Settings, words
 
 PLAN = Path(__file__).with_name("joint.toml")
 QUESTION, MARK = "joint", "joint"

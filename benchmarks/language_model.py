@@ -33,14 +33,14 @@ from hba.data.config import Seed, Size
 from hba.errors import SettingsError
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_search.folder import RunFolder
-from hba.runtime.files import write_text
-from hba.runtime.settings import Settings
 from hba.schedule.schedule import Schedule
 from hba.text.config import TextEvaluationConfig, TextSearchConfig
 from hba.text.corpus import Corpus
 from hba.text.measure import measured_loss
-from hba.text.problem import network_of, space_of
+from hba.text.task import network_of, space_of
 from hba.text.train import train
+from hba.utils.files import write_text
+from hba.utils.settings import Settings
 
 PLAN = Path(__file__).with_name("language_model.toml")
 QUESTION, MARK = "language-model", "language models"

@@ -18,14 +18,14 @@ benchmarks/results as soon as it has ended, and what is stored is not run again.
 `readme` prints the table of README.md.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import torch
-from common.options import DATA, DEVICE, KEPT_IN, OneLineErrors, with_options_of_runs
+from common.options import DATA, DEVICE, KEPT_IN, Command, OneLineErrors, with_options_of_runs
 from common.records import DOCS, Record, Run, made_by, plan_noted, store_of
 from common.running import NOTHING_ELSE, carry_out
 from common.tables import markdown
@@ -39,8 +39,8 @@ from quality.tables import cost_table, error_table, rate_table, verdict_sentence
 from quality.tasks import OTHERS, RANGE, planted, row_task, rows_of
 
 from hba.errors import SettingsError
-from hba.runtime.devices import find_device
-from hba.runtime.validation import words
+from hba.utils.devices import find_device
+from hba.utils.settings import words
 
 PLANTED_EPOCHS = 120
 STEPS = 60
@@ -52,7 +52,7 @@ SEEDS = click.option(
 EPOCHS = click.option("--epochs", type=click.IntRange(1), help="Of a search. [default: by bed]")
 
 
-def chosen(default: Sequence[str]) -> Any:
+def chosen(default: Sequence[str]) -> Callable[[Command], Command]:
     return click.option("--candidates", "names", default=",".join(default), help="Names, by commas. [default: all]")
 
 

@@ -31,6 +31,7 @@ from common.options import DEVICE, KEPT_IN, OneLineErrors
 from common.pages import fill_page
 from common.records import DOCS, made_by, store_of
 from common.tables import hardware_of
+from speeds.peers import SEED
 from speeds.steps import (
     fast_table,
     floor_table,
@@ -40,9 +41,9 @@ from speeds.steps import (
     search_time_table,
     settings_of,
 )
-from speeds.throughput import NOTES, SEED, gpu_table, gpu_times, peer_table
+from speeds.throughput import NOTES, gpu_table, gpu_times, peer_table
 
-from hba.runtime.devices import find_device
+from hba.utils.devices import find_device
 
 TABLES = {"steps": floor_table, "fast": fast_table}
 RECORDS = {"steps": record_of_floors, "fast": record_of_fast}

@@ -9,10 +9,8 @@ import torch
 from joblib import Parallel, delayed, parallel_config
 
 from common.records import Record, Results, Run, Store, made_by
-from hba.distributed.cluster import connected
-from hba.distributed.sending import call, packed
 from hba.errors import HbaError
-from hba.runtime.devices import find_device
+from hba.utils.devices import find_device
 
 NOTHING_ELSE: Mapping[str, Any] = MappingProxyType({})
 Outcome = Results | str

@@ -42,12 +42,13 @@ def aim_table(
     return pd.DataFrame([(*row[:2], words[row[2]], row[3]) for row in rows], columns=columns)
 
 
-def is_below_zero(difference: PairedDifference) -> bool:
-    return difference.interval is not None and difference.interval[1] < 0
+def is_below_zero(difference: PairedDifference | None) -> bool:
+    """Whether the interval lies below zero: the default is shown to be better."""
+    return difference is not None and difference.interval is not None and difference.interval[1] < 0
 
 
-def is_above_zero(difference: PairedDifference) -> bool:
-    return difference.interval is not None and difference.interval[0] > 0
+def is_above_zero(difference: PairedDifference | None) -> bool:
+    return difference is not None and difference.interval is not None and difference.interval[0] > 0
 
 
 def _better(dataset: str, differences: Differences) -> Row:

@@ -90,9 +90,7 @@ def write_page(results: Path, docs: Path) -> Path:
         verdicts=[_verdict_section(group) for group in verdicts],
         beats=lambda dataset, *rows: all(is_below_zero(differences[dataset][row]) for row in rows),
         no_difference=lambda dataset, *rows: (
-            not any(
-                is_below_zero(differences[dataset][row]) or is_above_zero(differences[dataset][row]) for row in rows
-            )
+            not any(is_below_zero(one) or is_above_zero(one) for one in (differences[dataset][row] for row in rows))
         ),
         candidates=markdown(candidate_table()),
         planted=_sections(single, "planted", rate_table),

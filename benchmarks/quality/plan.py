@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hba.data.config import Seed, Size
 from hba.errors import SettingsError
-from hba.runtime.settings import Settings
+from hba.utils.settings import Settings
 from quality.candidates import CANDIDATES, DEFAULT
 
 PLAN = Path(__file__).with_name("verdict.toml")

@@ -11,7 +11,7 @@ from hba.data import LabelledImages, SearchData
 from hba.data.batches import as_floats
 from hba.errors import SettingsError
 from hba.operations import find_operation
-from hba.runtime.seeding import generator_for
+from hba.utils.seeding import generator_for
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ from torchvision.transforms.v2 import functional as TF
 
 from hba.data import EvaluationData, LabelledImages, SearchData
 from hba.data.batches import as_floats
-from hba.data.held_back import HeldBack
 from hba.data.images import Images
 from hba.data.lazy_split import LazySplit
 from hba.errors import DataError
-from hba.runtime.seeding import generator_for
+from hba.utils.seeding import generator_for
 
 CPU = torch.device("cpu")
 Range = tuple[float, float]
@@ -93,7 +92,7 @@ class View:
 
     def of_training(self, data: EvaluationData) -> EvaluationData:
         """Reads the test images."""
-        test = data.test.opened() if isinstance(data.test, HeldBack) else data.test
+        test = data.test.opened() if isinstance(data.test, LazySplit) else data.test
         test = self._shifted(self._colored(self._part(_in_memory(test))), "test")
         train = self._noisy(self._colored(data.train), len(data.class_names))
         return dataclasses.replace(data, train=train, test=test)
