@@ -2,7 +2,6 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from benchmark_modules import BENCHMARKS, module
@@ -62,7 +61,7 @@ def test_a_sentence_that_the_records_contradict_is_refused() -> None:
 
 def test_a_stored_run_is_not_run_again(tmp_path: Path) -> None:
     records = module("common.records")
-    given: list[Any] = [*"planted --problems rotated --epochs 1 --jobs 1".split(), "--results", str(tmp_path)]
+    given = ["planted", "--problems", "rotated", "--epochs", "1", "--jobs", "1", "--results", str(tmp_path)]
     given += ["--work", str(tmp_path), "--candidates", module("quality.candidates").DEFAULT]
     assert "1 of 1 runs to do" in output_of("search_quality", *given, "--seeds", "1")
     before = (tmp_path / "planted.jsonl").read_bytes()
