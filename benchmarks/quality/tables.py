@@ -10,7 +10,7 @@ from common.settings import is_neutral
 from common.tables import NOTHING, difference, difference_text, frame_of, rate_text, ratio_text, spread_text
 from common.tasks import FLOOR
 
-from hba.policy.magnitude_table import as_markdown
+from hba.policy.spaces import as_markdown
 from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.verdict import verdict
 from quality.beds import BEDS, DIGITS

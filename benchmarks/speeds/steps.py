@@ -14,7 +14,7 @@ from common.timing import n_steps, search_seconds_per_step, training_seconds_per
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, LabelledImages, SearchData
-from hba.policy.magnitude_table import as_markdown
+from hba.policy.spaces import as_markdown
 from hba.policy_search.config import SearchConfig
 from speeds.floors import FLOORS, bare_seconds_per_step
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from hba import Policy
 from hba.models import build_model
-from hba.policy.magnitude_table import as_markdown
+from hba.policy.spaces import as_markdown
 from speeds.peers import SEED, Call, all_peers, kornia_rand_augment, two_operations
 
 BATCH_SIZES = {32: 128, 224: 32}
