@@ -1,7 +1,7 @@
 """Policies that AutoAlbument found, in the JSON of albumentations.
 
-Of the file, the OneOf of Sequentials is the policy: an image gets one Sequential, by the weights p. Each OneOf in it
-does one of its transforms, by their weights, of which NoOp is one.
+The OneOf of Sequentials in the file is the policy: an image gets one Sequential, by the weights p. Each OneOf in it
+applies one of its transforms, by their weights, of which NoOp is one.
 
     in the file                                           here
     RandomBrightnessContrast, contrast v                  Brightness by the factor 1 + v, which it does to levels
@@ -17,24 +17,57 @@ operations.py (as_transform).
 
 import math
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import pydantic
+from pydantic import Field
 
 from hba.errors import ScheduleError
-from hba.importers.literals import limited_text, literal
+from hba.importers.files import limited_text, literal, validated
 from hba.importers.sub_policies import Choice, Step, SubPolicy
 from hba.operations import OPERATIONS
 from hba.schedule.file import explained
 
 KIND = "policy of AutoAlbument"
-DOES_NOTHING = "NoOp"
 HOLE = 1 / 16
 """Of the side."""
 SAME_ON_MID_GREY = 2.0
 """Adding a share v of white changes a level of a half as a factor of 1 + 2 v does."""
+_GEOMETRIC = {"shift_limit_x": "TranslateX", "shift_limit_y": "TranslateY", "rotate_limit": "Rotate", "scale_limit": ""}
+"""Arguments of ShiftScaleRotate, and the operation of each."""
 
-Node = Mapping[str, Any]
+Found = tuple[str, float | None] | None
+"""An operation and its magnitude; None for no change."""
+
+
+class Transform(pydantic.BaseModel):
+    """A transform or composition, as albumentations writes it; its arguments are extra fields."""
+
+    model_config = pydantic.ConfigDict(extra="allow")
+
+    class_name: Annotated[str, Field(alias="__class_fullname__", pattern=r"^[\w.]+$")]
+    p: Annotated[float, Field(ge=0, le=1)] = 1.0
+    transforms: tuple["Transform", ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The name without the module, which older versions wrote before it."""
+        return self.class_name.rpartition(".")[2]
+
+    def value(self, name: str) -> float:
+        """The only value of an argument, which is a number or a range of equal ends."""
+        given: Any = (self.model_extra or {}).get(name)
+        values = given if isinstance(given, list) else [given]
+        is_number = values and all(type(one) in (int, float) and math.isfinite(one) for one in values)
+        if not is_number or min(values) != max(values):
+            raise ScheduleError(f"{name} of {self.kind} must have one value, got {reprlib.repr(given)}")
+        value: float = values[0]
+        return value
+
+
+_PIPELINE = pydantic.TypeAdapter(Transform)
 
 
 def read_autoalbument(path: Path) -> tuple[SubPolicy, ...]:
@@ -44,82 +77,56 @@ def read_autoalbument(path: Path) -> tuple[SubPolicy, ...]:
         content = literal(text)
         if not isinstance(content, dict) or not isinstance(content.get("transform"), dict):
             raise ScheduleError('it must be a mapping with a pipeline as "transform", as albumentations writes it')
-        return sub_policies(content["transform"])
-
-
-def sub_policies(pipeline: Node) -> tuple[SubPolicy, ...]:
-    """Of the pipeline that a file holds."""
-    found = [node for node in _children(pipeline, "transform") if _is_policy(node)]
-    if _kind(pipeline) != "Compose" or len(found) != 1:
-        raise ScheduleError(
-            f"it must be a Compose with one OneOf of Sequentials, which is the policy, got {len(found)}"
+        pipeline = validated(_PIPELINE, content["transform"])
+        found = [
+            node.transforms
+            for node in pipeline.transforms
+            if node.kind == "OneOf" and node.transforms and all(one.kind == "Sequential" for one in node.transforms)
+        ]
+        if pipeline.kind != "Compose" or len(found) != 1 or not any(one.p for one in found[0]):
+            raise ScheduleError(
+                "it must be a Compose with one OneOf of Sequentials, which is the policy, of which one has p above 0"
+            )
+        return tuple(
+            SubPolicy(
+                tuple(
+                    _step(node, f"sub-policy {number}, step {position}")
+                    for position, node in enumerate(sequential.transforms, start=1)
+                ),
+                sequential.p,
+            )
+            for number, sequential in enumerate(found[0], start=1)
         )
-    sequentials = _children(found[0], "the OneOf of Sequentials")
-    if not any(_weight(one, "the OneOf of Sequentials") for one in sequentials):
-        raise ScheduleError("the OneOf of Sequentials must have one with p above 0")
-    return tuple(
-        SubPolicy(
-            tuple(
-                _step(node, f"sub-policy {number}, step {position}")
-                for position, node in enumerate(_children(sequential, f"sub-policy {number}"), start=1)
-            ),
-            _weight(sequential, f"sub-policy {number}"),
-        )
-        for number, sequential in enumerate(sequentials, start=1)
-    )
 
 
-def _is_policy(node: Node) -> bool:
-    children = node.get("transforms") if _kind(node) == "OneOf" else None
-    return (
-        isinstance(children, list)
-        and bool(children)
-        and all(isinstance(one, dict) and _kind(one) == "Sequential" for one in children)
-    )
-
-
-def _step(node: Node, place: str) -> Step:
-    if _kind(node) != "OneOf":
-        raise ScheduleError(f"{place} must be a OneOf, got {reprlib.repr(_kind(node))}")
-    leaves = _children(node, place)
-    weights = [_weight(leaf, place) for leaf in leaves]
-    total = math.fsum(weights)
-    if not total > 0:
-        raise ScheduleError(f"{place} must have a transform with p above 0")
-    return tuple(
-        choice for leaf, weight in zip(leaves, weights, strict=True) for choice in _choices(leaf, weight / total, place)
-    )
-
-
-def _choices(leaf: Node, chance: float, place: str) -> Iterator[Choice]:
-    """What a transform does, by hba's name, or by its own where hba has no such operation; nothing for nothing."""
-    kind = _kind(leaf)
+def _step(node: Transform, place: str) -> Step:
+    total = math.fsum(leaf.p for leaf in node.transforms)
+    if node.kind != "OneOf" or not total > 0:
+        raise ScheduleError(f"{place} must be a OneOf with a transform with p above 0, got {node.kind}")
     try:
-        if kind == "RandomBrightnessContrast":
-            found = _brightness(_value(leaf, "brightness_limit"), _value(leaf, "contrast_limit"))
-        elif kind == "ShiftScaleRotate":
-            found = _geometric({name: _value(leaf, name) for name in _GEOMETRIC})
-        elif kind == "Solarize":
-            found = ("Solarize", _level(_value(leaf, "threshold")))
-        elif kind == "CoarseDropout" and leaf.get("max_holes") == 1:
-            found = ("Cutout", HOLE)
-        else:
-            found = (_named(kind), None)
+        return tuple(choice for leaf in node.transforms for choice in _choices(leaf, leaf.p / total))
     except ScheduleError as error:
         raise ScheduleError(f"{place}: {error}") from None
-    if found is not None and kind != DOES_NOTHING:
+
+
+def _choices(leaf: Transform, chance: float) -> Iterator[Choice]:
+    """hba's operation for a transform, or the transform's own name if there is none; nothing for no change."""
+    if leaf.kind == "NoOp":
+        return
+    found: Found
+    if leaf.kind == "RandomBrightnessContrast":
+        found = _brightness(leaf.value("brightness_limit"), leaf.value("contrast_limit"))
+    elif leaf.kind == "ShiftScaleRotate":
+        found = _geometric({name: leaf.value(name) for name in _GEOMETRIC})
+    elif leaf.kind == "Solarize":
+        found = ("Solarize", _level(leaf.value("threshold")))
+    elif leaf.kind == "CoarseDropout" and leaf.model_extra and leaf.model_extra.get("max_holes") == 1:
+        found = ("Cutout", HOLE)
+    else:
+        # Left out, even if an operation of hba has the same name.
+        found = (f"albumentations.{leaf.kind}" if leaf.kind in OPERATIONS else leaf.kind, None)
+    if found is not None:
         yield Choice(found[0], chance, found[1])
-
-
-Found = tuple[str, float | None] | None
-"""An operation and its magnitude."""
-
-
-def _named(kind: str) -> str:
-    """Of a transform that is left out, also where an operation of hba is called so."""
-    if not kind.isidentifier():
-        raise ScheduleError(f"__class_fullname__ must name a transform, got {reprlib.repr(kind)}")
-    return f"albumentations.{kind}" if kind in OPERATIONS else kind
 
 
 def _brightness(added: float, contrast: float) -> Found:
@@ -130,23 +137,15 @@ def _brightness(added: float, contrast: float) -> Found:
     return "Brightness", max(0.0, 1 + contrast + SAME_ON_MID_GREY * added)
 
 
-_GEOMETRIC: Mapping[str, str] = {
-    "shift_limit_x": "TranslateX",
-    "shift_limit_y": "TranslateY",
-    "rotate_limit": "Rotate",
-    "scale_limit": "Scale",
-}
-
-
-def _geometric(values: Mapping[str, float]) -> Found:
-    """Signs are hba's to draw."""
+def _geometric(values: dict[str, float]) -> Found:
+    """Without signs, which hba draws."""
     moved = [(name, abs(value)) for name, value in values.items() if value]
     if not moved:
         return None
     if len(moved) > 1:
         return "ShiftScaleRotate", None
     name = _GEOMETRIC[moved[0][0]]
-    return (name, None) if name == "Scale" else (name, moved[0][1])
+    return (name, moved[0][1]) if name else ("Scale", None)
 
 
 def _level(threshold: float) -> float:
@@ -155,35 +154,3 @@ def _level(threshold: float) -> float:
     if not 0 <= level <= 256:
         raise ScheduleError(f"threshold must lie in [0, 256], got {threshold:g}")
     return float(level)
-
-
-def _value(leaf: Node, name: str) -> float:
-    """The only value of a range."""
-    given: Any = leaf.get(name)
-    values = given if isinstance(given, list) else [given]
-    if not values or any(type(one) not in (int, float) or not math.isfinite(one) for one in values):
-        raise ScheduleError(f"{name} of {_kind(leaf)} must be numbers, got {reprlib.repr(given)}")
-    if min(values) != max(values):
-        raise ScheduleError(f"{name} of {_kind(leaf)} must have one value, as AutoAlbument writes it, got {given}")
-    value: float = values[0]
-    return value
-
-
-def _weight(node: Node, place: str) -> float:
-    p: Any = node.get("p")
-    if type(p) not in (int, float) or not 0 <= p <= 1:
-        raise ScheduleError(f"{place}: p of {_kind(node)} must be a number in [0, 1], got {reprlib.repr(p)}")
-    return float(p)
-
-
-def _kind(node: Node) -> str:
-    """Without the module, which older versions wrote before it."""
-    name = node.get("__class_fullname__")
-    return name.rpartition(".")[2] if isinstance(name, str) else ""
-
-
-def _children(node: Node, place: str) -> Sequence[Node]:
-    children = node.get("transforms")
-    if not isinstance(children, list) or not children or not all(isinstance(one, dict) for one in children):
-        raise ScheduleError(f"{place} must have transforms, got {reprlib.repr(children)}")
-    return children

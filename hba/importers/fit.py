@@ -1,4 +1,10 @@
-"""The row of our space that applies operations as often as a policy of another kind does.
+"""The schedule of hba that is closest to a policy of another kind.
+
+of the policy                                             in the schedule
+how many operations an image gets                         the distribution of K
+how often it gets each operation                          probabilities of the two slots of each
+an operation's magnitudes                                 magnitude and spread of the two slots
+which operations come together, and in which order        not expressed: slots are independent, in any order
 
     symbol      meaning                                                                        shape
     w           wanted: how often an image gets each slot, half of its operation's rate        (n_slots,)
@@ -7,26 +13,111 @@
     F_s         how likely s slots or more fire, by p                                          (S,)
     T_s         how likely K is s or more                                                      (S,)
     r           how often an image gets each slot, by p and T (hba/policy/rates.py)            (n_slots,)
+    m, v        mean and standard deviation of magnitudes, as fractions of the operation's range
+    l, s        logit of a slot's magnitude, and its spread in logits, at most MOST_SPREAD
 
-An image gets s operations or more where K allows them and so many fire, so N_s = T_s F_s. The fit goes round
+An image gets s operations or more if K allows them and so many fire, so N_s = T_s F_s. The fit iterates
 
     T_s = min(T_{s-1}, N_s / F_s),      p_i <- p_i w_i / r_i,      p <- top p / max p,
 
-until r = w. A common factor of all p is left open: `top`, the largest of them, is the first of TOPS that will do. Lower
-ones leave a search that begins there more room; where few operations are wanted often, only 1 will do. Where none does,
+until r = w. A common factor of all p is left open: `top`, the largest of them, is the first of TOPS that reaches w. A
+search that starts there has more room with a low one; if few operations are wanted often, only 1 does. If none does,
 as for an operation that an image always gets three times from two slots, the nearest is taken.
+
+Magnitudes are sorted and cut into two halves of equal weight, so that two slots can lie on both sides of the identity.
+Of each half, l and s are such that sigmoid(l + s eps), eps standard normal, has its m and, as far as MOST_SPREAD
+allows, its v. The mean logit would not do: a magnitude at an end of the range has an infinite one.
 """
 
-from typing import NamedTuple
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from scipy.optimize import brentq
+from scipy.special import expit, logit
 
+from hba.errors import ScheduleError
+from hba.importers.sub_policies import SubPolicy, Weighted, magnitudes_of, numbers_of, rates_of, without
+from hba.operations import OPERATIONS, Operation
+from hba.policy.draw import quadrature
 from hba.policy.rates import Floats, applied, fired_at_least
+from hba.policy.space import SearchSpace
+from hba.schedule.schedule import Schedule
 
+COPIES = 2
+NOT_EXPRESSED = "which operations come together, and in which order"
 TOPS = (0.5, 0.7, 0.85, 0.95, 0.99, 1.0)
 TOLERANCE = 1e-6
 """Of a rate."""
 N_ROUNDS = 300
+MOST_SPREAD = 3.0
+"""The most for which hba computes means of spread values to four digits."""
+_FARTHEST = 60.0
+"""A logit at an end of the range, to rounding."""
+_EQUAL = 1e-6
+"""A standard deviation, as a fraction of the range, that no pixel shows."""
+
+
+def fitted_schedule(
+    policy: Sequence[SubPolicy],
+    epochs: int,
+    fill: tuple[float, ...],
+    origin: Mapping[str, Any],
+    notes: Sequence[str] = (),
+    interpolation: str = "nearest",
+) -> Schedule:
+    """The schedule, with the same row for each epoch.
+
+    origin: the start of its provenance. notes: what hba does differently. Operations that hba lacks are left out.
+    Ranges are those of hba's operations, wider where the policy is. Raises ScheduleError for a policy that applies none
+    of hba's operations.
+    """
+    wanted = rates_of(policy)
+    lost = {name: rate for name, rate in wanted.items() if name not in OPERATIONS}
+    kept = without(policy, set(lost))
+    rates = {name: wanted[name] for name in OPERATIONS if name in wanted}
+    if not rates:
+        raise ScheduleError(
+            "the policy applies none of hba's operations"
+            + (f"; it has {', '.join(lost)}" if lost else ", each probability is 0")
+        )
+    operations = tuple(_operation(kept, name, interpolation) for name in rates)
+    of_slots = np.repeat(np.array(list(rates.values())) / COPIES, COPIES)
+    at_least = np.cumsum(numbers_of(kept)[::-1])[::-1][1 : len(of_slots) + 1]
+    fit = fitted(of_slots, np.minimum(at_least, 1.0))
+    count = [max(0.0, float(more - less)) for more, less in itertools.pairwise([1.0, *fit.reached, 0.0])]
+    space = SearchSpace(operations, COPIES, tuple(count), searches_count=True)
+    values, spread = _rows(space, kept, fit)
+    total = sum(wanted.values())
+    reached = fit.rates.reshape(-1, COPIES).sum(axis=1)
+    provenance = {
+        **origin,
+        "sub_policies": len(policy),
+        "operations_of_an_image": sum(rates.values()),
+        "rates": rates,
+        "largest_rate_difference": float(np.abs(reached - np.array(list(rates.values()))).max()),
+        "left_out": {name: rate / total for name, rate in lost.items()},
+        "widened": {
+            one.name: list(one.magnitude_range or ())
+            for one in operations
+            if one.magnitude_range != OPERATIONS[one.name].magnitude_range
+        },
+        "not_expressed": [NOT_EXPRESSED, *notes],
+    }
+    return Schedule(space, np.tile(values, (epochs, 1)), fill, provenance, spread=spread)
+
+
+def _operation(policy: Sequence[SubPolicy], name: str, interpolation: str) -> Operation:
+    """hba's own, with a range that holds the magnitudes of the policy."""
+    operation = OPERATIONS[name].with_interpolation(interpolation)
+    if operation.magnitude_range is None:
+        return operation
+    magnitudes = [one.magnitude for one in magnitudes_of(policy, name)]
+    low, high = operation.magnitude_range
+    return operation.with_range((min(low, *magnitudes), max(high, *magnitudes)))
 
 
 class Fit(NamedTuple):
@@ -37,7 +128,7 @@ class Fit(NamedTuple):
     rates: Floats
 
     def error(self, wanted: Floats) -> float:
-        """The largest difference of a slot's rate to the wanted one."""
+        """The largest difference between a slot's rate and the wanted one."""
         return float(np.abs(self.rates - wanted).max())
 
 
@@ -57,7 +148,9 @@ def fitted(wanted: Floats, at_least: Floats) -> Fit:
 def _fitted_below(top: float, wanted: Floats, at_least: Floats) -> Fit:
     probabilities = top * wanted / wanted.max()
     for _ in range(N_ROUNDS):
-        fit = _of(probabilities, at_least)
+        fired = fired_at_least(probabilities)[1 : len(at_least) + 1]
+        reached = np.minimum.accumulate(np.minimum(1.0, at_least / fired))
+        fit = Fit(probabilities, reached, applied(probabilities, 1 - reached).sum(axis=0))
         if fit.error(wanted) < TOLERANCE:
             break
         moved = probabilities * wanted / np.maximum(fit.rates, np.finfo(float).tiny)
@@ -65,8 +158,67 @@ def _fitted_below(top: float, wanted: Floats, at_least: Floats) -> Fit:
     return fit
 
 
-def _of(probabilities: Floats, at_least: Floats) -> Fit:
-    """What these probabilities come to, with the K that suits them."""
-    fired = fired_at_least(probabilities)[1 : len(at_least) + 1]
-    reached = np.minimum.accumulate(np.minimum(1.0, at_least / fired))
-    return Fit(probabilities, reached, applied(probabilities, 1 - reached).sum(axis=0))
+def _rows(space: SearchSpace, policy: Sequence[SubPolicy], fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+    """Values and spread (n,)."""
+    values, spread = np.zeros(space.n), np.zeros(space.n)
+    for number, slot in enumerate(space.slots):
+        values[slot.probability] = fit.probabilities[number]
+        if slot.magnitude is not None:
+            half = halves(magnitudes_of(policy, slot.operation.name))[number % COPIES]
+            values[slot.magnitude], spread[slot.magnitude] = spread_of(half, *space.ranges[slot.magnitude])
+    at_least = np.array([1.0, *fit.reached])
+    values[-space.max_count :] = at_least[1:] / at_least[:-1]
+    return values, spread
+
+
+def halves(weighted: Sequence[Weighted]) -> tuple[list[Weighted], list[Weighted]]:
+    """The larger and the smaller magnitudes, of equal total rate; weighted: the largest first."""
+    half = math.fsum(one.rate for one in weighted) / 2
+    before: list[Weighted] = []
+    after: list[Weighted] = []
+    done = 0.0
+    for rate, magnitude in weighted:
+        of_first = min(rate, max(0.0, half - done))
+        before += [Weighted(of_first, magnitude)] if of_first > 0 else []
+        after += [Weighted(rate - of_first, magnitude)] if rate > of_first else []
+        done += rate
+    return before, after or before
+
+
+def spread_of(weighted: Sequence[Weighted], low: float, high: float) -> tuple[float, float]:
+    """The magnitude, in natural units, and the spread of a slot that draws these magnitudes between low and high."""
+    rates, magnitudes = np.array(weighted).T
+    # Rounding must not change a single value, nor leave the range.
+    mean = float(np.clip(np.average(magnitudes, weights=rates), magnitudes.min(), magnitudes.max()))
+    deviation = float(np.sqrt(np.average((magnitudes - mean) ** 2, weights=rates)))
+    if high == low or deviation <= _EQUAL * abs(high - low):
+        return mean, 0.0
+    m, v = (mean - low) / (high - low), deviation / abs(high - low)
+    spread = MOST_SPREAD
+    if _deviation(m, MOST_SPREAD) > v:
+        spread = float(brentq(lambda s: _deviation(m, s) - v, 0.0, MOST_SPREAD, xtol=1e-9))
+    return low + (high - low) * float(expit(_logit(m, spread))), spread
+
+
+def _deviation(m: float, spread: float) -> float:
+    """Standard deviation of places in the range whose mean is m and whose logits have a spread."""
+    places, shares = _places(_logit(m, spread), spread)
+    return math.sqrt(max(0.0, float(shares @ places**2 - (shares @ places) ** 2)))
+
+
+def _logit(m: float, spread: float) -> float:
+    """l at which the mean place is m, in (0, 1)."""
+    if spread == 0:
+        return float(logit(m))
+
+    def error(center: float) -> float:
+        places, shares = _places(center, spread)
+        return float(shares @ places) - m
+
+    found: float = brentq(error, -_FARTHEST, _FARTHEST, xtol=1e-9)
+    return found
+
+
+def _places(center: float, spread: float) -> tuple[Floats, Floats]:
+    nodes, shares = (one.numpy() for one in quadrature(torch.float64, torch.device("cpu")))
+    return expit(center + spread * nodes), shares

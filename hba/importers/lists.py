@@ -1,48 +1,72 @@
 """Policies of Fast AutoAugment (Lim et al. 2019) and DADA (Li et al. 2020): lists of sub-policies in text files.
 
-A sub-policy is a list of (operation, probability, level), done in this order, each with its probability. An image gets
-one sub-policy, each as likely. Lists of lists of sub-policies are taken as one. DADA's search logs lists of its best 5,
-10, ... sub-policies after each epoch, that of the 25 with which it trains last.
+A sub-policy is a list of (operation, probability, level), applied in this order, each with its probability. An image
+gets one sub-policy, all equally likely. Lists of lists of sub-policies are one policy. DADA's search logs lists of its
+best 5, 10, ... sub-policies after each epoch, last the one of 25 sub-policies that it trains with.
 
-Ref: github.com/kakaobrain/fast-autoaugment, FastAutoAugment/archive.py; github.com/VDIGPKU/DADA,
-fast-autoaugment/FastAutoAugment/genotype.py and data.py (Augmentation), search_relax/train_search_paper.py
-(print_genotype).
+A level L is in [0, 1]. Of operations that move pixels, it reaches from one side to the other, and the side is drawn
+anew for each image: so |2 L - 1| is the distance. A higher level inverts less in Solarize and keeps more in Posterize.
+Sides in pixels are of images of 32 pixels.
+
+Ref: github.com/kakaobrain/fast-autoaugment, FastAutoAugment/archive.py and augmentations.py (augment_list,
+apply_augment), which DADA uses too; github.com/VDIGPKU/DADA, fast-autoaugment/FastAutoAugment/genotype.py and data.py
+(Augmentation), search_relax/train_search_paper.py (print_genotype).
 """
 
-import reprlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Annotated, Any
+
+import pydantic
+from pydantic import Field
 
 from hba.errors import ScheduleError
-from hba.importers.levels import LEVELS
-from hba.importers.literals import limited_text, lists_in
+from hba.importers.files import limited_text, lists_in, validated
 from hba.importers.sub_policies import Choice, SubPolicy
+from hba.policy.spaces import PBA_SIDE_PIXELS
 from hba.schedule.file import explained
 from hba.utils.text import first_of, unknown
 
-MOST_SUB_POLICIES = 10_000
-MOST_OPERATIONS = 10
-"""Of a sub-policy."""
-MOST_LEVELS = 8
-"""Of lists in lists."""
 MOST_NAMES = 8
-"""That an error shows."""
+"""In an error."""
+
+_Unit = Annotated[float, Field(ge=0, le=1, strict=True)]
+_SUB_POLICY = pydantic.TypeAdapter(list[tuple[str, _Unit, _Unit]])
+
+LEVELS: Mapping[str, tuple[str, Callable[[float], float] | None]] = MappingProxyType(
+    {
+        **{name: (name, lambda level: 0.3 * abs(2 * level - 1)) for name in ("ShearX", "ShearY")},
+        **{name: (name, lambda level: 0.45 * abs(2 * level - 1)) for name in ("TranslateX", "TranslateY")},
+        "Rotate": ("Rotate", lambda level: 30 * abs(2 * level - 1)),
+        **{name: (name, None) for name in ("AutoContrast", "Invert", "Equalize")},
+        "Solarize": ("Solarize", lambda level: 256 * level),
+        "Posterize": ("Posterize", lambda level: float(int(4 + 4 * level))),
+        **{name: (name, lambda level: 0.1 + 1.8 * level) for name in ("Contrast", "Color", "Brightness", "Sharpness")},
+        "Cutout": ("Cutout", lambda level: 0.2 * level),
+        "CutoutAbs": ("Cutout", lambda level: 20 / PBA_SIDE_PIXELS * level),
+        # hba keeps one bit at least.
+        "Posterize2": ("Posterize", lambda level: float(max(1, int(4 * level)))),
+        "TranslateXAbs": ("TranslateX", lambda level: 10 / PBA_SIDE_PIXELS * level),
+        "TranslateYAbs": ("TranslateY", lambda level: 10 / PBA_SIDE_PIXELS * level),
+    }
+)
+"""By the name in a list, hba's operation and its magnitude by level; None for an operation without magnitude."""
 
 
 def read_list(path: Path, kind: str, name: str | None = None) -> tuple[SubPolicy, ...]:
-    """The sub-policies of a file. kind: what it is called in errors. name: which list, where there are several.
+    """The sub-policies of a file. kind: what errors call it. name: which list, if there are several.
 
     Raises ScheduleError, which names the file and the sub-policy, for anything else.
     """
     text = limited_text(path, kind)
     with explained(path, kind):
-        entries = _entries(chosen(text, name))
+        entries = _entries(_chosen(text, name))
         return tuple(_sub_policy(entry, number) for number, entry in enumerate(entries, start=1))
 
 
-def chosen(text: str, name: str | None) -> Any:
-    """The list of that name, or the only one; names for the same list count once."""
+def _chosen(text: str, name: str | None) -> Any:
+    """The list of that name, or the only one; several names of one list count once."""
     lists = lists_in(text, lambda value: any(True for _ in _entries(value)))
     if not lists:
         raise ScheduleError("it must hold a list of sub-policies, each a list of (operation, probability, level)")
@@ -59,44 +83,25 @@ def chosen(text: str, name: str | None) -> Any:
     return next(iter(lists.values()))
 
 
-def _entries(value: Any, level: int = 1) -> Iterator[Any]:
+def _entries(value: Any) -> Iterator[Any]:
     """The sub-policies in lists of lists."""
-    if not isinstance(value, list | tuple) or level > MOST_LEVELS:
-        return
-    if value and all(_is_entry(one) for one in value):
-        yield value
-        return
-    for one in value:
-        yield from _entries(one, level + 1)
-
-
-def _is_entry(value: Any) -> bool:
-    return isinstance(value, list | tuple) and bool(value) and isinstance(value[0], str)
+    if isinstance(value, list | tuple) and value:
+        if all(isinstance(one, list | tuple) and one and isinstance(one[0], str) for one in value):
+            yield value
+        else:
+            for one in value:
+                yield from _entries(one)
 
 
 def _sub_policy(entries: Any, number: int) -> SubPolicy:
-    """number: counted from 1."""
-    if number > MOST_SUB_POLICIES:
-        raise ScheduleError(f"it must have at most {MOST_SUB_POLICIES:,} sub-policies")
-    if len(entries) > MOST_OPERATIONS:
-        raise ScheduleError(f"sub-policy {number} must have at most {MOST_OPERATIONS} operations, got {len(entries)}")
     try:
-        return SubPolicy(tuple((_choice(entry),) for entry in entries))
+        return SubPolicy(tuple((_choice(*entry),) for entry in validated(_SUB_POLICY, entries)))
     except ScheduleError as error:
         raise ScheduleError(f"sub-policy {number}: {error}") from None
 
 
-def _choice(entry: Any) -> Choice:
-    if len(entry) != 3:
-        raise ScheduleError(f"must be lists of (operation, probability, level), got {reprlib.repr(entry)}")
-    name, probability, level = entry[0], _in_unit("probability", entry[1]), _in_unit("level", entry[2])
+def _choice(name: str, probability: float, level: float) -> Choice:
     if name not in LEVELS:
         raise ScheduleError(unknown("operation", name, LEVELS))
-    meaning = LEVELS[name]
-    return Choice(meaning.operation, probability, None if meaning.magnitude is None else meaning.magnitude(level))
-
-
-def _in_unit(what: str, number: Any) -> float:
-    if type(number) not in (int, float) or not 0 <= number <= 1:
-        raise ScheduleError(f"a {what} must be a number in [0, 1], got {reprlib.repr(number)}")
-    return float(number)
+    operation, magnitude = LEVELS[name]
+    return Choice(operation, probability, None if magnitude is None else magnitude(level))

@@ -25,16 +25,15 @@ pba/augmentation_transforms.py (levels), without its stretching.
 import itertools
 import math
 import reprlib
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+import pydantic
+from pydantic import BeforeValidator, Field
 
 from hba.errors import ScheduleError
-from hba.importers.literals import limited_text, literal
+from hba.importers.files import limited_text, literal, validated
 from hba.policy.spaces import PBA_RANGES, PBA_SIDE_PIXELS, SPACES
 from hba.schedule.file import explained
 from hba.schedule.schedule import Schedule
@@ -42,31 +41,42 @@ from hba.schedule.schedule import Schedule
 KIND = "PBA schedule"
 PBA_FILL = (125 / 255, 122 / 255, 113 / 255)
 """The colour of PBA's own Cutout, which is also the mean colour of CIFAR-10."""
-
 MAX_LEVEL = 10
 N_COPIES = SPACES["pba"].copies
 N_NUMBERS = N_COPIES * len(PBA_RANGES) * 2
-N_ENTRIES = 6
-
 NOTE = (
     "Read from a log of Population Based Augmentation. PBA's Posterize keeps 0 bits at level 10, hba's at least 1; PBA "
     "repeats policies for other numbers of epochs, hba interpolates linearly."
 )
-
-_PARTS_OF_A_UNIT: Mapping[str, int] = MappingProxyType(
-    {
-        "Rotate": 1,
-        "TranslateX": PBA_SIDE_PIXELS,
-        "TranslateY": PBA_SIDE_PIXELS,
-        "Posterize": 1,
-        "Solarize": 1,
-        "Cutout": PBA_SIDE_PIXELS,
-    }
-)
-"""Magnitudes that PBA truncates to a whole number of degrees, pixels, bits or grey levels: how many make a unit."""
-
+_PARTS_OF_A_UNIT = {
+    **dict.fromkeys(("Rotate", "Posterize", "Solarize"), 1),
+    **dict.fromkeys(("TranslateX", "TranslateY", "Cutout"), PBA_SIDE_PIXELS),
+}
+"""Magnitudes that PBA truncates to whole degrees, bits, grey levels or pixels: how many make a unit."""
 _DECIMALS = 10
 """Enough for every magnitude that is not truncated (steps of 0.18 and 0.03), and free of rounding errors."""
+
+_Trial = pydantic.StrictStr | pydantic.StrictInt
+_Epoch = Annotated[int, Field(ge=0, strict=True)]
+_Policy = Annotated[
+    tuple[Annotated[int, Field(ge=0, le=MAX_LEVEL, strict=True)], ...],
+    Field(min_length=N_NUMBERS, max_length=N_NUMBERS),
+    BeforeValidator(lambda config: config.get("hp_policy") if isinstance(config, dict) else config),
+]
+
+
+class _Clone(NamedTuple):
+    """One line of the log. epoch: of the trial; cloned_epoch: of the cloned trial."""
+
+    trial: _Trial
+    cloned_trial: _Trial
+    epoch: _Epoch
+    cloned_epoch: _Epoch
+    old_policy: _Policy
+    new_policy: _Policy
+
+
+_CLONE = pydantic.TypeAdapter(_Clone)
 
 
 class PbaSegment(NamedTuple):
@@ -74,18 +84,6 @@ class PbaSegment(NamedTuple):
 
     n_epochs: int
     policy: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class _Clone:
-    """One line of the log; epoch is that of the cloned trial."""
-
-    line: int
-    trial: str | int
-    cloned_trial: str | int
-    epoch: int
-    old_policy: tuple[int, ...]
-    new_policy: tuple[int, ...]
 
 
 def read_pba_schedule(path: Path, epochs: int, fill: tuple[float, ...] = PBA_FILL) -> Schedule:
@@ -112,29 +110,38 @@ def read_pba_schedule(path: Path, epochs: int, fill: tuple[float, ...] = PBA_FIL
 
 
 def pba_segments(text: str, epochs: int) -> tuple[PbaSegment, ...]:
-    """The policies of a log in their order, n_epochs of all of them summing up to epochs.
+    """The policies of a log in their order, with n_epochs that sum up to epochs.
 
-    Raises ScheduleError with the line number for a text that is not a PBA log.
+    Raises ScheduleError for a text that is not a PBA log.
     """
-    clones = _line_of_descent(_read_clones(text))
-    for before, after in itertools.pairwise(clones):
-        if after.epoch < before.epoch:
-            raise ScheduleError(
-                f"line {after.line}: the epoch of the cloned trial must not be less than the {before.epoch} of line "
-                f"{before.line}, got {after.epoch}"
-            )
-    last = clones[-1]
-    if epochs < max(1, last.epoch):
+    clones = [_clone(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    if not clones:
+        raise ScheduleError("it must have at least one line, but is empty")
+    start = len(clones) - 1
+    while start > 0 and clones[start - 1].trial == clones[start].cloned_trial:
+        start -= 1
+    descent = clones[start:]
+    starts = [0, *(clone.cloned_epoch for clone in descent), epochs]
+    if epochs < 1 or starts != sorted(starts):
         raise ScheduleError(
-            f"line {last.line}: the last clone is of epoch {last.epoch}, so epochs must be at least "
-            f"{max(1, last.epoch)}, got {epochs}"
+            f"the epochs of cloned trials must not fall, nor exceed the {epochs} given, got {starts[1:-1]}; "
+            "give the number of epochs that PBA searched"
         )
-    starts = [0, *(clone.epoch for clone in clones)]
-    policies = [clones[0].old_policy, *(clone.new_policy for clone in clones)]
+    policies = [descent[0].old_policy, *(clone.new_policy for clone in descent)]
     return tuple(
         PbaSegment(end - start, policy)
-        for start, end, policy in zip(starts, [*starts[1:], epochs], policies, strict=True)
+        for (start, end), policy in zip(itertools.pairwise(starts), policies, strict=True)
     )
+
+
+def _clone(number: int, line: str) -> _Clone:
+    try:
+        entries = literal(line.strip())
+        if not isinstance(entries, list) or len(entries) != len(_Clone._fields):
+            raise ScheduleError(f"must be a list of {', '.join(_Clone._fields)}, got {reprlib.repr(entries)}")
+        return validated(_CLONE, dict(zip(_Clone._fields, entries, strict=True)))
+    except ScheduleError as error:
+        raise ScheduleError(f"line {number}: {error}") from None
 
 
 def natural_values(policy: tuple[int, ...]) -> dict[str, float]:
@@ -160,56 +167,3 @@ def _magnitude(level: int, bounds: tuple[float, float], parts: int | None) -> fl
         return round(low + (high - low) * level / MAX_LEVEL, _DECIMALS)
     n_parts = level * round(abs(high - low) * parts) // MAX_LEVEL
     return low + math.copysign(n_parts / parts, high - low)
-
-
-def _line_of_descent(clones: list[_Clone]) -> list[_Clone]:
-    """The lines at the end of which each clones the trial of the one before."""
-    start = len(clones) - 1
-    while start > 0 and clones[start - 1].trial == clones[start].cloned_trial:
-        start -= 1
-    return clones[start:]
-
-
-def _read_clones(text: str) -> list[_Clone]:
-    clones = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            try:
-                clones.append(_clone(number, literal(line.strip())))
-            except ScheduleError as error:
-                raise ScheduleError(f"line {number}: {error}") from None
-    if not clones:
-        raise ScheduleError("it must have at least one line, but is empty")
-    return clones
-
-
-def _clone(number: int, entries: Any) -> _Clone:
-    if not isinstance(entries, list) or len(entries) != N_ENTRIES:
-        got = f"{len(entries)} entries" if isinstance(entries, list) else type(entries).__name__
-        raise ScheduleError(
-            "must be a list of 6: trial, cloned trial, epoch of the trial, epoch of the cloned trial, old policy, new "
-            f"policy; got {got}"
-        )
-    trial, cloned_trial, *epochs, old_policy, new_policy = entries
-    for name, value in (("trial", trial), ("cloned trial", cloned_trial)):
-        if type(value) not in (str, int):
-            raise ScheduleError(f"the {name} must be a name or a number, got {reprlib.repr(value)}")
-    for name, value in zip(("trial", "cloned trial"), epochs, strict=True):
-        if type(value) is not int or value < 0:
-            raise ScheduleError(f"the epoch of the {name} must be a whole number from 0, got {reprlib.repr(value)}")
-    old, new = _policy("old policy", old_policy), _policy("new policy", new_policy)
-    return _Clone(number, trial, cloned_trial, epochs[1], old, new)
-
-
-def _policy(name: str, config: Any) -> tuple[int, ...]:
-    numbers = config.get("hp_policy") if isinstance(config, dict) else config
-    if not isinstance(numbers, list):
-        raise ScheduleError(f"the {name} must be a list, or a mapping with a list as hp_policy")
-    if len(numbers) != N_NUMBERS:
-        raise ScheduleError(f"the {name} must have {N_NUMBERS} numbers, got {len(numbers)}")
-    for position, number in enumerate(numbers, start=1):
-        if type(number) is not int or not 0 <= number <= MAX_LEVEL:
-            raise ScheduleError(
-                f"the {name} must be whole numbers in [0, {MAX_LEVEL}], got {reprlib.repr(number)} as number {position}"
-            )
-    return tuple(numbers)

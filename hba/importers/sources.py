@@ -1,15 +1,13 @@
-"""Policies of other programs as schedules: `import_policy`, and what it can import from."""
+"""Policies of other programs as schedules: `import_policy`, and the programs that it reads."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from hba.errors import SettingsError
-from hba.importers.autoalbument import KIND as OF_AUTOALBUMENT
-from hba.importers.autoalbument import read_autoalbument
-from hba.importers.expressed import Origin, expressed
+from hba.importers import autoalbument
+from hba.importers.fit import fitted_schedule
 from hba.importers.lists import read_list
 from hba.importers.pba import PBA_FILL, read_pba_schedule
 from hba.importers.torchvision_policies import POLICIES
@@ -22,22 +20,22 @@ Fill = tuple[float, ...]
 BLACK = (0.0, 0.0, 0.0)
 MOST_EPOCHS = 100_000
 
-
-class Asked(NamedTuple):
-    """given: a file, or a policy's name. name: of one of several lists in the file; None for the only one."""
-
-    given: str
-    epochs: int
-    fill: Fill
-    name: str | None
+_CUTOUT = "Cutout's own grey, where borders are black: here both have one colour"
+_OF_AUTOALBUMENT = (
+    "the signs of rotations and shifts, which hba draws",
+    "grey levels that are added: here Brightness multiplies, by the same on mid-grey",
+    "borders that mirror the image: here they have one colour",
+)
 
 
-class Source(NamedTuple):
-    """fill: the colour where none is asked for. epochs: their number, None where it has to be said. has_names: whether
-    a file can hold several policies.
+class PolicySource(NamedTuple):
+    """A program whose policies can be imported.
+
+    read: from a file or a policy's name, the epochs, the fill and the name of a list. fill, epochs: the defaults; the
+    number of epochs is None if it must be given. has_names: whether a file can hold several policies.
     """
 
-    read: Callable[[Asked], Schedule]
+    read: Callable[[str, int, Fill, str | None], Schedule]
     fill: Fill = BLACK
     epochs: int | None = 1
     has_names: bool = False
@@ -51,13 +49,13 @@ def import_policy(
     fill: Fill | None = None,
     name: str | None = None,
 ) -> Schedule:
-    """A policy of another program as the closest schedule of hba, whose provenance says what it does otherwise.
+    """Import a policy of another program as the closest schedule of hba; its provenance says what differs.
 
     source: a name of SOURCES. given: a file, or the name of one of torchvision's policies. epochs: over how many the
-    source searched; a fixed policy is the same in all of them, and has one where nothing is said. fill: colour in
-    [0, 1] of what geometric operations and Cutout uncover. name: which list, where the file holds several.
+    source searched; a fixed policy is the same in all of them, 1 by default. fill: colour in [0, 1] of what geometric
+    operations and Cutout uncover. name: which list, if the file holds several.
 
-    Raises SettingsError for arguments that cannot be, and ScheduleError, which names the file and the place, for a
+    Raises SettingsError for arguments that do not fit, and ScheduleError, which names the file and the place, for a
     file that the source did not write.
     """
     if source not in SOURCES:
@@ -70,48 +68,49 @@ def import_policy(
         raise SettingsError(f"epochs must lie in [1, {MOST_EPOCHS:,}], got {epochs}")
     if name is not None and not found.has_names:
         raise SettingsError(f"name has no effect on policies of {source}; remove it")
-    return found.read(Asked(str(given), epochs, found.fill if fill is None else fill, name))
+    return found.read(str(given), epochs, found.fill if fill is None else fill, name)
 
 
-def _pba(asked: Asked) -> Schedule:
-    return read_pba_schedule(Path(asked.given), asked.epochs, asked.fill)
+def _pba(given: str, epochs: int, fill: Fill, name: str | None) -> Schedule:
+    return read_pba_schedule(Path(given), epochs, fill)
 
 
-_CUTOUT = "Cutout's own grey, where borders are black: here both have one colour"
-_TO_BOTH_SIDES = "the signs of rotations and shifts, which hba draws"
-_MIRRORED = "borders that mirror the image: here they have one colour"
-_BRIGHTNESS = "grey levels that are added: here Brightness multiplies, by the same on mid-grey"
+def _fast_autoaugment(given: str, epochs: int, fill: Fill, name: str | None) -> Schedule:
+    return _list("fast-autoaugment", "policy of Fast AutoAugment", Path(given), epochs, fill, name)
 
 
-def _list(algorithm: str, kind: str, asked: Asked) -> Schedule:
-    path = Path(asked.given)
-    policy = read_list(path, kind, asked.name)
-    facts = {} if asked.name is None else {"list": asked.name}
+def _dada(given: str, epochs: int, fill: Fill, name: str | None) -> Schedule:
+    return _list("dada", "policy of DADA", Path(given), epochs, fill, name)
+
+
+def _list(algorithm: str, kind: str, path: Path, epochs: int, fill: Fill, name: str | None) -> Schedule:
+    policy = read_list(path, kind, name)
+    origin = {"algorithm": algorithm, "source": path.name, **({} if name is None else {"list": name})}
     with explained(path, kind):
-        return expressed(policy, Origin(algorithm, path.name, (_CUTOUT,), facts=facts), asked.epochs, asked.fill)
+        return fitted_schedule(policy, epochs, fill, origin, (_CUTOUT,))
 
 
-def _autoalbument(asked: Asked) -> Schedule:
-    path = Path(asked.given)
-    origin = Origin("autoalbument", path.name, (_TO_BOTH_SIDES, _BRIGHTNESS, _MIRRORED), "bilinear")
-    policy = read_autoalbument(path)
-    with explained(path, OF_AUTOALBUMENT):
-        return expressed(policy, origin, asked.epochs, asked.fill)
+def _autoalbument(given: str, epochs: int, fill: Fill, name: str | None) -> Schedule:
+    path = Path(given)
+    policy = autoalbument.read_autoalbument(path)
+    origin = {"algorithm": "autoalbument", "source": path.name}
+    with explained(path, autoalbument.KIND):
+        return fitted_schedule(policy, epochs, fill, origin, _OF_AUTOALBUMENT, "bilinear")
 
 
-def _torchvision(asked: Asked) -> Schedule:
-    if asked.given not in POLICIES:
-        raise SettingsError(unknown("policy of torchvision", asked.given, POLICIES))
-    return expressed(POLICIES[asked.given](), Origin("torchvision", asked.given), asked.epochs, asked.fill)
+def _torchvision(given: str, epochs: int, fill: Fill, name: str | None) -> Schedule:
+    if given not in POLICIES:
+        raise SettingsError(unknown("policy of torchvision", given, POLICIES))
+    return fitted_schedule(POLICIES[given](), epochs, fill, {"algorithm": "torchvision", "source": given})
 
 
-SOURCES: Mapping[str, Source] = MappingProxyType(
+SOURCES: Mapping[str, PolicySource] = MappingProxyType(
     {
-        "pba": Source(_pba, PBA_FILL, None),
-        "fast-autoaugment": Source(partial(_list, "fast-autoaugment", "policy of Fast AutoAugment"), has_names=True),
-        "dada": Source(partial(_list, "dada", "policy of DADA"), has_names=True),
-        "autoalbument": Source(_autoalbument),
-        "torchvision": Source(_torchvision),
+        "pba": PolicySource(_pba, PBA_FILL, None),
+        "fast-autoaugment": PolicySource(_fast_autoaugment, has_names=True),
+        "dada": PolicySource(_dada, has_names=True),
+        "autoalbument": PolicySource(_autoalbument),
+        "torchvision": PolicySource(_torchvision),
     }
 )
 """By name."""

@@ -1,6 +1,6 @@
 """What other programs call a policy: a list of sub-policies, of which every image gets one.
 
-A sub-policy is a row of steps, each by itself. A step does one of its choices at most, and nothing where none is drawn.
+A sub-policy is a sequence of independent steps. A step applies at most one of its choices.
 
     source                 sub-policies                      steps, and the choices of each
     Fast AutoAugment       those of the list                 one for each operation, with a single choice
@@ -19,7 +19,7 @@ from hba.policy.rates import Floats, poisson_binomial
 
 
 class Choice(NamedTuple):
-    """chance: that the step does this. magnitude: in hba's units, without sign where hba draws it; None for none."""
+    """chance: its probability in the step. magnitude: in hba's units, without sign if hba draws it; None for none."""
 
     operation: str
     chance: float
@@ -30,7 +30,7 @@ Step = tuple[Choice, ...]
 
 
 class SubPolicy(NamedTuple):
-    """weight: how likely an image gets this one, in proportion to the others' weights."""
+    """weight: in proportion to its probability."""
 
     steps: tuple[Step, ...]
     weight: float = 1.0
@@ -53,7 +53,7 @@ def choices_of(policy: Sequence[SubPolicy]) -> Iterator[tuple[Choice, float]]:
 
 
 def rates_of(policy: Sequence[SubPolicy]) -> dict[str, float]:
-    """How often an image gets each operation, on average; those that it never gets are not named."""
+    """How often an image gets each operation, on average, without those that it never gets."""
     rates: dict[str, float] = {}
     for choice, rate in choices_of(policy):
         if rate > 0:
@@ -62,7 +62,7 @@ def rates_of(policy: Sequence[SubPolicy]) -> dict[str, float]:
 
 
 def magnitudes_of(policy: Sequence[SubPolicy], operation: str) -> list[Weighted]:
-    """Those of an operation, equal ones together, the largest first; none for an operation without magnitude."""
+    """The distinct magnitudes of an operation, the largest first; none for an operation without magnitude."""
     found: dict[float, float] = {}
     for choice, rate in choices_of(policy):
         if choice.operation == operation and choice.magnitude is not None and rate > 0:
@@ -71,7 +71,7 @@ def magnitudes_of(policy: Sequence[SubPolicy], operation: str) -> list[Weighted]
 
 
 def numbers_of(policy: Sequence[SubPolicy]) -> Floats:
-    """Probabilities that an image gets 0, 1, ... operations, as far as one can get so many."""
+    """Probabilities that an image gets 0, 1, ... operations, up to the most that are possible."""
     total = math.fsum(one.weight for one in policy)
     most = max(len(one.steps) for one in policy)
     numbers = np.zeros(most + 1)
@@ -83,7 +83,7 @@ def numbers_of(policy: Sequence[SubPolicy]) -> Floats:
 
 
 def without(policy: Sequence[SubPolicy], names: set[str]) -> tuple[SubPolicy, ...]:
-    """The same without some operations: where one of them was chosen, the step does nothing."""
+    """The same without some operations: a step that chose one of them does nothing."""
     return tuple(
         SubPolicy(
             tuple(tuple(choice for choice in step if choice.operation not in names) for step in one.steps), one.weight

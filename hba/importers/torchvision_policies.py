@@ -1,6 +1,6 @@
-"""torchvision's published policies, with torchvision's own numbers.
+"""torchvision's published policies, with the numbers of the torchvision that is installed.
 
-torchvision draws whether a magnitude is negated, for the enhancers too: a half of them is above 1 and a half below.
+torchvision draws whether a magnitude is negated, for the enhancers too: half of their factors are above 1, half below.
 AutoAugment and RandAugment shift by shares of the side; TrivialAugment shifts by up to 32 pixels, which are taken as a
 share of PHOTOGRAPH_SIDE.
 """
@@ -16,7 +16,7 @@ from hba.importers.sub_policies import Choice, Step, SubPolicy
 from hba.operations import OPERATIONS
 
 PHOTOGRAPH_SIDE = 224
-"""Pixels of a photograph that TrivialAugment's shifts of up to 32 pixels are used on too."""
+"""Pixels of the side of a photograph, of which TrivialAugment's shifts of up to 32 pixels are a share."""
 AUTO_AUGMENT_BINS = 10
 """Of its magnitudes; torchvision has no name for the number."""
 DOES_NOTHING = "Identity"
@@ -24,7 +24,7 @@ DIGITS = 6
 """Of magnitudes in single precision."""
 
 Table = Mapping[str, tuple[Tensor, bool]]
-"""By operation, its magnitudes, from weak to strong, and whether they are negated by a coin."""
+"""By operation, its magnitudes, from weak to strong, and whether a sign is drawn."""
 
 
 def auto_augment(policy: AutoAugmentPolicy) -> tuple[SubPolicy, ...]:
@@ -52,13 +52,13 @@ def trivial_augment() -> tuple[SubPolicy, ...]:
 
 
 def _any_of(table: Table, numbers: list[int]) -> Step:
-    """Each operation is as likely as the others, and so is each of the numbered magnitudes."""
+    """All operations are equally likely, and so are the numbered magnitudes."""
     chance = 1 / len(table) / len(numbers)
     return tuple(choice for name in table for number in numbers for choice in _choices(table, name, chance, number))
 
 
 def _choices(table: Table, name: str, chance: float, number: int | None) -> Iterator[Choice]:
-    """An operation at a numbered magnitude, on both sides of doing nothing where torchvision throws a coin."""
+    """An operation at a numbered magnitude, on both sides of the identity where torchvision draws a sign."""
     if name == DOES_NOTHING:
         return
     magnitudes, has_sign = table[name]

@@ -1,12 +1,15 @@
-"""The fit: rates and numbers that hba's own draw has, against what was wanted."""
+"""The fit of rates, numbers and magnitudes, against what was wanted and against draws by the definition of a spread."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit, logit
 
-from hba.importers.fit import TOPS, fitted
-from hba.importers.sub_policies import Choice, SubPolicy, numbers_of, rates_of
+from hba.importers.fit import MOST_SPREAD, TOPS, fitted, halves, spread_of
+from hba.importers.sub_policies import Choice, SubPolicy, Weighted, numbers_of, rates_of
+
+NOISE = np.random.default_rng(0).standard_normal(200_000)
 
 
 def wanted_of(policy: list[SubPolicy]) -> tuple[np.ndarray, np.ndarray]:
@@ -27,7 +30,7 @@ pairs = st.builds(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(pairs, min_size=8, max_size=30))
 def test_rates_and_numbers_are_met_by_lists_of_pairs(policy: list[SubPolicy]) -> None:
     of_slots, at_least = wanted_of(policy)
@@ -36,23 +39,47 @@ def test_rates_and_numbers_are_met_by_lists_of_pairs(policy: list[SubPolicy]) ->
     assert fit.rates.sum() == pytest.approx(at_least.sum(), abs=1e-5)
     assert ((fit.probabilities > 0) & (fit.probabilities <= 1)).all()
     assert (np.diff([1.0, *fit.reached]) <= 0).all()
-    assert fit.reached[-1] >= at_least[-1] - 1e-9
 
 
-def test_equally_likely_operations_have_the_lowest_probability() -> None:
-    """Four slots of one operation in all, half of the time: K is more often 1, because all four may be silent."""
-    fit = fitted(np.full(4, 0.125), np.array([0.5]))
-    assert fit.probabilities == pytest.approx(np.full(4, TOPS[0]))
-    assert fit.reached == pytest.approx([0.5 / (1 - 0.5**4)])
-
-
-def test_what_every_image_gets_twice_is_certain() -> None:
-    fit = fitted(*wanted_of([once(("a", 1.0), ("a", 1.0))]))
-    assert fit.probabilities.tolist() == fit.reached.tolist() == fit.rates.tolist() == [1.0, 1.0]
-
-
-def test_more_than_two_slots_can_do_is_told() -> None:
+def test_known_fits() -> None:
+    """Equal operations get the lowest probability; certain ones are certain; two slots cannot fire three times."""
+    equal = fitted(np.full(4, 0.125), np.array([0.5]))
+    assert equal.probabilities == pytest.approx(np.full(4, TOPS[0]))
+    assert equal.reached == pytest.approx([0.5 / (1 - 0.5**4)])
+    twice = fitted(*wanted_of([once(("a", 1.0), ("a", 1.0))]))
+    assert twice.probabilities.tolist() == twice.reached.tolist() == twice.rates.tolist() == [1.0, 1.0]
     of_slots, at_least = wanted_of([once(("a", 1.0), ("a", 1.0), ("a", 1.0))])
-    fit = fitted(of_slots, at_least[: len(of_slots)])
-    assert fit.rates.tolist() == [1.0, 1.0]
-    assert fit.error(of_slots) == 0.5
+    assert fitted(of_slots, at_least[: len(of_slots)]).error(of_slots) == 0.5
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(0.0, 1.0)), min_size=1, max_size=6),
+    st.sampled_from([(0.0, 30.0), (255.0, 0.0), (0.1, 1.9)]),
+)
+def test_draws_have_the_mean_and_if_possible_the_deviation(
+    given_ones: list[tuple[float, float]], bounds: tuple[float, float]
+) -> None:
+    low, high = bounds
+    weighted = [Weighted(rate, low + (high - low) * place) for rate, place in given_ones]
+    magnitude, spread = spread_of(weighted, low, high)
+    rates, magnitudes = np.array(weighted).T
+    mean = np.average(magnitudes, weights=rates)
+    deviation = np.sqrt(np.average((magnitudes - mean) ** 2, weights=rates))
+    values = low + (high - low) * expit(logit((magnitude - low) / (high - low)) + spread * NOISE)
+    within = 0.005 * abs(high - low)
+    assert 0 <= spread <= MOST_SPREAD
+    assert values.mean() == pytest.approx(mean, abs=within)
+    assert values.std() <= deviation + within
+    if spread < MOST_SPREAD:
+        assert values.std() == pytest.approx(deviation, abs=within)
+
+
+def test_single_magnitudes_and_halves() -> None:
+    for magnitude in (0.0, 9.0, 30.0):
+        assert spread_of([Weighted(0.3, magnitude), Weighted(0.1, magnitude)], 0.0, 30.0) == (magnitude, 0.0)
+    assert spread_of([Weighted(0.3, 7.0)], 7.0, 7.0) == (7.0, 0.0)
+    larger, smaller = halves([Weighted(0.1, 9.0), Weighted(0.5, 5.0), Weighted(0.2, 1.0)])
+    assert [one.magnitude for one in (*larger, *smaller)] == [9.0, 5.0, 5.0, 1.0]
+    assert [one.rate for one in (*larger, *smaller)] == pytest.approx([0.1, 0.3, 0.2, 0.2])
+    assert [[one.magnitude for one in half] for half in halves([Weighted(0.4, 3.0)])] == [[3.0], [3.0]]
