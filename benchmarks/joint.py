@@ -42,7 +42,7 @@ from hba.preprocessing.preprocessing import network_input_size
 from hba.regularization.groups import hyperparameters_of
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
-from hba.training.train import train
+from hba.training.trainer import train
 from hba.utils.seeding import derived_seed
 from hba.utils.settings import Settings, words
 

@@ -15,8 +15,8 @@ from torch import Tensor
 
 import hba
 from hba.algorithms import Lookahead
-from hba.algorithms.inner_model import NetworkLearner
 from hba.algorithms.scores import AugmentedBatch
+from hba.algorithms.state import NetworkModel
 from hba.training.criterion import losses_of
 
 
@@ -28,7 +28,7 @@ class Adversarial(Lookahead):
     hardness: float = 1.0
     """1 rewards a high training loss, -1 a low one."""
 
-    def rewards(self, learner: NetworkLearner, batch: AugmentedBatch, loss: Tensor) -> Tensor:
+    def rewards(self, learner: NetworkModel, batch: AugmentedBatch, loss: Tensor) -> Tensor:
         """Of what was drawn for each image, (B,)."""
         with torch.no_grad():
             return self.hardness * losses_of(learner.network(batch.images), batch.labels)

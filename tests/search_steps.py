@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from search_problems import small_config, small_data
 from torch import Tensor, nn
 
-from hba.algorithms.networks import equal_networks, named_networks
+from hba.algorithms.state import equal_networks, named_networks
 from hba.algorithms.task import ImageTask
 from hba.data import SearchData
 from hba.hypernet import HyperNetwork

@@ -26,7 +26,7 @@ from hba.policy_search.folder import RunFolder
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import changes, summarize
 from hba.training.augmentation import Augmentation, augmentation_of
-from hba.training.train import train
+from hba.training.trainer import train
 from hba.utils.seeding import derived_seed
 
 STEPS_MEASURED = 16

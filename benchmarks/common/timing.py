@@ -19,7 +19,7 @@ from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.training.augmentation import Unchanged
 from hba.training.optim import optimizer_for
-from hba.training.train import train
+from hba.training.trainer import train
 from hba.utils.devices import find_device
 
 

@@ -11,8 +11,7 @@ from common.records import Results, Run
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from hba.training.augmentation import ScheduleAugmentation
-from hba.training.regularizing import EpochRegularization
+from hba.training.augmentation import EpochRegularization, ScheduleAugmentation
 from hba.utils.seeding import derived_seed
 from reproduction.self_tuning_tasks import Bed, SelfTuningTask, losses
 

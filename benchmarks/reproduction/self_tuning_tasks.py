@@ -26,8 +26,8 @@ from hba.preprocessing.preprocessing import Preprocessing
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.custom_network import CustomNetwork
-from hba.training.measure import Measured, measure
-from hba.training.train import network_of, train
+from hba.training.metrics import Measured, measure
+from hba.training.trainer import network_of, train
 from hba.utils.devices import find_device
 from hba.utils.seeding import derived_seed
 from reproduction.self_tuning import Experiment, training_config

@@ -6,12 +6,11 @@ from types import MappingProxyType
 from hba.algorithms.algorithm import Algorithm
 from hba.algorithms.fixed_noise import FixedNoise
 from hba.algorithms.hba_lookahead import HbaLookahead
-from hba.algorithms.hyper_population import HyperPopulation
 from hba.algorithms.hypergradient import Hypergradient
 from hba.algorithms.joint import Joint
 from hba.algorithms.lambda_steps import LambdaSteps
 from hba.algorithms.lookahead import Lookahead
-from hba.algorithms.population import Population
+from hba.algorithms.population import HyperPopulation, Population
 from hba.algorithms.self_tuning import DeltaSelfTuning, SelfTuning
 from hba.algorithms.state import SearchState
 from hba.algorithms.task import ImageTask, Task

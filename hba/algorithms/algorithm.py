@@ -8,8 +8,8 @@ import torch
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
-from hba.algorithms.networks import Networks
 from hba.algorithms.start import Start, read_start
+from hba.algorithms.state import Networks
 from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.fields import NotNegative, Share

@@ -11,7 +11,6 @@ from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from hba.errors import SettingsError
-from hba.training.amp import in_full_precision
 
 RewardDerivative = Literal["auto", "exact", "difference"]
 Weights = Mapping[str, Tensor]
@@ -26,7 +25,6 @@ tenth of that is nearer to the derivatives, and rounding does not show yet, as t
 """
 
 
-@in_full_precision
 def image_derivatives(
     losses: Losses, weights: Weights, direction: Weights, parts: Parts, derivative: RewardDerivative, is_frozen: bool
 ) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hba.algorithms.hypergradient import Hypergradient, HyperGradientState, update_phi
-from hba.algorithms.networks import Networks
+from hba.algorithms.state import Networks
 from hba.algorithms.task import Task
 from hba.distributed.collectives import own
 

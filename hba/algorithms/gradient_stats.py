@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hba.algorithms.inner_model import InnerModel
+from hba.algorithms.state import InnerModel
 from hba.algorithms.task import Task
 from hba.config.training import SGD, SGD_CLASSICAL
 from hba.training.optim import MOMENTUM

@@ -20,12 +20,10 @@ from pydantic import Field
 from torch import Tensor
 
 from hba.algorithms.algorithm import Algorithm
-from hba.algorithms.inner_model import HyperModel
 from hba.algorithms.lambda_steps import GradientState, LambdaMover, LambdaSteps, validation_statistics
 from hba.algorithms.learnt_scale import LearntScale, ScaledMover, spread_of
-from hba.algorithms.networks import Networks
 from hba.algorithms.responses import RESPONSES, Augment, Penalty, nothing
-from hba.algorithms.state import EpochTotals, L
+from hba.algorithms.state import EpochTotals, HyperModel, L, Networks
 from hba.algorithms.task import Task
 from hba.config.fields import NotNegative, Sharing
 from hba.config.search import CommonSearchConfig
@@ -48,7 +46,7 @@ class HyperLayers(Algorithm):
     response_weight_decay: Annotated[NotNegative | None, DefaultText("as weight_decay")] = None
     """Weight decay of the response in the hyper-layers."""
 
-    def hyper_learner(self, task: Task, networks: Networks, lam: Tensor) -> HyperModel:
+    def hyper_model(self, task: Task, networks: Networks, lam: Tensor) -> HyperModel:
         return HyperModel.of(task, networks(0), lam, self.sharing, self.response_weight_decay)
 
 
@@ -90,7 +88,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
     def begin(self, task: Task, networks: Networks) -> Any:
         """Line 2: phi from a network, lambda at the space's initial values."""
         lam = self.start(task)
-        learner = self.hyper_learner(task, networks, lam)
+        learner = self.hyper_model(task, networks, lam)
         if RESPONSES[self.response].centered:
             learner.hypernetwork.center.copy_(lam)
         return HyperGradientState(

@@ -33,9 +33,7 @@ from torch.func import functional_call
 from hba.algorithms.algorithm import Count, Init, SpreadOver
 from hba.algorithms.derivatives import RewardDerivative, image_derivatives
 from hba.algorithms.gradient_stats import PROBE_STEPS, reach, short_training_rate
-from hba.algorithms.inner_model import NetworkLearner
 from hba.algorithms.lambda_steps import HALF, Betas, GradientState, LambdaSteps, ValBatchSize, validation_statistics
-from hba.algorithms.networks import Networks
 from hba.algorithms.scores import (
     AugmentedBatch,
     divergence_curvature,
@@ -43,7 +41,7 @@ from hba.algorithms.scores import (
     expected_spread_score,
     spread_divergence_gradient,
 )
-from hba.algorithms.state import EpochTotals, L
+from hba.algorithms.state import EpochTotals, L, NetworkModel, Networks
 from hba.algorithms.task import Task
 from hba.config.fields import NotNegative, Positive, Share
 from hba.config.search import CommonSearchConfig
@@ -54,7 +52,7 @@ from hba.training.criterion import losses_of
 from hba.training.optim import preconditioned
 from hba.utils.settings import DefaultText
 
-LookaheadState = GradientState[NetworkLearner]
+LookaheadState = GradientState[NetworkModel]
 
 
 class Rewards(LambdaSteps):
@@ -158,7 +156,7 @@ class Lookahead(Rewards):
         lam = self.start(task)
         return LookaheadState(
             lam=lam,
-            learner=NetworkLearner.of(task, networks(0)),
+            learner=NetworkModel.of(task, networks(0)),
             train_stream=task.train_stream(),
             mover=self.mover(task, lam),
             generator=task.generator(),
@@ -185,7 +183,7 @@ class Lookahead(Rewards):
         """One step on lambda, by the standardised rewards of the batch, and the pull to the start."""
         network = state.learner.network.eval()
         with validation_statistics(network, self.val_statistics):
-            loss = self.validation_loss(task, state, network)
+            loss = self.validation_loss(task, state, state.learner.forward)
         rewards, scale = self.standardized(batch, self.rewards(state.learner, batch, loss))
         gradient = -expected_score(task.space, batch, rewards)
         # In nats that the short trainings of a probe win, which the moves are compared with.
@@ -195,7 +193,7 @@ class Lookahead(Rewards):
         self.move_lambda(task, state, gradient, of_spread, curvature)
         state.totals.add_lambda(loss.detach())
 
-    def rewards(self, learner: NetworkLearner, batch: AugmentedBatch, loss: Tensor) -> Tensor:
+    def rewards(self, learner: NetworkModel, batch: AugmentedBatch, loss: Tensor) -> Tensor:
         """Of what was drawn for each image (B,). learner: its network is in eval mode. loss: on validation images, with
         its graph.
         """

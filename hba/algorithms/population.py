@@ -1,43 +1,102 @@
-"""Algorithm 1 of the paper, which is its Algorithm 3: a population of models, each with weights and lambda of its own.
+"""Algorithms 3 and 4 of the paper: a population of lambdas, each with its own network, or with one hypernetwork.
 
 symbol              in the code                     meaning
-theta_i             learner.weights                 parameters of all members, each tensor of shape (members, ...)
+theta_i             learner.weights                 Population: parameters of all members, tensors (members, ...)
+theta_k, lambda_k   learner.best_weights, lam       Population: those of the member selected last, before it explored
+phi                 learner.hypernetwork            HyperPopulation: parameters of the hypernetwork
 lambda_i            state.lam_rows                  hyperparameters of the members as logits, shape (members, n)
-theta_k, lambda_k   learner.best_weights, lam       those of the member selected last, before it explored
-D_T, D_V            state.train_stream, task.val batches of training images, all validation images
+D_T, D_V            state.train_stream, task.val    batches of training images, all validation images
 sigma, sigma'       sigma, weight_sigma
 
-Each member trains on its own images: image j of a batch belongs to member j // (images per member). Its running
-statistics of BatchNorm and its momentum go with its weights when it is copied. In the words of Population Based
-Training (paper, Appendix C): update is `step`, select is `eval`, `exploit` and `explore` are themselves.
+Each member trains on its own images: image j of a batch belongs to member j // (images per member). In Population
+(Algorithm 1 of the paper, which is its Algorithm 3), a member's running statistics of BatchNorm and its momentum go
+with its weights when it is copied. In the words of Population Based Training (paper, Appendix C): update is `step`,
+select is `eval`, `exploit` and `explore` are themselves.
 """
 
 import copy
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from hba.algorithms.exploring import Exploring, best_of
-from hba.algorithms.inner_model import InnerModel
-from hba.algorithms.networks import Networks
-from hba.algorithms.state import EpochTotals, SearchState
+from hba.algorithms.algorithm import Noisy
+from hba.algorithms.hypergradient import HyperLayers, update_phi
+from hba.algorithms.state import EpochTotals, HyperModel, InnerModel, Networks, SearchState
 from hba.algorithms.task import Task
+from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.fields import NotNegative
+from hba.config.search import CommonSearchConfig
+from hba.data.batches import BatchStream
+from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.training.criterion import error_share, losses_of
 from hba.utils.files import reason_of
+from hba.utils.settings import DefaultText
 
 Tensors = dict[str, Tensor]
 UNBATCHED = ("vmap", "Batching rule", "doesn't have storage")
 """In what PyTorch says where it cannot compute with several networks at once."""
 
 
+class Exploring(Noisy):
+    """An algorithm that selects among members, which then explore; the paper's settings are its defaults."""
+
+    initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    train_steps: Size = 2
+    population_size: Annotated[Annotated[int, Field(ge=2)] | None, DefaultText("the batch size, as in the paper")] = (
+        None
+    )
+    """Number of members of a population. Each trains on its part of a batch."""
+
+    @property
+    def update_schedule(self) -> UpdateSchedule:
+        return UpdateSchedule(self.train_steps, stride=self.sigma, selects=True)
+
+    def check(self, config: CommonSearchConfig) -> None:
+        _check_divides(self.population_size or config.batch_size, config.batch_size)
+
+    def members_of(self, stream: BatchStream) -> int:
+        """Number of members. Each trains on an equal part of every batch, one image in the paper."""
+        size = self.population_size or stream.batch_size
+        # A training set smaller than batch_size makes smaller batches.
+        _check_divides(size, stream.batch_size)
+        return size
+
+    def explored(self, lam: Tensor, n_members: int, generator: torch.Generator) -> Tensor:
+        """lambda_i = lambda + epsilon_i, with epsilon_i of standard deviation sigma: (n_members, n) from (n,)."""
+        noise = torch.randn(n_members, len(lam), generator=generator, device=lam.device)
+        return lam.detach() + self.sigma * noise
+
+
+def _check_divides(population_size: int, batch_size: int) -> None:
+    if batch_size % population_size:
+        raise SettingsError(
+            "every member must get the same number of images of a batch, "
+            f"got batches of {batch_size} images for population_size {population_size}"
+        )
+
+
+def validation_losses(task: Task, members: Iterable[Callable[[Tensor], Tensor]]) -> Tensor:
+    """Mean loss on all of D_V of each member (members,), one after the other.
+
+    Many images of one network are faster than one image of many networks.
+    """
+    return torch.stack([task.validation_loss(member) for member in members])
+
+
+def best_of(losses: Tensor) -> Tensor:
+    """k = argmin over the members' losses (members,), as a tensor (1,); a loss that is not finite never wins."""
+    return losses.nan_to_num(nan=torch.inf).argmin(keepdim=True)
+
+
 @dataclass(kw_only=True)
-class PopulationLearner(InnerModel):
+class PopulationModel(InnerModel):
     """template: the network without weights of its own. weights and buffers: (members, ...) by name in the network.
 
     best_weights, best_buffers: those of the selected member, by name.
@@ -75,6 +134,11 @@ class PopulationLearner(InnerModel):
         weights = each(self.weights)
         # A network without buffers has none for each member.
         return list(zip(weights, each(self.buffers) or [{}] * len(weights), strict=True))
+
+    def predictors(self) -> list[Callable[[Tensor], Tensor]]:
+        """The members as functions of the network's input, in eval mode."""
+        self.template.eval()
+        return [partial(functional_call, self.template, member) for member in self.members()]
 
     def forward(self, inputs: Tensor, batched: bool) -> Tensor:
         """Logits (members, images, classes) of each member for its own inputs (members, images, C, H, W)."""
@@ -131,7 +195,7 @@ class PopulationLearner(InnerModel):
 
 
 @dataclass(kw_only=True)
-class PopulationState(SearchState[PopulationLearner]):
+class PopulationState(SearchState[PopulationModel]):
     """lam_rows (members, n); lam is the selected one before it explored."""
 
     lam_rows: Tensor
@@ -156,7 +220,7 @@ class Population(Exploring):
         n_members = self.members_of(stream)
         return PopulationState(
             lam=lam,
-            learner=PopulationLearner.of(task, networks, n_members),
+            learner=PopulationModel.of(task, networks, n_members),
             train_stream=stream,
             generator=generator,
             totals=EpochTotals.zero(task.device),
@@ -168,7 +232,7 @@ class Population(Exploring):
         self.update(task, state)
         state.step += 1
         if state.step % self.train_steps == 0:
-            losses = validation_losses(task, state)
+            losses = validation_losses(task, state.learner.predictors())
             k = best_of(losses)
             self.exploit(state, k)
             self.explore(state)
@@ -200,13 +264,42 @@ class Population(Exploring):
         state.learner.explore(self.weight_sigma, state.generator)
 
 
-def validation_losses(task: Task, state: PopulationState) -> Tensor:
-    """Mean loss on all of D_V of each member, (members,), in eval mode.
+@dataclass(kw_only=True)
+class HyperPopulationState(SearchState[HyperModel]):
+    """lam_rows (members, n); lam is the selected one before it explored."""
 
-    One member after the other: many images of one network are faster than one image of many.
-    """
-    learner = state.learner
-    learner.template.eval()
-    return torch.stack(
-        [task.validation_loss(partial(functional_call, learner.template, member)) for member in learner.members()]
-    )
+    lam_rows: Tensor
+
+
+class HyperPopulation(Exploring, HyperLayers):
+    """Algorithm 4: Algorithm 3 with one hypernetwork in place of the members' networks."""
+
+    name: ClassVar[str] = "hyper-population"
+    multi_label: ClassVar[bool] = True
+
+    def begin(self, task: Task, networks: Networks) -> Any:
+        """Line 2: phi from a network, the lambda_i about the space's initial values."""
+        lam = self.start(task)
+        stream, generator = task.train_stream(), task.generator()
+        return HyperPopulationState(
+            lam=lam,
+            learner=self.hyper_model(task, networks, lam),
+            train_stream=stream,
+            generator=generator,
+            totals=EpochTotals.zero(task.device),
+            lam_rows=self.explored(lam, self.members_of(stream), generator),
+        )
+
+    def step(self, task: Task, state: HyperPopulationState) -> None:
+        """One training step; after each T_train of them, selection of a member and exploration (lines 4 to 13)."""
+        images, labels = state.train_stream.next()
+        lam_rows = state.lam_rows.repeat_interleave(len(images) // len(state.lam_rows), 0)
+        update_phi(task, state, images, labels, lam_rows)
+        state.step += 1
+        if state.step % self.train_steps == 0:
+            hypernetwork = state.learner.hypernetwork.eval()
+            losses = validation_losses(task, [partial(hypernetwork, lam=lam) for lam in state.lam_rows])
+            k = best_of(losses)
+            state.lam.copy_(state.lam_rows.index_select(0, k)[0])
+            state.lam_rows = self.explored(state.lam, len(state.lam_rows), state.generator)
+            state.totals.add_lambda(losses.index_select(0, k)[0])

@@ -1,14 +1,155 @@
-"""The state of a search: one record that is saved and restored whole. What all algorithms share of it."""
+"""Everything that changes during a search: hyperparameters, the weights, and what updates the weights."""
 
+import copy
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
-from hba.algorithms.inner_model import InnerModel
+from hba.algorithms.task import Task
 from hba.data.batches import BatchStream
 from hba.distributed import collectives
+from hba.hypernet import HyperNetwork, TunedRates
+from hba.models import Start, build_model
+from hba.training.amp import amp_forward, enable_amp
+from hba.training.criterion import error_share, loss_of
+from hba.training.custom_network import check_trainable
+from hba.training.optim import Plateau
+from hba.utils.seeding import derived_seed
+
+Networks = Callable[[int], nn.Module]
+"""The network of a member, counted from 0, that a search starts from. A search with one network takes the first."""
+
+
+def named_networks(
+    model: str,
+    n_classes: int,
+    seed: int,
+    image_size: int | None = None,
+    start: Start | None = None,
+    in_channels: int = 3,
+) -> Networks:
+    """Freshly initialised networks of the same model. The arguments are those of build_model."""
+    return lambda member: build_model(
+        model,
+        n_classes,
+        derived_seed(seed, "weights" if member == 0 else f"weights of member {member}"),
+        image_size,
+        start,
+        in_channels,
+    )
+
+
+def equal_networks(network: nn.Module) -> Networks:
+    """Copies of the user's own network, whose initialisation nobody else knows.
+
+    Raises SettingsError if it has no parameters to train.
+    """
+    check_trainable(network)
+    return lambda member: copy.deepcopy(network)
+
+
+@dataclass(kw_only=True)
+class InnerModel:
+    """The weights that are trained. schedule: of the optimizer's learning rate, changed at every step."""
+
+    optimizer: Optimizer
+    schedule: LRScheduler
+
+    @property
+    def learning_rate(self) -> float:
+        """Learning rate of the next training step."""
+        return float(self.schedule.get_last_lr()[0])
+
+    def update(self) -> None:
+        """One step along the gradients of the weights, averaged over all processes."""
+        collectives.average_gradients(one for group in self.optimizer.param_groups for one in group["params"])
+        self.optimizer.step()
+        # Frees the memory of the gradients for the next pass.
+        self.optimizer.zero_grad()
+        self.schedule.step()
+
+    def observe(self, loss: float) -> None:
+        """Hand the validation loss of a finished epoch to a schedule that depends on it."""
+        if isinstance(self.schedule, Plateau):
+            self.schedule.observe(loss)
+
+    def to_module(self, lam: Tensor) -> nn.Module:
+        """A copy as an ordinary network, with the weights that belong to lam (n,)."""
+        raise NotImplementedError
+
+
+@dataclass(kw_only=True)
+class NetworkModel(InnerModel):
+    """An ordinary network, whose weights do not depend on lambda."""
+
+    network: nn.Module
+
+    @staticmethod
+    def of(task: Task, network: nn.Module) -> "NetworkModel":
+        network = network.to(task.device)
+        if task.config.fast:
+            enable_amp(network, task.input_shape)
+        optimizer, schedule = task.optimizer_of(network.parameters())
+        kind = AmpNetworkModel if task.config.fast else NetworkModel
+        return kind(network=network, optimizer=optimizer, schedule=schedule)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits (B, classes) of images (B, C, H, W), as the network takes them."""
+        logits: Tensor = self.network(images)
+        return logits
+
+    def learn(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """One step on a batch (B, C, H, W), as the network takes it: returns loss () and share of errors ()."""
+        self.network.train()
+        logits = self.forward(images)
+        loss = loss_of(logits, labels)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.update()
+        return loss.detach(), error_share(logits, labels)
+
+    def to_module(self, lam: Tensor) -> nn.Module:
+        return copy.deepcopy(self.network)
+
+
+class AmpNetworkModel(NetworkModel):
+    """The same in mixed precision, by the setting `fast`."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return amp_forward(self.network, images)
+
+
+@dataclass(kw_only=True)
+class HyperModel(InnerModel):
+    """A hypernetwork with its parameters phi."""
+
+    hypernetwork: HyperNetwork
+
+    @classmethod
+    def of(cls, task: Task, network: nn.Module, lam: Tensor, sharing: str, response_weight_decay: float | None) -> Self:
+        """phi starts at the network's weights. response_weight_decay: of the response; None for that of the weights."""
+        directions = torch.Generator().manual_seed(derived_seed(task.config.seed, "hyper-layers"))
+        columns = task.regularization.dropout_columns
+        rates = TunedRates(columns, task.space.decode) if columns else None
+        hypernetwork = HyperNetwork(network, len(lam), sharing, directions, rates).to(task.device)
+        response = hypernetwork.response_parameters()
+        of_response = {id(parameter) for parameter in response}
+        weights = [parameter for parameter in hypernetwork.parameters() if id(parameter) not in of_response]
+        decay = task.config.weight_decay if response_weight_decay is None else response_weight_decay
+        groups: list[dict[str, Any]] = [{"params": weights}, {"params": response, "weight_decay": decay}]
+        if task.regularization.weight_decay_column is not None:
+            # A tuned weight decay is part of the loss, with a value for each image.
+            groups = [{**group, "weight_decay": 0.0} for group in groups]
+        optimizer, schedule = task.optimizer_of(groups)
+        return cls(hypernetwork=hypernetwork, optimizer=optimizer, schedule=schedule)
+
+    def to_module(self, lam: Tensor) -> nn.Module:
+        return self.hypernetwork.to_module(lam)
 
 
 @dataclass
@@ -26,18 +167,18 @@ class EpochTotals:
         return EpochTotals(*torch.zeros(5, device=device).unbind())
 
     def add_training(self, loss: Tensor, error: Tensor) -> None:
-        """Loss () and share of error () of a training step."""
+        """Loss () and share of errors () of a training step."""
         self.train_loss += loss
         self.train_error += error
         self.train_steps += 1
 
     def add_lambda(self, loss: Tensor) -> None:
-        """Validation loss () of a lambda step, or of the member that was selected."""
+        """Validation loss () of a lambda step, or of the selected member."""
         self.lambda_loss += loss
         self.lambda_steps += 1
 
     def share(self) -> None:
-        """Let each process have the sums of the whole batches, where it has those of its own images."""
+        """Average over all processes, each of which has summed over its own images."""
         totals = list(vars(self).values())
         for own, found in zip(totals, collectives.means(totals), strict=True):
             own.copy_(found)
@@ -61,8 +202,8 @@ L = TypeVar("L", bound=InnerModel)
 class SearchState(Generic[L]):
     """Everything that changes during a search. An algorithm that needs more adds fields; all are saved and restored.
 
-    lam (n,): the hyperparameters that the search stands at, as logits. learner: the weights, and what updates them.
-    train_stream: batches of D_T. generator: of all that the search draws itself. step: training steps so far.
+    lam (n,): the current hyperparameters, as logits. learner: the weights and what updates them. train_stream: batches
+    of D_T. generator: of everything that the search draws itself. step: number of training steps so far.
     """
 
     lam: Tensor
@@ -81,5 +222,5 @@ class SearchState(Generic[L]):
         return self.lam.device
 
     def to_module(self) -> nn.Module:
-        """An ordinary network with the weights that belong to lam, in a copy."""
+        """A copy as an ordinary network, with the weights that belong to lam."""
         return self.learner.to_module(self.lam.detach())

@@ -21,7 +21,7 @@ from hba.policy.starts import at_fraction, of_row, randaugment
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.regularization.regularization import Regularization
 from hba.training.criterion import error_share, loss_of
-from hba.training.measure import totals
+from hba.training.metrics import totals
 from hba.training.optim import Parameters, optimizer_for
 from hba.utils.seeding import derived_seed, generator_for
 

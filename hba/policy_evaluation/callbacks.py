@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hba.policy_evaluation.plan import EvaluationPlan
-from hba.training.measure import Measured
+from hba.training.metrics import Measured
 
 
 class EvaluationCallback:

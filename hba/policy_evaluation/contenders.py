@@ -37,7 +37,7 @@ from hba.schedule.schedule import Schedule
 from hba.schedule.summary import is_of_text
 from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
 from hba.training.custom_network import CustomNetwork
-from hba.training.train import network_of
+from hba.training.trainer import network_of
 
 NONE = "none"
 SEEDS = "seeds of an evaluation"

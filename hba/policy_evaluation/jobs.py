@@ -19,8 +19,8 @@ from hba.executors.processes import ProcessExecutor
 from hba.executors.ray_executor import RayExecutor
 from hba.policy_evaluation.contenders import Contender
 from hba.training.checkpoint import TrainCheckpoint
-from hba.training.measure import Measured
-from hba.training.train import train
+from hba.training.metrics import Measured
+from hba.training.trainer import train
 from hba.utils.devices import explained_memory_errors, find_device
 from hba.utils.seeding import default_generators, derived_seed
 

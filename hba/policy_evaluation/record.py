@@ -16,8 +16,7 @@ from hba.policy_evaluation.result import EvaluationResult, EvaluationRow
 from hba.policy_evaluation.searched import Searched
 from hba.policy_evaluation.stored import check_images
 from hba.report.results import RESULTS_NAME, Results
-from hba.training.confusion import Confusion
-from hba.training.measure import Measured
+from hba.training.metrics import Confusion, Measured
 
 
 class _Found(NamedTuple):

@@ -12,7 +12,7 @@ from hba.policy_evaluation.paired import PairedDifference
 from hba.policy_evaluation.resolution import Resolution
 from hba.policy_evaluation.searched import Searched
 from hba.policy_evaluation.verdict import Verdict, best_other, verdict, what_it_can_tell
-from hba.training.confusion import Confusion
+from hba.training.metrics import Confusion
 from hba.utils.files import write_text
 from hba.utils.text import first_of
 

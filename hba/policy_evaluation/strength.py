@@ -13,8 +13,7 @@ from torch import Tensor
 from hba.data.batches import as_floats
 from hba.data.images import Images
 from hba.schedule.schedule import Schedule
-from hba.training.augmentation import Augment, ScheduleAugmentation
-from hba.training.regularizing import EpochRegularization, regularization_of
+from hba.training.augmentation import Augment, EpochRegularization, ScheduleAugmentation, regularization_of
 from hba.utils.seeding import generator_for
 
 N_IMAGES = 256

@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from hba.policy_evaluation.callbacks import EvaluationCallback
-from hba.training.measure import Measured
+from hba.training.metrics import Measured
 from hba.utils.tensorboard import EventFiles
 
 

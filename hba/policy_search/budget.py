@@ -26,7 +26,7 @@ from hba.policy_search.context import SearchContext
 from hba.policy_search.cost import LARGEST_SHARE
 from hba.policy_search.folder import RunFolder
 from hba.policy_search.history import History
-from hba.training.measure import measure
+from hba.training.metrics import measure
 from hba.utils.seeding import default_generators
 from hba.utils.text import counted
 

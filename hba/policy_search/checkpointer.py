@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hba.algorithms import SearchState
-from hba.algorithms.inner_model import InnerModel
+from hba.algorithms.state import InnerModel
 from hba.algorithms.update_schedule import UpdateSchedule
 from hba.data.labels import error_of
 from hba.data.skipped import save_left_out

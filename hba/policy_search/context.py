@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from hba.algorithms import ImageTask
-from hba.algorithms.networks import Networks, equal_networks, named_networks
+from hba.algorithms.state import Networks, equal_networks, named_networks
 from hba.data.identity import seen_by_search
 from hba.data.labels import is_multi_label
 from hba.data.load import SearchData

@@ -11,7 +11,7 @@ beginning.
 import torch
 
 from hba.algorithms import SearchState
-from hba.algorithms.inner_model import InnerModel
+from hba.algorithms.state import InnerModel
 from hba.config.search import CommonSearchConfig
 from hba.errors import SettingsError
 from hba.policy_search.history import History

@@ -17,13 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from hba.algorithms.gradient_stats import PROBE_STEPS, short_training_rate
-from hba.algorithms.inner_model import InnerModel
 from hba.algorithms.lambda_steps import GradientState, LambdaSteps
+from hba.algorithms.state import InnerModel
 from hba.algorithms.task import ImageTask
 from hba.config.training import SGD
 from hba.data.batches import as_floats
 from hba.data.images import Batch, Images
-from hba.training.amp import in_full_precision
 from hba.training.criterion import loss_of
 from hba.training.optim import MOMENTUM
 from hba.utils.seeding import default_generators, derived_seed, generator_for
@@ -102,7 +101,6 @@ def loss_after_training(
 
 
 @torch.no_grad()
-@in_full_precision
 def _validation_loss(algorithm: LambdaSteps, task: ImageTask, network: nn.Module) -> float:
     """Mean over batches of the loss that lambda steps see, calibrated where they are."""
     losses, n_images = [], 0

@@ -38,7 +38,6 @@ from hba.policy_search.folder import RunFolder
 from hba.policy_search.progress import SearchProgress
 from hba.policy_search.result import SearchResult
 from hba.policy_search.trainer import SearchTrainer
-from hba.training.amp import whole_passes
 from hba.utils.devices import explained_memory_errors
 from hba.utils.files import run_lock
 from hba.utils.progress import shows_progress
@@ -171,7 +170,6 @@ def _searched(
         default_generators(device, derived_seed(chosen.seed, "default generators")),
         contextlib.closing(data.to(device)) as placed,
         whole_batch_layers(),
-        whole_passes(),
         signals_to_rank0(),
     ):
         own_space = space if isinstance(space, SearchSpace) else None

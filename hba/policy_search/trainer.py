@@ -8,8 +8,8 @@ import torch
 
 from hba.algorithms import LambdaSteps, SearchState
 from hba.algorithms.gradient_stats import GradientStats
-from hba.algorithms.inner_model import HyperModel, InnerModel
 from hba.algorithms.lambda_steps import GradientState
+from hba.algorithms.state import HyperModel, InnerModel
 from hba.algorithms.update_schedule import UpdateSchedule, overfitting_note_in
 from hba.data.labels import error_note
 from hba.data.load import notes_on_classes
@@ -27,7 +27,7 @@ from hba.policy_search.probes import PROBED, is_probe_epoch, probe
 from hba.policy_search.result import SearchResult
 from hba.report.samples import Samples
 from hba.report.write import report_at_the_end
-from hba.training.measure import measure
+from hba.training.metrics import measure
 
 LEAST_VALIDATION_IMAGES = 10
 """Of a class, on average."""

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hba.algorithms import SearchState
-from hba.algorithms.inner_model import InnerModel
 from hba.algorithms.lambda_steps import GradientState
-from hba.algorithms.population import PopulationLearner
+from hba.algorithms.population import PopulationModel
+from hba.algorithms.state import InnerModel
 from hba.utils.snapshot import snapshot
 
 TOTALS = ("train_loss", "train_error", "train_steps", "lambda_loss", "lambda_steps")
@@ -36,7 +36,7 @@ def as_now(old: Mapping[str, Any], state: SearchState[InnerModel]) -> dict[str, 
 
 
 def _learner(old: Mapping[str, Any], learner: InnerModel) -> dict[str, Any]:
-    if isinstance(learner, PopulationLearner):
+    if isinstance(learner, PopulationModel):
         # Its weights are never looked at.
         return {**{name: old[name] for name in POPULATION}, "template": learner.template.state_dict()}
     network = "network" if "network" in old else "hypernetwork"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pydantic
 
 from hba.errors import RunError
-from hba.training.confusion import Confusion, Counts
+from hba.training.metrics import Confusion, Counts
 from hba.utils.files import read_text, reason_of
 from hba.utils.settings import first_problem
 

@@ -23,8 +23,7 @@ from hba.text.corpus import FILES, Corpus
 from hba.text.lstm import LstmLanguageModel
 from hba.text.measure import next_word_error, next_word_loss
 from hba.text.passages import Prediction, TokenStream
-from hba.training.optim import Parameters
-from hba.training.plateau import Plateau
+from hba.training.optim import Parameters, Plateau
 from hba.utils.seeding import default_generators, derived_seed, generator_for
 
 QUARTER = 0.25

@@ -3,20 +3,21 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeGuard
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from hba.data.images import Images
 from hba.operations import fill_for
 from hba.policy.draw import apply_operations, draw_by_means, means_of
 from hba.policy.space import SearchSpace
+from hba.regularization.regularization import Regularization
 from hba.schedule.schedule import Schedule
-from hba.training.regularizing import EpochRegularization, regularization_of
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 """From images (B, C, H, W) float in [0, 1], and a generator on their device, to new images of that kind."""
@@ -25,10 +26,10 @@ Augment = Callable[[Tensor, torch.Generator], Tensor]
 class Augmentation(Protocol):
     """An augmentation for a whole training, of which an evaluation makes a row: `hba.evaluate(..., against=[Mine()])`.
 
-    It needs no base class, only what stands below. Its row is called by an attribute `name` (a text), else by its
-    class. For jobs in processes of their own it must be picklable. Where several processes share every batch, each
-    gives it the whole batch; an attribute `shares_batches` that is True asks for the process's own images, and such an
-    augmentation draws by hba.distributed.collectives.draw_then_shard. An example, which adds noise that grows:
+    Your class needs no base class, only the members below. Its row is named by an attribute `name` (a string), or else
+    by the class. It must be picklable if jobs run in their own processes. If several processes share every batch, each
+    gives it the whole batch; with an attribute `shares_batches = True` it gets the images of its process instead, and
+    must draw by hba.distributed.collectives.draw_then_shard. An example, which adds noise that grows:
 
         @dataclass(frozen=True)
         class Noise:
@@ -48,20 +49,61 @@ class Augmentation(Protocol):
 
     @property
     def definition(self) -> str:
-        """A text that is equal for augmentations that do the same, in this process and in a later one, and no other.
-
-        An evaluation that is resumed goes by it.
+        """A string that is equal for augmentations that do the same, in this process or a later one, and for no others.
+        A resumed evaluation recognises its rows by it.
         """
         ...
 
     def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
-        """What each of `epochs` epochs does to a batch: a new tensor (B, C, H, W), float in [0, 1], on the device of
-        the training images `train`, which may be looked at. It must not write into the batch that it is given.
+        """For each of `epochs` epochs, the function of a batch: it returns a new tensor (B, C, H, W), float in [0, 1],
+        on the device of the training images `train`, and must not write into its input.
 
-        Draws come from the generator that is passed to each call, or from torch's default ones; the seed of the
-        training decides both.
+        Draw from the generator that is passed to each call, or from torch's default ones. Both depend on the seed of
+        the training only.
         """
         ...
+
+
+@dataclass(frozen=True)
+class EpochRegularization:
+    """What a schedule's regularizers do in one epoch.
+
+    row: values of regularizers by name. values (n,): the whole row, on the device. fill: the colour that regularizers
+    of pixels uncover.
+    """
+
+    acts: Regularization
+    row: Mapping[str, float]
+    values: Tensor
+    fill: tuple[float, ...]
+
+    def begin(self, network: nn.Module, optimizer: Optimizer) -> None:
+        """Set the network's dropout rates and the optimizer's weight decay of this epoch."""
+        self.acts.give(network, optimizer, self.row)
+
+    def pixels(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Images (B, C, H, W) in [0, 1] after the policy."""
+        return self.acts.on_pixels(images, self.values, generator, fill_for(images, self.fill))
+
+    def inputs(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """The network's input (B, C, H, W)."""
+        return self.acts.on_inputs(images, self.values, generator)
+
+    def penalty(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """What is added to the loss ()."""
+        return self.acts.penalty(logits, labels, self.values)
+
+
+class Regularizing(Protocol):
+    """An augmentation that comes with regularizers."""
+
+    def regularization_by_epoch(self, epochs: int, device: torch.device) -> Sequence[EpochRegularization]:
+        """What each of `epochs` epochs does; empty for nothing."""
+        ...
+
+
+def is_regularizing(augmentation: object) -> TypeGuard[Regularizing]:
+    return callable(getattr(augmentation, "regularization_by_epoch", None))
 
 
 @dataclass(frozen=True)
@@ -92,7 +134,7 @@ class ScheduleAugmentation:
 
     @property
     def definition(self) -> str:
-        """A hash of everything but the provenance, and where the functions of own operations are."""
+        """A hash of everything but the provenance and the functions of your own operations."""
         space = self.schedule.space
         content = {
             "operations": [[row.name, row.magnitude_range, row.interpolation] for row in space.operations],
@@ -112,7 +154,7 @@ class ScheduleAugmentation:
         return self.augments(epochs, train.device)
 
     def augments(self, epochs: int, device: torch.device) -> Sequence[Augment]:
-        """by_epoch without training images, which a schedule does not look at."""
+        """by_epoch without training images, which a schedule does not need."""
         stretched = self.schedule.stretched(epochs)
         rows, spreads = (
             torch.tensor(one, dtype=torch.float32, device=device) for one in (stretched.values, stretched.spread)
@@ -127,12 +169,24 @@ class ScheduleAugmentation:
         ]
 
     def regularization_by_epoch(self, epochs: int, device: torch.device) -> Sequence[EpochRegularization]:
-        """What the schedule's regularizers do."""
         return regularization_of(self.schedule, epochs, device)
 
 
+def regularization_of(schedule: Schedule, epochs: int, device: torch.device) -> tuple[EpochRegularization, ...]:
+    """The regularization by a schedule, stretched to the epochs; empty for a schedule without regularizers."""
+    if not schedule.space.regularizers:
+        return ()
+    stretched = schedule.stretched(epochs)
+    acts = Regularization(schedule.space.regularizers, schedule.space.n_of_policy)
+    rows = torch.tensor(stretched.values, dtype=torch.float32, device=device)
+    return tuple(
+        EpochRegularization(acts, stretched.regularization(epoch), rows[epoch], schedule.fill)
+        for epoch in range(epochs)
+    )
+
+
 def augmentation_of(schedule: Schedule | None) -> Augmentation:
-    """None is the baseline augmentation alone."""
+    """None stands for the baseline augmentation alone."""
     return Unchanged() if schedule is None else ScheduleAugmentation(schedule)
 
 

@@ -1,4 +1,4 @@
-"""A training's way so far in a file: one that is stopped in any way goes on from there, to the same numbers."""
+"""Checkpoints of a training in progress, from which it resumes to the same numbers."""
 
 import hashlib
 import io
@@ -24,15 +24,15 @@ from hba.utils.snapshot import restore, snapshot
 
 VERSION = 1
 TRAININGS_NAME = "trainings"
-"""Of the folder in an evaluation's, with trainings that are not over."""
+"""Folder of unfinished trainings in that of an evaluation."""
 EVERY_SECONDS = 60.0
-"""How much of a training a kill can cost. Shorter trainings write nothing."""
+"""How much of a training a kill can lose. Shorter trainings write no checkpoint."""
 
 
 @dataclass
 class TrainState:
-    """All that a training goes on from. epochs: loss and error of each that is over. sums (2,): of the one that is not,
-    over its steps.
+    """Everything that changes during a training. epochs: loss and error of each finished one. sums (2,): of the steps
+    of the current one.
     """
 
     network: nn.Module
@@ -47,51 +47,51 @@ class TrainState:
 
 @dataclass
 class TrainCheckpoint:
-    """Where a training is saved now and then. None of it is told apart from a training that was never stopped.
+    """The file in which a training is saved regularly.
 
-    path: None saves nothing. identity: what the training is of; what a file has of another is not taken.
+    path: None saves nothing. identity: of the training; a file of another training is ignored.
     """
 
     path: Path | None
     identity: str
     every_seconds: float = field(default_factory=lambda: EVERY_SECONDS)
     last: float = 0.0
-    """When the training was last saved, as time.monotonic has it."""
+    """When the training was saved last, by time.monotonic."""
 
     @staticmethod
     def in_folder(folder: Path | None, parts: Iterable[str]) -> "TrainCheckpoint":
-        """parts: what decides the numbers of the training."""
+        """parts: everything that decides the numbers of the training."""
         identity = hashlib.sha256(json.dumps([VERSION, *parts]).encode()).hexdigest()[:16]
         return TrainCheckpoint(None if folder is None else folder / f"{identity}.pt", identity)
 
-    def restore(self, way: TrainState) -> None:
-        """Let the training be as far as the file has it; at its beginning where there is none that can be read."""
+    def restore(self, state: TrainState) -> None:
+        """Restore the state from the file; leave it at its beginning if there is no readable file."""
         self.last = time.monotonic()
-        # Of several processes, the first has the folder.
+        # Only the first of several processes needs access to the folder.
         saved = broadcast_from_rank0(self._read)
         if saved is not None:
-            restore(way, saved["way"])
-            restore_default_generators(saved["default_generators"], way.sums.device)
+            restore(state, saved["way"])
+            restore_default_generators(saved["default_generators"], state.sums.device)
 
-    def now_and_then(self, way: TrainState) -> None:
-        """Several processes each have sums of their own, so there it is saved where an epoch has just ended."""
-        can_be = size() == 1 or len(way.epochs) * way.stream.batches_per_pass == way.step
+    def save_regularly(self, state: TrainState) -> None:
+        """Save if every_seconds have passed. Several processes, whose sums differ, save only between epochs."""
+        can_be = size() == 1 or len(state.epochs) * state.stream.batches_per_pass == state.step
         if self.path is not None and is_first() and can_be and time.monotonic() - self.last > self.every_seconds:
-            self._write(self.path, way)
+            self._write(self.path, state)
             self.last = time.monotonic()
 
     def remove(self) -> None:
-        """The training is over, and what it came to is kept."""
+        """Delete the file of a finished training."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
 
-    def _write(self, path: Path, way: TrainState) -> None:
+    def _write(self, path: Path, state: TrainState) -> None:
         content = {
             "identity": self.identity,
-            "way": snapshot(way),
-            "default_generators": default_generator_state(way.sums.device),
+            "way": snapshot(state),
+            "default_generators": default_generator_state(state.sums.device),
         }
-        # Through memory, because torch.save reports a full disk in words that nobody understands.
+        # Through memory, because torch.save reports a full disk by an obscure message.
         buffer = io.BytesIO()
         torch.save(content, buffer)
         write_atomically(path, lambda file: file.write(buffer.getbuffer()))
@@ -102,8 +102,8 @@ class TrainCheckpoint:
         try:
             content: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True)
         except Exception as error:
-            # A broken file makes the reader fail in any way it likes.
-            told = f"{self.path} cannot be read ({reason_of(error)}); its training begins anew"
-            warnings.warn(told, SavesWarning, stacklevel=2)
+            # A damaged file can raise any exception.
+            message = f"{self.path} cannot be read ({reason_of(error)}); its training begins anew"
+            warnings.warn(message, SavesWarning, stacklevel=2)
             return None
         return content if isinstance(content, dict) and content.get("identity") == self.identity else None

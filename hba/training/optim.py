@@ -1,5 +1,6 @@
-"""The optimizer of network weights and its learning rate schedule, in search and evaluation alike."""
+"""The optimizer of network weights and its learning rate schedule, in searches and evaluations."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -11,9 +12,9 @@ from torch.optim import SGD, AdamW, Optimizer, RMSprop
 from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, LRScheduler, MultiStepLR, SequentialLR
 
 from hba.config.training import PLATEAU
-from hba.training.plateau import Plateau
 
 MOMENTUM = 0.9
+PLATEAU_FACTOR = 0.1
 STEP_FACTOR = 0.1
 STEP_NINTHS = (3, 6, 8)
 """Where the step schedule drops, in ninths of the training: epochs 90, 180 and 240 of 270 (paper, Appendix E)."""
@@ -34,13 +35,12 @@ LEARNING_RATE_SCHEDULES: Mapping[str, Callable[[Optimizer, int], LRScheduler]] =
         "constant": lambda optimizer, total_steps: ConstantLR(optimizer, factor=1.0, total_iters=0),
     }
 )
-"""By name, a function of the optimizer and the number of training steps; all change at every step, not every epoch.
-Beside them, there is PLATEAU.
+"""By name, a function of the optimizer and the number of training steps. All change at every step, not every epoch.
+PLATEAU is the only other schedule.
 """
 
 WITHOUT_EPOCHS = ("constant", PLATEAU)
-"""Schedules that do not depend on how many epochs there are."""
-
+"""Schedules that do not depend on the number of epochs."""
 
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
 """Tensors, or groups of them with settings of their own, as torch.optim takes them."""
@@ -53,20 +53,19 @@ OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = MappingProxyType(
     }
 )
 """By name, a function of parameters, lr and weight_decay: SGD with Nesterov momentum 0.9, with classical momentum 0.9
-(as in STN and Delta-STN), and AdamW with PyTorch's other settings (Loshchilov and Hutter 2019). Weight decay is of all
-weights. foreach is what PyTorch does on a GPU; on a CPU it is faster too, to the same bits.
+(as in STN and Delta-STN), and AdamW with PyTorch's other settings (Loshchilov and Hutter 2019). All weights decay.
+foreach is PyTorch's default on a GPU; on a CPU it gives the same bits faster.
 """
 CAN_FUSE = ("cpu", "cuda")
-"""Devices for which PyTorch has had fused optimizers since 2.4, the oldest that hba runs with."""
+"""Devices with fused optimizers since PyTorch 2.4, the oldest supported version."""
 
 
 def scheduled(
     optimizer: Optimizer, schedule: str, total_steps: int, warm_up_steps: int = 0, plateau_epochs: int | None = None
 ) -> LRScheduler:
-    """The named schedule of the learning rate over total_steps, the first warm_up_steps of which come before it.
+    """The named schedule of the learning rate over total_steps, which begin with warm_up_steps of linear warm-up.
 
-    Step k of w of the warm-up, counted from 1, has k / (w + 1) of the rate; the schedule takes all other steps.
-    plateau_epochs: the patience of PLATEAU, which alone needs one.
+    Step k of w of the warm-up, counted from 1, has k / (w + 1) of the rate. plateau_epochs: the patience of PLATEAU.
     """
     if schedule == PLATEAU:
         assert plateau_epochs is not None
@@ -78,8 +77,43 @@ def scheduled(
     return SequentialLR(optimizer, [warm_up, after], [warm_up_steps])
 
 
+class Plateau(LRScheduler):
+    """STN's schedule (MacKay et al. 2019, appendix E): the learning rate falls to a tenth each time that the validation
+    loss has not been below its minimum for `patience` epochs.
+
+    It steps at every training step, as the other schedules do; call `observe` at the end of every epoch. Step k of the
+    warm-up, counted from 1, has k / (warm_up_steps + 1) of the rate.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, patience: int, warm_up_steps: int = 0, factor: float = PLATEAU_FACTOR
+    ) -> None:
+        self.patience, self.warm_up_steps, self.factor = patience, warm_up_steps, factor
+        self.least, self.epochs_since, self.drops = math.inf, 0, 0
+        super().__init__(optimizer)
+
+    def get_lr(self) -> list[float | Tensor]:
+        """Learning rates of the next training step, by parameter group."""
+        risen = min(1.0, (self.last_epoch + 1) / (self.warm_up_steps + 1))
+        return [float(rate) * risen * self.factor**self.drops for rate in self.base_lrs]
+
+    def observe(self, loss: float) -> None:
+        """Note the validation loss of a finished epoch, in nats. One that is not finite is no decrease."""
+        if loss < self.least:
+            self.least, self.epochs_since = loss, 0
+            return
+        self.epochs_since += 1
+        if self.epochs_since < self.patience:
+            return
+        self.epochs_since = 0
+        self.drops += 1
+        self._last_lr = self.get_lr()
+        for group, rate in zip(self.optimizer.param_groups, self._last_lr, strict=True):
+            group["lr"] = rate
+
+
 class TrainingSettings(Protocol):
-    """What a search and an evaluation are told of the optimizer."""
+    """The settings of optimizers that searches and evaluations share."""
 
     @property
     def optimizer(self) -> str: ...
@@ -100,10 +134,9 @@ class TrainingSettings(Protocol):
 def optimizer_for(
     settings: TrainingSettings, parameters: Parameters, steps_per_epoch: int, plateau_epochs: int | None = None
 ) -> tuple[Optimizer, LRScheduler]:
-    """The optimizer and the schedule that the settings of a search or an evaluation stand for.
+    """The optimizer and the learning rate schedule of the settings.
 
-    plateau_epochs: of a search, which alone may have the schedule PLATEAU. With the setting fast, a step goes through
-    the weights once.
+    plateau_epochs: patience of the schedule PLATEAU, which only a search can have. With `fast`, the optimizer is fused.
     """
     groups: list[Any] = list(parameters)
     how = {"fused": True, "foreach": False} if settings.fast and _devices(groups) <= {*CAN_FUSE} else {}
@@ -118,8 +151,8 @@ def optimizer_for(
 
 
 def _begin_momentum(optimizer: SGD) -> None:
-    """Let all momenta be there, at zero, which steps as a first gradient does: PyTorch's fused SGD cannot have one more
-    behind its first step, of a layer that was left out until then.
+    """Start all momenta at zero, which gives the same first step. PyTorch's fused SGD cannot add a momentum later, as a
+    layer needs that was skipped in the first steps.
     """
     for group in optimizer.param_groups:
         for one in group["params"]:
@@ -128,16 +161,15 @@ def _begin_momentum(optimizer: SGD) -> None:
 
 
 def _devices(groups: Sequence[Any]) -> set[str]:
-    """Kinds of device that the weights are on."""
+    """Types of the devices of the weights."""
     tensors = (one for group in groups for one in (group["params"] if isinstance(group, dict) else [group]))
     return {one.device.type for one in tensors}
 
 
 def gradient_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
-    """What Adam or RMSprop divides the gradient of each number of a parameter by: the root of its mean square.
+    """The root of the mean squared gradient of each number of a parameter, by which Adam and RMSprop divide gradients.
 
-    Kingma and Ba 2015, Algorithm 1; RMSprop does not correct the mean, which begins at 0. Of the parameter's shape,
-    infinite before its first step.
+    Ref: Kingma and Ba 2015, Algorithm 1; RMSprop does not correct the bias of the mean. Infinite before the first step.
     """
     group, state = optimizer.param_groups[0], optimizer.state.get(parameter)
     if not state:
@@ -146,7 +178,7 @@ def gradient_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
     if isinstance(optimizer, RMSprop):
         root = state["square_avg"].sqrt() + group["eps"]
         return root
-    # A fused optimizer on a GPU counts steps there, and would be waited for.
+    # A fused optimizer on a GPU counts steps there; float() would synchronize.
     step = state["step"].double() if state["step"].is_cuda else float(state["step"])
     mean_square = state["exp_avg_sq"] / (1 - group["betas"][1] ** step)
     root = mean_square.sqrt() + group["eps"]
@@ -154,9 +186,7 @@ def gradient_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
 
 
 def preconditioned(optimizer: Optimizer, parameters: Iterable[Tensor], gradients: Sequence[Tensor]) -> list[Tensor]:
-    """Gradients of these parameters as the optimizer scales those that it steps along: SGD not at all, AdamW each
-    number by the squared gradients that it has seen so far.
-    """
+    """Gradients of the parameters, scaled as the optimizer scales them: AdamW by gradient_root, SGD not at all."""
     if not isinstance(optimizer, AdamW):
         return list(gradients)
     return [gradient / gradient_root(optimizer, one) for one, gradient in zip(parameters, gradients, strict=True)]

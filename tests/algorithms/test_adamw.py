@@ -14,8 +14,8 @@ from torch.optim.lr_scheduler import ConstantLR
 
 import hba
 from hba.algorithms import Lookahead
-from hba.algorithms.inner_model import NetworkLearner
 from hba.algorithms.scores import AugmentedBatch
+from hba.algorithms.state import NetworkModel
 from hba.errors import SettingsError
 from hba.models import build_model
 from hba.policy.draw import SampleTrace
@@ -24,18 +24,18 @@ BETAS = (0.9, 0.999)
 N_IMAGES, N_STEPS = 6, 4
 
 
-def learner_after_some_steps(images: Tensor, labels: Tensor) -> NetworkLearner:
+def learner_after_some_steps(images: Tensor, labels: Tensor) -> NetworkModel:
     """In double precision, so that small changes of a loss can be told."""
     network = build_model("wrn-10-1", 2, seed=0).double()
     optimizer = AdamW(network.parameters(), lr=1e-3, weight_decay=0.0)
-    learner = NetworkLearner(network=network, optimizer=optimizer, schedule=ConstantLR(optimizer, 1.0))
+    learner = NetworkModel(network=network, optimizer=optimizer, schedule=ConstantLR(optimizer, 1.0))
     for _ in range(N_STEPS):
         learner.learn(images, labels)
     network.eval()
     return learner
 
 
-def after_a_step(learner: NetworkLearner, gradients: Sequence[Tensor]) -> list[Tensor]:
+def after_a_step(learner: NetworkModel, gradients: Sequence[Tensor]) -> list[Tensor]:
     """The weights after a step of PyTorch's AdamW along these gradients, from the learner's state, at a rate of 1."""
     network = copy.deepcopy(learner.network)
     optimizer = AdamW(network.parameters())

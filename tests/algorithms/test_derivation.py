@@ -4,6 +4,7 @@ import copy
 import itertools
 import math
 import sys
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,9 +15,8 @@ from search_steps import algorithm_of, step
 from torch import Tensor, nn
 
 from hba.algorithms import Algorithm, FixedNoise, Hypergradient, HyperPopulation, Population
-from hba.algorithms.exploring import best_of
-from hba.algorithms.networks import equal_networks, named_networks
-from hba.algorithms.population import PopulationLearner, PopulationState
+from hba.algorithms.population import PopulationModel, PopulationState, best_of, validation_losses
+from hba.algorithms.state import equal_networks, named_networks
 from hba.algorithms.task import ImageTask
 from hba.data import LabelledImages
 from hba.errors import SettingsError
@@ -90,7 +90,8 @@ def test_algorithm_4_measures_each_lambda_on_the_whole_validation_set() -> None:
     x = validation_inputs(task)
     state.learner.hypernetwork.eval()
     losses = [F.cross_entropy(state.learner.hypernetwork(x, lam), task.val.labels).item() for lam in state.lam_rows]
-    assert module_of(HyperPopulation).validation_losses(task, state).tolist() == pytest.approx(losses, rel=1e-5)
+    members = [partial(state.learner.hypernetwork, lam=lam) for lam in state.lam_rows]
+    assert validation_losses(task, members).tolist() == pytest.approx(losses, rel=1e-5)
     assert len(set(losses)) == 4
 
 
@@ -111,13 +112,12 @@ def test_a_population_keeps_its_lambdas_for_t_train_steps_and_then_goes_on_from_
         give_lambda_an_effect(state)
     start, center = state.lam_rows.clone(), state.lam.clone()
     measured: list[Tensor] = []
-    validation_losses = module_of(kind).validation_losses
 
-    def record(task: ImageTask, state: Any) -> Tensor:
-        measured.append(validation_losses(task, state))
+    def record(task: ImageTask, members: Any) -> Tensor:
+        measured.append(validation_losses(task, members))
         return measured[-1]
 
-    monkeypatch.setattr(module_of(kind), "validation_losses", record)
+    monkeypatch.setattr("hba.algorithms.population.validation_losses", record)
     step(task, state)
     assert torch.equal(state.lam_rows, start)
     assert torch.equal(state.lam, center)
@@ -132,9 +132,8 @@ def test_a_population_keeps_its_lambdas_for_t_train_steps_and_then_goes_on_from_
 def test_algorithm_4_explores_about_the_selected_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
     task, state = make(HyperPopulation, train_steps=1, population_size=8, sigma=0.3)
     start = state.lam_rows.clone()
-    monkeypatch.setattr(
-        module_of(HyperPopulation), "validation_losses", lambda *_: torch.tensor([5.0, 4, 1, 4, 3, 2, 9, 9])
-    )
+    losses = torch.tensor([5.0, 4, 1, 4, 3, 2, 9, 9])
+    monkeypatch.setattr("hba.algorithms.population.validation_losses", lambda *_: losses)
     step(task, state)
     assert torch.equal(state.lam, start[2])
     noise = state.lam_rows - start[2]
@@ -194,10 +193,10 @@ def build_member(state: PopulationState, number: int) -> nn.Module:
 def recorded_inputs(task: ImageTask, state: PopulationState) -> tuple[Tensor, Tensor]:
     """Do one training step; the network inputs and labels that it used."""
     seen: list[Tensor] = []
-    forward, next_batch = PopulationLearner.forward, state.train_stream.next
+    forward, next_batch = PopulationModel.forward, state.train_stream.next
     labels: list[Tensor] = []
 
-    def record(self: PopulationLearner, inputs: Tensor, batched: bool) -> Tensor:
+    def record(self: PopulationModel, inputs: Tensor, batched: bool) -> Tensor:
         seen.append(inputs.flatten(0, 1).clone())
         return forward(self, inputs, batched)
 
@@ -207,7 +206,7 @@ def recorded_inputs(task: ImageTask, state: PopulationState) -> tuple[Tensor, Te
         return batch
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PopulationLearner, "forward", record)
+        patch.setattr(PopulationModel, "forward", record)
         patch.setattr(state.train_stream, "next", record_labels)
         step(task, state)
     return seen[0], labels[0]
@@ -280,7 +279,7 @@ def test_algorithm_3_copies_the_best_member_and_then_disturbs_every_one(monkeypa
 
 def test_algorithm_3_selects_by_the_loss_on_the_whole_validation_set() -> None:
     task, state = make(Population, population_size=4)
-    losses = module_of(Population).validation_losses(task, state)
+    losses = validation_losses(task, state.learner.predictors())
     x = validation_inputs(task)
     for number, loss in enumerate(losses.tolist()):
         logits = build_member(state, number).eval()(x)
@@ -297,7 +296,7 @@ def test_a_member_whose_loss_is_not_finite_is_never_selected(losses: list[float]
 
 @pytest.mark.parametrize("kind", [Population, HyperPopulation])
 def test_a_population_that_does_not_divide_the_batch_is_one_line(kind: type[Algorithm]) -> None:
-    with pytest.raises(SettingsError, match="got batch_size 8 for population_size 3"):
+    with pytest.raises(SettingsError, match="got batches of 8 images for population_size 3"):
         make(kind, population_size=3)
     # There are only 24 images, so that batches are smaller than asked for.
     with pytest.raises(SettingsError, match="got batches of 24 images for population_size 16"):

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from search_steps import algorithm_of, begun, begun_as_in_the_paper, next_validation, respond_at_random, step
 from torch import Tensor, nn
 
-from hba.algorithms.inner_model import NetworkLearner
 from hba.algorithms.lambda_steps import validation_statistics
+from hba.algorithms.state import NetworkModel
 from hba.algorithms.temperature import best_temperature
 from hba.policy_search.config import SearchConfig
 
@@ -40,7 +40,7 @@ def lambda_step(task: Any, state: Any) -> None:
 
 
 def network_of(state: Any) -> nn.Module:
-    network = state.learner.network if isinstance(state.learner, NetworkLearner) else state.learner.hypernetwork
+    network = state.learner.network if isinstance(state.learner, NetworkModel) else state.learner.hypernetwork
     assert isinstance(network, nn.Module)
     return network
 

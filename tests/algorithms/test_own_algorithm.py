@@ -13,10 +13,8 @@ from torch import Tensor
 
 import hba
 from hba.algorithms import ALGORITHMS, Algorithm, Lookahead, SearchState, Task
-from hba.algorithms.inner_model import NetworkLearner
-from hba.algorithms.networks import Networks
 from hba.algorithms.scores import AugmentedBatch
-from hba.algorithms.state import EpochTotals
+from hba.algorithms.state import EpochTotals, NetworkModel, Networks
 from hba.errors import HbaError, SettingsError
 
 
@@ -31,13 +29,13 @@ class Drifting(Algorithm):
     def begin(self, task: Task, networks: Networks) -> Any:
         return SearchState(
             lam=task.initial_lambda(self.initial_fraction),
-            learner=NetworkLearner.of(task, networks(0)),
+            learner=NetworkModel.of(task, networks(0)),
             train_stream=task.train_stream(),
             generator=task.generator(),
             totals=EpochTotals.zero(task.device),
         )
 
-    def step(self, task: Task, state: SearchState[NetworkLearner]) -> None:
+    def step(self, task: Task, state: SearchState[NetworkModel]) -> None:
         images, labels = state.train_stream.next()
         inputs = task.augment(images, state.lam.expand(len(images), -1), state.generator)
         state.totals.add_training(*state.learner.learn(inputs, labels))
@@ -53,7 +51,7 @@ class Easy(Lookahead):
 
     strength: float = 1.0
 
-    def rewards(self, learner: NetworkLearner, trial: AugmentedBatch, loss: Tensor) -> Tensor:
+    def rewards(self, learner: NetworkModel, trial: AugmentedBatch, loss: Tensor) -> Tensor:
         with torch.no_grad():
             return -self.strength * F.cross_entropy(learner.network(trial.images), trial.labels, reduction="none")
 

@@ -9,9 +9,8 @@ from search_problems import small_data
 
 import hba
 from hba.algorithms import Algorithm, Hypergradient, Lookahead
-from hba.algorithms.inner_model import NetworkLearner
 from hba.algorithms.lambda_steps import GradientState
-from hba.algorithms.networks import Networks
+from hba.algorithms.state import NetworkModel, Networks
 from hba.algorithms.task import Task
 from hba.errors import SettingsError
 
@@ -46,7 +45,7 @@ def test_a_class_that_files_could_not_tell_from_another_is_refused(kind: type[Al
 
 
 @dataclass(kw_only=True)
-class Watched(GradientState[NetworkLearner]):
+class Watched(GradientState[NetworkModel]):
     watcher: object
 
 
@@ -69,7 +68,7 @@ def test_a_state_that_cannot_be_saved_is_refused_where_it_has_to_be(tmp_path: Pa
 
 
 @dataclass(kw_only=True)
-class Remembering(GradientState[NetworkLearner]):
+class Remembering(GradientState[NetworkModel]):
     past: list[Any]
 
 
@@ -83,7 +82,7 @@ class Growing(Lookahead):
         fields = {name: getattr(begun, name) for name in ("lam", "learner", "mover", "train_stream", "generator")}
         return Remembering(**fields, totals=begun.totals, past=[])
 
-    def step(self, task: Task, state: GradientState[NetworkLearner]) -> None:
+    def step(self, task: Task, state: GradientState[NetworkModel]) -> None:
         super().step(task, state)
         assert isinstance(state, Remembering)
         state.past.append(object())

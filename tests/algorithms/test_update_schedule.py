@@ -20,7 +20,7 @@ from hba.algorithms.update_schedule import (
 )
 from hba.policy_search.config import SearchConfig
 
-DAMAGED = (None, "2", True, -1, float("nan"), [2], {})
+DAMAGED: tuple[Any, ...] = (None, "2", True, -1, float("nan"), [2], {})
 
 
 def updates(**changed: Any) -> UpdateSchedule:
@@ -71,7 +71,13 @@ def test_a_search_is_too_short_that_cannot_move_a_logit_by_one_or_has_fewer_step
 
 
 def test_the_epochs_advised_are_the_fewest_that_are_enough() -> None:
-    cases = ({}, {"in_a_row": 3}, {"warm_up_epochs": 20}, {"steps_per_epoch": 391, "stride": 0.003}, {"stride": 1.0})
+    cases: tuple[dict[str, Any], ...] = (
+        {},
+        {"in_a_row": 3},
+        {"warm_up_epochs": 20},
+        {"steps_per_epoch": 391, "stride": 0.003},
+        {"stride": 1.0},
+    )
     for changed in cases:
         of = updates(**changed)
         epochs = of.advised_epochs()
@@ -146,7 +152,7 @@ def test_a_damaged_provenance_says_nothing() -> None:
         assert advice_in(made(epochs_finished=damaged)) is None
         for name in ("train_loss", "train_error_percent", "val_loss", "class_names", "settings", "epochs_finished"):
             assert overfitting_note_in(made(**{name: damaged})) is None, name
-    assert schedule_in({}) is advice_in({}) is overfitting_note_in({}) is None
+    assert [schedule_in({}), advice_in({}), overfitting_note_in({})] == [None] * 3
 
 
 def test_a_network_overfits_unless_two_signs_say_that_it_does_not() -> None:
@@ -168,5 +174,5 @@ def test_a_network_overfits_unless_two_signs_say_that_it_does_not() -> None:
         (1.0, 25.0, 1.0, 2, True),
         (1.0, 24.99, 1.0, 2, False),
     ]
-    for *numbers, is_noted in cases:
-        assert (overfitting_note(*numbers, 10) is not None) == is_noted, numbers
+    for train_loss, error, val_loss, n_classes, is_noted in cases:
+        assert (overfitting_note(train_loss, error, val_loss, n_classes, 10) is not None) == is_noted, val_loss

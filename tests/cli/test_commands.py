@@ -22,8 +22,8 @@ from hba.errors import DataError, DivergedError
 from hba.models import build_model
 from hba.policy_search.config import SearchConfig
 from hba.schedule.summary import reach
-from hba.training.measure import Measured
-from hba.training.train import Trained
+from hba.training.metrics import Measured
+from hba.training.trainer import Trained
 
 POLICIES = Path(__file__).parents[2] / "policies"
 RUN_FILES = {"policy.json", "config.json", "metrics.csv", "checkpoint.pt", "report.html", "sample_images.png"}

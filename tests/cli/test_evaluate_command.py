@@ -18,9 +18,8 @@ from hba.config.evaluation import EvaluationConfig
 from hba.policy_evaluation import RIVALS
 from hba.policy_evaluation.torchvision_policies import TorchvisionPolicy
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
-from hba.training.confusion import Confusion
-from hba.training.measure import Measured
-from hba.training.train import Trained
+from hba.training.metrics import Confusion, Measured
+from hba.training.trainer import Trained
 
 
 @pytest.fixture(autouse=True)

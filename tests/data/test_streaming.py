@@ -20,7 +20,7 @@ from hba.data.config import DataConfig
 from hba.data.images import LabelledImages
 from hba.data.streaming import StreamedImages, default_workers
 from hba.errors import DataError, RunError
-from hba.training.measure import measure
+from hba.training.metrics import measure
 
 # The same as in memory.
 

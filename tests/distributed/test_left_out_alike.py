@@ -9,7 +9,7 @@ from small_trainings import one_operation
 from streamed_folders import SMALL, write_folder
 
 import hba
-from hba.training import measure
+from hba.training import metrics
 
 STREAMED: dict[str, Any] = {**SMALL, "stream": True, "workers": 0, "skip_broken": True, "epochs": 1}
 BROKEN = ("cat/005.png", "dog/002.png", "dog/007.png")
@@ -17,7 +17,7 @@ BROKEN = ("cat/005.png", "dog/002.png", "dog/007.png")
 
 def left_out(folder: Path) -> tuple[int, int]:
     """How many a search and an evaluation have left out. They are measured in small batches, of which each has some."""
-    measure.MEASURE_BATCH_SIZE = 4
+    metrics.MEASURE_BATCH_SIZE = 4
     found = hba.search(folder / "train", val_size=8, **STREAMED)
     assert found.schedule is not None
     evaluated = hba.evaluate(one_operation("Invert", [[0.5]]), folder, seeds=1, **STREAMED)

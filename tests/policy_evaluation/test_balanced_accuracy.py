@@ -15,7 +15,7 @@ from hba.data import EvaluationData, LabelledImages
 from hba.data.batches import as_floats
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.training.augmentation import augmentation_of
-from hba.training.train import train
+from hba.training.trainer import train
 
 DIM = one_operation("Brightness", [[1.0, 0.5]])
 SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 1, "batch_size": 20, "device": "cpu", "seeds": 3}

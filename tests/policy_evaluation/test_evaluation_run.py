@@ -17,8 +17,8 @@ from hba.policy_evaluation.plan import EvaluationPlan
 from hba.policy_search.config import SearchConfig
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation, augmentation_of
-from hba.training.measure import Measured
-from hba.training.train import Trained, train
+from hba.training.metrics import Measured
+from hba.training.trainer import Trained, train
 
 SETTINGS = {"model": "wrn-10-1", "epochs": 3, "batch_size": 20, "device": "cpu", "seeds": 2}
 INVERT = one_operation("Invert", [[0.0], [1.0]])

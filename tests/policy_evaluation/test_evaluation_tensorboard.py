@@ -12,8 +12,8 @@ import hba
 from hba.errors import ReportWarning, SettingsError
 from hba.policy_evaluation import TensorBoardLogger
 from hba.training.augmentation import Unchanged
-from hba.training.measure import Measured
-from hba.training.train import train
+from hba.training.metrics import Measured
+from hba.training.trainer import train
 from hba.utils.progress import CallbackList
 
 pytest.importorskip("tensorboard", reason="needs pip install '.[tensorboard]'")

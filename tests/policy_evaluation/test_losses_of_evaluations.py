@@ -20,8 +20,8 @@ from hba.policy_evaluation.jobs import Job, TrainingResult
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.report.compare import TEST_LOSS
 from hba.training.augmentation import augmentation_of
-from hba.training.measure import Measured
-from hba.training.train import train
+from hba.training.metrics import Measured
+from hba.training.trainer import train
 
 DIM = one_operation("Brightness", [[1.0, 0.5]])
 SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 1, "batch_size": 20, "device": "cpu", "seeds": 3}

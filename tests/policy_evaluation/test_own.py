@@ -22,7 +22,7 @@ from hba.policy_evaluation.plan import EvaluationPlan
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augment, Unchanged
 from hba.training.custom_network import CustomNetwork
-from hba.training.train import train
+from hba.training.trainer import train
 
 INVERT = one_operation("Invert", [[0.0], [1.0]])
 SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 20, "device": "cpu", "seeds": 2, "learning_rate": 0.1}

@@ -17,7 +17,7 @@ from hba.executors.processes import ProcessExecutor
 from hba.policy_evaluation.jobs import TrainingResult
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.schedule.schedule import Schedule
-from hba.training.measure import Measured
+from hba.training.metrics import Measured
 
 DIM = one_operation("Brightness", [[1.0, 0.5], [0.5, 0.9]])
 INVERT = one_operation("Invert", [[0.0], [1.0]])

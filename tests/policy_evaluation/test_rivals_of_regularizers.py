@@ -26,7 +26,7 @@ from hba.policy_evaluation.rivals import (
     static,
 )
 from hba.schedule.schedule import Schedule
-from hba.training.regularizing import regularization_of
+from hba.training.augmentation import regularization_of
 
 SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 1, "batch_size": 20, "device": "cpu", "seeds": 1}
 

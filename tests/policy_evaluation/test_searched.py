@@ -16,8 +16,8 @@ from hba.data import EvaluationData, LabelledImages, SearchData
 from hba.errors import DataError, SettingsError
 from hba.policy_evaluation.plan import EvaluationPlan
 from hba.schedule.schedule import Schedule
-from hba.training.measure import Measured
-from hba.training.train import Trained
+from hba.training.metrics import Measured
+from hba.training.trainer import Trained
 
 SMALL: dict[str, Any] = {"model": "wrn-10-1", "image_size": 8, "batch_size": 8, "device": "cpu"}
 

@@ -26,7 +26,7 @@ from hba.training import checkpoint
 from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
 from hba.training.checkpoint import TrainCheckpoint
 from hba.training.custom_network import CustomNetwork
-from hba.training.train import Trained, train
+from hba.training.trainer import Trained, train
 
 EPOCHS = 4
 STEPS = N_TRAIN // BATCH
@@ -75,7 +75,7 @@ def trained(case: str, kept: TrainCheckpoint | None, stop_after: int | None = No
     torch.manual_seed(5)
     own = None if network is None else CustomNetwork.of(network)
     config = EvaluationConfig.make({**SETTINGS, **settings})
-    return train(config, tiny_data(), augmentation, 3, step_done, own, saves=kept)
+    return train(config, tiny_data(), augmentation, 3, step_done, own, checkpoint=kept)
 
 
 @pytest.fixture(autouse=True)

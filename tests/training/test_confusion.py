@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.metrics import balanced_accuracy_score, confusion_matrix
 
-from hba.training.confusion import UNBALANCED, Confusion
+from hba.training.metrics import UNBALANCED, Confusion
 
 
 def answered(n_images: int, n_classes: int, seed: int, n_present: int | None = None) -> tuple[list[int], list[int]]:

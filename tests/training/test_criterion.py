@@ -13,7 +13,7 @@ from torch import Tensor
 from hba.algorithms.temperature import best_temperature
 from hba.data import LabelledImages
 from hba.training.criterion import error_share, loss_of, loss_sum_of, losses_of, mean_average_precision
-from hba.training.measure import MEASURE_BATCH_SIZE, measure
+from hba.training.metrics import MEASURE_BATCH_SIZE, measure
 
 
 def answers(n: int, n_classes: int, seed: int) -> tuple[Tensor, Tensor]:

@@ -14,8 +14,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.config.training import PLATEAU
 from hba.errors import SettingsError
 from hba.policy_search.config import SearchConfig
-from hba.training.optim import OPTIMIZERS, optimizer_for, scheduled
-from hba.training.plateau import Plateau
+from hba.training.optim import OPTIMIZERS, Plateau, optimizer_for, scheduled
 
 STEPS_PER_EPOCH = 3
 

@@ -21,10 +21,9 @@ from hba.regularization.hyperparameter import Hyperparameter
 from hba.regularization.in_loss import label_smoothing
 from hba.regularization.regularizer import Regularizer
 from hba.schedule.schedule import Schedule
-from hba.training.augmentation import Unchanged, augmentation_of
+from hba.training.augmentation import Unchanged, augmentation_of, is_regularizing
 from hba.training.custom_network import CustomNetwork
-from hba.training.regularizing import is_regularizing
-from hba.training.train import train
+from hba.training.trainer import train
 
 SETTINGS: dict[str, Any] = {
     **{"data": "tiny", "model": "wrn-10-1", "epochs": EPOCHS, "batch_size": BATCH, "device": "cpu"},
@@ -102,7 +101,7 @@ def test_a_weight_decay_that_changes_is_that_of_each_epoch() -> None:
 def test_label_smoothing_is_that_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     found = trained(schedule_of([[0.3]], SMOOTHING), made())
     monkeypatch.setattr(
-        "hba.training.train.loss_of", lambda logits, labels: F.cross_entropy(logits, labels, label_smoothing=0.3)
+        "hba.training.trainer.loss_of", lambda logits, labels: F.cross_entropy(logits, labels, label_smoothing=0.3)
     )
     torch.testing.assert_close(weights(found), weights(trained(None, made())))
 

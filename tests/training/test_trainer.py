@@ -30,7 +30,7 @@ from hba.data.images import Images
 from hba.errors import DivergedError
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Unchanged, augmentation_of
-from hba.training.train import train
+from hba.training.trainer import train
 
 Values = NDArray[np.float64]
 
@@ -66,7 +66,7 @@ class Recorder(nn.Module):
 
 
 def use_network(monkeypatch: pytest.MonkeyPatch, network: nn.Module) -> None:
-    monkeypatch.setattr("hba.training.train.build_model", lambda *_: network)
+    monkeypatch.setattr("hba.training.trainer.build_model", lambda *_: network)
 
 
 def batches_of(
@@ -311,7 +311,7 @@ def test_the_guard_stops_a_look_at_the_test_split_after_any_step_but_the_last(
 def test_the_guard_stops_a_training_on_test_images(monkeypatch: pytest.MonkeyPatch) -> None:
     data, guard = guarded_data()
     monkeypatch.setattr(
-        "hba.training.train.BatchStream",
+        "hba.training.trainer.BatchStream",
         lambda train_images, *others: BatchStream(cast(LabelledImages, data.test), *others),
     )
     with pytest.raises(ReadTooEarly, match="after 0 steps"):

@@ -19,8 +19,7 @@ from hba.data.images import LabelledImages
 from hba.distributed.process_info import ProcessInfo, override_rank
 from hba.errors import DataError
 from hba.preprocessing.standardize import Standardize
-from hba.training.confusion import Confusion
-from hba.training.measure import MEASURE_BATCH_SIZE, measure, totals
+from hba.training.metrics import MEASURE_BATCH_SIZE, Confusion, measure, totals
 
 PLAIN = Standardize(torch.zeros(1, 3, 1, 1), torch.ones(1, 3, 1, 1))
 
@@ -140,7 +139,7 @@ def test_each_of_several_processes_reads_the_batches_that_it_measures_and_no_oth
     prepare(folder, tmp_path / "prepared", image_size=SIZE)
     place = tmp_path / "prepared" if kind == "mapped" else folder
     settings: dict[str, Any] = {"image_size": SIZE, "stream": kind != "memory", "workers": 0, "val_size": 7}
-    monkeypatch.setattr("hba.training.measure._batch_size", lambda _: 2)
+    monkeypatch.setattr("hba.training.metrics._batch_size", lambda _: 2)
     read: list[int] = []
 
     def predict(images: Tensor) -> Tensor:
@@ -151,7 +150,7 @@ def test_each_of_several_processes_reads_the_batches_that_it_measures_and_no_oth
     whole = totals(predict, data, lambda images: images)
     assert read == [2, 2, 2, 1]
     parts = []
-    monkeypatch.setattr("hba.training.measure.total", lambda tensor: tensor)
+    monkeypatch.setattr("hba.training.metrics.total", lambda tensor: tensor)
     opened = record_images(monkeypatch)
     for number, expected in enumerate(([2, 2], [2, 1], [])):
         # Of the third, which has nothing, there are five.
@@ -166,6 +165,6 @@ def test_each_of_several_processes_reads_the_batches_that_it_measures_and_no_oth
 
 
 def test_a_split_of_which_no_process_can_read_anything_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hba.training.measure.totals", lambda *_: torch.zeros(3))
+    monkeypatch.setattr("hba.training.metrics.totals", lambda *_: torch.zeros(3))
     with pytest.raises(DataError, match="none of 3 images could be read"):
         measure(nn.Identity(), data_with_labels([0, 1, 0]), PLAIN)

@@ -1,0 +1,155 @@
+"""Loss, error and confusion matrix of a network on a whole split."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hba.data.batches import as_floats
+from hba.data.images import ALL, Measurable
+from hba.data.labels import is_multi_label
+from hba.distributed.collectives import total
+from hba.distributed.process_info import rank, single_process, size
+from hba.errors import DataError
+from hba.training.criterion import error_share, loss_sum_of
+
+MEASURE_BATCH_SIZE = 500
+PIXELS_PER_BATCH = 500 * 64**2
+"""Larger images come in smaller batches, but of at least 100."""
+UNBALANCED = 2
+"""Classes are unbalanced if the largest has at least so many times the images of the smallest."""
+
+Function = Callable[[Tensor], Tensor]
+Counts = Mapping[int, Mapping[int, int]]
+"""Number of images by class and then by answer, both as labels; zeros are left out."""
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """A network's answers on a split. cells: (label, answer, images) in ascending order; zeros are left out, so there
+    are never more cells than images.
+    """
+
+    n_classes: int
+    cells: tuple[tuple[int, int, int], ...]
+
+    def __repr__(self) -> str:
+        return f"Confusion({self.n_classes} classes, {sum(images for _, _, images in self.cells)} images)"
+
+    @staticmethod
+    def of(counts: Tensor) -> "Confusion":
+        """counts (K, K): images by label and answer."""
+        labels, answers = counts.nonzero(as_tuple=True)
+        cells = zip(labels.tolist(), answers.tolist(), counts[labels, answers].tolist(), strict=True)
+        return Confusion(len(counts), tuple(cells))
+
+    @staticmethod
+    def from_counts(n_classes: int, counts: Counts) -> "Confusion":
+        """The inverse of `counts`. Raises ValueError for labels that are no class, and counts below 1."""
+        cells = sorted((label, answer, images) for label, row in counts.items() for answer, images in row.items())
+        if any(not 0 <= label < n_classes for cell in cells for label in cell[:2]):
+            raise ValueError(f"a confusion matrix must have labels of 0 to {n_classes - 1}")
+        if not cells or any(images < 1 for _, _, images in cells):
+            raise ValueError("a confusion matrix must count images, one or more in each of its cells")
+        return Confusion(n_classes, tuple(cells))
+
+    def counts(self) -> Counts:
+        found: dict[int, dict[int, int]] = {}
+        for label, answer, images in self.cells:
+            found.setdefault(label, {})[answer] = images
+        return found
+
+    def matrix(self) -> np.ndarray:
+        """int64 (K, K): images of the class of a row that were taken for the class of a column."""
+        matrix = np.zeros((self.n_classes, self.n_classes), dtype=np.int64)
+        for label, answer, images in self.cells:
+            matrix[label, answer] = images
+        return matrix
+
+    @property
+    def balanced_accuracy_percent(self) -> float:
+        """Mean recall in per cent over the classes that have images."""
+        matrix = self.matrix()
+        images = matrix.sum(1)
+        present = images > 0
+        return float(100 * (matrix.diagonal()[present] / images[present]).mean())
+
+    @property
+    def is_unbalanced(self) -> bool:
+        """Whether balanced accuracy differs noticeably from accuracy, by UNBALANCED; classes without images are
+        ignored.
+        """
+        images = self.matrix().sum(1)
+        return bool(images.max() >= UNBALANCED * images[images > 0].min())
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Mean loss in nats and error in per cent, as criterion.py defines them. confusion: if it was asked for."""
+
+    loss: float
+    error_percent: float
+    confusion: Confusion | None = None
+
+
+@torch.no_grad()
+def totals(predict: Function, data: Measurable, prepare: Function, confusion: Tensor | None = None) -> Tensor:
+    """Sum of the loss in nats, share of errors times number of images, number of images: a tensor (3,) on the device.
+
+    predict maps the output of prepare, which takes images in [0, 1], to logits. Unreadable images do not count.
+    confusion: int64 (K, K) of zeros on the device, to which images are added by label and answer. Each of several
+    processes measures its share of the batches, and all get the sums.
+    """
+    sums = torch.zeros(3, device=data.device)
+    # Average precision depends on the order of all images, so it cannot be summed over batches.
+    answers: list[tuple[Tensor, Tensor]] = []
+    with contextlib.closing(data.once(_batch_size(data.image_size), _share(data))) as batches:
+        for images, labels in batches:
+            with single_process():
+                # Other processes measure other batches.
+                logits = predict(prepare(as_floats(images)))
+            loss = loss_sum_of(logits, labels)
+            if is_multi_label(labels):
+                answers.append((logits, labels))
+                wrong = torch.zeros_like(loss)
+            else:
+                answer = logits.argmax(1)
+                wrong = (answer != labels).sum().to(loss)
+                if confusion is not None:
+                    # Unlike bincount, index_add_ does not synchronize with the device.
+                    confusion.view(-1).index_add_(0, labels * len(confusion) + answer, torch.ones_like(labels))
+            sums += torch.stack([loss, wrong, torch.full_like(loss, len(labels))])
+    if answers:
+        logits, labels = map(torch.cat, zip(*answers, strict=True))
+        sums[1] = error_share(logits, labels) * sums[2]
+        return sums
+    if confusion is not None:
+        confusion.copy_(total(confusion))
+    return total(sums)
+
+
+def _share(data: Measurable) -> slice:
+    """The batches of this process. For several labels, every process needs the answers to all images."""
+    return ALL if size() == 1 or is_multi_label(data.labels) else slice(rank(), None, size())
+
+
+def _batch_size(image_size: int) -> int:
+    return min(MEASURE_BATCH_SIZE, max(100, PIXELS_PER_BATCH // image_size**2))
+
+
+def measure(network: nn.Module, data: Measurable, prepare: Function, n_classes: int | None = None) -> Measured:
+    """Mean loss and error of the network in eval mode; it returns to the mode that it was in.
+
+    n_classes: also compute the confusion matrix of so many classes. The host waits for the device only at the end.
+    """
+    was_training = network.training
+    network.eval()
+    counts = None if n_classes is None else torch.zeros(n_classes, n_classes, dtype=torch.int64, device=data.device)
+    loss, wrong, count = totals(network, data, prepare, counts).tolist()
+    network.train(was_training)
+    if not count:
+        raise DataError(f"none of {len(data)} images could be read")
+    return Measured(loss / count, 100 * wrong / count, None if counts is None else Confusion.of(counts.cpu()))

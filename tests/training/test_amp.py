@@ -1,0 +1,168 @@
+"""Mixed precision: near single precision, only where asked for, and the same weights by the same names."""
+
+import copy
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from search_problems import SMALL_SETTINGS, StopAfter, small_data
+from small_trainings import one_operation, tiny_data
+from torch import Tensor, nn
+
+import hba
+from hba.config.evaluation import EvaluationConfig
+from hba.distributed.whole_batch import batch_norm
+from hba.errors import SettingsError
+from hba.models import build_model
+from hba.training.amp import amp_forward, enable_amp, slow_note
+from hba.training.optim import optimizer_for
+
+SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 20, "device": "cpu", "seeds": 1, "model": "wrn-10-1"}
+SHAPE = (3, 8, 8)
+RELATIVE = 2.0**-8
+"""Half of the distance between neighbouring numbers in bfloat16, which has 8 bits of fraction with the hidden one."""
+
+
+class Recording(nn.Module):
+    """Its layer notes the precision and the order in memory of its passes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.seen = nn.Conv2d(3, 4, 3), list[tuple[torch.dtype, bool]]()
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layer(x)
+        self.seen.append((y.dtype, x.is_contiguous(memory_format=torch.channels_last)))
+        return cast(Tensor, y)
+
+
+def images() -> Tensor:
+    return torch.rand(6, *SHAPE, generator=torch.Generator().manual_seed(0))
+
+
+def test_layers_compute_in_bfloat16_and_everything_else_in_single_precision() -> None:
+    network = Recording()
+    enable_amp(network, SHAPE)
+    assert amp_forward(network, images()).dtype == torch.float32
+    network(images())
+    assert [dtype for dtype, _ in network.seen] == [torch.bfloat16, torch.float32]
+    assert network.seen[0][1]
+    assert network.layer.weight.dtype == torch.float32
+    with pytest.raises(RuntimeError):
+        amp_forward(nn.Linear(3, 2), torch.ones(1, 5))
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_outputs_gradients_and_statistics_are_those_of_single_precision_to_eight_bits() -> None:
+    exact = build_model("wrn-10-1", 10, 0, 8)
+    near = copy.deepcopy(exact)
+    drawn = torch.get_rng_state()
+    enable_amp(near, SHAPE)
+    assert torch.equal(torch.get_rng_state(), drawn)
+    for name, tensor in exact.state_dict().items():
+        assert torch.equal(near.state_dict()[name], tensor), name
+    labels = torch.arange(6)
+    losses = [F.cross_entropy(logits, labels) for logits in (exact(images()), amp_forward(near, images()))]
+    for loss in losses:
+        loss.backward()
+    assert losses[1] != losses[0]
+    assert losses[1].item() == pytest.approx(losses[0].item(), rel=8 * RELATIVE)
+    for (name, one), other in zip(exact.named_parameters(), near.parameters(), strict=True):
+        assert one.grad is not None
+        assert other.grad is not None
+        assert other.grad.dtype == torch.float32
+        assert F.cosine_similarity(one.grad.flatten(), other.grad.flatten(), dim=0) > 0.95, name
+    for name, statistics in exact.named_buffers():
+        torch.testing.assert_close(near.get_buffer(name), statistics, rtol=8 * RELATIVE, atol=1e-3)
+
+
+def test_a_fused_step_is_the_usual_one() -> None:
+    """It goes by memory, in which gradients must lie as weights do: with channels last."""
+    networks = [build_model("wrn-10-1", 10, seed=0, image_size=8) for _ in range(2)]
+    for network in networks:
+        enable_amp(network, SHAPE)
+    usual, fused = (
+        optimizer_for(EvaluationConfig.make({"fast": value}), network.parameters(), 5)[0]
+        for value, network in zip((False, True), networks, strict=True)
+    )
+    assert [one.defaults["fused"] for one in (usual, fused)] == [None, True]
+    for number in range(5):
+        F.cross_entropy(amp_forward(networks[1], images()), (torch.arange(6) + number) % 10).backward()
+        for one, other in zip(*(network.parameters() for network in networks), strict=True):
+            one.grad = None if other.grad is None else other.grad.clone()
+        for optimizer in (usual, fused):
+            optimizer.step()
+        for one, other in zip(*(network.parameters() for network in networks), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-7)
+    weights = [torch.zeros(2, device="meta", requires_grad=True)]
+    optimizer, _ = optimizer_for(EvaluationConfig.make({"fast": True}), [{"params": weights}], 5)
+    assert optimizer.defaults["fused"] is None, "on a device without fused optimizers"
+
+
+def test_a_search_and_an_evaluation_are_fast_if_asked_for_and_resume_to_the_same_numbers(tmp_path: Path) -> None:
+    found = hba.search(small_data(), fast=True, out=tmp_path / "whole", **SMALL_SETTINGS)  # type: ignore[arg-type]
+    exact = hba.search(small_data(), **SMALL_SETTINGS).schedule  # type: ignore[arg-type]
+    assert found.schedule is not None
+    assert exact is not None
+    assert found.schedule.provenance["settings"]["fast"] is True
+    low, high = np.array(exact.space.ranges).T
+    differences = abs(found.schedule.values - exact.values) / abs(high - low)
+    assert 0 < differences.max() < 0.1, "after a few steps"
+    hba.search(small_data(), out=tmp_path / "parts", callback=StopAfter(4), fast=True, **SMALL_SETTINGS)  # type: ignore[arg-type]
+    resumed = hba.search(small_data(), out=tmp_path / "parts", resume=True)
+    assert resumed.schedule is not None
+    assert (resumed.schedule.values == found.schedule.values).all()
+    for name, weight in found.network.state_dict().items():
+        assert torch.equal(resumed.network.state_dict()[name], weight), name
+    invert = one_operation("Invert", [[0.0], [1.0]])
+    losses = [hba.evaluate(invert, tiny_data(), fast=value, **SETTINGS).rows[0].test_loss for value in (True, False)]
+    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], rel=0.2)
+
+
+class Views(nn.Module):
+    """Its order in memory is that of single precision."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.linear = nn.Conv2d(3, 4, 3), nn.Linear(4 * 36, 2)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.linear(self.conv(x).relu().view(len(x), -1))
+
+
+def test_what_it_does_not_go_with_is_refused_in_one_line() -> None:
+    settings: dict[str, Any] = {name: value for name, value in SMALL_SETTINGS.items() if name != "model"}
+    with pytest.raises(SettingsError, match="fast") as refused:
+        hba.search(small_data(), network=Views(), fast=True, **settings)
+    assert "\n" not in str(refused.value)
+    with pytest.raises(SettingsError, match="hba"):
+        hba.search(small_data(), algorithm="hba", fast=True, **SMALL_SETTINGS)  # type: ignore[arg-type]
+    # Weights of five axes have no channels that could be last.
+    enable_amp(nn.Sequential(nn.Unflatten(1, (1, 3)), nn.Conv3d(1, 2, 3), nn.Flatten(), nn.Linear(72, 2)), SHAPE)
+
+
+def test_sums_over_processes_are_taken_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hba.distributed.whole_batch.all_sum", lambda tensor: tensor)
+    features = (100 + torch.randn(64, 3, 8, 8, generator=torch.Generator().manual_seed(0))).bfloat16()
+    expected = F.batch_norm(features.float(), None, None, training=True).bfloat16()
+    found = batch_norm(features, None, None, training=True)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, expected, rtol=2 * RELATIVE, atol=2 * RELATIVE)
+
+
+def test_a_processor_without_bfloat16_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for flags, is_noted in (("flags : fpu avx2 avx512f", True), ("flags : fpu avx512_bf16", False)):
+        monkeypatch.setattr(Path, "read_text", lambda *_, flags=flags, **__: flags)
+        assert (slow_note(torch.device("cpu")) is not None) == is_noted
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_layers_compute_in_bfloat16_and_a_search_ends() -> None:
+    network = Recording().cuda()
+    assert amp_forward(network, images().cuda()).dtype == torch.float32
+    assert network.seen == [(torch.bfloat16, True)]
+    assert hba.search(small_data(), fast=True, **{**SMALL_SETTINGS, "device": "cuda"}).finished  # type: ignore[arg-type]
