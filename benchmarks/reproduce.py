@@ -23,7 +23,7 @@ from reproduction.self_tuning import DATASETS
 from reproduction.tables import TABLES
 from reproduction.tasks import Bench, question_of, tasks_of
 
-from hba.data.named import DATASET_NAMES
+from hba.data.builtin import DATASET_NAMES
 from hba.errors import HbaError, SettingsError
 
 

@@ -7,8 +7,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
-from hba.data.classes import shipped_class_lists
-from hba.data.named import DATASET_NAMES
+from hba.data.builtin import DATASET_NAMES
+from hba.data.splits import shipped_class_lists
 from hba.models import MODELS
 from hba.models.freezing import ALL_BUT_HEAD, NOTHING
 from hba.models.pretrained import TIMM

@@ -15,8 +15,8 @@ from rich.text import Text
 import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.config.inheritance import INHERITED
+from hba.data.config import display_name
 from hba.data.labels import error_in_words
-from hba.data.naming import shown_name
 from hba.distributed.collectives import joined
 from hba.distributed.process_info import is_first, launched
 from hba.errors import DivergedError, HbaError, SettingsError
@@ -212,7 +212,7 @@ def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> Non
     printer.print(
         _table(
             f"Test error{error_in_words(result.error)} after the last of {config.epochs} epochs: {result.model} on "
-            f"{shown_name(config.data)}, {result.train_images} training and {result.test_images} test images",
+            f"{display_name(config.data)}, {result.train_images} training and {result.test_images} test images",
             result,
             {row.name: row.test_error_percent for row in result.rows},
             result.differences,

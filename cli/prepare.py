@@ -6,10 +6,9 @@ from typing import Any
 
 import click
 
-from hba.data.config import DataConfig
-from hba.data.formats import PREPARING_NAME
-from hba.data.preparing import IDLE
-from hba.data.preparing import prepare as prepared
+from hba.data.config import PREPARING_NAME, DataConfig
+from hba.data.load import IDLE
+from hba.data.load import prepare as prepared
 from hba.errors import SettingsError
 from hba.utils.interrupts import terminated_as_interrupted
 from hba.utils.progress import ProgressBar

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hba.data.skipped import LEFT_OUT_NAME
+from hba.data.reading import LEFT_OUT_NAME
 from hba.distributed.process_info import is_first
 from hba.errors import RunError
 from hba.operations import registered_operations

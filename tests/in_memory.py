@@ -1,8 +1,7 @@
 """Loaded images as tensors."""
 
 from hba.data import LabelledImages
-from hba.data.images import Images
-from hba.data.lazy_split import LazySplit
+from hba.data.images import Images, LazySplit
 
 
 def in_memory(data: Images | LazySplit) -> LabelledImages:

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from PIL import Image
 
-from hba.data.batches import BatchStream
-from hba.data.folder import FilePool, folder_source
+from hba.data.folder import folder_source
 from hba.data.images import LabelledImages
-from hba.data.streaming import StreamedImages
+from hba.data.loader import BatchStream, StreamedImages
+from hba.data.pool import Pool
 
 SIZE = 8
 SMALL: dict[str, Any] = {"model": "wrn-10-1", "epochs": 2, "batch_size": 8, "device": "cpu", "image_size": SIZE}
@@ -28,10 +28,8 @@ def write_folder(folder: Path, n_per_class: int, kind: str = "png") -> Path:
     return folder
 
 
-def pool_in(folder: Path, skip_broken: bool = False) -> FilePool:
-    pool = folder_source(folder, skip_broken).train
-    assert isinstance(pool, FilePool)
-    return pool
+def pool_in(folder: Path, skip_broken: bool = False) -> Pool:
+    return folder_source(folder, skip_broken).train
 
 
 def streamed(folder: Path, workers: int = 2, skip_broken: bool = False) -> StreamedImages:

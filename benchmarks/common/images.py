@@ -10,7 +10,7 @@ import torch
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, LabelledImages, SearchData, load_evaluation_data, load_search_data
 from hba.data.config import DataConfig
-from hba.data.sources import find_source
+from hba.data.load import find_source
 from hba.policy_search.config import SearchConfig
 from hba.utils.devices import find_device
 

@@ -13,7 +13,7 @@ from common.settings import without_data
 from hba.algorithms import LambdaSteps
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, SearchData
-from hba.data.batches import BatchStream
+from hba.data.loader import BatchStream
 from hba.models import build_model
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import Preprocessing

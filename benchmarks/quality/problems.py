@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hba.data import LabelledImages, SearchData
-from hba.data.batches import as_floats
+from hba.data.loader import as_floats
 from hba.errors import SettingsError
 from hba.operations import find_operation
 from hba.utils.seeding import generator_for

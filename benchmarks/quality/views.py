@@ -12,9 +12,8 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data import EvaluationData, LabelledImages, SearchData
-from hba.data.batches import as_floats
-from hba.data.images import Images
-from hba.data.lazy_split import LazySplit
+from hba.data.images import Images, LazySplit
+from hba.data.loader import as_floats
 from hba.errors import DataError
 from hba.utils.seeding import generator_for
 

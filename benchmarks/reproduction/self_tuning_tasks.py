@@ -18,7 +18,7 @@ from torch import nn
 
 import hba
 from hba.data import EvaluationData, LabelledImages, SearchData
-from hba.data.lazy_split import LazySplit
+from hba.data.images import LazySplit
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy_search.config import OF_OPERATIONS, SearchConfig

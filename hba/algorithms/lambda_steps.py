@@ -30,8 +30,8 @@ from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.fields import Decay, NotNegative, Positive
 from hba.config.search import CommonSearchConfig
 from hba.config.training import SGD, SGDS
-from hba.data.batches import BatchStream
 from hba.data.config import Size
+from hba.data.loader import BatchStream
 from hba.distributed.collectives import gathered
 from hba.errors import SettingsError
 from hba.training.criterion import loss_of

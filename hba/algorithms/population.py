@@ -32,8 +32,8 @@ from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.fields import NotNegative
 from hba.config.search import CommonSearchConfig
-from hba.data.batches import BatchStream
 from hba.data.config import Size
+from hba.data.loader import BatchStream
 from hba.errors import SettingsError
 from hba.training.criterion import error_share, losses_of
 from hba.utils.files import reason_of

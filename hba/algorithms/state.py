@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from hba.algorithms.task import Task
-from hba.data.batches import BatchStream
+from hba.data.loader import BatchStream
 from hba.distributed import collectives
 from hba.hypernet import HyperNetwork, TunedRates
 from hba.models import Start, build_model

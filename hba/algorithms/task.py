@@ -11,9 +11,8 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from hba.config.search import CommonSearchConfig
-from hba.data.batches import BatchStream
-from hba.data.images import Images
-from hba.data.load import SearchData
+from hba.data.images import Images, SearchData
+from hba.data.loader import BatchStream
 from hba.distributed.collectives import draw_then_shard
 from hba.policy.draw import SampleTrace, apply_operations, draw_with_trace
 from hba.policy.space import SearchSpace
@@ -68,7 +67,7 @@ class Task:
         return torch.tensor([column not in on_images for column in range(self.space.n)], device=self.device)
 
     def train_stream(self) -> Any:
-        """Endless batches of the training set D_T, as hba.data.batches.BatchStream has them."""
+        """Endless batches of the training set D_T, as hba.data.loader.BatchStream has them."""
         raise NotImplementedError
 
     def val_stream(self, batch_size: int) -> Any:

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 from hba.config.fields import source_of_weights
 from hba.config.presets import EVALUATION_PRESETS, EVALUATION_SETTINGS, find_preset
 from hba.config.training import OF_OPTIMIZER, SGD, SGDS, defaults_with
-from hba.data.config import resolved_data
-from hba.data.formats import format_of, has_columns
-from hba.data.named import DATASET_NAMES
+from hba.data.builtin import DATASET_NAMES
+from hba.data.config import format_of, has_columns, resolved_data
 from hba.errors import SettingsError
 from hba.preprocessing.baseline import Baseline
 

@@ -17,9 +17,9 @@ from hba.config.fields import (
     frozen_part,
     source_of_weights,
 )
+from hba.data.builtin import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.data.config import DataConfig, Size
 from hba.data.images import Colors
-from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.errors import SettingsError
 from hba.models import Pretrained, Start, find_model
 from hba.models.freezing import NOTHING

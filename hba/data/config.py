@@ -1,18 +1,20 @@
-"""Settings that say which images are used and how they are split."""
+"""Settings that say which images are used and how they are split, and what a path of data is."""
 
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from hba.data.classes import shipped_class_lists
-from hba.data.levels import Levels
-from hba.data.listing import holds_images
-from hba.data.named import DATASET_NAMES, NATIVE_IMAGE_SIZES
-from hba.data.prepared import own_image_size
+from hba.data.builtin import DATASET_NAMES, NATIVE_IMAGE_SIZES
+from hba.data.folder import holds_images, split_called
+from hba.data.reading import Levels
+from hba.data.splits import shipped_class_lists
+from hba.data.table import PARQUET_ENDINGS, SPLITS_FILE
 from hba.errors import SettingsError
+from hba.utils.files import read_text
 from hba.utils.settings import TEXT_RULE, DefaultText, Settings, is_text, words
 
 Size = Annotated[int, Field(ge=1)]
@@ -76,9 +78,9 @@ class DataConfig(Settings):
     stream: Annotated[
         bool | None, DefaultText("when those of training, validation or test would take more than 8 GB")
     ] = None
-    """Leave images in their files instead of memory: decode them in every epoch, or copy prepared ones."""
+    """Leave images in their files instead of memory, and read them in every epoch."""
     workers: Annotated[Workers | None, DefaultText("one per core but at most 8")] = None
-    """Processes that read images while streaming, of prepared images threads."""
+    """Processes that read images while streaming."""
     skip_broken: bool = False
     """Omit images that cannot be read, and count them, instead of stopping."""
     levels: Annotated[
@@ -97,15 +99,65 @@ class DataConfig(Settings):
         return self.side
 
 
+Format = Literal["folder", "table", "npz", "saved", "prepared"]
+"""A folder of class folders, a table of paths and labels, arrays of NumPy, what the library `datasets` has saved, or
+what `hba prepare` has written.
+"""
+CSV_ENDINGS = (".csv", ".tsv")
+SAVED_FILES = ("dataset_info.json", "state.json")
+"""In each split that `datasets` has saved."""
+PREPARED_NAME, PREPARING_NAME = "prepared_images.json", "preparing.json"
+"""Of prepared images: their description; and how far they are, where they are half prepared."""
+PREPARED_ENDING = ".hba"
+"""That a folder of prepared images may have; any other name is as good."""
+
+
+def format_of(data: str | Path) -> Format:
+    """The format of the data by name and by the names of files, of which none is read; a folder for anything else."""
+    path = Path(data)
+    if path.is_dir():
+        if (path / PREPARED_NAME).is_file() or (path / PREPARING_NAME).is_file():
+            return "prepared"
+        is_saved = (path / SPLITS_FILE).is_file() or all((path / name).is_file() for name in SAVED_FILES)
+        return "saved" if is_saved else "folder"
+    if path.suffix.lower() in (*CSV_ENDINGS, *PARQUET_ENDINGS):
+        return "table"
+    return "npz" if path.suffix.lower() == ".npz" else "folder"
+
+
+def has_columns(data: str | Path) -> bool:
+    """Whether images and labels are in columns that have names."""
+    return format_of(data) in ("table", "saved")
+
+
+def display_name(data: str) -> str:
+    """The last part of a path, and the one before it where the last is only a split: `animals`, `animals/train`."""
+    return "/".join(filter(None, (_above_a_split(Path(data)), Path(data).name)))
+
+
+def run_name(data: str) -> str:
+    """The same as a part of a path, without the ending of a file: `animals`, `animals-train`."""
+    return "-".join(filter(None, (_above_a_split(Path(data)), _stem_of(Path(data)))))
+
+
+def _above_a_split(path: Path) -> str:
+    """The name of the folder around train, test_images or val.csv; empty for other names, which say enough."""
+    return path.parent.name if split_called(_stem_of(path)) else ""
+
+
+def _stem_of(path: Path) -> str:
+    """The name of the folder, or of the file without its ending, as is the name of prepared images."""
+    found = format_of(path)
+    has_ending = found in ("table", "npz") or (found == "prepared" and path.suffix == PREPARED_ENDING)
+    return path.stem if has_ending else path.name
+
+
 def check_clash(data: object, data_root: object = None) -> None:
-    """SettingsError for a dataset's name that a folder of images here has too: it could mean either."""
+    """SettingsError for the name of a data set that is the name of a folder of images here, too."""
     if not isinstance(data, str) or data not in DATASET_NAMES:
         return
-    folder = Path(data)
-    if folder.resolve() == Path(str(data_root or "data"), data).resolve():
-        # Where ImageNet itself lies.
-        return
-    if holds_images(folder):
+    # ImageNet itself is in data_root.
+    if Path(data).resolve() != Path(str(data_root or "data"), data).resolve() and holds_images(Path(data)):
         raise SettingsError(
             f"{data} is the name of a dataset, and of a folder of images here: write ./{data} for the folder, "
             f"{DATASET}{data} for the dataset"
@@ -113,10 +165,10 @@ def check_clash(data: object, data_root: object = None) -> None:
 
 
 def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with a folder or file of data and a file of classes by absolute path, which are found from anywhere.
+    """The settings with absolute paths of data and of a file of classes, which are found from anywhere.
 
-    A name stays, without `dataset:` before it. Prepared images bring their size. SettingsError for text that no path
-    can be.
+    The name of a data set stays, without `dataset:` before it. Prepared images bring their size. SettingsError for text
+    that cannot be a path.
     """
     resolved = dict(settings)
     for name in ("data", "classes"):
@@ -129,10 +181,19 @@ def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
             raise SettingsError(f"unknown dataset {data!r}; known: {', '.join(DATASET_NAMES)}")
     if isinstance(data, Path) or (isinstance(data, str) and data not in DATASET_NAMES and Path(data).exists()):
         place = Path(data)
-        # What a table's paths are relative to is where it lies, not where a link to it leads.
+        # The paths in a table are relative to its own folder, not to the one that a link leads to.
         resolved["data"] = str(place.parent.resolve() / place.name if place.is_file() else place.resolve())
-        if settings.get("image_size") is None and (size := own_image_size(place)) is not None:
+        if settings.get("image_size") is None and (size := _prepared_size(place)) is not None:
             resolved["image_size"] = size
     if isinstance(classes, Path) or (isinstance(classes, str) and classes not in shipped_class_lists()):
         resolved["classes"] = str(Path(classes).resolve())
     return resolved
+
+
+def _prepared_size(data: Path) -> int | None:
+    """Side in pixels of prepared images; None for other data. What else is wrong with the file, its reader says."""
+    try:
+        size = json.loads(read_text(data / PREPARED_NAME))["image_size"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return size if isinstance(size, int) else None

@@ -1,196 +1,354 @@
 """Image folders: DIR/<class>/*, or DIR/train/<class>/* with optional DIR/val and DIR/test."""
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+import math
+import os
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
-from PIL import Image, ImageOps
-from torch import Tensor
-from torchvision.transforms.v2 import functional as TF
 
-from hba.data.decoding import in_parts, middle, opened, room_for
-from hba.data.encoded import ImageFile
-from hba.data.images import Source, of_classes
-from hba.data.labels import names_of
-from hba.data.layout import find_layout, unknown_class, without_class
-from hba.data.levels import DECODE_ERRORS, Deep, Levels, deep_files, is_deep, to_8_bits
-from hba.data.listing import endings_of, files_in, holds_images, images_directly_in, subfolders
-from hba.data.pictures import NO_CLASS, PicturePool, restricted_unused
-from hba.data.skipped import NO_IMAGE, SkippedFile
-from hba.errors import DataError
-from hba.utils.files import reason_of
+from hba.data.pool import NO_CLASS, NO_IMAGE, FileItems, Pool, Source
+from hba.data.reading import SkippedFile, image_endings
+from hba.errors import DataError, RunError
+from hba.utils.files import LOCK_NAME, RUNS
+from hba.utils.text import counted, first_of
 
-
-@dataclass(frozen=True)
-class FilePool(PicturePool):
-    """A pool of image files. folder: where all of them are.
-
-    class_names: where they are known by class and name wherever they lie, as the files of a table; () where their path
-    below the folder tells both.
-    """
-
-    folder: Path
-    paths: tuple[Path, ...]
-    labels: np.ndarray
-    skip_broken: bool
-    unused: tuple[tuple[int, SkippedFile], ...] = ()
-    levels: Levels | None = None
-    class_names: tuple[str, ...] = ()
-
-    def restricted(self, keep: Sequence[int]) -> "FilePool":
-        chosen, labels = of_classes(self.labels, keep)
-        return replace(
-            self,
-            paths=tuple(self.paths[index] for index in chosen),
-            labels=labels,
-            unused=restricted_unused(self.unused, keep),
-            class_names=tuple(self.class_names[label] for label in keep) if self.class_names else (),
-        )
-
-    def picture(self, index: int, image_size: int) -> Tensor | str:
-        return try_to_read(self.paths[index], image_size, self.levels)
-
-    def name_of(self, index: int) -> str:
-        return str(self.paths[index])
-
-    def deep(self, indices: np.ndarray) -> Generator[Deep]:
-        return deep_files([self.paths[index] for index in indices])
-
-    def scaled(self, levels: Levels | None) -> "FilePool":
-        return replace(self, levels=levels)
-
-    def known_as(self, index: int) -> str:
-        """Class and name, by which a schedule's file knows the image again."""
-        path = self.paths[index]
-        if self.class_names:
-            return f"{names_of(self.labels[index], self.class_names)}/{path.name}"
-        return path.relative_to(self.folder).as_posix()
+CLUTTER = frozenset({"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"})
+"""What systems put into folders; lower case."""
+SPLITS = ("train", "val", "test")
+UNCLEAR = "val or test"
+_ROLE_OF: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("train", "training", "trn"), "train"),
+        **dict.fromkeys(("val", "valid", "validation", "validate", "dev", "devel", "development"), "val"),
+        **dict.fromkeys(("test", "tests", "testing", "tst"), "test"),
+        **dict.fromkeys(("eval", "evaluation", "holdout", "heldout"), UNCLEAR),
+    }
+)
+"""By word. Whether a search may see the images of an evaluation is unclear, so a person must say it."""
+_FILLERS = frozenset({"set", "data", "dataset", "split", "part", "folder", "images", "image", "imgs", "img"})
+"""Words that change nothing: training_set, test-images."""
+_CLASSES_TOO = frozenset({"train", "valid"})
+"""Names of splits that can be classes as well: a vehicle, or the opposite of invalid."""
+NEARLY_ALL = 0.9
 
 
 def folder_source(folder: Path, skip_broken: bool = False) -> Source:
-    """The folder as a source of images. Reads names only; raises DataError for a folder that cannot be used."""
-    if folder.is_file():
+    """The folder as a source of images. Reads names only; DataError for a folder that cannot be used."""
+    if not folder.is_dir():
         raise DataError(
-            f"{folder} is a file; give a folder with one sub-folder of images for each class (unpack an archive), a "
+            f"{folder} is no folder; give a folder with one sub-folder of images for each class (unpack an archive), a "
             "table of images and labels (.csv, .parquet), or arrays (.npz)"
         )
-    if not folder.is_dir():
-        raise DataError(f"no such folder: {folder}")
     layout = find_layout(folder)
-    class_names = _class_names(layout.train)
-    pool = partial(_pool, class_names=class_names, skip_broken=skip_broken)
+    class_names = class_folders(layout.train)
+    if len(class_names) < 2:
+        raise DataError(
+            f"{folder} has one class only, {class_names[0]!r}: add a sub-folder of images for another, or where the "
+            "classes are further down, give the folder that holds them"
+        )
+    pool = partial(folder_pool, class_names=class_names, skip_broken=skip_broken)
     train = pool(layout.train)
     if layout.test is not None and not any(map(holds_images, subfolders(layout.test))):
         # A search, which opens no test image, would not find out. It raises.
-        pool(layout.test, misses_classes=True)
+        pool(layout.test, is_training=False)
     return Source(
         name=str(folder),
         class_names=class_names,
         train=train,
-        val=None if layout.val is None else pool(layout.val, misses_classes=True),
-        test=None if layout.test is None else partial(pool, layout.test, misses_classes=True),
+        val=None if layout.val is None else pool(layout.val, is_training=False),
+        test=None if layout.test is None else partial(pool, layout.test, is_training=False),
         left_out=layout.left_out,
         facts=(layout.fact,) if layout.fact else (),
     )
 
 
-def imagenet_source(root: Path, skip_broken: bool = False) -> Source:
-    """ILSVRC 2012: root/imagenet/train/<wnid>/*.JPEG, and root/imagenet/val/<wnid>/*.JPEG as the test pool.
-
-    Its validation images are what the literature reports errors on, so no search may see them; a search takes its own
-    out of train/. The labels of ILSVRC's test images were never published.
-    """
-    folder = root / "imagenet"
-    for part in ("train", "val"):
-        if not (folder / part).is_dir():
-            raise DataError(
-                f"imagenet is not in {root}: {folder / part} must hold one sub-folder of images for each class; give "
-                "its place with --data-root (it cannot be downloaded)"
-            )
-    class_names = _class_names(folder / "train")
-    pool = partial(_pool, class_names=class_names, skip_broken=skip_broken)
-    return Source("imagenet", class_names, train=pool(folder / "train"), test=partial(pool, folder / "val"))
-
-
-def read_image(path: ImageFile, image_size: int, levels: Levels | None = None) -> Tensor:
-    """One file as uint8 (3, image_size, image_size): upright, RGB, shorter side resized, centre cut out.
-
-    Transparent pixels lie on white, grey and palette images become RGB. levels: those that become 0 and 255 in images
-    of more than 8 bits; ValueError for such an image without them.
-    """
-    with opened(path) as image:
-        # Lets a JPEG decoder skip what the small result does not need.
-        image.draft("RGB", (2 * image_size, 2 * image_size))
-        with room_for(image):
-            ImageOps.exif_transpose(image, in_place=True)
-            return fitted(image, image_size, levels)
-
-
-def fitted(image: Image.Image, image_size: int, levels: Levels | None = None) -> Tensor:
-    """read_image for an image that stands upright."""
-    image = in_parts(middle(image), "RGB", partial(_to_rgb, levels=levels))
-    width, height = image.size
-    scale = image_size / min(width, height)
-    size = [max(image_size, round(height * scale)), max(image_size, round(width * scale))]
-    pixels = TF.pil_to_tensor(TF.resize(image, size, antialias=True))
-    return TF.center_crop(pixels, [image_size, image_size])
-
-
-def _to_rgb(image: Image.Image, levels: Levels | None) -> Image.Image:
-    if is_deep(image):
-        image = to_8_bits(image, levels)
-    if image.has_transparency_data:
-        over = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
-    return image.convert("RGB")
-
-
-def _class_names(folder: Path) -> tuple[str, ...]:
+def class_folders(folder: Path) -> tuple[str, ...]:
     names = tuple(path.name for path in subfolders(folder))
     if not names:
         raise DataError(f"{folder} has no classes: it must hold one sub-folder of images for each class")
     return names
 
 
-def _pool(folder: Path, class_names: tuple[str, ...], skip_broken: bool, misses_classes: bool = False) -> FilePool:
-    """misses_classes: a class without images is noted; otherwise splitting will refuse it."""
-    loose = images_directly_in(folder)
-    _check_known(folder, class_names)
+def folder_pool(folder: Path, class_names: tuple[str, ...], skip_broken: bool, is_training: bool = True) -> Pool:
+    """The images of one split. A class without images is noted, but not of training images, which splitting refuses."""
+    unknown = [path.name for path in subfolders(folder) if path.name not in class_names]
+    if unknown:
+        raise unknown_class(str(folder), unknown[0], class_names)
     paths: list[Path] = []
     labels: list[int] = []
+    loose = _images_directly_in(folder)
     unused = [(NO_CLASS, SkippedFile(str(path), "not in the folder of a class")) for path in loose]
     for label, name in enumerate(class_names):
         files, others = files_in(folder / name)
         paths += files
         labels += [label] * len(files)
         unused += [(label, item) for item in others]
-        if misses_classes and not files:
+        if not is_training and not files:
             unused.append((label, SkippedFile(str(folder / name), NO_IMAGE)))
     if not paths and loose:
-        raise without_class(folder, loose[0])
+        raise _without_class(folder, loose[0])
     if not paths:
-        found = endings_of(item for _, item in unused if item.reason != NO_IMAGE)
+        endings = Counter(Path(item.path).suffix for _, item in unused if item.reason != NO_IMAGE).most_common(1)
+        found = f", but {counted(endings[0][1], 'file')} ending in {endings[0][0] or 'nothing'}" if endings else ""
         raise DataError(
-            f"{folder} holds no images that can be read"
-            + (f", but {found}" if found else "")
-            + "; use .png, .jpg, .tif or another ending of an image"
-            + (", or move the folder away" if misses_classes else "")
+            f"{folder} holds no images that can be read{found}; use .png, .jpg, .tif or another ending of an image, or "
+            "move the folder away"
         )
-    return FilePool(folder, tuple(paths), np.array(labels), skip_broken, tuple(unused))
+    return Pool(FileItems.of(folder, paths), np.array(labels), skip_broken, tuple(unused))
 
 
-def _check_known(folder: Path, class_names: tuple[str, ...]) -> None:
-    """DataError for a split that has a class that the training images do not have."""
-    unknown = [path.name for path in subfolders(folder) if path.name not in class_names]
-    if unknown:
-        raise unknown_class(str(folder), unknown[0], class_names)
+def is_clutter(name: str) -> bool:
+    """Whether a file or folder of that name is hidden, or was put there by a system."""
+    return name.startswith(".") or name.lower() in CLUTTER
 
 
-def try_to_read(path: ImageFile, image_size: int, levels: Levels | None) -> Tensor | str:
-    """read_image, or the reason why it cannot."""
+def subfolders(folder: Path) -> list[Path]:
+    """Sorted by name, without clutter and without runs that were begun among the images."""
+    return sorted(folder / entry.name for entry in _entries(folder) if _is_folder(entry) and not _holds_runs(entry))
+
+
+def files_in(folder: Path) -> tuple[list[Path], list[SkippedFile]]:
+    """The images in the folder and its sub-folders, sorted, and all other files but clutter; none without a folder."""
+    found = sorted(_files(folder)) if folder.is_dir() else []
+    images = [folder.joinpath(*parts) for parts, reason in found if not reason]
+    return images, [SkippedFile(str(folder.joinpath(*parts)), reason) for parts, reason in found if reason]
+
+
+def holds_images(folder: Path) -> bool:
+    """Whether there is an image in the folder or its sub-folders; it looks for the first only."""
+    return folder.is_dir() and any(not reason for _, reason in _files(folder))
+
+
+def check_beside(out: Path, data: str) -> None:
+    """RunError for a run that would lie among the images of a folder, where its own pictures would count as images.
+
+    data: of settings, where folders are absolute and all else is a name. The folder `runs` of the commands is not read.
+    """
+    folder, run = Path(data).resolve(), out.resolve()
+    if not (Path(data).is_absolute() and folder.is_dir() and run.is_relative_to(folder)):
+        return
+    if run.relative_to(folder).parts[:1] != (RUNS.name,):
+        raise RunError(f"out must not lie among the images in {data}, got {run}; choose another folder")
+
+
+def _entries(folder: Path | str) -> "list[os.DirEntry[str]]":
+    """What lies in the folder, but clutter. os.scandir tells files from folders without asking for each of them."""
     try:
-        return read_image(path, image_size, levels)
-    except DECODE_ERRORS as error:
-        return reason_of(error)
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if not is_clutter(entry.name)]
+    except OSError as error:
+        raise DataError(f"cannot list the images in {error.filename} ({error.strerror}); make it readable") from None
+
+
+def _images_directly_in(folder: Path) -> list[Path]:
+    return sorted(folder / entry.name for entry in _entries(folder) if not _why_no_image(entry))
+
+
+def _files(folder: Path) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Of each file its path below the folder, in parts, and the reason why it is no image; empty for an image."""
+    folders: list[tuple[Path | str, tuple[str, ...]]] = [(folder, ())]
+    while folders:
+        path, parts = folders.pop()
+        for entry in _entries(path):
+            if not entry.is_dir(follow_symlinks=False):
+                yield (*parts, entry.name), _why_no_image(entry)
+            elif not _holds_runs(entry):
+                folders.append((entry.path, (*parts, entry.name)))
+
+
+def _holds_runs(entry: "os.DirEntry[str]") -> bool:
+    """Whether it is where commands put their runs: it holds folders with a run's lock, or empty ones, and no images."""
+    if entry.name != RUNS.name:
+        return False
+    held = _entries(entry.path)
+    names = [{path.name for path in Path(one).iterdir()} for one in held if _is_folder(one)]
+    return (
+        bool(names)
+        and not any(not _why_no_image(one) for one in held)
+        and all(not run or LOCK_NAME in run for run in names)
+    )
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        # A link that leads to itself.
+        return False
+
+
+def _why_no_image(entry: "os.DirEntry[str]") -> str:
+    """Empty for an image."""
+    ending = Path(entry.name).suffix
+    if ending.lower() not in image_endings() and not entry.is_symlink():
+        return f"{ending} is not the ending of an image" if ending else "no ending that tells an image"
+    if _is_folder(entry):
+        return "links to folders are not followed"
+    try:
+        is_file = entry.is_file()
+    except OSError:
+        is_file = False
+    if not is_file:
+        return (
+            "a link to a file that is not there" if entry.is_symlink() else "no file, but a pipe, a socket or a device"
+        )
+    return "" if ending.lower() in image_endings() else f"{ending} is not the ending of an image"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where classes lie. train: the folder of class folders; val and test: None where there is no such split.
+
+    left_out: files beside the splits. is_split: whether train is a split's folder.
+    """
+
+    train: Path
+    val: Path | None = None
+    test: Path | None = None
+    left_out: tuple[SkippedFile, ...] = ()
+    is_split: bool = False
+
+    @property
+    def fact(self) -> str:
+        """Which folders are read as which splits, where their names are not train, val and test; else empty."""
+        found = {"training": self.train, "validation": self.val, "test": self.test}
+        names = {part: path.name for part, path in found.items() if path is not None}
+        if not self.is_split or set(names.values()) <= set(SPLITS):
+            return ""
+        return ", ".join(f"{part} images from {name}" for part, name in names.items())
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A folder that is named like a split. rest: the words of its name that are not the split's, () for none."""
+
+    path: Path
+    role: str
+    rest: tuple[str, ...]
+
+
+def find_layout(folder: Path) -> Layout:
+    """Splits where the folder has them, else classes alone. DataError, with what to rename, for what could be both."""
+    children = subfolders(folder)
+    named = [split for split in map(_named_like_a_split, children) if split is not None]
+    plain: dict[str, Path] = {}
+    for split in named:
+        other = split.path if split.rest else plain.setdefault(split.role, split.path)
+        if other != split.path and any(subfolders(path) for path in (other, split.path)):
+            raise DataError(f"{other} and {split.path.name} both mean {split.role}: rename or move one of them")
+    if "train" in plain and subfolders(plain["train"]):
+        return _split_layout(folder, children, named, plain)
+    _refuse_splits_as_classes(folder, children, named)
+    _refuse_equal_subfolders(folder, children)
+    return Layout(folder)
+
+
+def unknown_class(part: str, name: str, class_names: Collection[str]) -> DataError:
+    """For a split that has a class that the training images do not have."""
+
+    def plain(text: str) -> str:
+        return unicodedata.normalize("NFC", text).casefold().strip()
+
+    like = next((other for other in class_names if plain(other) == plain(name)), None)
+    hint = "" if like is None else f" (they have {like!r}, written otherwise)"
+    return DataError(
+        f"{part} has the class {name!r}, which the training images do not have{hint}; rename it, or move it away"
+    )
+
+
+def split_called(name: str) -> str | None:
+    """train, val, test or `val or test`, whichever the words of the name mean; None for a name that says more."""
+    named = None if "/" in name else _named_like_a_split(Path(name))
+    return None if named is None or named.rest else named.role
+
+
+def _without_class(folder: Path, first: Path) -> DataError:
+    return DataError(
+        f"{folder} holds images without a class, {first.name} first: sort them into one sub-folder for each class, or "
+        "move the folder away"
+    )
+
+
+def _named_like_a_split(path: Path) -> _Named | None:
+    """By the words of its name, of which exactly one means a split."""
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)", " ", path.name)
+    words = [word for word in re.split(r"[\W_]+", apart.casefold()) if word and word not in _FILLERS]
+    # trainset, testdata: a filler without a gap.
+    words = [re.sub(f"(?<=.)({'|'.join(_FILLERS)})$", "", word) if word not in _ROLE_OF else word for word in words]
+    roles = [word for word in words if word in _ROLE_OF]
+    if len(roles) != 1:
+        return None
+    return _Named(path, _ROLE_OF[roles[0]], tuple(word for word in words if word not in roles))
+
+
+def _split_layout(folder: Path, children: Sequence[Path], named: Sequence[_Named], plain: Mapping[str, Path]) -> Layout:
+    train = plain["train"]
+    classes = subfolders(train)
+    class_names = {path.name for path in classes}
+    _refuse_splits_as_classes(train, classes, [split for split in map(_named_like_a_split, classes) if split])
+    splits = {role: plain.get(role) for role in SPLITS}
+    for path in filter(None, splits.values()):
+        if (loose := _images_directly_in(path)) and not subfolders(path):
+            raise _without_class(path, loose[0])
+    with_images = [path for path in children if path not in splits.values() and holds_images(path)]
+    for path in with_images:
+        # A split whose name is not understood would be ignored silently.
+        missing = any(split.path == path and splits.get(split.role) is None for split in named)
+        if missing or {child.name for child in subfolders(path)} & class_names:
+            raise DataError(
+                f"{path} could be a split: call it train, val, which a search may see, or test, which it may not, or "
+                "move it away"
+            )
+    others = [path for role, path in splits.items() if path is not None and role != "train"]
+    if with_images and not any(class_names & {child.name for child in subfolders(path)} for path in others):
+        raise DataError(
+            f"{train} is read as the training split, but {_quoted(with_images)} beside it would then not be read: "
+            f"where {train.name} is a class, rename it; where it is not, move the others out of {folder}"
+        )
+    left_out = [
+        SkippedFile(str(path), f"beside the split {train.name}") for other in with_images for path in files_in(other)[0]
+    ]
+    return Layout(train, splits["val"], splits["test"], tuple(left_out), is_split=True)
+
+
+def _refuse_splits_as_classes(folder: Path, children: Sequence[Path], named: Sequence[_Named]) -> None:
+    """What is named like a split and was not read as one would be learned as a class."""
+    plain = [split for split in named if not split.rest]
+    if len(plain) == 1 and len(children) > 1:
+        (only,) = plain
+        if only.path.name.casefold() in _CLASSES_TOO and not subfolders(only.path):
+            plain = []
+    roles_of_rest: dict[tuple[str, ...], set[str]] = {}
+    for split in named:
+        roles_of_rest.setdefault(split.rest, set()).add(split.role)
+    found = plain or [split for split in named if len(roles_of_rest[split.rest]) > 1]
+    if found:
+        raise DataError(
+            f"{folder} would be read with {_quoted([split.path for split in found])} as classes, but splits are named "
+            "so: splits must lie in the folder that is given as train/<class>, val/<class>, test/<class>"
+        )
+
+
+def _refuse_equal_subfolders(folder: Path, children: Sequence[Path]) -> None:
+    """Where all classes have the same sub-folders, those are the classes, or splits of each class."""
+    counts = Counter(child.name for path in children for child in subfolders(path))
+    common = [name for name, count in counts.items() if count >= max(2, math.ceil(NEARLY_ALL * len(children)))]
+    if len(common) >= 2:
+        raise DataError(
+            f"(nearly) all folders in {folder} have the same sub-folders, {common[0]!r} and {common[1]!r}: where those "
+            f"are the classes or splits, put the images of {folder / children[0].name / common[0]} into "
+            f"{folder / common[0] / children[0].name}, and so on; where {children[0].name} is a class, move its images "
+            "out of their sub-folders"
+        )
+
+
+def _quoted(paths: Sequence[Path]) -> str:
+    """`'a', 'b', 'c', 'd' and 3 more`."""
+    return first_of([repr(path.name) for path in paths], 4)

@@ -1,106 +1,79 @@
-"""Labelled images, and pools of them, which are read only as far as asked."""
+"""Labelled images in memory, and what a search and an evaluation may see of a data set."""
 
 import hashlib
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
 from torch import Tensor
-from torchvision.transforms.v2 import functional as TF
 
-from hba.data.checks import checked_images, checked_labels
-from hba.data.labels import as_tensor, is_multi_label
-from hba.data.skipped import SkippedFile
+from hba.data.labels import as_tensor_of, check_labels_of, checked_labels
+from hba.data.leakage import Listing
+from hba.data.reading import Levels, SkippedFile, without_doubles
+from hba.errors import DataError
+from hba.utils.text import first_of
 
 OnRead = Callable[[int, int], None]
 """Called with (images read, images to read)."""
-
 Batch = tuple[Tensor, Tensor]
 """Images uint8 (B, C, H, W) and labels, int64 (B,) or bool (B, classes), on the device."""
-
 Colors = tuple[float, ...]
 
 CPU = torch.device("cpu")
-
-IMAGES_PER_SUM = 256
 ALL = slice(None)
+IMAGES_PER_SUM = 256
+CHANNELS = (1, 3)
+"""Of pictures: grey, or red, green and blue."""
+MOST_CHANNELS = 64
 
 
 class Measurable(Protocol):
-    """Labelled images that a network can be measured on."""
+    """Labelled images that a network can be measured on.
+
+    left_out: files that could not be read, as far as they were tried. once: every readable image, once, in order; the
+    last batch may be smaller. share: which batches, the others are not read. share_left_out: collects the files that
+    other processes could not read; all processes call it. close: ends everything that still reads ahead.
+    """
 
     @property
     def device(self) -> torch.device: ...
-
     @property
-    def image_size(self) -> int:
-        """Side in pixels."""
-        ...
-
-    @property
-    def skipped(self) -> tuple[str, ...]:
-        """Files that could not be read and were left out, as far as they were tried."""
-        ...
-
-    @property
-    def left_out(self) -> tuple[SkippedFile, ...]:
-        """The same, each with the reason."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def to(self, device: torch.device) -> Self: ...
-
+    def image_size(self) -> int: ...
     @property
     def labels(self) -> Tensor: ...
-
-    def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
-        """Every image that can be read, once, in their order; the last batch may be smaller. share: of which batches;
-        the others are not read.
-        """
-        ...
-
-    def share_left_out(self) -> None:
-        """Know of the files that other processes could not read. All processes call it."""
-        ...
-
-    def close(self) -> None:
-        """End everything that is still reading for a batch."""
-        ...
+    @property
+    def left_out(self) -> tuple[SkippedFile, ...]: ...
+    def __len__(self) -> int: ...
+    def to(self, device: torch.device) -> Self: ...
+    def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]: ...
+    def share_left_out(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class Images(Measurable, Protocol):
-    """Labelled images that a network can be trained on too, in memory or in files."""
+    """Labelled images that a network can be trained on too, in memory or left in their files.
+
+    batches: the images at the indices `order` (n,), in batches of exactly batch_size, from batch number `start` on.
+    mean_color, std_color: of each channel over all pixels, in [0, 1], rounded to 6 digits; a deviation of 0 becomes 1.
+    fingerprint: a hash that is equal for equal data.
+    """
 
     @property
     def n_channels(self) -> int: ...
-
-    def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]:
-        """The images at the indices `order` (n,), in batches of exactly batch_size, from batch number `start` on."""
-        ...
-
-    def mean_color(self) -> Colors:
-        """Mean of each channel, in [0, 1], rounded to 6 digits."""
-        ...
-
-    def std_color(self) -> Colors:
-        """Standard deviation of each channel over all pixels, in [0, 1], rounded to 6 digits; 1 where it is 0."""
-        ...
-
-    def fingerprint(self) -> str:
-        """A hash: equal for equal data."""
-        ...
+    def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]: ...
+    def mean_color(self) -> Colors: ...
+    def std_color(self) -> Colors: ...
+    def fingerprint(self) -> str: ...
 
 
 @dataclass(frozen=True, repr=False)
 class LabelledImages:
-    """Images in memory, uint8 (N, C, H, W); labels int64 (N,), or of several labels an image bool
-    (N, classes). left_out: files that could not be read.
+    """Images in memory, uint8 (N, C, H, W); labels int64 (N,), or bool (N, classes) for several labels an image.
 
-    Images may be given as floating point in [0, 1], channels last, or as an array, and labels of any integer type,
-    a matrix as 0 and 1: they are converted. DataError for anything else.
+    Images may be given as floating point in [0, 1], channels last, or as an array, and labels of any integer type, a
+    matrix as 0 and 1: they are converted. DataError for anything else. left_out: files that could not be read.
     """
 
     images: Tensor
@@ -115,10 +88,6 @@ class LabelledImages:
     def __repr__(self) -> str:
         size = "x".join(str(length) for length in self.images.shape[1:])
         return f"LabelledImages({len(self)} images of {size}, {self.device})"
-
-    @property
-    def skipped(self) -> tuple[str, ...]:
-        return tuple(item.path for item in self.left_out)
 
     @property
     def device(self) -> torch.device:
@@ -136,7 +105,7 @@ class LabelledImages:
         return len(self.labels)
 
     def in_color(self) -> "LabelledImages":
-        """One channel becomes three equal ones, so networks by name have colour images; others stay."""
+        """Repeat a single channel three times, as networks by name take colour images."""
         return self if self.n_channels != 1 else replace(self, images=self.images.repeat(1, 3, 1, 1))
 
     def to(self, device: torch.device) -> "LabelledImages":
@@ -152,7 +121,7 @@ class LabelledImages:
             yield self.images[chosen], self.labels[chosen]
 
     def share_left_out(self) -> None:
-        """All have read the same."""
+        """All processes have read the same."""
 
     def close(self) -> None:
         """Nothing is being read."""
@@ -164,7 +133,6 @@ class LabelledImages:
         return mean_and_std(self.images.split(IMAGES_PER_SUM))[1]
 
     def fingerprint(self) -> str:
-        """A hash of pixels and labels."""
         digest = hashlib.sha256()
         for tensor in (self.images, self.labels):
             digest.update(str(tuple(tensor.shape)).encode())
@@ -172,9 +140,176 @@ class LabelledImages:
         return digest.hexdigest()[:16]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class LazySplit:
+    """The test split: its images are read when they are first asked for, and kept from then on.
+
+    n_known: number of images, where it is known without opening their file. is_streamed: whether they will stay in
+    their files. not_images: other files that were found among them.
+    """
+
+    read: Callable[[], Images]
+    n_known: int | None
+    image_size: int
+    device: torch.device = CPU
+    is_streamed: bool = False
+    not_images: tuple[SkippedFile, ...] = ()
+    _kept: list[Images] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        count = "images" if self.n_known is None else f"{self.n_known} images"
+        return f"LazySplit({count} of {self.image_size} pixels, {'read' if self._kept else 'not read yet'})"
+
+    def opened(self) -> Images:
+        if not self._kept:
+            self._kept.append(self.read().to(self.device))
+        return self._kept[0]
+
+    @property
+    def left_out(self) -> tuple[SkippedFile, ...]:
+        return (*self.not_images, *(item for images in self._kept for item in images.left_out))
+
+    def __len__(self) -> int:
+        return len(self.opened())
+
+    def to(self, device: torch.device) -> "LazySplit":
+        return replace(self, device=device, _kept=[images.to(device) for images in self._kept])
+
+    @property
+    def labels(self) -> Tensor:
+        return self.opened().labels
+
+    def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
+        return self.opened().once(batch_size, share)
+
+    def share_left_out(self) -> None:
+        for images in self._kept:
+            images.share_left_out()
+
+    def close(self) -> None:
+        for images in self._kept:
+            images.close()
+
+
+@dataclass(frozen=True, repr=False)
+class SearchData:
+    """What a policy search may see. There is no test split in it.
+
+    class_names: by label. not_images: other files that were found among the images. facts: sentences on how the data
+    were read. levels: those that become black and white in images of more than 8 bits. test_images: how many are kept
+    for the test; 0 where there is a test part apart, None where nothing is known of one. listing: of images that are
+    not the caller's own. DataError for images and labels that do not fit together.
+    """
+
+    name: str
+    class_names: tuple[str, ...]
+    train: Images
+    val: Images
+    not_images: tuple[SkippedFile, ...] = ()
+    facts: tuple[str, ...] = ()
+    levels: Levels | None = None
+    test_images: int | None = None
+    listing: Listing | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "class_names", check_parts(self.class_names, training=self.train, validation=self.val))
+
+    def __repr__(self) -> str:
+        classes = f"{len(self.class_names)} classes: {first_of(self.class_names, 5)}"
+        return f"SearchData({self.name!r}, {classes}, train={self.train!r}, val={self.val!r})"
+
+    @property
+    def left_out(self) -> tuple[SkippedFile, ...]:
+        """Every file that is not used, as far as it was tried, with the reason."""
+        return without_doubles(self.not_images, self.train.left_out, self.val.left_out)
+
+    def in_color(self) -> "SearchData":
+        """Images in memory with three channels."""
+        return replace(self, train=_in_color(self.train), val=_in_color(self.val))
+
+    def to(self, device: torch.device) -> "SearchData":
+        return replace(self, train=self.train.to(device), val=self.val.to(device))
+
+    def close(self) -> None:
+        """End everything that still reads images ahead."""
+        self.train.close()
+        self.val.close()
+
+
+@dataclass(frozen=True, repr=False)
+class EvaluationData:
+    """What a policy evaluation sees: all images for training, and the test split, which is read at the very end.
+
+    The other fields are as in SearchData; listing tells where the test images come from.
+    """
+
+    name: str
+    class_names: tuple[str, ...]
+    train: Images
+    test: Images | LazySplit
+    not_images: tuple[SkippedFile, ...] = ()
+    facts: tuple[str, ...] = ()
+    levels: Levels | None = None
+    listing: Listing | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "class_names", check_parts(self.class_names, training=self.train, test=self.test))
+
+    def __repr__(self) -> str:
+        classes = f"{len(self.class_names)} classes: {first_of(self.class_names, 5)}"
+        return f"EvaluationData({self.name!r}, {classes}, train={self.train!r}, test={self.test!r})"
+
+    @property
+    def left_out(self) -> tuple[SkippedFile, ...]:
+        """Every file that is not used, with the reason; broken test images once they are read."""
+        return without_doubles(self.not_images, self.train.left_out, self.test.left_out)
+
+    @property
+    def n_test(self) -> int | None:
+        """Number of test images; None where only reading them would tell."""
+        return self.test.n_known if isinstance(self.test, LazySplit) else len(self.test)
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether images of a split stay in their files, as far as that is known before they are read."""
+        test = self.test.is_streamed if isinstance(self.test, LazySplit) else not isinstance(self.test, LabelledImages)
+        return not isinstance(self.train, LabelledImages) or test
+
+    def in_color(self) -> "EvaluationData":
+        """Images in memory with three channels."""
+        test = self.test if isinstance(self.test, LazySplit) else _in_color(self.test)
+        return replace(self, train=_in_color(self.train), test=test)
+
+    def to(self, device: torch.device) -> "EvaluationData":
+        return replace(self, train=self.train.to(device), test=self.test.to(device))
+
+
+def _in_color(images: Images) -> Images:
+    return images.in_color() if isinstance(images, LabelledImages) else images
+
+
+def check_parts(class_names: Sequence[str], **parts: object) -> tuple[str, ...]:
+    """The class names; DataError where they do not fit the labels of the parts, or the parts do not fit each other."""
+    if isinstance(class_names, str) or not all(isinstance(name, str) for name in class_names):
+        raise DataError(f"class_names must be a list of names, one for each class, got {class_names!r}")
+    names = tuple(class_names)
+    for name, part in parts.items():
+        # The class is asked, because looking at attributes of a LazySplit would read its images.
+        if isinstance(part, Tensor) or not hasattr(type(part), "to"):
+            raise DataError(f"the {name} images must be hba.data.LabelledImages, got {type(part).__name__}")
+    kept = {name: part for name, part in parts.items() if isinstance(part, LabelledImages)}
+    check_labels_of(names, {name: part.labels for name, part in kept.items()}, are_all=len(kept) == len(parts))
+    shapes = {name: tuple(part.images.shape[1:]) for name, part in kept.items()}
+    if len(set(shapes.values())) > 1:
+        shown = " and ".join(f"{shape} ({name})" for name, shape in shapes.items())
+        raise DataError(f"all images must have one shape, got {shown}")
+    return names
+
+
 def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
-    """Mean and standard deviation of each channel, in [0, 1], over all pixels of all parts (b, C, H, W), rounded to 6
-    digits; a deviation of 0 becomes 1. The sums are exact, so it does not matter where the parts end.
+    """Mean and standard deviation of each channel over all pixels of all parts (b, C, H, W), as Images has them.
+
+    The sums are exact, so it does not matter where the parts end.
     """
     total, n_pixels = torch.zeros((), dtype=torch.int64), 0
     for part in parts:
@@ -189,82 +324,45 @@ def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
     )
 
 
-class Pool(Protocol):
-    """Images whose labels are known before any image is read."""
+def checked_images(images: Any) -> Tensor:
+    """As uint8 (N, C, H, W).
 
-    @property
-    def labels(self) -> np.ndarray:
-        """int64 (N,), or bool (N, classes)."""
-        ...
-
-    @property
-    def left_out(self) -> tuple[SkippedFile, ...]:
-        """Files that are no images, and classes without any."""
-        ...
-
-    def restricted(self, keep: Sequence[int]) -> "Pool":
-        """Only the images with these labels, which are renumbered in the given order."""
-        ...
-
-    def read(self, indices: np.ndarray, image_size: int, on_read: OnRead | None = None) -> LabelledImages:
-        """The images at these indices, resized to image_size x image_size."""
-        ...
-
-
-def of_classes(labels: np.ndarray, keep: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Where the labels are one of `keep`, and which one of them each is, counted from 0.
-
-    Of several labels an image, all images stay, with these labels: one that has none of them is one without a label.
+    images: a tensor or array, uint8, or floating point in [0, 1], which is rounded to 8 bits; (N, C, H, W), (N, H, W,
+    C), as channels_axis decides, or (N, H, W). DataError for anything else.
     """
-    if is_multi_label(labels):
-        return np.arange(len(labels)), labels[:, list(keep)]
-    number = np.full(max(labels.max(initial=0), *keep) + 1, -1)
-    number[list(keep)] = np.arange(len(keep))
-    renumbered = number[labels]
-    chosen = np.flatnonzero(renumbered >= 0)
-    return chosen, renumbered[chosen]
+    tensor = as_tensor_of(images, "images")
+    tensor = tensor[:, None] if tensor.ndim == 3 else tensor
+    axis = channels_axis(tuple(tensor.shape), first=1)
+    if axis is None:
+        raise DataError(
+            "images must have the shape (N, C, H, W) or (N, H, W, C), with 1, 3 or fewer channels than pixels a side, "
+            f"at most {MOST_CHANNELS}, got {tuple(np.shape(images))}"
+        )
+    if axis == 3:
+        tensor = tensor.permute(0, 3, 1, 2).contiguous()
+    if tensor.dtype == torch.uint8:
+        return tensor
+    if not (tensor.is_floating_point() and (not tensor.numel() or (tensor.min() >= 0 and tensor.max() <= 1))):
+        shown = f" from {tensor.double().min():.6g} to {tensor.double().max():.6g}" if tensor.numel() else ""
+        raise DataError(
+            f"images must be uint8, or floating point in [0, 1], got {str(tensor.dtype).removeprefix('torch.')}{shown}"
+            "; give them as they are before normalisation, levels of 0 to 255 by .to(torch.uint8)"
+        )
+    return (tensor.float() * 255).round().to(torch.uint8)
 
 
-@dataclass(frozen=True)
-class ArrayPool:
-    """A pool that is in memory: images uint8 (N, C, H, W)."""
+def channels_axis(shape: Sequence[int], first: int) -> int | None:
+    """1 or 3: which axis of images of this shape has the channels; None where neither can.
 
-    images: Tensor
-    labels: np.ndarray
-
-    @property
-    def left_out(self) -> tuple[SkippedFile, ...]:
-        return ()
-
-    def restricted(self, keep: Sequence[int]) -> "ArrayPool":
-        chosen, labels = of_classes(self.labels, keep)
-        return ArrayPool(self.images[torch.from_numpy(chosen)], labels)
-
-    def read(self, indices: np.ndarray, image_size: int, on_read: OnRead | None = None) -> LabelledImages:
-        images = self.images[torch.from_numpy(indices)]
-        if images.shape[-2:] != (image_size, image_size):
-            images = TF.resize(images, [image_size, image_size], antialias=True)
-        if images.shape[1] == 1:
-            images = images.repeat(1, 3, 1, 1)
-        return LabelledImages(images, as_tensor(self.labels[indices]))
-
-
-@dataclass(frozen=True)
-class Source:
-    """A dataset: its training pool, and the validation and test pools where it brings its own.
-
-    The test pool is a function. A search never calls it, and so cannot even open its files. check_test: where
-    calling it would read the images, says without it whether they are there, by a DataError where they are not.
-    test_size: how many images of the training pool become the test split where there is no test pool. left_out: files
-    beside the pools. facts: what a person should be told of how the folder was read, each a short sentence.
+    first: the axis that is tried first for 1 or 3 channels, as pictures have. Otherwise the channels are the shorter of
+    the two axes, with at most MOST_CHANNELS and fewer than pixels a side.
     """
-
-    name: str
-    class_names: tuple[str, ...]
-    train: Pool
-    val: Pool | None = None
-    test: Callable[[], Pool] | None = None
-    test_size: int | None = None
-    check_test: Callable[[], None] | None = None
-    left_out: tuple[SkippedFile, ...] = ()
-    facts: tuple[str, ...] = ()
+    if len(shape) != 4 or 0 in shape[1:]:
+        return None
+    for axis in (first, 4 - first):
+        if shape[axis] in CHANNELS:
+            return axis
+    before, after = shape[1], shape[3]
+    if before == after or min(before, after) > MOST_CHANNELS or min(before, after) >= shape[2]:
+        return None
+    return 1 if before < after else 3

@@ -1,185 +1,98 @@
-"""From a dataset's name or folder to the splits that a search or an evaluation may see."""
+"""From the name of a data set, a folder, a file or a torch Dataset to what a search or an evaluation may see."""
 
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+import hashlib
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torchvision.transforms.v2 import functional as TF
 
-from hba.data.checks import check_class_names, check_multi_label
-from hba.data.config import DataConfig, check_clash
-from hba.data.folder import FilePool
-from hba.data.identity import Listing
-from hba.data.images import Images, LabelledImages, OnRead, Pool, Source
-from hba.data.labels import is_multi_label, present_classes
-from hba.data.lazy_split import LazySplit
-from hba.data.levels import Deep, Levels, levels_of
-from hba.data.mapped import MappedImages
-from hba.data.named import DATASET_NAMES
-from hba.data.pictures import PicturePool
-from hba.data.prepared import PreparedPool
-from hba.data.skipped import SkippedFile, without_doubles
-from hba.data.sources import find_source
-from hba.data.splits import Splits, split, take_training
-from hba.data.streaming import StreamedImages
+from hba.data.arrays import ArrayItems, npz_source
+from hba.data.builtin import DATASET_NAMES, builtin_source
+from hba.data.cache import Prepared, cached_source, check_out, write_cache
+from hba.data.config import DataConfig, check_clash, format_of, resolved_data
+from hba.data.folder import folder_source
+from hba.data.images import (
+    CHANNELS,
+    EvaluationData,
+    Images,
+    LabelledImages,
+    LazySplit,
+    OnRead,
+    SearchData,
+    checked_images,
+)
+from hba.data.labels import present_classes
+from hba.data.leakage import Listing, SeenImages
+from hba.data.loader import StreamedImages
+from hba.data.pool import Pool, Source
+from hba.data.reading import Deep, Levels, fitted, levels_of, without_doubles
+from hba.data.splits import Splits, keep_classes, split, take_training
+from hba.data.table import Columns, saved_source, table_source
 from hba.errors import DataError, SettingsError
-from hba.utils.text import first_of
+from hba.utils.files import run_lock
+from hba.utils.text import did_you_mean, first_of, listed
 
 STREAM_ABOVE_BYTES = 8 * 10**9
-SHOWN_CLASSES = 5
-_STAYS = StreamedImages | MappedImages
-"""Images that stay in their files."""
-
-
-@dataclass(frozen=True, repr=False)
-class SearchData:
-    """What a policy search may see. There is no test split in it.
-
-    class_names: by label. DataError for images and labels that do not fit together.
-
-    not_images: files that were found among the images. facts: what a person should be told of how the data were read,
-    each a short sentence. levels: those that are black and white in images of more than 8 bits, None without such.
-    test_images: how many are kept for the test, out of the same pool; 0 where there is a test part apart, None where
-    nothing is known of one. listing: of a folder, where the images come from.
-    """
-
-    name: str
-    class_names: tuple[str, ...]
-    train: Images
-    val: Images
-    not_images: tuple[SkippedFile, ...] = ()
-    facts: tuple[str, ...] = ()
-    levels: Levels | None = None
-    test_images: int | None = None
-    listing: Listing | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "class_names", check_parts(self.class_names, training=self.train, validation=self.val))
-
-    def __repr__(self) -> str:
-        return f"SearchData({self.name!r}, {_classes(self.class_names)}, train={self.train!r}, val={self.val!r})"
-
-    @property
-    def left_out(self) -> tuple[SkippedFile, ...]:
-        """Every file that is not used, as far as it was tried, with the reason."""
-        return without_doubles(self.not_images, self.train.left_out, self.val.left_out)
-
-    def in_color(self) -> "SearchData":
-        """Images in memory with three channels."""
-        return replace(self, train=_in_color(self.train), val=_in_color(self.val))
-
-    def to(self, device: torch.device) -> "SearchData":
-        return replace(self, train=self.train.to(device), val=self.val.to(device))
-
-    def close(self) -> None:
-        """End everything that still reads images ahead."""
-        self.train.close()
-        self.val.close()
-
-
-@dataclass(frozen=True, repr=False)
-class EvaluationData:
-    """What a policy evaluation sees: all images for training, and the test split, for the end only.
-
-    class_names, not_images, facts and levels: as in SearchData. listing: of a folder, where the test images come from.
-    """
-
-    name: str
-    class_names: tuple[str, ...]
-    train: Images
-    test: Images | LazySplit
-    not_images: tuple[SkippedFile, ...] = ()
-    facts: tuple[str, ...] = ()
-    levels: Levels | None = None
-    listing: Listing | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "class_names", check_parts(self.class_names, training=self.train, test=self.test))
-
-    def __repr__(self) -> str:
-        return f"EvaluationData({self.name!r}, {_classes(self.class_names)}, train={self.train!r}, test={self.test!r})"
-
-    @property
-    def left_out(self) -> tuple[SkippedFile, ...]:
-        """Every file that is not used, with the reason; broken test images once they are read."""
-        return without_doubles(self.not_images, self.train.left_out, self.test.left_out)
-
-    @property
-    def n_test(self) -> int | None:
-        """Number of test images; None where only reading them would tell."""
-        return self.test.n_known if isinstance(self.test, LazySplit) else len(self.test)
-
-    @property
-    def is_streamed(self) -> bool:
-        """Whether images of a split stay in their files, as far as that is known before they are read."""
-        test = self.test.is_streamed if isinstance(self.test, LazySplit) else isinstance(self.test, _STAYS)
-        return isinstance(self.train, _STAYS) or test
-
-    def in_color(self) -> "EvaluationData":
-        """Images in memory with three channels."""
-        test = self.test if isinstance(self.test, LazySplit) else _in_color(self.test)
-        return replace(self, train=_in_color(self.train), test=test)
-
-    def to(self, device: torch.device) -> "EvaluationData":
-        return replace(self, train=self.train.to(device), test=self.test.to(device))
+AnyDataset = Dataset[Any] | Sequence[Any]
+"""A torch Dataset, or a list, of pairs (image, label) as `hba.data.from_dataset` takes them."""
+READ_SETTINGS = ("data", "image_size", "train_size", "val_size", "split_seed", "levels")
+"""Of DataConfig, those that mean something for a torch Dataset; the others are about files."""
+IDLE = ("train_size", "val_size", "stream", "workers")
+"""Settings of data that say nothing of prepared images."""
+FREE = (*IDLE, "skip_broken", "download", "data_root")
+"""Those that may change when `prepare` is resumed: what is decoded already is the same."""
 
 
 def check_data(data: object, wanted: type[SearchData] | type[EvaluationData], data_root: object = None) -> None:
-    """SettingsError for data that are neither a name, a folder or file, None, a dataset, nor of the class wanted, and
-    for a dataset's name that a folder of images has too.
+    """SettingsError for data of another type than a search or an evaluation takes, and for an ambiguous name.
 
-    Whether a Dataset, a list or a tuple can be used is found out when it is read.
+    Whether a Dataset, a list or a tuple can be used turns out when it is read.
     """
     check_clash(data, data_root)
-    if data is None or isinstance(data, str | Path | Dataset | DataLoader | list | tuple | wanted):
+    if data is None or is_dataset(data) or isinstance(data, str | Path | wanted):
         return
-    is_search = wanted is SearchData
-    datasets = "a Dataset or list of pairs (image, label)" if is_search else "a pair (train, test) of Datasets or lists"
-    parts = ", ".join(list(wanted.__dataclass_fields__)[:4])
+    datasets = "a Dataset or list of pairs (image, label)"
+    datasets = datasets if wanted is SearchData else "a pair (train, test) of Datasets or lists"
     raise SettingsError(
         f"data must be a dataset's name, a folder or file, {datasets}, or {wanted.__name__}, got "
         f"{type(data).__name__}; make images of arrays by hba.data.LabelledImages(images, labels), and of these "
-        f"hba.data.{wanted.__name__}({parts})"
+        f"hba.data.{wanted.__name__}({', '.join(list(wanted.__dataclass_fields__)[:4])})"
     )
 
 
-def check_parts(class_names: Sequence[str], **parts: object) -> tuple[str, ...]:
-    """The class names; DataError where they do not fit the labels of the parts, or the labels do not fit each other."""
-    if isinstance(class_names, str) or not all(isinstance(name, str) for name in class_names):
-        raise DataError(f"class_names must be a list of names, one for each class, got {class_names!r}")
-    names = tuple(class_names)
-    for name, part in parts.items():
-        # Asked of the class, because images that are held back are read by being looked at.
-        if isinstance(part, torch.Tensor) or not hasattr(type(part), "to"):
-            raise DataError(f"the {name} images must be hba.data.LabelledImages, got {type(part).__name__}")
-    kept = {name: part for name, part in parts.items() if isinstance(part, LabelledImages)}
-    for name, part in kept.items():
-        if not len(part):
-            raise DataError(f"there must be at least one {name} image")
-        if is_multi_label(part.labels):
-            check_multi_label(names, part.labels, name)
-        else:
-            check_class_names(names, int(part.labels.max()), int(part.labels.min()), name)
-    if len({is_multi_label(part.labels) for part in kept.values()}) > 1:
-        raise DataError(f"labels must be of one kind, but the {' and '.join(kept)} images have a number and a matrix")
-    shapes = {name: tuple(part.images.shape[1:]) for name, part in kept.items()}
-    if len(set(shapes.values())) > 1:
-        shown = " and ".join(f"{shape} ({name})" for name, shape in shapes.items())
-        raise DataError(f"all images must have one shape, got {shown}")
-    numbers = [int(part.labels.max()) for part in kept.values() if not is_multi_label(part.labels)]
-    if len(numbers) == len(parts) and (n_found := 1 + max(numbers)) < len(names):
-        raise DataError(f"there are {len(names)} class names, but labels of {n_found} classes only: 0 to {n_found - 1}")
-    return names
-
-
-def _classes(class_names: Sequence[str]) -> str:
-    return f"{len(class_names)} classes: {first_of(class_names, SHOWN_CLASSES)}"
-
-
-def _in_color(images: Images) -> Images:
-    return images.in_color() if isinstance(images, LabelledImages) else images
+def find_source(config: DataConfig) -> Source:
+    """The source that the settings name, with the classes asked for; DataError where there is none."""
+    columns = Columns(config.path_column, config.label_column, config.split_column, config.label_separator)
+    place, kind = Path(config.data), "builtin" if config.data in DATASET_NAMES else format_of(config.data)
+    if kind != "builtin" and not place.exists():
+        meant = did_you_mean(config.data, DATASET_NAMES)
+        raise DataError(f"no such folder or dataset: {config.data}{listed(meant, 'datasets', DATASET_NAMES)}")
+    if kind != "builtin" and config.download:
+        raise SettingsError(f"download has no effect on {place}, which is no dataset by name; omit it")
+    if kind == "prepared" and config.levels is not None:
+        raise SettingsError(f"levels have no effect on {place}, which is prepared; prepare it with levels")
+    if kind not in ("table", "saved"):
+        columns.check_idle(config.data)
+    if kind == "builtin":
+        source = builtin_source(config.data, Path(config.data_root), config.download, config.skip_broken)
+    elif kind == "table":
+        source = table_source(place, columns, config.skip_broken)
+    elif kind == "saved":
+        source = saved_source(place, columns, config.skip_broken)
+    elif kind == "npz":
+        source = npz_source(place, config.skip_broken)
+    elif kind == "prepared":
+        source = cached_source(place, config.split_seed, config.classes)
+    else:
+        source = folder_source(place, config.skip_broken)
+    return source if config.classes is None else keep_classes(source, config.classes)
 
 
 def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> SearchData:
@@ -187,91 +100,51 @@ def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> Searc
     source = find_source(config)
     splits = split(source, config.train_size, config.val_size, config.split_seed)
     source, levels = with_levels(source, splits, config.levels)
-    read = _Reader(config, on_read, total=len(splits.train) + len(splits.val))
-    train = read(source.train, splits.train)
-    val = read(source.val or source.train, splits.val)
-    not_images = without_doubles(source.left_out, source.train.left_out, source.val.left_out if source.val else ())
-    test_images = 0 if splits.test is None else len(splits.test)
-    listing = None if config.data in DATASET_NAMES else Listing.for_search(source, splits)
+    val_pool, n_train, n_images = source.val or source.train, len(splits.train), len(splits.train) + len(splits.val)
+    train = _read(source.train, splits.train, config, on_read, total=n_images)
+    val = _read(val_pool, splits.val, config, on_read, before=n_train, total=n_images)
     return SearchData(
-        source.name, source.class_names, train, val, not_images, source.facts, levels, test_images, listing=listing
+        source.name,
+        source.class_names,
+        train,
+        val,
+        without_doubles(source.left_out, *(pool.left_out for pool in _pools(source))),
+        source.facts,
+        levels,
+        0 if splits.test is None else len(splits.test),
+        listing=None if config.data in DATASET_NAMES else listing_of_search(source, splits),
     )
-
-
-def notes_on_classes(data: "SearchData | EvaluationData") -> Iterator[str]:
-    """Sentences that name the classes without a training image, and for a search those without a validation image."""
-    if missing := _missing(data, data.train):
-        yield f"no training images of {missing}: they cannot be learned"
-    if isinstance(data, SearchData) and (missing := _missing(data, data.val)):
-        yield f"no validation images of {missing}: the policy is not searched for what it does to such images"
-
-
-def _missing(data: "SearchData | EvaluationData", part: Images) -> str:
-    """The classes that no image of the part has; empty for none."""
-    missing = sorted(set(range(len(data.class_names))) - set(present_classes(part.labels)))
-    return first_of([data.class_names[label] for label in missing]) if missing else ""
 
 
 def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> EvaluationData:
     """The whole training set, or train_size of it, and the test split: the images that no search saw.
 
-    That there is a test split is checked now; it is read when it is first used.
+    Whether there is a test split is checked now; it is read when it is first used.
     """
     source = find_source(config)
     splits = split(source, None, None, config.split_seed)
     source, levels = with_levels(source, splits, config.levels)
-    train_indices = take_training(source, splits.available, config.train_size, config.split_seed)
-    test = _held_back(config, source, splits.test)
-    train = _Reader(config, on_read, total=len(train_indices))(source.train, train_indices)
-    not_images = without_doubles(source.left_out, source.train.left_out)
-    listing = None if config.data in DATASET_NAMES else Listing.for_test(source, splits)
+    indices = take_training(source, splits.available, config.train_size, config.split_seed)
+    test = _lazy_split(config, source, splits.test)
     return EvaluationData(
-        source.name, source.class_names, train, test, not_images, source.facts, levels, listing=listing
+        source.name,
+        source.class_names,
+        _read(source.train, indices, config, on_read, total=len(indices)),
+        test,
+        without_doubles(source.left_out, source.train.left_out),
+        source.facts,
+        levels,
+        listing=None if config.data in DATASET_NAMES else listing_of_test(source, splits),
     )
 
 
-def with_levels(source: Source, splits: Splits, given: Levels | None) -> tuple[Source, Levels | None]:
-    """The source with one scale for all its images of more than 8 bits, and a fact that tells it.
+def _lazy_split(config: DataConfig, source: Source, indices: np.ndarray | None) -> LazySplit:
+    """indices: into the training pool; None where the source has a test pool."""
 
-    The scale is that of all images for training and validation, even where fewer are used. So a search and an
-    evaluation find the same. No test image is opened.
-    """
-    train, val, test = source.train, source.val, source.test
-    if not isinstance(train, PicturePool):
-        return source, None
-    levels, facts = levels_of(_deep(train, splits.available, val), given)
-
-    def scaled(pool: Pool) -> Pool:
-        return pool.scaled(levels) if isinstance(pool, PicturePool) else pool
-
-    scaled_source = replace(
-        source,
-        train=scaled(train),
-        val=None if val is None else scaled(val),
-        test=None if test is None else lambda: scaled(test()),
-        facts=(*source.facts, *facts),
-    )
-    return scaled_source, levels
-
-
-def _deep(train: PicturePool, available: np.ndarray, val: Pool | None) -> Generator[Deep]:
-    """The images of more than 8 bits, of those for training and validation."""
-    yield from train.deep(available)
-    if isinstance(val, PicturePool):
-        yield from val.deep(np.arange(len(val.labels)))
-
-
-def _held_back(config: DataConfig, source: Source, indices: np.ndarray | None) -> LazySplit:
-    """indices: into the training pool, None where the source has a test pool."""
-
-    def all_of(pool: Pool) -> LazySplit:
-        return part_of(pool, np.arange(len(pool.labels)))
-
-    def part_of(pool: Pool, chosen: np.ndarray) -> LazySplit:
-        reader = _Reader(config, None, total=len(chosen))
-        is_streamed = reader.streams(pool, len(chosen))
+    def of(pool: Pool, chosen: np.ndarray) -> LazySplit:
+        is_streamed = _is_streamed(pool, len(chosen), config)
         return LazySplit(
-            lambda: reader(pool, chosen),
+            lambda: _read(pool, chosen, config),
             len(chosen),
             config.stored_size,
             is_streamed=is_streamed,
@@ -280,51 +153,288 @@ def _held_back(config: DataConfig, source: Source, indices: np.ndarray | None) -
 
     if source.test is None:
         assert indices is not None
-        return part_of(source.train, indices)
-    if source.check_test is None:
-        return all_of(source.test())
-    source.check_test()
+        return of(source.train, indices)
     open_test = source.test
-    return LazySplit(lambda: all_of(open_test()).opened(), None, config.stored_size)
+    if source.check_test is None:
+        pool = open_test()
+        return of(pool, np.arange(len(pool)))
+    source.check_test()
+    return LazySplit(lambda: _read(pool := open_test(), np.arange(len(pool)), config), None, config.stored_size)
 
 
-@dataclass
-class _Reader:
-    """Reads several pools and counts their images as one piece of work; large ones are left in their files."""
+def _read(
+    pool: Pool, indices: np.ndarray, config: DataConfig, on_read: OnRead | None = None, before: int = 0, total: int = 0
+) -> Images:
+    """The images at these indices; large pools stay in their files. on_read: told of `total` images in all."""
 
-    config: DataConfig
-    on_read: OnRead | None
-    total: int
-    done_before: int = 0
+    def count(done: int, _: int) -> None:
+        if on_read is not None:
+            on_read(before + done, total)
 
-    def __call__(self, pool: Pool, indices: np.ndarray) -> Images:
-        images = self._read(pool, indices)
-        self.done_before += len(indices)
-        return images
+    if not _is_streamed(pool, len(indices), config):
+        return pool.read(indices, config.stored_size, count)
+    count(len(indices), 0)
+    return StreamedImages.of(pool, indices, config.stored_size, config.workers)
 
-    def _read(self, pool: Pool, indices: np.ndarray) -> Images:
-        size = self.config.stored_size
-        if self.config.stream and not isinstance(pool, FilePool | PreparedPool):
+
+def _is_streamed(pool: Pool, n_images: int, config: DataConfig) -> bool:
+    """Whether as many images of the pool are left in their files."""
+    if not pool.items.can_stream:
+        if config.stream:
             raise DataError(
-                f"only images in files of their own, and prepared ones, can be streamed, not those of "
-                f"{self.config.data}; omit stream"
+                "only images in files of their own, and prepared ones, can be streamed, not those of "
+                f"{config.data}; omit stream"
             )
-        if not isinstance(pool, FilePool | PreparedPool) or not self.streams(pool, len(indices)):
-            return pool.read(indices, size, self._count)
-        self._count(len(indices), len(indices))
-        if isinstance(pool, PreparedPool):
-            return MappedImages.of(pool, indices, size, self.config.workers)
-        return StreamedImages.of(pool, indices, size, self.config.workers)
-
-    def streams(self, pool: Pool, n_images: int) -> bool:
-        """Whether as many images of the pool are left in their files."""
-        if self.config.stream is not None:
-            return self.config.stream
-        if isinstance(pool, FilePool | PreparedPool):
-            n_channels = pool.about.channels if isinstance(pool, PreparedPool) else 3
-            return n_images * n_channels * self.config.stored_size**2 > STREAM_ABOVE_BYTES
         return False
+    n_bytes = n_images * pool.items.n_channels * config.stored_size**2
+    return n_bytes > STREAM_ABOVE_BYTES if config.stream is None else config.stream
 
-    def _count(self, done: int, _: int) -> None:
-        if self.on_read is not None:
-            self.on_read(self.done_before + done, self.total)
+
+def with_levels(source: Source, splits: Splits, given: Levels | None) -> tuple[Source, Levels | None]:
+    """The source with one scale for all its images of more than 8 bits, and a fact that names it.
+
+    The scale is that of all images for training and validation, even where fewer are used, so a search and an
+    evaluation find the same. No test image is opened.
+    """
+
+    def deep() -> Generator[Deep]:
+        yield from source.train.deep(splits.available)
+        if source.val is not None:
+            yield from source.val.deep(np.arange(len(source.val)))
+
+    levels, facts = levels_of(deep(), given)
+    return replace(source.map(lambda pool, _: replace(pool, levels=levels)), facts=(*source.facts, *facts)), levels
+
+
+def _pools(source: Source) -> tuple[Pool, ...]:
+    return (source.train, *([] if source.val is None else [source.val]))
+
+
+def listing_of_search(source: Source, splits: Splits) -> Listing:
+    """The images that a search trains and validates on."""
+    chosen = (source.train.take(splits.train), (source.val or source.train).take(splits.val))
+    return Listing(sum(map(len, _pools(source))), chosen, _pools(source))
+
+
+def listing_of_test(source: Source, splits: Splits) -> Listing:
+    """The images of the test split."""
+    pools, n_images = _pools(source), sum(map(len, _pools(source)))
+    if source.test is None:
+        assert splits.test is not None
+        return Listing(n_images, (source.train.take(splits.test),), pools)
+    return Listing(n_images, (test := source.test(),), (*pools, test))
+
+
+def seen_by_search(listing: Listing | None, parts: Iterable[Images], is_named: bool) -> dict[str, Any] | None:
+    """What the file of a schedule tells of the images of its search; None for named data sets, whose splits follow from
+    the settings, and for images of an unknown kind.
+    """
+    if listing is not None:
+        return SeenImages.of_listing(listing).to_json()
+    in_memory = [part.images if isinstance(part, LabelledImages) else None for part in parts]
+    if is_named or None in in_memory:
+        return None
+    return SeenImages.of_memory(part for part in in_memory if part is not None).to_json()
+
+
+def notes_on_classes(data: SearchData | EvaluationData) -> Iterator[str]:
+    """Sentences that name the classes without a training image, and for a search those without a validation image."""
+    if missing := _missing(data, data.train):
+        yield f"no training images of {missing}: they cannot be learned"
+    if isinstance(data, SearchData) and (missing := _missing(data, data.val)):
+        yield f"no validation images of {missing}: the policy is not searched for what it does to such images"
+
+
+def _missing(data: SearchData | EvaluationData, part: Images) -> str:
+    """The classes that no image of the part has; empty for none."""
+    missing = sorted(set(range(len(data.class_names))) - set(present_classes(part.labels)))
+    return first_of([data.class_names[label] for label in missing]) if missing else ""
+
+
+def prepare(
+    data: str | Path, out: str | Path, *, resume: bool = False, on_read: OnRead | None = None, **settings: Any
+) -> Prepared:
+    """Decode and resize all images of the data once, into the folder `out`, which takes their place from then on.
+
+    data: as `hba.search` takes them, but in files. settings: fields of DataConfig that say how images are read, such as
+    image_size, skip_broken, levels and classes. on_read: called with the number of images that are done, and of all.
+    resume: continue an interrupted call with the same `out`.
+
+    A search or an evaluation on `out` finds what it finds on the data with the same image_size: the same splits, pixels
+    and colours. Test images are decoded too, but no search opens them. DataError for data that cannot be used,
+    SettingsError for settings that have no effect, and RunError where `out` cannot be written, holds something else, or
+    has no room.
+    """
+    if idle := [name for name in settings if name in IDLE]:
+        raise SettingsError(f"{idle[0]} has no effect on prepared images, of which all are kept; omit it")
+    config = DataConfig.make(resolved_data({**settings, "data": str(data)}))
+    if Path(config.data).exists() and format_of(config.data) == "prepared":
+        raise SettingsError(f"the images in {config.data} are prepared already; name those that they are made of")
+    folder = Path(out)
+    # Checked before the lock leaves its file in somebody else's folder.
+    check_out(folder, resume)
+    with run_lock(folder):
+        check_out(folder, resume)
+        source = find_source(config)
+        splits = split(source, None, None, config.split_seed)
+        source, levels = with_levels(source, splits, config.levels)
+        how = (config.model_dump_json(exclude=set(FREE)), str(levels), *source.class_names)
+        asked = hashlib.sha256("\0".join(how).encode(errors="surrogateescape")).hexdigest()
+        found_by = config.split_seed if levels is not None and config.levels is None else None
+        about = {"levels": levels, "found_by": found_by}
+        return write_cache(folder, source, config.stored_size, asked, about, on_read)
+
+
+def is_dataset(data: object) -> bool:
+    """Whether these are data of torch, a list or a tuple; as_search_data and as_evaluation_data check them further."""
+    return isinstance(data, Dataset | DataLoader | list | tuple)
+
+
+def name_of(data: Any) -> str:
+    """What a dataset is called in settings and files: its class. Of a pair, the first one's."""
+    return type(data[0] if _is_pair(data) else data).__name__
+
+
+def check_settings_of_dataset(settings: Mapping[str, Any]) -> None:
+    """SettingsError for a setting about files that was given beside a dataset."""
+    idle = [name for name in settings if name in DataConfig.model_fields and name not in READ_SETTINGS]
+    if idle:
+        raise SettingsError(f"{idle[0]} has no effect on a Dataset, whose images are in memory; omit it")
+
+
+def as_search_data(dataset: AnyDataset, config: DataConfig, on_read: OnRead | None = None) -> SearchData:
+    """A dataset as a search takes it: all its images in memory, split into training and validation like a folder.
+
+    config: its stored_size is the side in pixels that images are fitted to, 32 unless image_size is set; val_size,
+    train_size and split_seed decide the split, but no test split is taken out. Each sample is read once, so random
+    transforms are drawn once. DataError for anything but a dataset of pairs.
+    """
+    if _is_pair(dataset):
+        raise DataError(
+            "a search takes one dataset, which it splits into training and validation, got a pair of them: give the "
+            "training set alone, and the test set to the evaluation only"
+        )
+    images = _read_dataset(dataset, config, on_read)
+    name, class_names = name_of(dataset), _class_names(dataset, images.labels)
+    splits = split(_without_test(name, class_names, images), config.train_size, config.val_size, config.split_seed)
+    train, val = (_part(images, part) for part in (splits.train, splits.val))
+    return SearchData(name, class_names, train, val, levels=config.levels)
+
+
+def as_evaluation_data(pair: Any, config: DataConfig, on_read: OnRead | None = None) -> EvaluationData:
+    """A pair (train, test) of datasets as an evaluation takes it, all images in memory.
+
+    config: as in as_search_data; train_size keeps a stratified part of the training images. DataError for anything but
+    such a pair.
+    """
+    if not _is_pair(pair):
+        raise DataError(
+            f"an evaluation needs a test split, which a single {type(pair).__name__} does not have: give a pair "
+            "(train, test) of datasets"
+        )
+    train, test = (_read_dataset(part, config, on_read) for part in pair)
+    name, class_names = name_of(pair), _class_names(pair[0], torch.cat([train.labels, test.labels]))
+    source = _without_test(name, class_names, train)
+    chosen = take_training(source, np.arange(len(train)), config.train_size, config.split_seed)
+    return EvaluationData(name, class_names, _part(train, chosen), test, levels=config.levels)
+
+
+def from_dataset(
+    dataset: Dataset[Any] | Iterable[Any],
+    *,
+    image_size: int,
+    levels: Levels | None = None,
+    on_read: OnRead | None = None,
+) -> LabelledImages:
+    """The images of a Dataset, such as torchvision's, as `hba.data.SearchData` takes them.
+
+    dataset: of pairs (image, label), each read once; random transforms are drawn once. An image is PIL's, or a tensor
+    (C, H, W) or array (H, W, C), uint8 or floating point in [0, 1]; it is fitted as the images of a folder are: the
+    shorter side is resized to image_size pixels, and the centre cropped. levels: those that become black and white in
+    PIL images of more than 8 bits. on_read: called with the numbers of images that are read and of all, where the
+    dataset has a length. DataError for anything but such pairs.
+    """
+    images: list[Tensor] = []
+    labels: list[int] = []
+    for number, sample in enumerate(_samples(dataset)):
+        if not (isinstance(sample, tuple | list) and len(sample) == 2):
+            kind = type(sample).__name__
+            raise DataError(f"the dataset must have pairs (image, label), but number {number} is of the type {kind}")
+        try:
+            images.append(fitted(_picture(sample[0]), image_size, levels))
+        except ValueError as error:
+            raise DataError(f"number {number} of the dataset: {error}") from None
+        label = sample[1]
+        value = label.item() if isinstance(label, Tensor | np.generic | np.ndarray) and label.ndim == 0 else label
+        if isinstance(value, bool) or not isinstance(value, int):
+            shown = repr(value) if isinstance(value, float) else type(label).__name__
+            raise DataError(f"labels must be whole numbers, the class of each image, but number {number} has {shown}")
+        labels.append(value)
+        if on_read is not None and isinstance(dataset, Sized):
+            on_read(number + 1, len(dataset))
+    if not images:
+        raise DataError("the dataset is empty: there must be at least one image")
+    return LabelledImages(torch.stack(images), torch.tensor(labels))
+
+
+def _samples(dataset: Any) -> Iterator[Any]:
+    """In the order of the indices where there is a length, else of its own iterator."""
+    if hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__"):
+        return (dataset[index] for index in range(len(dataset)))
+    try:
+        return iter(dataset)
+    except TypeError:
+        raise DataError(f"a Dataset of pairs (image, label) is needed, got {type(dataset).__name__}") from None
+
+
+def _picture(image: Any) -> Image.Image:
+    if isinstance(image, Image.Image):
+        return image
+    pixels = checked_images((image if isinstance(image, Tensor) else np.asarray(image))[None])[0]
+    if len(pixels) not in CHANNELS:
+        raise DataError(f"it has {len(pixels)} channels; give images of other than 1 or 3 as hba.data.LabelledImages")
+    picture: Image.Image = TF.to_pil_image(pixels)
+    return picture
+
+
+def _is_pair(data: object) -> bool:
+    """(train, test): only a tuple, because a list may hold two pairs (image, label)."""
+    return isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Dataset | list) for part in data)
+
+
+def _read_dataset(dataset: Any, config: DataConfig, on_read: OnRead | None) -> LabelledImages:
+    if isinstance(dataset, DataLoader):
+        raise DataError("data must be a Dataset, got a DataLoader; give its .dataset")
+    is_sized = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+    if isinstance(dataset, IterableDataset) or not is_sized:
+        raise DataError(
+            f"data must be a Dataset with __len__ and __getitem__, got {type(dataset).__name__}; if it ends, give "
+            "list(dataset)"
+        )
+    return from_dataset(dataset, image_size=config.stored_size, levels=config.levels, on_read=on_read)
+
+
+def _without_test(name: str, class_names: tuple[str, ...], images: LabelledImages) -> Source:
+    """A source from which no test split is drawn."""
+    return Source(name, class_names, Pool(ArrayItems(images.images), images.labels.numpy()), test=_no_test)
+
+
+def _no_test() -> Pool:
+    raise AssertionError("a dataset has no test part")
+
+
+def _part(images: LabelledImages, indices: np.ndarray) -> LabelledImages:
+    if len(indices) == len(images):
+        return images
+    return LabelledImages(images.images[indices], images.labels[indices])
+
+
+def _class_names(dataset: Any, labels: Tensor) -> tuple[str, ...]:
+    """The dataset's own, as torchvision has them, also under a Subset; else the numbers of the classes."""
+    if labels.min() < 0:
+        raise DataError(f"labels must be whole numbers, the class of each image counted from 0, got {labels.min()}")
+    n_classes = int(labels.max()) + 1
+    own = getattr(getattr(dataset, "dataset", dataset), "classes", None)
+    if isinstance(own, list | tuple) and len(own) == n_classes and all(isinstance(name, str) for name in own):
+        return tuple(own)
+    return tuple(str(number) for number in range(n_classes))

@@ -1,19 +1,26 @@
-"""Splits of a dataset, decided by a seed: stratified, with every class in each of them.
+"""Splits of a data set, decided by a seed: stratified, with every class in each of them; and the choice of classes.
 
 Images of several labels are drawn at random instead: no split can have the shares of all classes at once.
 """
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 
-from hba.data.images import Source
 from hba.data.labels import is_multi_label
+from hba.data.pool import Pool, Source
 from hba.errors import DataError
+from hba.utils.files import read_text, reason_of
 from hba.utils.text import counted
 
 DEFAULT_FRACTION = 0.2
 """Share of the images that validation, and likewise test, gets where no size is given."""
+ENDING = ".txt"
+COMMENT = re.compile(r"(^|\s)#.*")
+"""A # inside a word belongs to a class's name."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +40,8 @@ class Splits:
 def split(source: Source, train_size: int | None, val_size: int | None, seed: int) -> Splits:
     """Split by class shares, or at random where images have several labels: test first, then validation, then training.
 
-    None: a fifth of the images for validation, all the rest for training.
-
-    The test split depends on the seed alone, not on the other sizes. Raises DataError for sizes that do not fit.
+    None: a fifth of the images for validation, all the rest for training. The test split depends on the seed alone, not
+    on the other sizes. DataError for sizes that do not fit.
     """
     labels = source.train.labels
     available, test = np.arange(len(labels)), None
@@ -46,17 +52,19 @@ def split(source: Source, train_size: int | None, val_size: int | None, seed: in
         test = _take(source, labels, available, test_size, keep=len(named_parts), seed=seed, part="test")
         available = np.setdiff1d(available, test)
     if source.val is None:
-        rest = available
         val_size = val_size or _default_size(source, labels[available])
-        _check_sum(source, train_size, val_size, len(available))
+        if (train_size or 0) + val_size > len(available):
+            raise DataError(
+                f"training and validation sizes must add up to at most the {len(available)} images that {source.name} "
+                f"has for them, got {train_size or 0} + {val_size}"
+            )
         val = _take(source, labels, available, val_size, keep=1, seed=seed, part="validation")
         rest = np.setdiff1d(available, val)
     else:
         rest = available
         val_labels = source.val.labels
         val = _take(source, val_labels, np.arange(len(val_labels)), val_size, keep=0, seed=seed, part="validation")
-    train = take_training(source, rest, train_size, seed)
-    return Splits(available, train, val, test)
+    return Splits(available, take_training(source, rest, train_size, seed), val, test)
 
 
 def take_training(source: Source, indices: np.ndarray, size: int | None, seed: int) -> np.ndarray:
@@ -72,44 +80,36 @@ def _default_size(source: Source, labels: np.ndarray) -> int:
 def _take(
     source: Source, all_labels: np.ndarray, indices: np.ndarray, size: int | None, *, keep: int, seed: int, part: str
 ) -> np.ndarray:
-    """`size` of the indices, at least one of each class, leaving at least `keep` of each class; None takes all."""
+    """`size` of the indices, at least one of each class, leaving at least `keep` of each class; None takes all.
+
+    Of several labels an image, any `size` of the indices, leaving at least `keep`.
+    """
     if size is None:
         return indices
     labels = all_labels[indices]
-    if is_multi_label(labels):
-        return _take_at_random(source, labels, indices, size, keep=keep, seed=seed, part=part)
-    n_classes = len(np.unique(labels))
+    is_multi = is_multi_label(labels)
+    n_classes = 1 if is_multi else len(np.unique(labels))
     most = len(indices) - keep * n_classes
     if not n_classes <= size <= most:
         raise DataError(
-            f"the {part} size must lie between {n_classes}, one image for each class, and {most}, which is what "
-            f"{source.name} has for it, got {size}"
+            f"the {part} size must lie between {n_classes}, one image{'' if is_multi else ' for each class'}, and "
+            f"{most}, which is what {source.name} has for it, got {size}"
         )
     rng = np.random.default_rng(seed)
+    if is_multi:
+        chosen = rng.permutation(len(indices))[:size]
+        if not labels[chosen].any():
+            raise DataError(
+                f"none of the {counted(size, 'image')} drawn for {part} has a label: choose a larger {part} split, "
+                "another split seed, or make the splits yourself"
+            )
+        return np.sort(indices[chosen])
     classes, counts = np.unique(labels, return_counts=True)
     shares = _shares(counts, counts - keep, size)
-    chosen = [
+    parts = [
         rng.permutation(np.flatnonzero(labels == label))[:share] for label, share in zip(classes, shares, strict=True)
     ]
-    return np.sort(indices[np.concatenate(chosen)])
-
-
-def _take_at_random(
-    source: Source, labels: np.ndarray, indices: np.ndarray, size: int, *, keep: int, seed: int, part: str
-) -> np.ndarray:
-    """`size` of the indices, leaving at least `keep`. labels (n, classes): theirs."""
-    most = len(indices) - keep
-    if not 1 <= size <= most:
-        raise DataError(
-            f"the {part} size must lie between 1 and {most}, which is what {source.name} has for it, got {size}"
-        )
-    chosen = np.random.default_rng(seed).permutation(len(indices))[:size]
-    if not labels[chosen].any():
-        raise DataError(
-            f"none of the {counted(size, 'image')} drawn for {part} has a label: choose a larger {part} split, another "
-            "split seed, or make the splits yourself"
-        )
-    return np.sort(indices[chosen])
+    return np.sort(indices[np.concatenate(parts)])
 
 
 def _shares(counts: np.ndarray, limits: np.ndarray, size: int) -> np.ndarray:
@@ -128,26 +128,73 @@ def _shares(counts: np.ndarray, limits: np.ndarray, size: int) -> np.ndarray:
 
 
 def _check_classes(source: Source, labels: np.ndarray, parts: list[str]) -> None:
-    if is_multi_label(labels):
-        if len(labels) < len(parts):
+    """DataError where there are fewer images, or images of a class, than parts."""
+    fewest, what = len(labels), source.name
+    if not is_multi_label(labels):
+        counts = np.bincount(labels, minlength=len(source.class_names))
+        fewest, what = int(counts.min()), f"the class {source.class_names[counts.argmin()]!r} of {source.name}"
+    if fewest < len(parts):
+        raise DataError(
+            f"{what} has {counted(fewest, 'image')}, but needs at least {len(parts)}, one each for {', '.join(parts)}; "
+            "add some, or choose classes without it"
+        )
+
+
+def shipped_class_lists() -> list[str]:
+    """Names of the lists of classes that ship with the package."""
+    return sorted(file.name.removesuffix(ENDING) for file in files("hba.data").iterdir() if file.name.endswith(ENDING))
+
+
+def keep_classes(source: Source, listed_in: str) -> Source:
+    """The source with only the classes of a list, test images too, renumbered in their old order.
+
+    listed_in: a shipped list's name, or a text file with a class in each line: its name, or its position, from 0, in
+    the order of the data set's classes (for a folder: sorted by name). A name goes before a position; empty lines and
+    comments after a # are ignored. DataError for files that are no such list.
+    """
+    keep = _listed_classes(source, listed_in)
+
+    def kept(pool: Pool, part: str) -> Pool:
+        restricted = pool.keep(keep)
+        if not len(restricted) and part != "training":
+            raise DataError(f"{listed_in}: {source.name} has no {part} images of these classes; add others")
+        return restricted
+
+    test_size = source.test_size
+    if test_size is not None:
+        # As large a part of the classes' images as of all images.
+        test_size = max(len(keep), round(test_size * len(source.train.keep(keep)) / len(source.train)))
+    names = tuple(source.class_names[number] for number in keep)
+    return replace(source.map(kept), class_names=names, test_size=test_size)
+
+
+def _listed_classes(source: Source, listed_in: str) -> list[int]:
+    """The numbers of the listed classes, ascending."""
+    if listed_in in shipped_class_lists():
+        text = files("hba.data").joinpath(listed_in + ENDING).read_text(encoding="utf-8")
+    else:
+        try:
+            text = read_text(Path(listed_in)).removeprefix("\ufeff")
+        except (OSError, UnicodeDecodeError) as error:
             raise DataError(
-                f"{source.name} has {counted(len(labels), 'image')}, but needs at least {len(parts)}, one each for "
-                f"{', '.join(parts)}"
+                f"cannot read the list of classes {listed_in} ({reason_of(error)}); give a text file or one of: "
+                f"{', '.join(shipped_class_lists())}"
+            ) from None
+    by_name = {name: number for number, name in enumerate(source.class_names)}
+    line_of: dict[int, str] = {}
+    for line in filter(None, (COMMENT.sub("", line).strip() for line in text.splitlines())):
+        number = by_name.get(line, int(line) if line.isascii() and line.isdigit() else -1)
+        if not 0 <= number < len(by_name):
+            raise DataError(
+                f"{listed_in}: {source.name} has no class {line!r}; give names such as {source.class_names[0]!r}, or "
+                f"numbers from 0 to {len(by_name) - 1}"
             )
-        return
-    counts = np.bincount(labels, minlength=len(source.class_names))
-    smallest = int(counts.argmin())
-    if counts[smallest] < len(parts):
-        raise DataError(
-            f"the class {source.class_names[smallest]!r} of {source.name} has {counted(counts[smallest], 'image')}, "
-            f"but needs at least {len(parts)}, one each for {', '.join(parts)}; add some, or choose "
-            "classes without it"
-        )
-
-
-def _check_sum(source: Source, train_size: int | None, val_size: int, n_available: int) -> None:
-    if (train_size or 0) + val_size > n_available:
-        raise DataError(
-            f"training and validation sizes must add up to at most the {n_available} images that {source.name} has "
-            f"for them, got {train_size or 0} + {val_size}"
-        )
+        if number in line_of:
+            raise DataError(
+                f"{listed_in}: the class {source.class_names[number]!r} is listed twice, as {line_of[number]!r} and "
+                f"{line!r}; remove one of them"
+            )
+        line_of[number] = line
+    if len(line_of) < 2:
+        raise DataError(f"{listed_in}: there must be at least two classes, got {len(line_of)}; add the others")
+    return sorted(line_of)

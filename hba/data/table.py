@@ -1,138 +1,160 @@
-"""A CSV or Parquet file of image paths and labels, as the class folders that it stands for."""
+"""Images in rows: a CSV or Parquet table of image files, or a folder that the library `datasets` has saved."""
 
+import json
+import math
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from numbers import Integral, Real
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from torch import Tensor
 
-from hba.data.columns import (
-    BY_NAME,
-    NO_SPLITS,
-    Columns,
-    check_two_classes,
-    class_name,
-    indicated,
-    listed_columns,
-    multi_label_fact,
-    numbered,
-    split_role,
-)
-from hba.data.folder import FilePool
-from hba.data.formats import PARQUET_ENDINGS
-from hba.data.images import Source
+from hba.data.folder import SPLITS, UNCLEAR, split_called, unknown_class
 from hba.data.labels import present_classes
-from hba.data.layout import SPLITS
-from hba.data.pictures import NO_CLASS
-from hba.data.skipped import NO_IMAGE, SkippedFile
-from hba.errors import DataError
+from hba.data.leakage import ImageHash, hash_of_bytes, hash_of_file
+from hba.data.pool import NO_CLASS, NO_IMAGE, FileItems, Items, Pool, Source
+from hba.data.reading import Deep, Encoded, ImageFile, Levels, SkippedFile, deep_or_none, read_image
+from hba.errors import DataError, SettingsError
+from hba.utils.files import reason_of
 from hba.utils.imports import import_extra
-from hba.utils.text import counted
+from hba.utils.text import counted, did_you_mean, first_of
 
-if TYPE_CHECKING:
-    import pandas
-
-EXTRA = "tables"
+Role = Literal["path", "label", "split"]
+NAMES: Mapping[Role, tuple[str, ...]] = MappingProxyType(
+    {
+        "path": ("path", "file", "filename", "file_name", "image", "image_path"),
+        "label": ("label", "class", "target"),
+        "split": ("split",),
+    }
+)
+"""What columns are called where no setting names them; case does not count."""
+NO_SPLITS = "none"
+"""Given as the column of splits, it says that there is none, whatever columns there are."""
+PARQUET_ENDINGS = (".parquet", ".pq")
 SEPARATORS = (",", ";", "\t")
 """Of a CSV file: the first of them that is in its first line."""
 EMPTY = ("", "nan", "NaN")
 """Cells of a CSV file that hold nothing."""
-IGNORE_SPLITS = f", or ignore the column by --split-column {NO_SPLITS}"
+SPLITS_FILE = "dataset_dict.json"
+"""In what `datasets` saves of several splits."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of columns that were given, None where not. label_separator: between the labels of an image in a cell."""
+
+    path: str | None = None
+    label: str | None = None
+    split: str | None = None
+    label_separator: str | None = None
+
+    def check_idle(self, data: str, roles: Iterable[Role] = ("path", "label", "split")) -> None:
+        """SettingsError where one of the roles is given, for data that have no such column to choose."""
+        if self.label_separator is not None:
+            raise SettingsError(f"label_separator has no effect on {data}, which is no table; omit it")
+        for role in roles:
+            if getattr(self, role) is not None:
+                raise SettingsError(f"{role}_column has no effect on {data}, which has no such column; omit it")
+
+    def find(self, role: Role, there: Sequence[str], data: object, is_needed: bool = True) -> str | None:
+        """The column that was given, or the one with one of its usual names; DataError for none, and for several."""
+        given: str | None = getattr(self, role)
+        columns = f"; columns: {first_of([repr(name) for name in there], 8)}"
+        if given is not None and given not in there:
+            raise DataError(f"{data} has no column {given!r}{did_you_mean(given, there)}{columns}")
+        found = [given] if given else [name for name in there if name.strip().casefold() in NAMES[role]]
+        if len(found) > 1:
+            raise DataError(f"several columns of {data} could be the {role}: choose one by --{role}-column{columns}")
+        if not found and is_needed:
+            raise DataError(
+                f"{data} has no column called {' or '.join(NAMES[role])}: name it by --{role}-column{columns}"
+            )
+        return found[0] if found else None
 
 
 class Row(NamedTuple):
-    """An image. number: as a spreadsheet counts rows, the names of the columns included. classes: one, or with a
-    separator of labels any number, sorted.
-    """
+    """An image. number: as a spreadsheet counts rows, with the row of names. classes: one, or any number, sorted."""
 
     number: int
     path: Path
     classes: tuple[str, ...]
 
 
-def table_source(file: Path, columns: Columns = BY_NAME, skip_broken: bool = False) -> Source:
-    """The images of the table as a source. Relative paths are relative to the file's folder.
+def table_source(file: Path, columns: Columns, skip_broken: bool = False) -> Source:
+    """The images of a CSV or Parquet file. Relative paths are relative to the file's folder.
 
-    Classes are sorted by name and images by class and path, as in a folder, so the order of rows decides nothing.
-    Reads the table, and looks up for training and validation images whether they are there; no image is opened, and
-    of test images nothing is asked before the source's function `test` is called. Raises DataError for a table that
-    cannot be used.
+    Classes are sorted by name and images by class and path, as in a folder, so the order of rows does not matter. Reads
+    the table, and looks whether training and validation images exist; no image is opened, and test images are not
+    looked at before the source's function `test` is called. DataError for a table that cannot be used.
     """
-    if not file.is_file():
-        raise DataError(f"no such file: {file}")
     table = _read(file)
     there = [str(name) for name in table.columns]
-    path, label = columns.needed("path", there, file), columns.needed("label", there, file)
-    split = None if columns.split == NO_SPLITS else columns.find("split", there, file)
-    separator = columns.label_separator
-    rows = _rows(file, table, path, label, split, separator)
+    path, label = columns.find("path", there, file), columns.find("label", there, file)
+    split = None if columns.split == NO_SPLITS else columns.find("split", there, file, is_needed=False)
+    rows = _rows(file, table, (path, label, split), columns.label_separator)
     if not rows["train"]:
         raise DataError(f"{file} has no rows of the split train; column {split!r} must say train for some")
     class_names = tuple(sorted({name for row in rows["train"] for name in row.classes}))
-    if separator is not None:
-        _check_separated(file, label, separator, [row.classes for part in rows.values() for row in part])
+    is_multi_label = columns.label_separator is not None
+    if is_multi_label and all(len(row.classes) < 2 for part in rows.values() for row in part):
+        raise DataError(
+            f"no cell of column {label!r} of {file} has two labels with {columns.label_separator!r} between them: give "
+            "the separator that it has, or omit it where each image has one label"
+        )
     check_two_classes(class_names, file)
-    is_multi_label = separator is not None
     pool = partial(_pool, file, rows, class_names=class_names, is_multi_label=is_multi_label, skip_broken=skip_broken)
     train = pool("train")
-    of_labels = (multi_label_fact(train.labels),) if is_multi_label else ()
+    splits = "" if split is None else f", splits from {split!r}"
+    fact = f"columns of {file.name}: images from {path!r}, classes from {label!r}{splits}"
     return Source(
         name=str(file),
         class_names=class_names,
         train=train,
         val=pool("val") if rows["val"] else None,
         test=partial(pool, "test") if rows["test"] else None,
-        facts=(_fact(file, path, label, split), *of_labels),
+        facts=(fact, *([multi_label_fact(train.labels)] if is_multi_label else [])),
     )
 
 
-def _fact(file: Path, path: str, label: str, split: str | None) -> str:
-    splits = "" if split is None else f", splits from {split!r}"
-    return f"columns of {file.name}: images from {path!r}, classes from {label!r}{splits}"
-
-
-def _read(file: Path) -> "pandas.DataFrame":
-    """The table, whose index counts rows as a spreadsheet does."""
+def _read(file: Path) -> Any:
+    """The table as a pandas.DataFrame, whose index counts rows as a spreadsheet does."""
     is_parquet = file.suffix.lower() in PARQUET_ENDINGS
-    import_extra("pandas", EXTRA, f"the table {file}")
+    pandas = import_extra("pandas", "tables", f"the table {file}")
     if is_parquet:
-        import_extra("pyarrow", EXTRA, f"the table {file}")
+        import_extra("pyarrow", "tables", f"the table {file}")
     try:
-        table = _read_parquet(file) if is_parquet else _read_csv(file)
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{file} is not text in UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
-        ) from None
-    except (ValueError, OSError, NotImplementedError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise DataError(f"cannot read the table {file} ({reason}); mend it, or save it anew") from None
+        table = pandas.read_parquet(file).reset_index(drop=True) if is_parquet else _read_csv(file, pandas)
+    except Exception as error:
+        # pandas and pyarrow raise exceptions of many kinds for damaged files.
+        raise DataError(f"cannot read the table {file} ({reason_of(error)}); save it anew, as UTF-8") from None
     names = [str(name) for name in table.columns]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{file} has two columns {twice!r}; rename one of them")
     if not len(table):
-        raise DataError(f"{file} has no rows{listed_columns(names)}")
+        raise DataError(f"{file} has no rows")
+    table.index = table.index + (1 if is_parquet else 0)
     return table
 
 
-def _read_csv(file: Path) -> "pandas.DataFrame":
+def _read_csv(file: Path, pandas: Any) -> Any:
     """All cells as text. The first row names the columns; it is read like the others, so that each is as long as it."""
-    import pandas
-
     with file.open(encoding="utf-8-sig") as opened:
         first = opened.readline()
     if "\0" in first:
         raise ValueError("it is no text")
-    separator = next((one for one in SEPARATORS if one in first), ",")
     with warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)
         cells = pandas.read_csv(
             file,
-            sep=separator,
+            sep=next((one for one in SEPARATORS if one in first), ","),
             header=None,
             dtype=str,
             encoding="utf-8-sig",
@@ -146,31 +168,20 @@ def _read_csv(file: Path) -> "pandas.DataFrame":
     return table.dropna(how="all")
 
 
-def _read_parquet(file: Path) -> "pandas.DataFrame":
-    import pandas
-    import pyarrow.parquet
-
-    # Bytes that are no text would be found only when a cell is looked at.
-    pyarrow.parquet.read_table(file).validate(full=True)
-    table = pandas.read_parquet(file, engine="pyarrow").reset_index(drop=True)
-    table.index = table.index + 1
-    return table
-
-
 def _present(series: Any) -> list[Any]:
     """The values as Python's, None for a missing one."""
     return [None if missing else value for value, missing in zip(series.tolist(), series.isna(), strict=True)]
 
 
 def _rows(
-    file: Path, table: "pandas.DataFrame", path: str, label: str, split: str | None, separator: str | None
+    file: Path, table: Any, columns: tuple[str | None, str | None, str | None], separator: str | None
 ) -> Mapping[str, Sequence[Row]]:
-    """The rows of each part. DataError for cells that hold nothing or what they should not, and for a path that stands
-    there twice: images could then be in training and test.
+    """The rows of each split. DataError for cells that hold nothing or what they should not, and for a path that occurs
+    twice: its image could be in training and test.
     """
+    path, label, split = columns
     rows: dict[str, list[Row]] = {part: [] for part in SPLITS}
     number_of: dict[str, int] = {}
-    roles: dict[str, str] = {}
     folder = file.parent.absolute()
     parts = ["train"] * len(table) if split is None else _present(table[split])
     cells = zip(table.index.tolist(), _present(table[path]), _present(table[label]), parts, strict=True)
@@ -179,52 +190,35 @@ def _rows(
         if given is None or part is None:
             raise DataError(f"{where} has no {path if given is None else split}: fill it, or remove the row")
         if not isinstance(given, str):
-            hint = "; save images that stand in the table itself by the library datasets" if _is_image(given) else ""
-            raise DataError(f"column {path!r} of {file} must hold paths, but row {number} has {_kind(given)}{hint}")
+            raise DataError(
+                f"column {path!r} of {file} must hold paths, but row {number} has a {type(given).__name__}; images "
+                "that are in the table itself can be saved by the library datasets"
+            )
+        place = os.path.normpath(folder / given)
+        if number_of.setdefault(place, number) != number:
+            raise DataError(
+                f"{file} has {given!r} twice, in the rows {number_of[place]} and {number}: keep one of them"
+            )
         classes = _classes_of(class_label, f"{where} ({given!r})", label, separator)
-        joined = folder / given
-        plain = os.path.normpath(joined)
-        if (earlier := number_of.setdefault(plain, number)) != number:
-            raise DataError(f"{file} has {given!r} twice, in the rows {earlier} and {number}: keep one of them")
-        if str(part) not in roles:
-            roles[str(part)] = split_role(str(part), where, IGNORE_SPLITS)
-        place = joined if plain == str(joined) else Path(plain)
-        rows[roles[str(part)]].append(Row(number, place, classes))
+        role = split_role(str(part), where, f", or ignore the column by --split-column {NO_SPLITS}")
+        rows[role].append(Row(number, Path(place), classes))
     return rows
 
 
-def _classes_of(label: Any, where: str, column: str, separator: str | None) -> tuple[str, ...]:
+def _classes_of(label: Any, where: str, column: str | None, separator: str | None) -> tuple[str, ...]:
     """separator: between several labels; an empty cell then is an image without one."""
     try:
-        name = None if label is None else class_name(label)
+        name = class_name(label)
     except ValueError as error:
         raise DataError(f"{where} has as {column} {error}") from None
     if separator is not None:
         return tuple(sorted({part.strip() for part in (name or "").split(separator)} - {""}))
     if name is None:
         raise DataError(
-            f"{where} has no {column}: fill it, or remove the row; in a table of several labels for an image an empty "
-            "cell is none of them, with --label-separator"
+            f"{where} has no {column}: fill it, or remove the row; with --label-separator an empty cell is an image "
+            "without a label"
         )
     return (name,)
-
-
-def _check_separated(file: Path, column: str, separator: str, classes: Sequence[tuple[str, ...]]) -> None:
-    """DataError where no image has two labels: the separator is then another character, or there is none."""
-    if all(len(of_image) < 2 for of_image in classes):
-        example = next((of_image[0] for of_image in classes if of_image), "")
-        raise DataError(
-            f"no cell of column {column!r} of {file} has two labels with the separator {separator!r} between them, "
-            f"such as {example!r}: give the one that it has, or omit it where each image has one label"
-        )
-
-
-def _is_image(value: Any) -> bool:
-    return isinstance(value, bytes | dict)
-
-
-def _kind(value: Any) -> str:
-    return f"the {type(value).__name__} {value!r}" if isinstance(value, int | float) else f"a {type(value).__name__}"
 
 
 def _pool(
@@ -235,8 +229,8 @@ def _pool(
     class_names: tuple[str, ...],
     is_multi_label: bool,
     skip_broken: bool,
-) -> FilePool:
-    """The images of one part, sorted by class and path. DataError for one that is not there, unless it may be omitted;
+) -> Pool:
+    """The images of one split, sorted by class and path. DataError for one that is not there, unless it may be omitted;
     a class without images is noted, as of a folder.
     """
     of_part = sorted(rows[part], key=lambda row: (row.classes, row.path.parts))
@@ -247,16 +241,12 @@ def _pool(
         labels = numbered([row.classes[0] for row in of_part], class_names, where)
     reasons = [_why_not(row.path) for row in of_part]
     missing = [row for row, reason in zip(of_part, reasons, strict=True) if reason]
-    if missing and not skip_broken:
+    if missing and (not skip_broken or len(missing) == len(of_part)):
         first = min(missing, key=lambda row: row.number)
         raise DataError(
             f"{len(missing):,} of the {counted(len(of_part), 'image')} of {file} cannot be found, row {first.number} "
             f"first: {str(first.path)!r} ({_why_not(first.path)}); mend the table, whose paths begin at {file.parent}, "
             "or use --skip-broken"
-        )
-    if len(missing) == len(of_part):
-        raise DataError(
-            f"none of the {counted(len(of_part), 'image')} of {file} can be found, {str(of_part[0].path)!r} first"
         )
     unused = [
         (NO_CLASS if is_multi_label else int(label), SkippedFile(str(row.path), reason))
@@ -266,9 +256,10 @@ def _pool(
     kept = np.flatnonzero([not reason for reason in reasons])
     absent = sorted(set(range(len(class_names))) - set(present_classes(labels[kept]))) if part != "train" else []
     unused += [(label, SkippedFile(f"{file}, {part}, {class_names[label]}", NO_IMAGE)) for label in absent]
-    paths = tuple(of_part[index].path for index in kept)
-    folder = Path(os.path.commonpath([path.parent for path in paths]))
-    return FilePool(folder, paths, labels[kept], skip_broken, tuple(unused), class_names=class_names)
+    paths = [of_part[index].path for index in kept]
+    classes = [", ".join(of_part[index].classes) for index in kept]
+    items = FileItems.of(Path(os.path.commonpath([path.parent for path in paths])), paths, classes)
+    return Pool(items, labels[kept], skip_broken, tuple(unused))
 
 
 def _why_not(path: Path) -> str:
@@ -276,5 +267,196 @@ def _why_not(path: Path) -> str:
     try:
         return "" if S_ISREG(path.stat().st_mode) else "not a file"
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        return str(reason).lower()
+        return reason_of(error).lower()
+
+
+@dataclass(frozen=True, eq=False)
+class SavedItems(Items):
+    """Images in the rows of a saved dataset. dataset: of one column, of encoded images. classes: of each row."""
+
+    dataset: Any
+    column: str
+    place: str
+    classes: tuple[str, ...]
+    hashed_by = "files"
+
+    def _file(self, number: int) -> ImageFile:
+        """The image's own bytes, or the file that the row names in their place."""
+        image = self.dataset[number][self.column] or {}
+        if image.get("bytes") is not None:
+            return Encoded(self.name(number), image["bytes"])
+        if image.get("path") is None:
+            raise DataError("the row holds no image")
+        return Path(image["path"])
+
+    def name(self, number: int) -> str:
+        return f"number {number} of {self.place}"
+
+    def read(self, number: int, image_size: int, levels: Levels | None) -> Tensor:
+        return read_image(self._file(number), image_size, levels)
+
+    def deep(self, number: int) -> Deep | None:
+        try:
+            return deep_or_none(self._file(number))
+        except DataError:
+            return None
+
+    def hash(self, number: int) -> ImageHash:
+        """The hash of the same file in a folder of its class; broken rows of one class and name are the same."""
+        path = (self.dataset[number][self.column] or {}).get("path")
+        known_as = f"{self.classes[number]}/{Path(path or '').name}"
+        try:
+            file = self._file(number)
+            return hash_of_bytes(file.content, known_as) if isinstance(file, Encoded) else hash_of_file(file, known_as)
+        except DataError:
+            return ImageHash(hash_of_bytes(b"", known_as).key, 0)
+
+
+class _Part(NamedTuple):
+    """One split of a saved dataset. own_names: of a ClassLabel, else (). classes: of each row."""
+
+    images: Any
+    image: str
+    label: str
+    own_names: tuple[str, ...]
+    classes: tuple[str, ...]
+
+
+def saved_source(folder: Path, columns: Columns, skip_broken: bool = False) -> Source:
+    """A dataset that `datasets.Dataset.save_to_disk` has saved, with its splits where it has some.
+
+    Images come class by class, each class in the order of its rows. The classes of a ClassLabel keep their order; other
+    labels are sorted as text, as a folder's classes are. The files of a test split are not opened before it is asked
+    for. DataError for datasets that cannot be used.
+    """
+    columns.check_idle(str(folder), ("split",))
+    parts = _saved_parts(folder)
+    train = _saved_part(parts["train"], columns)
+    class_names = train.own_names or tuple(sorted(set(train.classes)))
+    check_two_classes(class_names, folder)
+
+    def pool(part: str) -> Pool:
+        opened = train if part == "train" else _saved_part(parts[part], columns)
+        labels = numbered(opened.classes, class_names, f"the split {part} of {folder}")
+        order = labels.argsort(stable=True)
+        items = SavedItems(opened.images, opened.image, str(parts[part]), opened.classes)
+        return Pool(items, labels[order], skip_broken, numbers=order)
+
+    return Source(
+        name=str(folder),
+        class_names=class_names,
+        train=pool("train"),
+        val=pool("val") if "val" in parts else None,
+        test=partial(pool, "test") if "test" in parts else None,
+        facts=(f"columns of {folder.name}: images from {train.image!r}, classes from {train.label!r}",),
+    )
+
+
+def _saved_part(folder: Path, columns: Columns) -> _Part:
+    datasets = import_extra("datasets", "datasets", f"the saved dataset {folder}")
+    try:
+        dataset = datasets.load_from_disk(str(folder)).with_format(None)
+    except Exception as error:
+        # Damaged files make it raise exceptions of any kind.
+        raise DataError(f"cannot read the saved dataset {folder} ({reason_of(error)}); save it anew") from None
+    if not len(dataset):
+        raise DataError(f"the saved dataset {folder} has no rows")
+
+    def column(role: Role, kind: type, candidates: Callable[[str], bool]) -> str:
+        of_kind = [name for name, feature in dataset.features.items() if isinstance(feature, kind)]
+        if len(of_kind) == 1 and getattr(columns, role) is None:
+            return of_kind[0]
+        return str(columns.find(role, [name for name in dataset.features if candidates(name)], folder))
+
+    image = column("path", datasets.Image, lambda name: isinstance(dataset.features[name], datasets.Image))
+    label = column("label", datasets.ClassLabel, lambda name: name != image)
+    own = tuple(getattr(dataset.features[label], "names", ()))
+    classes = []
+    for number, value in enumerate(dataset.select_columns([label])[:][label]):
+        try:
+            name = None if value is None or (own and value < 0) else own[value] if own else class_name(value)
+        except ValueError as error:
+            raise DataError(f"number {number} of {folder} has as {label} {error}") from None
+        if name is None:
+            raise DataError(f"number {number} of {folder} has no {label}: fill it, or remove the row")
+        classes.append(name)
+    images = dataset.select_columns([image]).cast_column(image, datasets.Image(decode=False))
+    return _Part(images, image, label, own, tuple(classes))
+
+
+def _saved_parts(folder: Path) -> Mapping[str, Path]:
+    """By split, the folder of its files. A dataset without splits is all for training, from which splits are drawn."""
+    splits = folder / SPLITS_FILE
+    if not splits.is_file():
+        return {"train": folder}
+    try:
+        names = [str(name) for name in json.loads(splits.read_text(encoding="utf-8"))["splits"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError(f"cannot read {splits}, which must name the splits; save the dataset anew") from None
+    parts = {split_role(name, str(folder)): folder / name for name in names}
+    if len(parts) < len(names) or "train" not in parts:
+        raise DataError(f"{folder} must have one split for training and at most one each of val and test, got {names}")
+    return parts
+
+
+def class_name(label: Any) -> str | None:
+    """The name of a label's class, as a folder would be called; None where it is empty.
+
+    Whole numbers are classes like names are. ValueError, in words, for anything that is no class.
+    """
+    if isinstance(label, str):
+        return label.strip() or None
+    if label is None or (isinstance(label, Real) and math.isnan(label)):
+        return None
+    if isinstance(label, bool | np.bool_):
+        return str(bool(label))
+    if isinstance(label, Integral) or (isinstance(label, Real) and float(label).is_integer()):
+        return str(int(float(label)) if not isinstance(label, Integral) else int(label))
+    kind = f"{float(label):.7g}" if isinstance(label, Real) else f"a {type(label).__name__}"
+    raise ValueError(
+        f"{kind}, but a class is text or a whole number (for several labels of an image make one text of a table, and "
+        "name what separates them by --label-separator)"
+    )
+
+
+def split_role(name: str, where: str, advice: str = "") -> str:
+    """train, val or test for a split of that name; DataError for another one. where: `row 7 of FILE`."""
+    role = split_called(name)
+    if role is None or role == UNCLEAR:
+        raise DataError(
+            f"{where} has the split {name!r}, but splits must be called train, val, which a search may see, or test, "
+            f"which it may not; rename it{advice}"
+        )
+    return role
+
+
+def numbered(names: Sequence[str], class_names: Sequence[str], part: str) -> np.ndarray:
+    """The label of each name (n,), its place among the class names; DataError for a name that is not among them."""
+    number = {name: place for place, name in enumerate(class_names)}
+    unknown = next((name for name in names if name not in number), None)
+    if unknown is not None:
+        raise unknown_class(part, unknown, class_names)
+    return np.array([number[name] for name in names], dtype=np.int64)
+
+
+def indicated(names: Sequence[Sequence[str]], class_names: Sequence[str], part: str) -> np.ndarray:
+    """Which of the classes each image has, bool (n, classes); names: those of each image, none for one without."""
+    found = np.zeros((len(names), len(class_names)), dtype=bool)
+    columns = numbered([name for of_image in names for name in of_image], class_names, part)
+    found[np.repeat(np.arange(len(names)), [len(of_image) for of_image in names]), columns] = True
+    return found
+
+
+def multi_label_fact(labels: np.ndarray) -> str:
+    """What to know of labels (n, classes)."""
+    per_image = labels.sum(axis=1)
+    if (per_image == 1).all():
+        return "each image has one label: to learn one class of an image, give labels as numbers or names"
+    without = f", {counted(int((per_image == 0).sum()), 'image')} without" if (per_image == 0).any() else ""
+    on_average = f"{per_image.mean():.2g} on average"
+    return f"labels an image: {on_average}{without}; splits that are drawn are drawn at random, not by class"
+
+
+def check_two_classes(class_names: Sequence[str], data: object) -> None:
+    if len(class_names) < 2:
+        raise DataError(f"{data} must have at least two classes, got {', '.join(class_names) or 'none'}")

@@ -12,7 +12,7 @@ from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment
 
 from hba.config.evaluation import EvaluationConfig
 from hba.config.training import SGD, SGDS
-from hba.data.load import EvaluationData
+from hba.data.images import EvaluationData
 from hba.errors import SettingsError
 from hba.models import Start
 from hba.operations import COMMON_CHANNELS, check_channels, color_for

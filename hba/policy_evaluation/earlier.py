@@ -7,8 +7,8 @@ from typing import Any
 
 from hba.config.evaluation import EvaluationConfig
 from hba.config.inheritance import of_earlier_run
+from hba.data.builtin import DATASET_NAMES
 from hba.data.config import DataConfig, resolved_data
-from hba.data.named import DATASET_NAMES
 from hba.errors import DataError, RunError, SettingsError
 from hba.report.results import RESULTS_NAME
 from hba.utils.files import read_text, reason_of

@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from hba.data.images import Images, LabelledImages
-from hba.data.lazy_split import LazySplit
-from hba.data.load import EvaluationData
+from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit
 from hba.distributed.collectives import own_device
 from hba.distributed.process_info import size
 from hba.errors import DivergedError, RunError, SettingsError

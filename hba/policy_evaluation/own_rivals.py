@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from hba.data.batches import as_floats
 from hba.data.images import Images
+from hba.data.loader import as_floats
 from hba.errors import SettingsError
 from hba.training.augmentation import Augmentation
 from hba.utils.seeding import default_generators

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hba.config.evaluation import EvaluationConfig
+from hba.data.images import EvaluationData, LazySplit
 from hba.data.labels import error_of
-from hba.data.lazy_split import LazySplit
-from hba.data.load import EvaluationData
 from hba.policy_evaluation.contenders import Contender
 from hba.policy_evaluation.jobs import Job
 from hba.policy_evaluation.result import EvaluationResult, EvaluationRow
@@ -92,7 +91,9 @@ class Record:
         """All that is known; the test split has been measured, now or in the stored evaluation."""
         if "test" in self._fingerprints:
             test_images, fingerprints = len(self._data.test), dict(self._fingerprints)
-            skipped_images = len(self._data.train.skipped) + len(self._data.test.skipped)
+            test = self._data.test
+            test = test.opened() if isinstance(test, LazySplit) else test
+            skipped_images = len(self._data.train.left_out) + len(test.left_out)
         else:
             assert self._stored is not None
             test_images, fingerprints = self._stored.test_images, dict(self._stored.fingerprints)

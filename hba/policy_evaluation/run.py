@@ -12,11 +12,11 @@ import torch
 from torch import nn
 
 from hba.config.evaluation import EvaluationConfig
-from hba.data.adapt import AnyDataset, as_evaluation_data, is_dataset
+from hba.data.folder import check_beside
+from hba.data.images import EvaluationData
 from hba.data.labels import error_note
-from hba.data.listing import check_beside
-from hba.data.load import EvaluationData, check_data, load_evaluation_data, notes_on_classes
-from hba.data.skipped import save_left_out
+from hba.data.load import AnyDataset, as_evaluation_data, check_data, is_dataset, load_evaluation_data, notes_on_classes
+from hba.data.reading import save_left_out
 from hba.distributed.collectives import (
     broadcast_from_rank0,
     is_restarted_in,

@@ -4,15 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from hba.config.evaluation import EvaluationConfig
+from hba.data.builtin import DATASET_NAMES
 from hba.data.config import DataConfig
-from hba.data.identity import Listing, Part, SeenCount, SeenImages, identities, of_pixels
-from hba.data.images import LabelledImages
-from hba.data.load import EvaluationData
-from hba.data.named import DATASET_NAMES
-from hba.data.sources import find_source
+from hba.data.images import EvaluationData, LabelledImages
+from hba.data.leakage import SeenCount, SeenImages, all_hashes, hashes_of_pixels
+from hba.data.load import find_source, listing_of_search, listing_of_test
 from hba.data.splits import split
 from hba.errors import HbaError, SettingsError
 from hba.schedule.schedule import Schedule
@@ -145,18 +142,18 @@ def _count_by_settings(settings: Mapping[str, Any], config: EvaluationConfig) ->
         its_splits = split(its_source, searched.train_size, searched.val_size, searched.split_seed)
     except HbaError:
         return None
-    test = Listing.for_test(source, split(source, None, None, config.split_seed))
-    return SeenImages.of_listing(Listing.for_search(its_source, its_splits)).count(identities(test.chosen))
+    test = listing_of_test(source, split(source, None, None, config.split_seed))
+    return SeenImages.of_listing(listing_of_search(its_source, its_splits)).overlap(all_hashes(test.chosen))
 
 
 def _count_by_images(seen: SeenImages, data: EvaluationData) -> tuple[SeenCount | None, float]:
     """How many test images were seen, and the share of what was seen that is still there."""
     if data.listing is not None and seen.kind == data.listing.kind:
-        there = [Part(pool, np.arange(len(pool.labels))) for pool in data.listing.everything]
-        return seen.count(identities(data.listing.chosen)), seen.share_among(identities(there))
+        there = all_hashes(data.listing.everything)
+        return seen.overlap(all_hashes(data.listing.chosen)), seen.share_among(there)
     if data.listing is None and isinstance(data.train, LabelledImages) and isinstance(data.test, LabelledImages):
-        train, test = (list(of_pixels(part.images)) for part in (data.train, data.test))
-        return (seen.count(test) if seen.kind == "pixels" else None), seen.share_among([*train, *test])
+        train, test = (list(hashes_of_pixels(part.images)) for part in (data.train, data.test))
+        return (seen.overlap(test) if seen.kind == "pixels" else None), seen.share_among([*train, *test])
     return None, 1.0
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from hba.config.evaluation import EvaluationConfig
 from hba.config.inheritance import OF_SEARCH, OF_WEIGHTS, Sourced
-from hba.data.adapt import AnyDataset, check_settings_of_dataset, is_dataset, name_of
-from hba.data.load import EvaluationData, check_data
-from hba.data.named import DATASET_NAMES
-from hba.data.sources import find_source
+from hba.data.builtin import DATASET_NAMES
+from hba.data.images import EvaluationData
+from hba.data.load import AnyDataset, check_data, check_settings_of_dataset, find_source, is_dataset, name_of
 from hba.errors import DataError, SettingsError
 from hba.models import Start
 from hba.policy_evaluation.earlier import EARLIER, settings_of_earlier

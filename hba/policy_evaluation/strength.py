@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hba.data.batches import as_floats
 from hba.data.images import Images
+from hba.data.loader import as_floats
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augment, EpochRegularization, ScheduleAugmentation, regularization_of
 from hba.utils.seeding import generator_for

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hba.config.evaluation import EvaluationConfig
-from hba.data.load import EvaluationData
+from hba.data.images import EvaluationData
 from hba.distributed.collectives import check_alike
 from hba.distributed.process_info import size
 from hba.errors import SavesWarning

@@ -12,8 +12,8 @@ from torch import Tensor
 from torchvision.transforms import TrivialAugmentWide
 from torchvision.transforms.functional import get_dimensions
 
-from hba.data.batches import as_floats
 from hba.data.images import Images
+from hba.data.loader import as_floats
 from hba.importers.torchvision_policies import PHOTOGRAPH_SIDE
 from hba.training.augmentation import Augment
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from hba.algorithms import Algorithm
-from hba.data.adapt import check_settings_of_dataset, is_dataset, name_of
 from hba.data.config import DataConfig
-from hba.data.load import SearchData
+from hba.data.images import SearchData
+from hba.data.load import check_settings_of_dataset, is_dataset, name_of
 from hba.errors import SettingsError
 from hba.operations import check_known
 from hba.policy.space import SearchSpace

@@ -10,7 +10,7 @@ from hba.algorithms import SearchState
 from hba.algorithms.state import InnerModel
 from hba.algorithms.update_schedule import UpdateSchedule
 from hba.data.labels import error_of
-from hba.data.skipped import save_left_out
+from hba.data.reading import save_left_out
 from hba.distributed.collectives import broadcast_from_rank0
 from hba.distributed.process_info import size
 from hba.errors import DivergedError, SettingsError
@@ -123,7 +123,7 @@ class Checkpointer:
             **({} if (error := error_of(data.train.labels)) is None else {"error": error}),
             "train_images": len(data.train),
             "val_images": len(data.val),
-            "skipped_images": len(data.train.skipped) + len(data.val.skipped),
+            "skipped_images": len(data.train.left_out) + len(data.val.left_out),
             "data_fingerprint": setup.identity["images or their split"],
             "images_seen": setup.images_seen,
             "image_size": data.train.image_size,

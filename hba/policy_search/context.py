@@ -11,10 +11,10 @@ from torch import nn
 
 from hba.algorithms import ImageTask
 from hba.algorithms.state import Networks, equal_networks, named_networks
-from hba.data.identity import seen_by_search
+from hba.data.builtin import DATASET_NAMES
+from hba.data.images import SearchData
 from hba.data.labels import is_multi_label
-from hba.data.load import SearchData
-from hba.data.named import DATASET_NAMES
+from hba.data.load import seen_by_search
 from hba.errors import SettingsError
 from hba.models import Start
 from hba.operations import check_channels, fill_for

@@ -7,8 +7,8 @@ from typing import Any
 from hba.algorithms import Algorithm
 from hba.algorithms.lambda_steps import HALF, images_at_once
 from hba.config.inheritance import of_earlier_run
+from hba.data.builtin import DATASET_NAMES
 from hba.data.config import DataConfig, resolved_data
-from hba.data.named import DATASET_NAMES
 from hba.errors import DataError, RunError
 from hba.policy_search.config import ALGORITHM_SETTINGS, SearchConfig
 from hba.policy_search.custom_components import check_told

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 
 from hba.algorithms import Algorithm
+from hba.data.builtin import DATASET_NAMES
 from hba.data.config import resolved_data
-from hba.data.named import DATASET_NAMES
-from hba.data.skipped import SkippedFile, save_left_out
+from hba.data.reading import SkippedFile, save_left_out
 from hba.errors import DataError, RunError, SettingsError
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.custom_components import check_same

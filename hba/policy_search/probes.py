@@ -21,8 +21,8 @@ from hba.algorithms.lambda_steps import GradientState, LambdaSteps
 from hba.algorithms.state import InnerModel
 from hba.algorithms.task import ImageTask
 from hba.config.training import SGD
-from hba.data.batches import as_floats
 from hba.data.images import Batch, Images
+from hba.data.loader import as_floats
 from hba.training.criterion import loss_of
 from hba.training.optim import MOMENTUM
 from hba.utils.seeding import default_generators, derived_seed, generator_for

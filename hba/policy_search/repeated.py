@@ -14,11 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hba.data.adapt import is_dataset
 from hba.data.config import LAST_SEED, resolved_data
-from hba.data.images import CPU
-from hba.data.listing import check_beside
-from hba.data.load import SearchData
+from hba.data.folder import check_beside
+from hba.data.images import CPU, SearchData
+from hba.data.load import is_dataset
 from hba.distributed.collectives import broadcast_from_rank0, is_restarted_in, note_launch
 from hba.distributed.process_info import is_first, size
 from hba.errors import DivergedError, RunError, SettingsError

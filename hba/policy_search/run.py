@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import nn
 
-from hba.data.adapt import AnyDataset, as_search_data, is_dataset
-from hba.data.listing import check_beside
-from hba.data.load import SearchData, check_data, load_search_data
+from hba.data.folder import check_beside
+from hba.data.images import SearchData
+from hba.data.load import AnyDataset, as_search_data, check_data, is_dataset, load_search_data
 from hba.distributed.collectives import (
     broadcast_from_rank0,
     check_alike,

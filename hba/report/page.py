@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from hba.algorithms.update_schedule import advice_in, overfitting_note_in, policy_steps_in
+from hba.data.config import display_name
 from hba.data.labels import error_in_words
-from hba.data.naming import shown_name
 from hba.report.confusions import confusions
 from hba.report.contests import contests, losses_table
 from hba.report.curves import operation_panels
@@ -293,8 +293,8 @@ def setting_text(value: Any) -> str:
 
 def _dataset(origin: Mapping[str, Any]) -> str:
     found = origin.get("dataset")
-    return shown_name(found) if isinstance(found, str) else ""
+    return display_name(found) if isinstance(found, str) else ""
 
 
 def _data_name(settings: Mapping[str, Any]) -> str:
-    return shown_name(str(settings.get("data")))
+    return display_name(str(settings.get("data")))

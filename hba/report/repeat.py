@@ -14,8 +14,8 @@ from hba.config.inheritance import values_of
 from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS
 from hba.config.search import CommonSearchConfig
 from hba.config.training import TrainingConfig
-from hba.data.identity import SeenImages
-from hba.data.named import DATASET_NAMES
+from hba.data.builtin import DATASET_NAMES
+from hba.data.leakage import SeenImages
 from hba.errors import HbaError
 from hba.operations import OPERATIONS
 from hba.regularization.groups import REGULARIZERS

@@ -15,7 +15,6 @@ from torchvision.transforms.v2 import functional as TF
 
 from hba.data.images import Images
 from hba.data.labels import is_multi_label, names_of, present_classes
-from hba.data.levels import DECODE_ERRORS
 from hba.errors import RunError
 from hba.utils.files import write_atomically
 
@@ -73,7 +72,8 @@ class Samples:
                 n_channels = int(strip.info[CHANNELS]) if CHANNELS in strip.info else None
             if not isinstance(names, list) or not names or pixels.shape[2] % len(names):
                 raise ValueError("it does not tell the classes of its images")
-        except (KeyError, *DECODE_ERRORS) as error:
+        except Exception as error:
+            # Pillow raises exceptions of any kind for damaged files.
             raise RunError(f"{path} cannot be read as the images of a run: {error}") from None
         return Samples(pixels.chunk(len(names), dim=2), tuple(map(str, names)), n_channels)
 

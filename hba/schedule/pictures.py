@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hba.data.naming import shown_name
+from hba.data.config import display_name
 from hba.operations import Operation, fill_for
 from hba.policy.draw import BatchSample, apply_operations
 from hba.policy.space import SearchSpace
@@ -142,7 +142,7 @@ def _draw_regularizers(panel: "Axes", schedule: Schedule, together: Sequence[Reg
 
 def _title(schedule: Schedule) -> str:
     found_on, space = schedule.provenance.get("dataset"), schedule.space
-    origin = f" searched on {shown_name(str(found_on))}" if found_on else ""
+    origin = f" searched on {display_name(str(found_on))}" if found_on else ""
     policy = ["probability (blue) and magnitude (orange) per epoch, one line per copy"] if space.operations else []
     bands = ["bands: one spread to either side"] if schedule.spread.any() else []
     tuned = [f"regularizers{' (green)' if space.operations else ''} per epoch"] if space.regularizers else []

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from hba.data.batches import BatchStream
+from hba.data.loader import BatchStream
 from hba.distributed.collectives import broadcast_from_rank0
 from hba.distributed.process_info import is_first, size
 from hba.errors import SavesWarning

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hba.data.batches import as_floats
 from hba.data.images import ALL, Measurable
 from hba.data.labels import is_multi_label
+from hba.data.loader import as_floats
 from hba.distributed.collectives import total
 from hba.distributed.process_info import rank, single_process, size
 from hba.errors import DataError

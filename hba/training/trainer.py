@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from hba.config.evaluation import EvaluationConfig
-from hba.data.batches import BatchStream
+from hba.data.images import EvaluationData
 from hba.data.labels import is_multi_label
-from hba.data.load import EvaluationData
+from hba.data.loader import BatchStream
 from hba.distributed import collectives
 from hba.distributed.process_info import single_process, size
 from hba.distributed.whole_batch import whole_batch_layers

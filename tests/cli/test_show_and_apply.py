@@ -15,8 +15,7 @@ from rich.console import Console
 from test_commands import said
 
 import hba
-from hba.data.folder import read_image
-from hba.data.levels import Levels
+from hba.data.reading import Levels, read_image
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule

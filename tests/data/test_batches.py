@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from hba.data.batches import BatchStream, as_floats
 from hba.data.images import LabelledImages
+from hba.data.loader import BatchStream, as_floats
 from hba.errors import DataError
 from hba.preprocessing.standardize import Standardize
 

@@ -17,7 +17,7 @@ from several_processes import SECONDS_AT_MOST, shared_by, start
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from hba.data.batches import BatchStream
+from hba.data.loader import BatchStream
 from hba.distributed import collectives
 from hba.distributed.collectives import (
     LAUNCH,

@@ -12,7 +12,7 @@ from small_trainings import one_operation, tiny_data
 
 import hba
 from hba.data import EvaluationData, LabelledImages
-from hba.data.batches import as_floats
+from hba.data.loader import as_floats
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.training.augmentation import augmentation_of
 from hba.training.trainer import train

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 import hba
 import hba.data.folder
 from hba.config.evaluation import EvaluationConfig
-from hba.data.levels import Levels
 from hba.data.load import load_evaluation_data
+from hba.data.reading import Levels
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.operations.registration import load_operations_file
 from hba.policy_evaluation.jobs import number_of_jobs
@@ -60,13 +60,13 @@ class Events(hba.EvaluationCallback):
         self.on_done = on_done
 
     def record_files(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        read_image = hba.data.folder.read_image
+        read_image = hba.data.reading.read_image
 
         def recording(path: Path, image_size: int, levels: Levels | None) -> Tensor:
             self.seen.append("test" if "test" in path.parts else "train")
             return read_image(path, image_size, levels)
 
-        monkeypatch.setattr("hba.data.folder.read_image", recording)
+        monkeypatch.setattr("hba.data.pool.read_image", recording)
 
     def step_done(self) -> None:
         self.seen.append("step")

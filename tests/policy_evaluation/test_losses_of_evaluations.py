@@ -15,7 +15,7 @@ from tuned_schedules import alone
 
 import hba
 from hba.data import LabelledImages
-from hba.data.batches import as_floats
+from hba.data.loader import as_floats
 from hba.policy_evaluation.jobs import Job, TrainingResult
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.report.compare import TEST_LOSS

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, LabelledImages, SearchData
-from hba.data.batches import BatchStream
 from hba.data.images import Images
+from hba.data.loader import BatchStream
 from hba.errors import DivergedError
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Unchanged, augmentation_of

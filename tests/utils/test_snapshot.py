@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import SGD
 
 from hba.algorithms import ALGORITHMS
-from hba.data.batches import BatchStream
+from hba.data.loader import BatchStream
 from hba.utils.snapshot import restore, snapshot
 
 

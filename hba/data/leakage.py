@@ -1,0 +1,203 @@
+"""Hashes of the images that a search has seen, stored in the schedule's file, to find them among test images later.
+
+Names are cheap to hash and survive a moved folder or another split, but numbered files of a training and a test part
+share them. So an image file is known by a hash of class, name and size in bytes, and where two agree in it, by a second
+hash of its content. Images in tables and saved datasets are hashed the same way; images in memory or in arrays by their
+pixels. Prepared images keep the hashes of the images that they were made of.
+"""
+
+import base64
+import io
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
+
+import numpy as np
+from torch import Tensor
+
+from hba.errors import DataError
+from hba.utils.files import open_regular
+
+MOST_KEPT = 4096
+"""Of more images, those with the lowest keys are kept, so that the sample is the same everywhere."""
+BLOCK = 16 * 1024
+"""Bytes that are hashed of the start, the middle and the end of a file."""
+
+Kind = Literal["files", "pixels"]
+"""What images are hashed by."""
+
+
+class ImageHash(NamedTuple):
+    """key: 32 bits that are cheap to compute. source: 32 more bits, or the file that they are computed from when they
+    are needed; None for an image that cannot be read.
+    """
+
+    key: int
+    source: int | Path | None
+
+    def content(self) -> int | None:
+        """The second hash; None for a file that cannot be read."""
+        if not isinstance(self.source, Path):
+            return self.source
+        try:
+            with open_regular(self.source) as file:
+                return _digest(file, os.fstat(file.fileno()).st_size)
+        except OSError:
+            return None
+
+
+class Hashed(Protocol):
+    """Images that can be hashed without being decoded."""
+
+    @property
+    def hashed_by(self) -> Kind: ...
+
+    def hashes(self) -> Iterator[ImageHash]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """The images of a source, not read yet.
+
+    n_images: for training and validation, with the test split where it is drawn from them. chosen: those that a search
+    trains and validates on, or those of a test. everything: all that may be opened.
+    """
+
+    n_images: int
+    chosen: tuple[Hashed, ...]
+    everything: tuple[Hashed, ...]
+
+    @property
+    def kind(self) -> Kind:
+        return self.chosen[0].hashed_by
+
+
+class SeenCount(NamedTuple):
+    """How many of n_tested images a search has seen; an estimate where only a sample of them could be compared."""
+
+    n_seen: int
+    n_tested: int
+    is_estimate: bool
+
+
+@dataclass(frozen=True, eq=False)
+class SeenImages:
+    """The images that a search has trained and validated on, or a sample of them.
+
+    n_images: how many there are, without those that cannot be read. n_source: Listing.n_images; None for images in
+    memory. hashes (k, 2): key and content of k of them, uint32, keys ascending; where k is below n_images, those with
+    the lowest keys.
+    """
+
+    kind: Kind
+    n_images: int
+    n_source: int | None
+    hashes: np.ndarray
+
+    @staticmethod
+    def of_listing(listing: Listing) -> "SeenImages":
+        return SeenImages._of(listing.kind, listing.n_images, all_hashes(listing.chosen))
+
+    @staticmethod
+    def of_memory(parts: Iterable[Tensor]) -> "SeenImages":
+        """parts: images uint8 (N, C, H, W)."""
+        return SeenImages._of("pixels", None, (image for part in parts for image in hashes_of_pixels(part)))
+
+    @staticmethod
+    def _of(kind: Kind, n_source: int | None, images: Iterable[ImageHash]) -> "SeenImages":
+        known = sorted(images, key=lambda image: image.key)
+        pairs = [(image.key, content) for image in known[:MOST_KEPT] if (content := image.content()) is not None]
+        n_images = len(known) if len(known) > MOST_KEPT else len(pairs)
+        return SeenImages(kind, n_images, n_source, np.array(pairs, dtype=np.uint32).reshape(-1, 2))
+
+    def to_json(self) -> dict[str, Any]:
+        packed = base64.b64encode(self.hashes.astype("<u4").tobytes()).decode()
+        return {"by": self.kind, "images": self.n_images, "of": self.n_source, "hashes": packed}
+
+    @staticmethod
+    def from_json(content: Any) -> "SeenImages | None":
+        """None for content that to_json did not make: a file may have been edited, or made by another version."""
+        try:
+            hashes = np.frombuffer(base64.b64decode(content["hashes"], validate=True), dtype="<u4").reshape(-1, 2)
+            if content["by"] not in ("files", "pixels") or not isinstance(content["images"], int):
+                return None
+            return SeenImages(content["by"], content["images"], content["of"], hashes)
+        except (TypeError, KeyError, ValueError):
+            return None
+
+    def overlap(self, tested: Iterable[ImageHash]) -> SeenCount:
+        """How many of the tested images have been seen. Contents are hashed only where keys agree."""
+        is_sample = 0 < len(self.hashes) < self.n_images
+        limit = int(self.hashes[-1, 0]) if is_sample else 2**32
+        contents: dict[int, set[int]] = {}
+        for key, content in self.hashes.tolist():
+            contents.setdefault(key, set()).add(content)
+        n_tested = n_compared = n_seen = 0
+        for image in tested:
+            n_tested += 1
+            if image.key <= limit:
+                n_compared += 1
+                n_seen += image.key in contents and image.content() in contents[image.key]
+        estimate = round(n_seen * n_tested / n_compared) if n_compared else 0
+        return SeenCount(estimate if is_sample else n_seen, n_tested, is_sample)
+
+    def share_among(self, there: Iterable[ImageHash]) -> float:
+        """The share of the seen images that is among these, by key."""
+        keys = {image.key for image in there}
+        return float(np.mean([key in keys for key in self.hashes[:, 0].tolist()])) if len(self.hashes) else 0.0
+
+
+def all_hashes(parts: Iterable[Hashed]) -> Iterator[ImageHash]:
+    """Of the images of all parts, in order."""
+    for part in parts:
+        yield from part.hashes()
+
+
+def hashes_of_pixels(images: Tensor) -> Iterator[ImageHash]:
+    """Of images (N, C, H, W) in memory; an image of one channel has the hash of three equal ones."""
+    return map(hash_of_pixels, images.cpu().numpy())
+
+
+def hash_of_pixels(image: np.ndarray) -> ImageHash:
+    """image (C, H, W)."""
+    image = np.repeat(image, 3, axis=0) if len(image) == 1 else image
+    digest = blake2b(str(image.shape).encode(), digest_size=8)
+    digest.update(image.tobytes())
+    return ImageHash(*np.frombuffer(digest.digest(), dtype="<u4").tolist())
+
+
+def hash_of_file(path: Path, known_as: str) -> ImageHash:
+    """known_as: class and name. DataError where the file is not there any more."""
+    try:
+        return ImageHash(_key(path.stat().st_size, known_as), path)
+    except OSError as error:
+        raise changing(error) from None
+
+
+def hash_of_bytes(content: bytes, known_as: str) -> ImageHash:
+    """The hash of the file that has this content."""
+    return ImageHash(_key(len(content), known_as), _digest(io.BytesIO(content), len(content)))
+
+
+def changing(error: OSError) -> DataError:
+    """For a file that was listed and is not there any more."""
+    return DataError(f"the images change while they are used ({error}); start again when they no longer change")
+
+
+def _key(size: int, name: str) -> int:
+    return _number(blake2b(b"%d\0%s" % (size, os.fsencode(name)), digest_size=4).digest())
+
+
+def _digest(file: BinaryIO, size: int) -> int:
+    digest = blake2b(digest_size=4)
+    for start in (0, (size - BLOCK) // 2, size - BLOCK):
+        file.seek(max(0, start))
+        digest.update(file.read(BLOCK))
+    return _number(digest.digest())
+
+
+def _number(digest: bytes) -> int:
+    return int.from_bytes(digest, "little")

@@ -1,0 +1,278 @@
+"""Batches for training, and images that are read from their files again in every epoch, ahead of the computation."""
+
+import contextlib
+import os
+import weakref
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from hba.data.images import ALL, CPU, Batch, Colors, Images, mean_and_std
+from hba.data.labels import as_tensor
+from hba.data.pool import Items, Pool, ReadPart, broken_image, none_readable
+from hba.data.reading import Levels, SkippedFile
+from hba.distributed.collectives import all_gather_object, check_divides, own
+from hba.distributed.process_info import size
+from hba.errors import DataError
+from hba.utils.devices import reader_died
+from hba.utils.interrupts import without_interrupts
+
+MOST_WORKERS = 8
+COLOR_SAMPLE = 2000
+SUM_BATCH_SIZE = 100
+
+
+class BatchStream:
+    """Endless batches (images float in [0, 1], labels): whole epochs in a new random order each, last part dropped.
+
+    An epoch has len(data) // batch_size batches; a batch never has more images than there are. Where several processes
+    share a batch, each gets its own images of it, and batch_size is that of all. The position in the stream can be
+    saved and restored. setting: what the batch size is called.
+    """
+
+    def __init__(self, data: Images, batch_size: int, seed: int, setting: str = "batch_size") -> None:
+        if not len(data):
+            raise DataError("there must be at least one image to make batches of")
+        self.data = data
+        self.batch_size = min(batch_size, len(data))
+        check_divides(setting, self.batch_size)
+        self.generator = torch.Generator(data.device).manual_seed(seed)
+        self.order = self._new_order()
+        self.position = 0
+        self._rest_of_pass: Generator[Batch] | None = None
+
+    @property
+    def batches_per_pass(self) -> int:
+        return len(self.data) // self.batch_size
+
+    def next(self) -> Batch:
+        if self.position == self.batches_per_pass:
+            if self._rest_of_pass is not None:
+                # Ended here, since a finalizer would swallow a Ctrl-C that comes meanwhile.
+                next(self._rest_of_pass, None)
+            self.order, self.position, self._rest_of_pass = self._new_order(), 0, None
+        if self._rest_of_pass is None:
+            self._rest_of_pass = self.data.batches(self._own_order(), self.batch_size // size(), self.position)
+        images, labels = next(self._rest_of_pass)
+        self.position += 1
+        return as_floats(images), labels
+
+    def _own_order(self) -> Tensor:
+        """Of every batch of the epoch, the images of this process."""
+        if size() == 1:
+            return self.order
+        whole = self.order[: self.batches_per_pass * self.batch_size]
+        return own(whole.view(-1, self.batch_size), dim=1).flatten()
+
+    def _new_order(self) -> Tensor:
+        return torch.randperm(len(self.data), generator=self.generator, device=self.data.device)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"generator": self.generator.get_state(), "order": self.order, "position": self.position}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.generator.set_state(state["generator"].cpu())
+        self.order, self.position = state["order"].to(self.data.device), state["position"]
+        self._rest_of_pass = None
+
+
+def as_floats(images: Tensor) -> Tensor:
+    """uint8 to floats in [0, 1], of PyTorch's default type, which is float32."""
+    return images.to(torch.get_default_dtype()) / 255
+
+
+def default_workers() -> int:
+    """One for each core that this process may use, but at most 8."""
+    return min(MOST_WORKERS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class _Parts(Dataset[ReadPart]):
+    """Batches of a pool, for a DataLoader: an index is an array of numbers."""
+
+    items: Items
+    image_size: int
+    levels: Levels | None
+
+    def __getitem__(self, numbers: np.ndarray) -> ReadPart:
+        return self.items.read_batch(numbers, self.image_size, self.levels)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StreamedImages:
+    """Images that stay in their files, labels int64 (N,) or bool (N, classes); the same pixels as images in memory.
+
+    workers: processes that read ahead; 0 reads in this one. Where the pool skips broken images, `once` omits those that
+    cannot be read, and in `batches` the next readable one of the order takes their place; otherwise they are a
+    DataError. Mean and standard deviation of the colours are those of at most 2,000 images, drawn by a fixed
+    seed. _reading: the generators that read at present.
+    """
+
+    pool: Pool
+    image_size: int
+    labels: Tensor
+    workers: int
+    not_read: tuple[SkippedFile, ...] = ()
+    device: torch.device = CPU
+    _broken: dict[int, str] = field(default_factory=dict)
+    _colors: list[tuple[Colors, Colors]] = field(default_factory=list)
+    _reading: "weakref.WeakSet[Generator[Batch]]" = field(default_factory=weakref.WeakSet)
+
+    def __repr__(self) -> str:
+        return f"StreamedImages({len(self)} images of {self.image_size} pixels, {self._name(0)} first)"
+
+    @staticmethod
+    def of(pool: Pool, indices: np.ndarray, image_size: int, workers: int | None) -> "StreamedImages":
+        """The images of the pool at these indices, but those that are known to be broken. No file is opened."""
+        chosen, lost = pool.take(indices).without_known_broken()
+        n_workers = default_workers() if workers is None else workers
+        return StreamedImages(chosen, image_size, as_tensor(chosen.labels), n_workers, lost)
+
+    @property
+    def n_channels(self) -> int:
+        return self.pool.items.n_channels
+
+    @property
+    def left_out(self) -> tuple[SkippedFile, ...]:
+        broken = (SkippedFile(self._name(index), reason) for index, reason in sorted(self._broken.items()))
+        return (*self.not_read, *broken)
+
+    def _name(self, index: int) -> str:
+        return self.pool.items.name(self.pool.numbers[index])
+
+    def share_left_out(self) -> None:
+        if self.pool.skip_broken:
+            for broken in all_gather_object(self._broken):
+                self._broken.update(broken)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def to(self, device: torch.device) -> "StreamedImages":
+        return replace(self, labels=self.labels.to(device), device=device)
+
+    def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
+        return self._registered(self._in_order(np.arange(len(self)), batch_size, share))
+
+    def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]:
+        return self._registered(self._filled_up(order, batch_size, start))
+
+    def _registered(self, reading: Generator[Batch]) -> Generator[Batch]:
+        self._reading.add(reading)
+        return reading
+
+    def close(self) -> None:
+        for reading in list(self._reading):
+            reading.close()
+
+    def mean_color(self) -> Colors:
+        return self._mean_and_std()[0]
+
+    def std_color(self) -> Colors:
+        return self._mean_and_std()[1]
+
+    def _mean_and_std(self) -> tuple[Colors, Colors]:
+        if not self._colors:
+            sample = np.arange(len(self))
+            if len(sample) > COLOR_SAMPLE:
+                sample = np.sort(np.random.default_rng(0).choice(len(self), COLOR_SAMPLE, replace=False))
+            reading = self._registered(self._in_order(sample, SUM_BATCH_SIZE))
+            self._colors.append(mean_and_std(images for images, _ in reading))
+        return self._colors[0]
+
+    def fingerprint(self) -> str:
+        """A hash of the items' names, labels, image size and levels; pixels would take a whole epoch."""
+        digest = self.pool.items.fingerprint(self.pool.numbers, self.image_size)
+        digest.update(self.labels.cpu().numpy().tobytes())
+        if self.pool.levels is not None:
+            digest.update(str(self.pool.levels).encode())
+        return digest.hexdigest()[:16]
+
+    def _in_order(self, indices: np.ndarray, batch_size: int, share: slice = ALL) -> Generator[Batch]:
+        """The images at the indices, without those that cannot be read."""
+        parts = [indices[start : start + batch_size] for start in range(0, len(indices), batch_size)][share]
+        n_read = 0
+        for part, (images, broken) in zip(parts, self._read(parts), strict=True):
+            for place, reason in broken:
+                self._note_broken(part[place], reason)
+            chosen = torch.from_numpy(part)
+            if broken:
+                readable = np.delete(np.arange(len(part)), [place for place, _ in broken])
+                images, chosen = images[readable], chosen[readable]
+            if len(images):
+                n_read += len(images)
+                yield images.to(self.device, non_blocking=True), self.labels[chosen.to(self.device)]
+        # Whether a share has none is known to the process that adds up all shares.
+        if not n_read and share == ALL:
+            raise none_readable(len(indices), self._name(indices[0]))
+
+    def _filled_up(self, order: Tensor, batch_size: int, start: int) -> Generator[Batch]:
+        """Batches of the order; another image takes the place of each that cannot be read."""
+        indices = order.cpu().numpy()
+        starts = range(start * batch_size, len(indices) - batch_size + 1, batch_size)
+        parts = [indices[start : start + batch_size] for start in starts]
+        for first, (images, broken) in zip(starts, self._read(parts), strict=True):
+            chosen = order[first : first + batch_size]
+            for place, reason in broken:
+                self._note_broken(indices[first + place], reason)
+                index, images[place] = self._next_readable(indices, first + place)
+                # Not in place, since the order is part of what is saved.
+                chosen = torch.cat([chosen[:place], chosen.new_tensor([index]), chosen[place + 1 :]])
+            yield images.to(self.device, non_blocking=True), self.labels[chosen]
+
+    def _next_readable(self, order: np.ndarray, position: int) -> tuple[int, Tensor]:
+        """Index and pixels of the first readable image after this position of the order, round its end.
+
+        It depends on the order alone, so an interrupted epoch continues as it would have.
+        """
+        for index in np.roll(order, -position - 1):
+            if index not in self._broken:
+                try:
+                    return index, self.pool.items.read(self.pool.numbers[index], self.image_size, self.pool.levels)
+                except DataError as error:
+                    self._note_broken(index, str(error))
+        raise none_readable(len(order), self._name(order[0]))
+
+    def _note_broken(self, index: int, reason: str) -> None:
+        if not self.pool.skip_broken:
+            raise broken_image(self._name(index), reason)
+        self._broken[int(index)] = reason
+
+    def _read(self, parts: Sequence[np.ndarray]) -> Generator[ReadPart]:
+        """The images at the indices of each part. The processes end with the generator."""
+        loader = DataLoader(
+            _Parts(self.pool.items, self.image_size, self.pool.levels),
+            batch_size=None,
+            sampler=[self.pool.numbers[part] for part in parts],
+            num_workers=min(self.workers, len(parts)),
+            collate_fn=_as_it_is,
+            pin_memory=self.device.type == "cuda",
+            # Without its own generator, it would draw from the default one.
+            generator=torch.Generator(),
+        )
+        with _reader_deaths_explained(), without_interrupts():
+            results = iter(loader)
+        while True:
+            with _reader_deaths_explained():
+                part = next(results, None)
+            if part is None:
+                return
+            yield part
+
+
+@contextlib.contextmanager
+def _reader_deaths_explained() -> Iterator[None]:
+    """A process that is killed while it starts, or passes on what it has read, breaks the connection to it."""
+    try:
+        yield
+    except (EOFError, OSError) as error:
+        raise reader_died(str(error) or type(error).__name__) from None
+
+
+def _as_it_is(part: Any) -> Any:
+    return part
