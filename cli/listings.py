@@ -90,7 +90,7 @@ def policies(name: str | None, as_json: bool) -> None:
 def _print_card(name: str, as_json: bool) -> None:
     # They read and draw tables of an evaluation, which the list does not need.
     from hba.report.card import costs, read_card
-    from hba.report.contests import errors_table
+    from hba.report.tables import errors_table
 
     card = read_card(name)
     if as_json:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from hba.regularization.regularizer import Regularizer
     from hba.report.compare import Comparison, compare
     from hba.report.over_seeds import OverSeeds
-    from hba.report.write import write_report
+    from hba.report.page import write_report
     from hba.schedule.library import load_policy, policy_names
     from hba.schedule.schedule import Schedule
     from hba.schedule.transform import PolicyTransform
@@ -92,7 +92,7 @@ _MODULES = {
     "repeated_search": "hba.policy_search.repeated",
     "search": "hba.policy_search.run",
     "search_space": "hba.policy.spaces",
-    "write_report": "hba.report.write",
+    "write_report": "hba.report.page",
 }
 _FOLDERS = (
     "algorithms",

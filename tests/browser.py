@@ -27,12 +27,11 @@ MEASURED = RIGHT + '''JSON.stringify({
     broken: [...document.images].filter(image => !image.complete || !image.naturalWidth).length,
     images: document.images.length,
     tables: [...document.querySelectorAll("details table")].length,
-    drawn: [...document.querySelectorAll("svg path.line")].filter(path => path.getBBox().width > 0).length,
     flat: [...document.querySelectorAll("svg")].filter(svg => svg.getBoundingClientRect().height < 20).length,
-    outside: [...document.querySelectorAll("h1, h2, h3, p, figcaption, .label, .y-tick, .ends")]
+    outside: [...document.querySelectorAll("h1, h2, h3, p, figcaption")]
         .filter(one => { const box = one.getBoundingClientRect(); return box.right > innerWidth + 1 || box.left < -1; })
         .map(one => one.textContent),
-    beyond: [...document.querySelectorAll("main .changed table, main .contest b")]
+    beyond: [...document.querySelectorAll("main .changed table")]
         .filter(one => rightOf(one) > rightOf(document.querySelector("main")) + 1)
         .map(one => one.textContent),
 })'''

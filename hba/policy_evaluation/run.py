@@ -62,9 +62,9 @@ from hba.policy_evaluation.stored import (
 )
 from hba.policy_evaluation.task import Task, definition_of
 from hba.preprocessing.preprocessing import network_input_size
+from hba.report.page import REPORT_NAME, is_reported, report_at_the_end
 from hba.report.results import RESULTS_NAME, Results
 from hba.report.samples import Samples
-from hba.report.write import REPORT_NAME, is_reported, report_at_the_end
 from hba.schedule.schedule import Schedule
 from hba.training.amp import slow_note
 from hba.training.checkpoint import TRAININGS_NAME

@@ -31,7 +31,7 @@ from hba.policy_search.custom_components import custom_components
 from hba.policy_search.folder import RunFolder
 from hba.policy_search.run import chosen_settings, search
 from hba.report.over_seeds import OverSeeds
-from hba.report.write import REPORT_NAME
+from hba.report.page import REPORT_NAME
 from hba.schedule.library import seed_folder, seed_folders
 from hba.schedule.schedule import Schedule
 from hba.utils.files import read_text, run_lock, write_atomically, write_text

@@ -6,8 +6,7 @@ from pathlib import Path
 from hba.policy_search.callbacks import SearchCallback
 from hba.policy_search.plan import SearchPlan
 from hba.policy_search.result import SearchResult
-from hba.report.pictures import grid
-from hba.report.samples import SAMPLES_NAME, Samples
+from hba.report.samples import SAMPLES_NAME, Samples, grid
 from hba.schedule.pictures import is_seen
 from hba.utils.tensorboard import EventFiles
 

@@ -25,8 +25,8 @@ from hba.policy_search.history import History, Metrics, is_finite, row_of
 from hba.policy_search.plan import SearchPlan
 from hba.policy_search.probes import PROBED, is_probe_epoch, probe
 from hba.policy_search.result import SearchResult
+from hba.report.page import report_at_the_end
 from hba.report.samples import Samples
-from hba.report.write import report_at_the_end
 from hba.training.metrics import measure
 
 LEAST_VALIDATION_IMAGES = 10

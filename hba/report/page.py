@@ -1,18 +1,16 @@
 """report.html: one page of what a run found, from the files of its folder alone."""
 
+import functools
 import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hba.algorithms.update_schedule import advice_in, overfitting_note_in, policy_steps_in
 from hba.data.config import display_name
 from hba.data.labels import error_in_words
-from hba.report.confusions import confusions
-from hba.report.contests import contests, losses_table
-from hba.report.curves import operation_panels
-from hba.report.figures import Chart, Confusions, Contests, Panels, Stack, Stage, Table
+from hba.errors import ReportWarning
 from hba.report.findings import (
     CHANGE_HEADINGS,
     change_table,
@@ -23,191 +21,262 @@ from hba.report.findings import (
     numbers_line,
     reach_line,
     regularizer_table,
+    share,
     spread_line,
     whole_line,
 )
-from hba.report.losses import loss_charts
-from hba.report.pictures import stages
-from hba.report.regularizers import regularizer_panels
-from hba.report.rendering import rendered
-from hba.report.repeat import evaluation_command, search_command
-from hba.report.run import POLICY_NAME, EvaluationFiles, Run, SearchFiles
-from hba.report.stacks import numbers_stack, operations_stack
-from hba.schedule.pictures import is_seen, lines_below
+from hba.report.results import RESULTS_NAME, Results
+from hba.report.run import EVALUATED_NAME, POLICY_NAME, EvaluationFiles, Run, SearchFiles
+from hba.report.samples import SAMPLES_NAME, Samples, stages
+from hba.report.tables import (
+    Table,
+    balanced_table,
+    confused_table,
+    confusion_counts,
+    curves_table,
+    errors_table,
+    losses_table,
+    metrics_table,
+    most_confused,
+    recalls_table,
+    shares_of,
+)
+from hba.schedule.pictures import is_seen, panels
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import not_on_pixels
+from hba.schedule.summary import is_of_text, not_on_pixels, of_one_range, reach, summarize, summarize_regularizers
+from hba.utils.files import write_text
 from hba.utils.provenance import VERSION, count_of, number_of
 from hba.utils.text import counted, duration, first_of
 
+REPORT_NAME = "report.html"
+MOST_BYTES = 3_000_000
+"""Of a page with images."""
+MOST_CLASSES = 100
+"""Of more, a confusion matrix shows nothing, and only the most confused pairs are listed."""
 SHOWN_CLASSES = 10
-TEMPLATE = "report.html.j2"
 
-Facts = tuple[tuple[str, str], ...]
-"""What is said in a few words, by what it is of."""
+Facts = list[tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class PolicyPart:
-    """What the operations of a schedule do. changed: None where nothing moved."""
+class PanelOnPage(NamedTuple):
+    """One operation, or regularizers of one range. note: beside its name. ends: lines of what it went from and to."""
 
-    panels: Panels
-    operations: Stack
-    numbers: Stack
-    spread: str | None
-    changed_title: str
-    changed: Table | None
+    name: str
+    note: str
+    ends: Sequence[tuple[str, str]]
+    svg: str
 
 
-@dataclass(frozen=True)
-class RegularizersPart:
-    """What a schedule tunes beside operations. note: on those that act as whole numbers."""
+def write_report(run: str | Path) -> Path:
+    """Write report.html into the folder of a search or an evaluation, from its files; return where it is.
 
-    panels: Panels
-    table: Table
-    note: str | None
-
-
-@dataclass(frozen=True)
-class SchedulePart:
-    """What a schedule does: a part where it has operations, one where it has regularizers. caption_lines: most lines
-    below an image. not_shown: regularizers that no picture shows.
+    One file that needs no other and no network. Where the images of the run would make it larger than 3 MB, they are
+    left out. Raises RunError where the folder holds no run, where its files are broken, and where it cannot be written;
+    ScheduleError for a schedule that breaks its format.
     """
+    folder = Path(run)
+    found = Run.read(folder)
+    text = page_of(found)
+    if len(text.encode()) > MOST_BYTES:
+        text = page_of(found, with_images=False)
+    write_text(folder / REPORT_NAME, text)
+    return folder / REPORT_NAME
 
-    policy: PolicyPart | None
-    regularizers: RegularizersPart | None
-    stages: tuple[Stage, ...]
-    caption_lines: int
-    not_shown: str
 
+def report_at_the_end(folder: Path, samples: Callable[[], Samples], evaluated: Schedule | None = None) -> Path | None:
+    """The report of a run that has just ended, whose other files are written; None where that failed.
 
-@dataclass(frozen=True)
-class SearchPart:
-    """How a search went. trust: sentences, as `hba show` has them. command: None where none can repeat it.
-    next_command: what tells whether the schedule helps.
+    samples: gives images of the run, which are kept beside it. evaluated: the schedule of an evaluation, kept too.
+    A failure becomes a ReportWarning; nothing is raised, because the run itself is complete.
     """
-
-    losses: tuple[Chart, ...]
-    trust: tuple[str, ...]
-    facts: Facts
-    settings: Facts
-    command: str | None
-    next_command: str
-
-
-@dataclass(frozen=True)
-class EvaluationPart:
-    """verdict: the sentence of the verdict alone; interpretation: those after it. losses, confusions: None without
-    any.
-    """
-
-    title: str
-    verdict: str | None
-    interpretation: str
-    contests: Contests
-    losses: Table | None
-    confusions: Confusions | None
-    facts: Facts
-    settings: Facts
-    command: str | None
+    try:
+        samples().save(folder / SAMPLES_NAME)
+    except Exception as error:
+        # Any error at all: images may be of any kind, and hours of work stand behind.
+        _warn(folder, "no images were kept for the report", error)
+    try:
+        if evaluated is not None:
+            evaluated.save(folder / EVALUATED_NAME)
+        return write_report(folder)
+    except Exception as error:
+        _warn(folder, "no report was written", error)
+        return None
 
 
-def page_of(run: Run, *, with_pictures: bool = True) -> str:
-    """The HTML text. with_pictures: False leaves out the images of the run."""
-    search, evaluation, schedule = run.search, run.evaluation, run.schedule
-    problems = run.problems if with_pictures else (*run.problems, "The images would make this page too large.")
-    return rendered(
-        TEMPLATE,
-        title=_title(run),
-        standfirst=_standfirst(run),
-        schedule=None if schedule is None else _schedule_part(schedule, run if with_pictures else None),
-        search=None if search is None else _search_part(run.folder, search),
-        evaluation=None if evaluation is None else _evaluation_part(run.folder, evaluation),
-        problems=problems,
-        folder=str(run.folder),
-        version=VERSION,
+def _warn(folder: Path, what: str, error: Exception) -> None:
+    reason = next(iter(str(error).splitlines()), type(error).__name__)
+    warnings.warn(f"{what}: {reason}; the run's other files are complete in {folder}", ReportWarning, stacklevel=3)
+
+
+def is_reported(folder: Path) -> bool:
+    """Whether an evaluation's report exists and is no older than its results."""
+    report, results = folder / REPORT_NAME, folder / RESULTS_NAME
+    return report.exists() and report.stat().st_mtime_ns >= results.stat().st_mtime_ns
+
+
+def page_of(run: Run, *, with_images: bool = True) -> str:
+    """The HTML text. with_images: False leaves out the images of the run."""
+    from hba.report.figures import printable
+
+    schedule = run.schedule
+    values = {
+        "title": _title(run),
+        "standfirst": "" if run.search is None else _standfirst(run.search),
+        "schedule": None if schedule is None else _schedule_part(schedule, run.samples if with_images else None),
+        "search": None if run.search is None else _search_part(run.folder, run.search),
+        "evaluation": None if run.evaluation is None else _evaluation_part(run.folder, run.evaluation),
+        "problems": run.problems if with_images else [*run.problems, "The images would make this page too large."],
+        "style": (Path(__file__).parent / "page.css").read_text(encoding="utf-8"),
+        "folder": str(run.folder),
+        "version": VERSION,
+    }
+    return printable(_template().render(values).lstrip())
+
+
+@functools.cache
+def _template() -> Any:
+    # Loading it takes a while.
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    return environment.get_template("report.html.j2")
 
 
 def _title(run: Run) -> str:
-    if run.search is not None:
-        schedule = run.search.schedule
-        return f"{_kind(schedule)} schedule for {_dataset(schedule.provenance) or run.name}"
-    assert run.evaluation is not None
-    results = run.evaluation.results
-    return f"Does the schedule “{results.rows[0].name}” help on {_data_name(results.settings)}?"
-
-
-def _kind(schedule: Schedule) -> str:
-    if not schedule.space.regularizers:
-        return "Augmentation"
-    return "Augmentation and regularization" if schedule.space.operations else "Regularization"
-
-
-def _standfirst(run: Run) -> str:
-    """One sentence under the title; of an evaluation, the verdict says more."""
     if run.search is None:
-        return ""
-    origin, schedule = run.search.schedule.provenance, run.search.schedule
+        assert run.evaluation is not None
+        results = run.evaluation.results
+        return f"Does the schedule “{results.rows[0].name}” help on {display_name(str(results.settings.get('data')))}?"
+    space, origin = run.search.schedule.space, run.search.schedule.provenance
+    kinds = [
+        *(["augmentation"] if space.operations else []),
+        *(["regularization"] if space.regularizers else []),
+    ]
+    dataset = origin.get("dataset")
+    name = display_name(dataset) if isinstance(dataset, str) and dataset else run.name
+    return f"{' and '.join(kinds).capitalize()} schedule for {name}"
+
+
+def _standfirst(search: SearchFiles) -> str:
+    """One sentence under the title."""
+    schedule, origin = search.schedule, search.schedule.provenance
     steps, seconds = policy_steps_in(origin), number_of(origin.get("wall_seconds"), 0, 1e9)
     found = [
         counted(schedule.epochs, "epoch"),
         *([] if steps is None else [counted(steps, "policy step")]),
         *([] if seconds is None else [duration(seconds)]),
     ]
-    planned = count_of(run.search.settings.get("epochs"))
-    unfinished = (
-        f" It stopped after {schedule.epochs} of {planned} epochs." if planned and planned > schedule.epochs else ""
-    )
-    algorithm = origin.get("algorithm")
+    planned, algorithm = count_of(search.settings.get("epochs")), origin.get("algorithm")
     by = f" by {algorithm}" if isinstance(algorithm, str) else ""
-    return f"Found{by} in {', '.join(found)}.{unfinished}"
-
-
-def _schedule_part(schedule: Schedule, run: Run | None) -> SchedulePart:
-    samples, space = None if run is None else run.samples, schedule.space
-    return SchedulePart(
-        policy=_policy_part(schedule) if space.operations else None,
-        regularizers=_regularizers_part(schedule) if space.regularizers else None,
-        stages=() if samples is None or not is_seen(space) else stages(schedule, samples),
-        caption_lines=lines_below(space),
-        not_shown=", ".join(not_on_pixels(space)),
+    is_cut = planned is not None and planned > schedule.epochs
+    return f"Found{by} in {', '.join(found)}." + (
+        f" It stopped after {schedule.epochs} of {planned} epochs." if is_cut else ""
     )
 
 
-def _policy_part(schedule: Schedule) -> PolicyPart:
+def _schedule_part(schedule: Schedule, samples: Samples | None) -> dict[str, Any]:
+    space = schedule.space
+    return {
+        "policy": _policy_part(schedule.without_regularizers()) if space.operations else None,
+        "regularizers": _regularizers_part(schedule.without_operations()) if space.regularizers else None,
+        "changed": _changed(schedule) if space.operations else None,
+        "stages": [] if samples is None or not is_seen(space) else stages(schedule, samples),
+        "not_shown": ", ".join(not_on_pixels(space)),
+    }
+
+
+def _changed(schedule: Schedule) -> tuple[str, Table] | None:
     title, changed = change_table(schedule)
     rows = tuple(tuple(cell.replace("->", "→") for cell in row) for row in changed)
-    headings = ("operation", *CHANGE_HEADINGS[1:])
-    return PolicyPart(
-        panels=operation_panels(schedule),
-        operations=operations_stack(schedule),
-        numbers=numbers_stack(schedule),
-        spread=spread_line(schedule) if schedule.spread.any() else None,
-        changed_title=title,
-        changed=Table(headings, rows) if rows else None,
-    )
+    return (title, Table(("operation", *CHANGE_HEADINGS[1:]), rows)) if rows else None
 
 
-def _regularizers_part(schedule: Schedule) -> RegularizersPart:
-    headings, rows = regularizer_table(schedule)
-    return RegularizersPart(regularizer_panels(schedule), Table(headings, tuple(rows)), whole_line(schedule))
+def _policy_part(policy: Schedule) -> dict[str, Any]:
+    """The strongest operations of the last epoch come first."""
+    from hba.report.figures import numbers_stack, operations_stack, panel_svg
+
+    last = policy.epochs - 1
+    by_name, shares = {panel.name: panel for panel in panels(policy)}, reach(policy, last).shares
+    shown = []
+    for summary in summarize(policy, (0, last)):
+        name, unit = summary.operation.name, summary.operation.unit or "magnitude"
+        ends = [("probability", _from_to(summary.probability, ".2f"))]
+        if summary.magnitude is not None:
+            ends.append(("magnitude", f"{unit} {_from_to(summary.magnitude, '.3g')}"))
+        words = f"{name} over {counted(policy.epochs, 'epoch')}: probability {', '.join(text for _, text in ends)}"
+        shown.append(PanelOnPage(name, share(shares[name]), ends, panel_svg(by_name[name].draw, words)))
+    operations, operations_table = operations_stack(policy)
+    numbers, numbers_table = numbers_stack(policy)
+    return {
+        "panels": shown,
+        "table": curves_table(policy),
+        "has_spread": bool(policy.spread.any()),
+        "stacks": [
+            (
+                "Which operations are applied.",
+                "Share of each among all that are applied to images. In colour: those whose share changed most.",
+                operations,
+                operations_table,
+            ),
+            ("How many an image gets.", "Share of images by number of operations.", numbers, numbers_table),
+        ],
+    }
 
 
-def _search_part(folder: Path, search: SearchFiles) -> SearchPart:
+def _from_to(values: Sequence[float], form: str) -> str:
+    before, after = format(values[0], form), format(values[-1], form)
+    return before if before == after else f"{before} → {after}"
+
+
+def _regularizers_part(tuned: Schedule) -> dict[str, Any]:
+    from hba.report.figures import panel_svg
+
+    headings, rows = regularizer_table(tuned)
+    shown = []
+    for panel, together in zip(panels(tuned), of_one_range(summarize_regularizers(tuned)), strict=True):
+        ends = [
+            " ".join([one.hyperparameter.own_name, _from_to(one.values, ".3g"), one.hyperparameter.unit or ""]).strip()
+            for one in together
+        ]
+        words = f"{panel.name} over {counted(tuned.epochs, 'epoch')}: {', '.join(ends)}"
+        figure = panel_svg(panel.draw, words, left=0.23, right=0.97)
+        shown.append(PanelOnPage(panel.name, "", [("regularizer", end) for end in ends], figure))
+    return {"panels": shown, "table": Table(headings, tuple(rows)), "note": whole_line(tuned)}
+
+
+def _search_part(folder: Path, search: SearchFiles) -> dict[str, Any]:
     schedule = search.schedule
-    planned = count_of(search.settings.get("epochs"), least=1) or schedule.epochs
-    return SearchPart(
-        losses=loss_charts(search.metrics, max(planned, schedule.epochs), error_told(schedule.provenance)),
-        trust=tuple(_trust(schedule)),
-        facts=tuple(_facts_of_search(schedule)),
-        settings=settings_facts(search.settings),
-        command=search_command(schedule),
-        next_command=shlex.join(evaluation_words(folder / POLICY_NAME, schedule)),
-    )
+    config = None if is_of_text(schedule) else shlex.join(["hba", "search", "--config", str(folder)])
+    return {
+        "losses": list(_losses(search)),
+        "trust": list(_trust(schedule)),
+        "facts": list(_search_facts(schedule)),
+        "settings": settings_facts(search.settings),
+        "command": config,
+        "next_command": shlex.join(evaluation_words(folder / POLICY_NAME, schedule)),
+    }
+
+
+def _losses(search: SearchFiles) -> Iterator[tuple[str, str, Table]]:
+    """Title, figure and numbers: loss and error of training and validation, where they were measured."""
+    from hba.report.figures import metrics_figure
+
+    error = f"Error{error_in_words(error_told(search.schedule.provenance))}, per cent"
+    for title, ending, digits in (("Loss", "loss", 3), (error, "error_percent", 2)):
+        lines = {"training": search.measured(f"train_{ending}"), "validation": search.measured(f"val_{ending}")}
+        lines = {name: line for name, line in lines.items() if line}
+        if lines:
+            yield title, metrics_figure(title, lines, digits), metrics_table(lines)
 
 
 def _trust(schedule: Schedule) -> Iterator[str]:
-    """What `hba show` says, in its words."""
+    """What `hba show` says of it."""
     if schedule.space.operations:
         yield reach_line(schedule, schedule.epochs - 1)
     if schedule.space.searches_count:
@@ -219,11 +288,11 @@ def _trust(schedule: Schedule) -> Iterator[str]:
     yield from filter(None, (advice_in(schedule.provenance), overfitting_note_in(schedule.provenance)))
 
 
-def _facts_of_search(schedule: Schedule) -> Iterator[tuple[str, str]]:
+def _search_facts(schedule: Schedule) -> Iterator[tuple[str, str]]:
     origin = schedule.provenance
     settings = origin.get("settings")
     known = settings if isinstance(settings, Mapping) else {}
-    yield "data", f"{known.get('data') or origin.get('dataset') or 'not told'}"
+    yield "data", f"{known.get('data') or origin.get('dataset') or 'unknown'}"
     counts = [count_of(origin.get(name)) for name in ("train_images", "val_images")]
     if None not in counts:
         yield "images", f"{counts[0]:,} training, {counts[1]:,} validation; {origin.get('image_size')} pixels"
@@ -232,55 +301,79 @@ def _facts_of_search(schedule: Schedule) -> Iterator[tuple[str, str]]:
         yield "classes", f"{len(names)}: {first_of([str(name) for name in names], SHOWN_CLASSES)}"
     yield "network", f"{origin.get('model')}"
     yield "seed", f"{known.get('seed')}"
-    yield from _facts_of_machine(origin)
+    yield from _machine_facts(origin)
 
 
-def _facts_of_machine(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     seconds = number_of(found.get("wall_seconds"), 0, 1e9)
     if seconds is not None:
         yield "time", duration(seconds)
     if found.get("device"):
         n_threads = count_of(found.get("n_threads"))
-        threads = "threads not told" if n_threads is None else counted(n_threads, "thread")
-        yield "device", f"{found['device']}, {found.get('device_name')}, {threads}"
+        threads = "" if n_threads is None else f", {counted(n_threads, 'thread')}"
+        yield "device", f"{found['device']}, {found.get('device_name')}{threads}"
     packages = found.get("packages")
     if isinstance(packages, Mapping):
         versions = [f"{name} {number}" for name, number in packages.items() if number]
         yield "versions", ", ".join([*versions, f"Python {found.get('python')}"])
 
 
-def _evaluation_part(folder: Path, evaluation: EvaluationFiles) -> EvaluationPart:
-    results = evaluation.results
-    settings = results.settings
-    # Numbers have no blank after their point.
+def _evaluation_part(folder: Path, evaluation: EvaluationFiles) -> dict[str, Any]:
+    from hba.report.figures import differences_figure, errors_figure
+
+    results, settings = evaluation.results, evaluation.results.settings
+    # The verdict is one sentence; numbers have no blank after their point.
     verdict, end, interpretation = (results.verdict or "").removeprefix("Verdict: ").partition(". ")
     model = settings.get("model") or (results.own_network or "").partition(" ")[0]
-    title = (
-        f"Test error{error_in_words(results.error)} after the last of {settings.get('epochs')} epochs: {model} on "
-        f"{_data_name(settings)}, {results.train_images:,} training and {results.test_images:,} test images"
-    )
-    seeds = sorted({seed for row in results.rows for seed in row.seeds})
-    return EvaluationPart(
-        title=title,
-        verdict=verdict + end.strip() if verdict else None,
-        interpretation=interpretation,
-        contests=contests(results),
-        losses=losses_table(results),
-        confusions=confusions(results),
-        facts=(
+    command = ["hba", "evaluate", str(folder / EVALUATED_NAME), "--config", str(folder)]
+    if len(results.rows) > 1:
+        command += ["--against", ",".join(row.name for row in results.rows[1:])]
+    return {
+        "title": f"Test error{error_in_words(results.error)} after the last of {settings.get('epochs')} epochs: "
+        f"{model} on {display_name(str(settings.get('data')))}, {results.train_images:,} training and "
+        f"{results.test_images:,} test images",
+        "verdict": verdict[:1].upper() + verdict[1:] + end.strip(),
+        "interpretation": interpretation,
+        "figures": [one for one in (errors_figure(results), differences_figure(results)) if one is not None],
+        "table": errors_table(results),
+        "losses": losses_table(results),
+        "confusion": _confusion_part(results),
+        "facts": [
             ("data", f"{settings.get('data')}"),
             ("network", f"{model}"),
-            ("seeds", ", ".join(map(str, seeds))),
-            *_facts_of_machine(results.model_dump()),
-        ),
-        settings=settings_facts(settings),
-        command=evaluation_command(folder, evaluation),
-    )
+            ("seeds", ", ".join(map(str, sorted({seed for row in results.rows for seed in row.seeds})))),
+            *_machine_facts(results.model_dump()),
+        ],
+        "settings": settings_facts(settings),
+        "command": None if evaluation.schedule is None else shlex.join(command),
+    }
+
+
+def _confusion_part(results: Results) -> dict[str, Any] | None:
+    """None where no confusion matrix was kept, as by older versions."""
+    from hba.report.figures import confusion_figure
+
+    counts, names = confusion_counts(results), results.class_names or ()
+    if not counts:
+        return None
+    figures = []
+    for name, images in counts.items() if len(names) <= MOST_CLASSES else ():
+        shares = shares_of(images)
+        worst = [
+            f"{names[one]} for {names[other]} {share(shares[one, other])}" for one, other in most_confused([shares], 3)
+        ]
+        figures.append((name, confusion_figure(name, images, names, f"most often taken: {', '.join(worst) or 'none'}")))
+    return {
+        "figures": figures,
+        "pairs": confused_table(counts, names),
+        "recalls": recalls_table(counts, names) if figures else None,
+        "balanced": balanced_table(results),
+    }
 
 
 def settings_facts(settings: Mapping[str, Any]) -> Facts:
-    """Each as text; empty where the data decide."""
-    return tuple((name, setting_text(value)) for name, value in settings.items())
+    """Each setting as text; empty where the data decide."""
+    return [(name, setting_text(value)) for name, value in settings.items()]
 
 
 def setting_text(value: Any) -> str:
@@ -289,12 +382,3 @@ def setting_text(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _dataset(origin: Mapping[str, Any]) -> str:
-    found = origin.get("dataset")
-    return display_name(found) if isinstance(found, str) else ""
-
-
-def _data_name(settings: Mapping[str, Any]) -> str:
-    return display_name(str(settings.get("data")))

@@ -1,4 +1,4 @@
-"""A run as its folder tells it: the files of a search, of an evaluation, or of both."""
+"""The folder of a run, as its page and comparisons read it: the files of a search, of an evaluation, or of both."""
 
 import csv
 import json
@@ -10,16 +10,14 @@ from typing import Any
 from hba.errors import RunError
 from hba.report.results import RESULTS_NAME, Results, read_results
 from hba.report.samples import SAMPLES_NAME, Samples
-from hba.schedule.library import of_several_seeds
+from hba.schedule.library import POLICY_NAME, of_several_seeds
 from hba.schedule.schedule import Schedule
 
-POLICY_NAME, METRICS_NAME, CONFIG_NAME = "policy.json", "metrics.csv", "config.json"
+METRICS_NAME, CONFIG_NAME = "metrics.csv", "config.json"
 OWN = "own parts"
-"""In config.json beside the settings, where there are any: names of those in whose place the user brought something.
-No setting is called so.
-"""
+"""The key of config.json, beside the settings, that lists those for which the user passed an object of their own."""
 EVALUATED_NAME = "schedule.json"
-"""What an evaluation was of, kept beside its results."""
+"""The schedule that an evaluation was of, kept beside its results."""
 
 Metrics = Mapping[str, float | None]
 
@@ -32,10 +30,15 @@ class SearchFiles:
     metrics: tuple[Metrics, ...]
     settings: Mapping[str, Any]
 
+    def measured(self, name: str) -> dict[int, float]:
+        """A column of the metrics by epoch, counted from 1, where it was measured."""
+        found = ((row.get("epoch"), row.get(name)) for row in self.metrics)
+        return {int(epoch): value for epoch, value in found if epoch is not None and value is not None}
+
 
 @dataclass(frozen=True)
 class EvaluationFiles:
-    """schedule: what was evaluated, None where it is not kept, as by older versions."""
+    """schedule: what was evaluated; None where it is not kept, as by older versions."""
 
     results: Results
     schedule: Schedule | None
@@ -43,7 +46,7 @@ class EvaluationFiles:
 
 @dataclass(frozen=True)
 class Run:
-    """samples: None where none are kept. problems: sentences on files that are there but cannot be read."""
+    """samples: None where none are kept. problems: sentences about files that exist but cannot be read."""
 
     folder: Path
     search: SearchFiles | None
@@ -74,7 +77,13 @@ class Run:
                 or f"{folder} must be the folder of a search or an evaluation, but it has neither {POLICY_NAME} nor "
                 f"{RESULTS_NAME}"
             )
-        samples, problems = _samples(folder)
+        samples, problems = None, ()
+        if (folder / SAMPLES_NAME).exists():
+            try:
+                samples = Samples.load(folder / SAMPLES_NAME)
+            except RunError as error:
+                # The report is worth reading without pictures.
+                problems = (f"{error}.",)
         return Run(folder, search, evaluation, samples, problems)
 
 
@@ -111,14 +120,3 @@ def _settings(path: Path) -> Mapping[str, Any]:
         raise RunError(f"{path} must hold settings by name")
     own = settings.pop(OWN, None)
     return settings | {name: "your own" for name in settings if isinstance(own, list) and name in own}
-
-
-def _samples(folder: Path) -> tuple[Samples | None, tuple[str, ...]]:
-    """Without its pictures, a report still tells all else."""
-    path = folder / SAMPLES_NAME
-    if not path.exists():
-        return None, ()
-    try:
-        return Samples.load(path), ()
-    except RunError as error:
-        return None, (f"{error}.",)

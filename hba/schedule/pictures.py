@@ -1,7 +1,12 @@
-"""Pictures of a schedule: probability and magnitude over epochs, and augmented copies of images. PNG files."""
+"""Pictures of a schedule: its curves over epochs, panel by panel, and augmented copies of images.
 
+`hba show` and `hba apply` save them as PNG files; a run's report draws the same panels one by one.
+"""
+
+import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +27,7 @@ from hba.schedule.summary import (
     numbers_applied,
     of_one_range,
     on_pixels,
+    spaced,
     summarize_regularizers,
 )
 from hba.utils.files import write_atomically
@@ -30,8 +36,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-N_COLUMNS = 5
-FEWEST_COLUMNS = 3
+FEWEST_COLUMNS, MOST_COLUMNS = 3, 5
+MOST_POINTS = 100
+"""Epochs at which a curve is drawn; more cannot be seen."""
 PROBABILITY_COLOR = "#1f5fa8"
 MAGNITUDE_COLOR = "#d1660f"
 REGULARIZER_COLOR = "#0b6e4f"
@@ -41,41 +48,60 @@ NUMBERS_TITLE = "images by number of operations"
 DOTS_PER_INCH = 110
 
 
-def draw_schedule(schedule: Schedule, path: Path) -> None:
-    """One panel per operation: probability (left axis) and magnitude in its unit (right axis) over epochs.
+class Panel(NamedTuple):
+    """One plot over epochs. name: of an operation, a regularizer or a group of them. draw: draws it, without title."""
 
-    Bands go one spread of logits to either side. Where K is searched, a panel has the numbers of operations that images
-    get. Regularizers come last, in natural units, those of a group that have one range in one panel.
+    name: str
+    draw: Callable[["Axes"], None]
+
+
+def panels(schedule: Schedule) -> list[Panel]:
+    """The panels of a schedule, in the order of its columns.
+
+    Each operation has one: probability (left axis) and magnitude in its unit (right axis), a line for each copy, with
+    bands of one spread of logits to either side. Where K is searched, the shares of images by number of operations
+    follow. Regularizers come last, in natural units, those of a group that have one range together.
     """
+    epochs = spaced(schedule.epochs, MOST_POINTS)
+    rows = dataclasses.replace(schedule, values=schedule.values[epochs], spread=schedule.spread[epochs])
+    x = np.array(epochs) + 1
+    bands = band(rows) if rows.spread.any() else ()
+    found = [Panel(one.name, partial(_draw_operation, x, rows, bands, one)) for one in rows.space.operations]
+    if rows.space.searches_count:
+        found.append(Panel(NUMBERS_TITLE, partial(_draw_numbers, x, rows)))
+    for together in of_one_range(summarize_regularizers(rows)):
+        first = together[0].hyperparameter
+        found.append(Panel(first.name if len(together) == 1 else first.group, partial(_draw_regularizers, x, together)))
+    return found
+
+
+def draw_schedule(schedule: Schedule, path: Path) -> None:
+    """All panels in one picture."""
     from matplotlib.figure import Figure
 
-    operations, regularizers = schedule.space.operations, of_one_range(summarize_regularizers(schedule))
-    n_of_policy = len(operations) + schedule.space.searches_count
-    n_panels = n_of_policy + len(regularizers)
-    n_columns = N_COLUMNS if operations else max(FEWEST_COLUMNS, min(N_COLUMNS, n_panels))
-    n_rows = -(-n_panels // n_columns)
+    found = panels(schedule)
+    few = max(FEWEST_COLUMNS, min(MOST_COLUMNS, len(found)))
+    n_columns = MOST_COLUMNS if schedule.space.operations else few
+    n_rows = -(-len(found) // n_columns)
     figure = Figure(figsize=(3.1 * n_columns, 2.2 * n_rows + 0.6), layout="constrained")
-    panels = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True).flatten()
-    bands = band(schedule) if schedule.spread.any() else ()
-    for panel, operation in zip(panels, operations, strict=False):
-        _draw_operation(panel, schedule, bands, operation)
-    if schedule.space.searches_count:
-        _draw_numbers(panels[len(operations)], schedule)
-    for panel, together in zip(panels[n_of_policy:], regularizers, strict=False):
-        _draw_regularizers(panel, schedule, together)
-    for panel in panels[n_panels:]:
-        panel.axis("off")
+    axes = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True).flatten()
+    for panel, place in zip(found, axes, strict=False):
+        place.set_title(panel.name, fontsize=10)
+        panel.draw(place)
+    for place in axes[len(found) :]:
+        place.axis("off")
     figure.supxlabel("epoch")
     figure.suptitle(_title(schedule))
     save_figure(figure, path)
 
 
-def _draw_operation(panel: "Axes", schedule: Schedule, bands: Sequence[Schedule], operation: Operation) -> None:
-    """bands: their lower and their upper ends, or none."""
-    panel.set_title(operation.name, fontsize=10)
+def _draw_operation(
+    x: np.ndarray, rows: Schedule, bands: Sequence[Schedule], operation: Operation, panel: "Axes"
+) -> None:
+    """bands: the schedules at their lower and their upper ends, or none."""
     panel.set_ylim(-0.02, 1.02)
     panel.tick_params(axis="y", labelcolor=PROBABILITY_COLOR)
-    _draw_copies(panel, schedule, bands, operation, "probability", PROBABILITY_COLOR)
+    _draw_copies(x, rows, bands, operation, "probability", panel)
     if operation.magnitude_range is None:
         return
     low, high = sorted(operation.magnitude_range)
@@ -84,47 +110,44 @@ def _draw_operation(panel: "Axes", schedule: Schedule, bands: Sequence[Schedule]
     right.set_ylim(low - margin, high + margin)
     right.tick_params(axis="y", labelcolor=MAGNITUDE_COLOR)
     right.set_ylabel(operation.unit or "", color=MAGNITUDE_COLOR, fontsize=8)
-    _draw_copies(right, schedule, bands, operation, "magnitude", MAGNITUDE_COLOR)
+    _draw_copies(x, rows, bands, operation, "magnitude", right)
 
 
 def _draw_copies(
-    panel: "Axes", schedule: Schedule, bands: Sequence[Schedule], operation: Operation, kind: str, color: str
+    x: np.ndarray, rows: Schedule, bands: Sequence[Schedule], operation: Operation, kind: str, panel: "Axes"
 ) -> None:
     """A line for each copy, with its band."""
-    epochs = np.arange(1, schedule.epochs + 1)
+    color = PROBABILITY_COLOR if kind == "probability" else MAGNITUDE_COLOR
     for below, above in zip(*(copies_of(end, operation, kind).T for end in bands), strict=True):
-        if schedule.epochs == 1:
-            panel.vlines(epochs, below, above, color=color, alpha=BAND_ALPHA)
+        if len(x) == 1:
+            panel.vlines(x, below, above, color=color, alpha=BAND_ALPHA)
         else:
-            panel.fill_between(epochs, below, above, color=color, alpha=BAND_ALPHA, linewidth=0)
-    curves = copies_of(schedule, operation, kind).T
-    for curve, style in zip(curves, itertools.cycle(COPY_STYLES), strict=False):
-        panel.plot(epochs, curve, style, color=color, marker=_marker(schedule))
+            panel.fill_between(x, below, above, color=color, alpha=BAND_ALPHA, linewidth=0)
+    for curve, style in zip(copies_of(rows, operation, kind).T, itertools.cycle(COPY_STYLES), strict=False):
+        panel.plot(x, curve, style, color=color, marker=_marker(x))
 
 
-def _marker(schedule: Schedule) -> str | None:
+def _marker(x: np.ndarray) -> str | None:
     """A single epoch is no line."""
-    return "." if schedule.epochs == 1 else None
+    return "." if len(x) == 1 else None
 
 
-def _draw_numbers(panel: "Axes", schedule: Schedule) -> None:
-    """Shares of images that get 0, 1, 2, ... operations, over epochs."""
-    epochs = np.arange(1, schedule.epochs + 1)
-    shares = np.array([numbers_applied(schedule, epoch) for epoch in range(schedule.epochs)])
-    panel.set_title(NUMBERS_TITLE, fontsize=10)
+def _draw_numbers(x: np.ndarray, rows: Schedule, panel: "Axes") -> None:
+    """Shares of images that get 0, 1, 2, ... operations."""
+    shares = np.array([numbers_applied(rows, epoch) for epoch in range(len(x))])
     panel.set_ylim(-0.02, 1.02)
     for number, (curve, style) in enumerate(zip(shares.T, itertools.cycle(COPY_STYLES), strict=False)):
-        panel.plot(epochs, curve, style, color=f"C{number}", marker=_marker(schedule), label=str(number))
+        panel.plot(x, curve, style, color=f"C{number}", marker=_marker(x), label=str(number))
     panel.legend(fontsize=7, ncols=shares.shape[1], loc="upper center")
 
 
-def _draw_regularizers(panel: "Axes", schedule: Schedule, together: Sequence[RegularizerSummary]) -> None:
+def _draw_regularizers(x: np.ndarray, together: Sequence[RegularizerSummary], panel: "Axes") -> None:
     """A line for each of these, which have one range."""
-    epochs, first = np.arange(1, schedule.epochs + 1), together[0].hyperparameter
-    panel.set_title(first.name if len(together) == 1 else first.group, fontsize=10)
+    first = together[0].hyperparameter
     if first.scale == "log":
         panel.set_yscale("log")
         panel.set_ylim(first.low, first.high)
+        panel.yaxis.set_major_formatter("{x:g}")
     else:
         margin = 0.02 * (first.high - first.low)
         panel.set_ylim(first.low - margin, first.high + margin)
@@ -133,9 +156,7 @@ def _draw_regularizers(panel: "Axes", schedule: Schedule, together: Sequence[Reg
     shades = np.linspace(1, 0.35, len(together))
     for one, shade, style in zip(together, shades, itertools.cycle(COPY_STYLES), strict=False):
         name = one.hyperparameter.own_name
-        panel.plot(
-            epochs, one.values, style, color=REGULARIZER_COLOR, alpha=shade, marker=_marker(schedule), label=name
-        )
+        panel.plot(x, one.values, style, color=REGULARIZER_COLOR, alpha=shade, marker=_marker(x), label=name)
     if len(together) > 1:
         panel.legend(fontsize=6 if len(together) > 4 else 7, ncols=1 + len(together) // 6)
 
@@ -159,14 +180,20 @@ def draw_augmented(
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(1.6 * (n_copies + 1), 1.95 * len(images) + 0.4), layout="constrained")
-    panels = figure.subplots(len(images), n_copies + 1, squeeze=False)
+    places = figure.subplots(len(images), n_copies + 1, squeeze=False)
     rows = augmented_copies(schedule, images, epoch=epoch, n_copies=n_copies, seed=seed)
-    for row, image, copies in zip(panels, images, rows, strict=True):
-        _draw_cell(row[0], image.float() / 255, "original")
-        for cell, copy in zip(row[1:], copies, strict=True):
-            _draw_cell(cell, copy.image, copy.made_by)
+    for row, image, copies in zip(places, images, rows, strict=True):
+        _draw_image(row[0], image.float() / 255, "original")
+        for place, copy in zip(row[1:], copies, strict=True):
+            _draw_image(place, copy.image, copy.made_by)
     figure.suptitle(f"Policy of epoch {epoch + 1} of {schedule.epochs}", fontsize=10)
     save_figure(figure, path)
+
+
+def _draw_image(panel: "Axes", image: Tensor, caption: str) -> None:
+    panel.imshow(image.permute(1, 2, 0).numpy(), vmin=0, vmax=1, interpolation="nearest")
+    panel.set_title(caption, fontsize=7)
+    panel.axis("off")
 
 
 class AugmentedCopy(NamedTuple):
@@ -179,9 +206,7 @@ class AugmentedCopy(NamedTuple):
 def augmented_copies(
     schedule: Schedule, images: Sequence[Tensor], *, epoch: int, n_copies: int, seed: int
 ) -> Iterator[list[AugmentedCopy]]:
-    """Of each image, as draw_augmented takes them, the copies that it shows: by operations, then by the regularizers
-    that act on pixels.
-    """
+    """For each image the copies that draw_augmented shows: first operations act, then regularizers of pixels."""
     generator, space = torch.Generator().manual_seed(seed), schedule.space
     policy = schedule.without_regularizers().policy(epoch) if space.operations else None
     further, row = on_pixels(space), torch.tensor(schedule.values[epoch], dtype=torch.float32)
@@ -201,34 +226,19 @@ def is_seen(space: SearchSpace) -> bool:
     return bool(space.operations or on_pixels(space))
 
 
-def lines_below(space: SearchSpace) -> int:
-    """The most lines that describe_draw has for an image."""
-    return max(1, space.max_count + len(on_pixels(space)))
-
-
 def describe_draw(schedule: Schedule, draw: BatchSample | None, index: int, further: Sequence[str] = ()) -> str:
     """What one image got, an operation a line, in order; `unchanged` for nothing. further: what all images get."""
-    lines = [] if draw is None else _operations_drawn(schedule, draw, index)
+    lines = []
+    if draw is not None:
+        for slot, magnitude in zip(draw.slots[index].tolist(), draw.magnitudes[index].tolist(), strict=True):
+            if slot >= 0:
+                operation = schedule.space.slots[slot].operation
+                # Adding 0 turns a negative 0 into 0.
+                shown = "" if operation.magnitude_range is None else f" {magnitude + 0.0:.3g}"
+                lines.append(f"{operation.name}{shown}")
     return "\n".join([*lines, *further]) or "unchanged"
 
 
-def _operations_drawn(schedule: Schedule, draw: BatchSample, index: int) -> list[str]:
-    lines = []
-    for slot, magnitude in zip(draw.slots[index].tolist(), draw.magnitudes[index].tolist(), strict=True):
-        if slot >= 0:
-            operation = schedule.space.slots[slot].operation
-            # A negated 0 is 0.
-            shown = "" if operation.magnitude_range is None else f" {magnitude + 0.0:.3g}"
-            lines.append(f"{operation.name}{shown}")
-    return lines
-
-
-def _draw_cell(panel: "Axes", image: Tensor, caption: str) -> None:
-    panel.imshow(image.permute(1, 2, 0).numpy(), vmin=0, vmax=1, interpolation="nearest")
-    panel.set_title(caption, fontsize=7)
-    panel.axis("off")
-
-
 def save_figure(figure: "Figure", path: Path) -> None:
-    """As a PNG, whole or not at all."""
+    """Write a PNG file, whole or not at all."""
     write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=DOTS_PER_INCH))

@@ -1,11 +1,24 @@
-"""What a schedule amounts to, operation by operation."""
+"""What a schedule amounts to: operation by operation, in images that operations reach, and in regularizers.
+
+How many images an operation reaches is computed from the walk of hba/policy/draw.py, without drawing. A slot's
+probability says how often it would fire; where that is spread, it is its mean over images. Of the slots that fire for
+an image, in random order, only the first K are applied. So far fewer images get an operation than its probability
+suggests.
+
+    symbol  in the code    meaning
+    f       own            how many copies of the operation fire
+    m       others         how many other slots fire
+    K       count          how many operations the image may get
+
+All orders of the f + m slots are equally likely. So none of the f is among the first K with probability
+C(m, K) / C(f + m, K).
+"""
 
 import dataclasses
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -24,7 +37,8 @@ from hba.schedule.schedule import Schedule
 from hba.utils.provenance import number_of
 from hba.utils.text import first_of
 
-Pair = tuple[float, float]
+_ANY = (-1e9, 1e9)
+"""What a row may hold in natural units."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +58,68 @@ class OperationSummary:
     shown_magnitudes: tuple[tuple[float, ...], ...] | None
 
 
+@dataclass(frozen=True)
+class Change:
+    """How a search changed one operation: (from, to).
+
+    probability: means over the operation's copies. magnitude: in natural units, as shown_magnitudes of
+    OperationSummary. size: how far a copy moved, as the mean over copies; the larger of both moves, as a share of its
+    range, in [0, 1].
+    """
+
+    operation: Operation
+    probability: tuple[float, float]
+    magnitude: tuple[tuple[float, ...], tuple[float, ...]] | None
+    size: float
+
+
+@dataclass(frozen=True)
+class RegularizerSummary:
+    """One regularizer in natural units. began: where the search began, or where the space says that one would begin.
+    values: one for each epoch.
+    """
+
+    hyperparameter: Hyperparameter
+    began: float
+    values: tuple[float, ...]
+
+    @property
+    def size(self) -> float:
+        """How far it moved from where it began to the last epoch, in [0, 1] of its range on its scale."""
+        one = self.hyperparameter
+        numbers = (one.low, one.high, self.began, self.values[-1])
+        low, high, began, ended = map(math.log, numbers) if one.scale == "log" else numbers
+        return abs(ended - began) / (high - low)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What share of images a policy reaches, in [0, 1].
+
+    shares: by the operation's name, the share of images to which at least one of its copies is applied, whether its
+    magnitude then changes anything or not. numbers: shares of images to which 0, 1, 2, ... operations are applied.
+    """
+
+    shares: Mapping[str, float]
+    numbers: tuple[float, ...]
+
+    @property
+    def per_image(self) -> float:
+        """Mean number of operations that are applied to an image."""
+        return sum(number * share for number, share in enumerate(self.numbers))
+
+    @property
+    def unchanged(self) -> float:
+        """Share of images to which none is applied."""
+        return self.numbers[0]
+
+
+def spaced(count: int, most: int) -> list[int]:
+    """At most so many of the indices 0 to count - 1, evenly spaced, the first and the last among them."""
+    indices: list[int] = np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist()
+    return indices
+
+
 def key_epochs(schedule: Schedule) -> tuple[int, ...]:
     """First, middle and last epoch, counted from 0; fewer for a short schedule."""
     return tuple(sorted({0, schedule.epochs // 2, schedule.epochs - 1}))
@@ -56,7 +132,7 @@ def copies_of(schedule: Schedule, operation: Operation, kind: str) -> np.ndarray
 
 
 def band(schedule: Schedule) -> tuple[Schedule, Schedule]:
-    """The schedules of rows that are one spread of logits below, and above."""
+    """The schedules whose rows are one spread of logits below, and above."""
     values, spread = torch.tensor(schedule.values), torch.tensor(schedule.spread)
     below, above = (moved_by(schedule.space, values, sign * spread).numpy() for sign in (-1, 1))
     return dataclasses.replace(schedule, values=below), dataclasses.replace(schedule, values=above)
@@ -96,20 +172,11 @@ def _summarize(rows: Schedule, around: list[tuple[float, Schedule]], operation: 
     return OperationSummary(operation, mean, magnitude, strengths, shown)
 
 
-@dataclass(frozen=True)
-class Change:
-    """What a search made of one operation: (from, to).
-
-    probability: means over the operation's copies. magnitude: in natural units, None for an operation without
-    magnitude; one number, the mean over copies, or one for each copy where they are on both sides of what does nothing,
-    before or after. size: how far a copy moved, as the mean over copies; the larger of both moves, as a share of its
-    range, in [0, 1].
-    """
-
-    operation: Operation
-    probability: Pair
-    magnitude: tuple[tuple[float, ...], tuple[float, ...]] | None
-    size: float
+def _shown(operation: Operation, copies: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    """By row of magnitudes (epochs, copies): the mean, or each copy where the mean would hide opposite ones."""
+    nothing = operation.identity
+    is_split = nothing is not None and ((copies.min(axis=1) < nothing) & (nothing < copies.max(axis=1))).any()
+    return tuple(tuple(row) for row in (copies if is_split else copies.mean(axis=1, keepdims=True)).tolist())
 
 
 def changes(schedule: Schedule, epoch: int) -> list[Change]:
@@ -122,8 +189,22 @@ def changes(schedule: Schedule, epoch: int) -> list[Change]:
     return sorted((_change(pair, operation) for operation in pair.space.operations), key=lambda change: -change.size)
 
 
+def _change(pair: Schedule, operation: Operation) -> Change:
+    probability = copies_of(pair, operation, "probability")
+    # Copies that move in opposite directions must not cancel out.
+    size, magnitude = float(abs(probability[1] - probability[0]).mean()), None
+    if operation.magnitude_range is not None:
+        copies = copies_of(pair, operation, "magnitude")
+        low, high = operation.magnitude_range
+        size = max(size, float(abs(copies[1] - copies[0]).mean()) / abs(high - low) if high != low else 0.0)
+        shown = _shown(operation, copies)
+        magnitude = (shown[0], shown[1])
+    before, after = probability.mean(axis=1).tolist()
+    return Change(operation, (before, after), magnitude, size)
+
+
 def start_logits(schedule: Schedule) -> Tensor | None:
-    """Where the search began, as logits (n,); None where nobody knows, as for a schedule from elsewhere."""
+    """Where the search began, as logits (n,); None where that is unknown, as for a schedule from elsewhere."""
     settings = schedule.provenance.get("settings")
     if not isinstance(settings, dict):
         return None
@@ -134,10 +215,6 @@ def start_logits(schedule: Schedule) -> Tensor | None:
         return randaugment(schedule.space)
     fraction = number_of(settings.get("initial_fraction"), 0, 1)
     return None if fraction is None else at_fraction(schedule.space, fraction)
-
-
-_ANY = (-1e9, 1e9)
-"""What a row may hold in natural units."""
 
 
 def _start_of_row(schedule: Schedule, row: Any) -> Tensor | None:
@@ -151,61 +228,67 @@ def _start_of_row(schedule: Schedule, row: Any) -> Tensor | None:
 
 
 def start_of(schedule: Schedule) -> np.ndarray | None:
-    """The same in natural units."""
+    """Where the search began, in natural units (n,); None where that is unknown."""
     logits = start_logits(schedule)
     return None if logits is None else schedule.space.decode(logits.double()).numpy()
 
 
-def _change(pair: Schedule, operation: Operation) -> Change:
-    probability = copies_of(pair, operation, "probability")
-    size, magnitude = _mean_move(probability), None
-    if operation.magnitude_range is not None:
-        copies = copies_of(pair, operation, "magnitude")
-        low, high = operation.magnitude_range
-        size = max(size, _mean_move(copies) / abs(high - low) if high != low else 0.0)
-        before_and_after = _shown(operation, copies)
-        magnitude = (before_and_after[0], before_and_after[1])
-    before, after = probability.mean(axis=1).tolist()
-    return Change(operation, (before, after), magnitude, size)
+def _walk(schedule: Schedule, epoch: int) -> tuple[list[float], list[float]]:
+    """How often each slot fires, and the probabilities of K = 0, 1, 2, ..."""
+    space = schedule.space
+    values, spread = (torch.tensor(rows[epoch]) for rows in (schedule.values, schedule.spread))
+    means = mean_probabilities(space, values, spread)
+    limits = [0.0, *count_limits(space, means).tolist(), 1.0]
+    fires = [float(means[slot.probability]) for slot in space.slots]
+    return fires, [after - before for before, after in itertools.pairwise(limits)]
 
 
-def _mean_move(copies: np.ndarray) -> float:
-    """From the first row to the second (2, copies). It is of each copy, because opposite moves would cancel out."""
-    return float(abs(copies[1] - copies[0]).mean())
+def reach(schedule: Schedule, epoch: int) -> Reach:
+    """What the policy of an epoch, counted from 0, reaches."""
+    fires, chances = _walk(schedule, epoch)
+    shares, copies = {}, schedule.space.copies
+    for number, operation in enumerate(schedule.space.operations):
+        first, end = number * copies, (number + 1) * copies
+        others = fires[:first] + fires[end:]
+        shares[operation.name] = 1 - _missed(chances, poisson_binomial(fires[first:end]), poisson_binomial(others))
+    return Reach(shares, _numbers(fires, chances))
 
 
-def _shown(operation: Operation, magnitudes: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    """By row (epochs, copies): the mean, or each copy where the mean would hide that they are on both sides."""
-    shown = magnitudes if _on_both_sides(operation, magnitudes) else magnitudes.mean(axis=1, keepdims=True)
-    return tuple(tuple(row) for row in shown.tolist())
+def applied_per_image(schedule: Schedule, epoch: int) -> Mapping[str, float]:
+    """By the operation's name, how often it is applied to an image on average, its copies together; at an epoch from 0.
 
-
-def _on_both_sides(operation: Operation, magnitudes: np.ndarray) -> bool:
-    """Whether in any row (epochs, copies) one copy is below what does nothing and another above."""
-    nothing = operation.identity
-    return nothing is not None and bool(((magnitudes.min(axis=1) < nothing) & (nothing < magnitudes.max(axis=1))).any())
-
-
-@dataclass(frozen=True)
-class RegularizerSummary:
-    """One regularizer in natural units. began: where the search began, or where the space says that one would begin.
-    values: one for each epoch.
+    They add up to Reach.per_image.
     """
-
-    hyperparameter: Hyperparameter
-    began: float
-    values: tuple[float, ...]
-
-    @property
-    def size(self) -> float:
-        """How far it moved from where it began to the last epoch, in [0, 1] of its range on its scale."""
-        return abs(place_of(self.hyperparameter, self.values[-1]) - place_of(self.hyperparameter, self.began))
+    fires, chances = _walk(schedule, epoch)
+    found = dict.fromkeys((operation.name for operation in schedule.space.operations), 0.0)
+    limits = np.cumsum(chances)[:-1]
+    for slot, often in zip(schedule.space.slots, applied(fires, limits).sum(axis=0).tolist(), strict=True):
+        found[slot.operation.name] += often
+    return found
 
 
-def is_of_text(schedule: Schedule) -> bool:
-    """Whether a search on text found it, or it has what language models alone have."""
-    own = (find_regularizer(one.group).place == "states" for one in schedule.space.regularizers)
-    return "vocabulary_size" in schedule.provenance or any(own)
+def numbers_applied(schedule: Schedule, epoch: int) -> tuple[float, ...]:
+    """`reach(schedule, epoch).numbers`, without the shares."""
+    return _numbers(*_walk(schedule, epoch))
+
+
+def _numbers(fires: list[float], chances: list[float]) -> tuple[float, ...]:
+    """As many are applied as fire, but at most K."""
+    numbers = [0.0] * len(chances)
+    for fired, p_fired in enumerate(poisson_binomial(fires)):
+        for count, chance in enumerate(chances):
+            numbers[min(fired, count)] += p_fired * chance
+    return tuple(numbers)
+
+
+def _missed(chances: list[float], own: Floats, others: Floats) -> float:
+    """The probability that no copy of an operation is applied."""
+    return sum(
+        chance * p_own * p_others * (math.comb(m, count) / math.comb(f + m, count) if f + m >= count else f == 0)
+        for count, chance in enumerate(chances)
+        for f, p_own in enumerate(own)
+        for m, p_others in enumerate(others)
+    )
 
 
 def summarize_regularizers(schedule: Schedule) -> tuple[RegularizerSummary, ...]:
@@ -216,22 +299,14 @@ def summarize_regularizers(schedule: Schedule) -> tuple[RegularizerSummary, ...]
     start = start_of(schedule)
     begun = space.decode(space.initial().double()).numpy() if start is None else start
     return tuple(
-        # Without what a logit of single precision adds.
+        # Six digits leave out what a logit of single precision adds.
         RegularizerSummary(one, float(f"{begun[column]:.6g}"), tuple(schedule.values[:, column].tolist()))
         for column, one in enumerate(space.regularizers, space.n_of_policy)
     )
 
 
-def by_group(summaries: Sequence[RegularizerSummary]) -> dict[str, list[RegularizerSummary]]:
-    """Those that are tuned together, by the group's name."""
-    found: dict[str, list[RegularizerSummary]] = {}
-    for one in summaries:
-        found.setdefault(one.hyperparameter.group, []).append(one)
-    return found
-
-
 def of_one_range(summaries: Sequence[RegularizerSummary]) -> list[list[RegularizerSummary]]:
-    """Those of one group that one axis holds: they have range, scale and unit alike."""
+    """Those of one group that fit one axis: range, scale and unit are the same."""
     found: dict[tuple[object, ...], list[RegularizerSummary]] = {}
     for summary in summaries:
         one = summary.hyperparameter
@@ -239,8 +314,14 @@ def of_one_range(summaries: Sequence[RegularizerSummary]) -> list[list[Regulariz
     return list(found.values())
 
 
+def is_of_text(schedule: Schedule) -> bool:
+    """Whether a search on text found it, or it tunes what only language models have."""
+    own = (find_regularizer(one.group).place == "states" for one in schedule.space.regularizers)
+    return "vocabulary_size" in schedule.provenance or any(own)
+
+
 def on_pixels(space: SearchSpace) -> tuple[str, ...]:
-    """Groups that act on images in [0, 1], so a picture can show what they do; as `tune` calls them."""
+    """Groups of regularizers that act on images in [0, 1], so that a picture can show them; as `tune` calls them."""
     found = [find_regularizer(name) for name in dict.fromkeys(one.group for one in space.regularizers)]
     return tuple(one.tuned_as for one in found if one.place == "pixels")
 
@@ -250,117 +331,7 @@ def not_on_pixels(space: SearchSpace) -> tuple[str, ...]:
     return tuple(one.name for one in space.regularizers if find_regularizer(one.group).place != "pixels")
 
 
-def place_of(hyperparameter: Hyperparameter, value: float) -> float:
-    """Where in its range a value is, in [0, 1]: on a log scale, of the logarithms."""
-    low, high = hyperparameter.low, hyperparameter.high
-    if hyperparameter.scale == "log":
-        low, high, value = math.log(low), math.log(high), math.log(value)
-    return (value - low) / (high - low)
-
-
 def left_out(space: SearchSpace, most: int | None = None) -> str:
-    """What is not taken where operations alone are, and where it is found. most: regularizers that are named."""
+    """What is left out where only operations are taken, and where to find it. most: regularizers to name."""
     names = [one.name for one in space.regularizers]
     return f"{first_of(names, most or len(names))}; schedule.regularization(epoch) has their values"
-
-
-@dataclass(frozen=True)
-class Reach:
-    """What share of images a policy reaches, in [0, 1].
-
-    shares: by the operation's name, the share of images to which at least one of its copies is applied, whether its
-    magnitude then changes anything or not. numbers: shares of images to which 0, 1, 2, ... operations are applied.
-    """
-
-    shares: Mapping[str, float]
-    numbers: tuple[float, ...]
-
-    @property
-    def per_image(self) -> float:
-        """Mean number of operations that are applied to an image."""
-        return sum(number * share for number, share in enumerate(self.numbers))
-
-    @property
-    def unchanged(self) -> float:
-        """Share of images to which none is applied."""
-        return self.numbers[0]
-
-
-@dataclass(frozen=True)
-class _Walks:
-    """fires: how often each slot fires. chances: of K = 0, 1, 2, ..."""
-
-    fires: list[float]
-    chances: list[float]
-
-
-def _walks(schedule: Schedule, epoch: int) -> _Walks:
-    space = schedule.space
-    values, spread = (torch.tensor(rows[epoch]) for rows in (schedule.values, schedule.spread))
-    means = mean_probabilities(space, values, spread)
-    limits = count_limits(space, means).tolist()
-    return _Walks(
-        [float(means[slot.probability]) for slot in space.slots],
-        [after - before for before, after in itertools.pairwise([0.0, *limits, 1.0])],
-    )
-
-
-def reach(schedule: Schedule, epoch: int) -> Reach:
-    """Of the policy of an epoch, counted from 0."""
-    space, walks = schedule.space, _walks(schedule, epoch)
-    fires, numbers = walks.fires, poisson_binomial
-    copies = {
-        operation.name: slice(number * space.copies, (number + 1) * space.copies)
-        for number, operation in enumerate(space.operations)
-    }
-    return Reach(
-        {
-            name: 1 - _missed(walks.chances, numbers(fires[own]), numbers(fires[: own.start] + fires[own.stop :]))
-            for name, own in copies.items()
-        },
-        _numbers(walks),
-    )
-
-
-def applied_per_image(schedule: Schedule, epoch: int) -> Mapping[str, float]:
-    """By the operation's name, how often it is applied to an image on average, its copies together; at an epoch from 0.
-
-    They add up to Reach.per_image.
-    """
-    space, walks = schedule.space, _walks(schedule, epoch)
-    found = dict.fromkeys((operation.name for operation in space.operations), 0.0)
-    limits = np.cumsum(walks.chances)[:-1]
-    for slot, often in zip(space.slots, applied(walks.fires, limits).sum(axis=0).tolist(), strict=True):
-        found[slot.operation.name] += often
-    return found
-
-
-def numbers_applied(schedule: Schedule, epoch: int) -> tuple[float, ...]:
-    """The numbers of reach, alone."""
-    return _numbers(_walks(schedule, epoch))
-
-
-def _numbers(walks: _Walks) -> tuple[float, ...]:
-    """As many are applied as fire, but at most K."""
-    numbers = [0.0] * len(walks.chances)
-    for fired, p_fired in enumerate(poisson_binomial(walks.fires)):
-        for count, chance in enumerate(walks.chances):
-            numbers[min(fired, count)] += p_fired * chance
-    return tuple(numbers)
-
-
-def _missed(chances: list[float], own: Floats, others: Floats) -> float:
-    """The probability that no copy of an operation is applied. chances: of K = 0, 1, 2, ..."""
-    return sum(
-        chance * p_own * p_others * _none_applied(f, m, count)
-        for count, chance in enumerate(chances)
-        for f, p_own in enumerate(own)
-        for m, p_others in enumerate(others)
-    )
-
-
-def _none_applied(f: int, m: int, count: int) -> float:
-    """The probability that none of f slots is among the first `count` of f + m."""
-    if f + m < count:
-        return float(f == 0)
-    return comb(m, count) / comb(f + m, count)

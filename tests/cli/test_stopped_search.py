@@ -38,7 +38,7 @@ def test_a_second_ctrl_c_ends_the_report_and_loses_nothing(images: str, monkeypa
     words = ("search", images, "--out", "run", "--seed", "3", *SMALL, "--train-steps", "2")
     with monkeypatch.context() as patch:
         patch.setattr("hba.cli.search._Terminal.step_done", lambda *_: signal.raise_signal(signal.SIGINT))
-        patch.setattr("hba.report.write.page_of", lambda *_: signal.raise_signal(signal.SIGINT))
+        patch.setattr("hba.report.page.page_of", lambda *_: signal.raise_signal(signal.SIGINT))
         result = run(*words)
     assert (result.exit_code, result.stderr.strip()) == (130, "stopped")
     assert hba.load_policy("run").epochs == 1

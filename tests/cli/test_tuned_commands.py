@@ -2,17 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import SMALL, make_images, refusal_of, run
 from test_commands import said
-from test_repeat import repeated
 from test_show_and_apply import png_size, rows_of
 from tuned_schedules import alone, both, of_affine
 
 import hba
-from hba.report.repeat import search_command
 
 IN_NATURAL_UNITS = [
     ["dropout.fc1", "0.05", "0.05", "0.1", "0.31", ""],
@@ -143,13 +140,3 @@ def test_a_search_says_what_is_tuned_and_what_came_of_it(tune: str, planned: str
     shown = [f"{one.name} " for one in schedule.space.regularizers][:2]
     assert all(name in line for line in epochs for name in shown)
     assert "Report: " in "\n".join(lines)
-
-
-def test_the_command_of_a_report_tunes_the_same(images: Path) -> None:
-    for number, tune in enumerate(("weight-decay,label-smoothing", "augmentation,cutout,weight-decay")):
-        out = Path(f"run{number}")
-        said(run("search", str(images), "--tune", tune, "--out", str(out), *SMALL))
-        command = search_command(hba.load_policy(out))
-        assert command is not None
-        stored: dict[str, Any] = json.loads((out / "config.json").read_text(encoding="utf-8"))
-        assert json.loads(json.dumps(repeated(command).flat())) == stored

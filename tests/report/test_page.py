@@ -1,8 +1,10 @@
 """report.html: it is well formed and whole by itself, and its numbers are those of the run's files."""
 
 import csv
+import errno
 import json
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +12,31 @@ import numpy as np
 import pytest
 import torch
 from report_pages import StrictPage, check_page
-from search_problems import SMALL_SETTINGS, StopAfter, small_data, small_images
+from search_problems import SMALL_SETTINGS, StopAfter, WithDropout, small_data, small_images
 from small_trainings import tiny_data
 from torchvision.transforms.v2 import functional as TF
 
 import hba
-from hba.data import EvaluationData, SearchData
-from hba.errors import RunError
+from hba.data import EvaluationData, LabelledImages, SearchData
+from hba.errors import ReportWarning, RunError
+from hba.operations import Operation
+from hba.policy.space import SearchSpace
+from hba.report import page as page_module
+from hba.report.page import MOST_BYTES, report_at_the_end
 from hba.report.samples import SAMPLES_NAME, Samples
 from hba.schedule.pictures import augmented_copies
+from hba.schedule.schedule import Schedule
 from hba.schedule.summary import applied_per_image, numbers_applied
 
 EVIL = ("<script>alert(1)</script>", "\"><img src=x onerror='alert(2)'> & \udcff")
-GOLDEN_RUN = Path(__file__).parents[1] / "golden" / "run-0.1.0"
 
 
 def page_in(folder: Path) -> StrictPage:
     return check_page((folder / "report.html").read_text(encoding="utf-8"))
+
+
+def labels_of(page: StrictPage) -> str:
+    return " | ".join(str(one.get("aria-label")) for one in page.attributes_of("svg"))
 
 
 @pytest.fixture(scope="module")
@@ -54,52 +64,43 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory, searched: Path) -> Path:
 def test_the_losses_are_those_of_the_metrics(searched: Path) -> None:
     with (searched / "metrics.csv").open(encoding="utf-8") as file:
         rows = {row["epoch"]: row for row in csv.DictReader(file)}
-    page = page_in(searched)
-    told = [table for table in page.tables if table[0] == ["epoch", "training", "validation"]]
-    assert len(told) == 2
-    for table, ending in zip(told, ("loss", "error_percent"), strict=True):
+    tables = [table for table in page_in(searched).tables if table[0] == ["epoch", "training", "validation"]]
+    for table, ending in zip(tables, ("loss", "error_percent"), strict=True):
         assert [row[0] for row in table[1:]] == ["1", "2", "4", "5"], "those that were validated"
         for epoch, training, validation in table[1:]:
             assert float(training) == pytest.approx(float(rows[epoch][f"train_{ending}"]), rel=1e-5)
             assert float(validation) == pytest.approx(float(rows[epoch][f"val_{ending}"]), rel=1e-5)
 
 
-def test_the_numbers_of_the_curves_are_those_of_the_schedule(searched: Path) -> None:
-    content = json.loads((searched / "policy.json").read_text(encoding="utf-8"))
-    values = dict(zip(content["hyperparameters"], np.array(content["values"]).T, strict=True))
-    table = page_in(searched).table_with("quantity")
-    assert table[0] == ["operation", "quantity", *(f"epoch {epoch}" for epoch in range(1, 6))]
+def test_the_numbers_of_the_curves_and_of_the_shares_are_those_of_the_schedule(searched: Path) -> None:
+    page, schedule = page_in(searched), hba.load_policy(searched)
+    epochs = [f"epoch {epoch}" for epoch in range(1, 6)]
+    table = page.table_with("quantity")
+    assert table[0] == ["operation", "quantity", *epochs]
     found = {}
     for operation, quantity, *numbers in table[1:]:
         kind, copy = re.fullmatch(r"(probability|magnitude).*, copy (\d)", quantity).groups()  # type: ignore[union-attr]
         found[f"{operation}.{copy}.{kind}"] = [float(number) for number in numbers]
-    policy = {name: rows for name, rows in values.items() if not name.startswith("count.")}
-    assert found.keys() == policy.keys()
-    for name, rows in policy.items():
-        assert found[name] == pytest.approx(rows, rel=1e-5), name
-
-
-def test_the_shares_are_those_of_all_walks(searched: Path) -> None:
-    page, schedule = page_in(searched), hba.load_policy(searched)
-    epochs = [f"epoch {epoch}" for epoch in range(1, 6)]
+    values = dict(zip(schedule.space.names, schedule.values.T, strict=True))
+    assert found.keys() == {name for name in values if not name.startswith("count.")}
+    for name, rows in found.items():
+        assert rows == pytest.approx(values[name], rel=1e-5), name
     operations, numbers = (table for table in page.tables if table[0] == ["", *epochs])
-    for column, epoch in enumerate(range(5), start=1):
+    for epoch in range(5):
         applied = applied_per_image(schedule, epoch)
-        total = sum(applied.values())
-        told = {row[0]: row[column] for row in operations[1:]}
-        assert told == {name: f"{100 * count / total:.1f} %" for name, count in applied.items()}
-        shares = [f"{100 * share:.1f} %" for share in numbers_applied(schedule, epoch)]
-        assert [row[column] for row in numbers[1:]] == shares
+        shown = {row[0]: row[epoch + 1] for row in operations[1:]}
+        assert shown == {name: f"{100 * one / sum(applied.values()):.1f} %" for name, one in applied.items()}
+        expected = [f"{100 * share:.1f} %" for share in numbers_applied(schedule, epoch)]
+        assert [row[epoch + 1] for row in numbers[1:]] == expected
 
 
-def test_the_pictures_are_those_of_apply(searched: Path) -> None:
-    page, schedule = page_in(searched), hba.load_policy(searched)
-    samples = Samples.load(searched / SAMPLES_NAME)
+def test_the_images_are_those_of_apply(searched: Path) -> None:
+    schedule, samples = hba.load_policy(searched), Samples.load(searched / SAMPLES_NAME)
     expected = list(samples.images)
     for epoch in (0, 2, 4):
         rows = augmented_copies(schedule, samples.images, epoch=epoch, n_copies=3, seed=0)
         expected += [(copy.image * 255).round().byte() for row in rows for copy in row]
-    found = [TF.pil_to_tensor(picture) for picture in page.pictures()]
+    found = [TF.pil_to_tensor(picture) for picture in page_in(searched).pictures()]
     assert len(found) == len(expected) == 4 + 3 * 4 * 3
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
@@ -112,94 +113,196 @@ def test_names_from_data_are_text_and_nothing_else(searched: Path, evaluated: Pa
         assert f"{EVIL[0]}, as it is" in alternatives
         assert "\\udcff, as it is" in alternatives
         assert "alert(1)" not in " ".join(name for name, _ in page.tags)
-    assert "Augmentation schedule for b>" in page_in(searched).text
 
 
-def test_a_search_tells_what_show_says_of_it_and_its_settings(searched: Path) -> None:
+def test_a_search_has_its_facts_settings_and_commands(searched: Path) -> None:
     page, settings = page_in(searched), json.loads((searched / "config.json").read_text(encoding="utf-8"))
-    assert "Found by lookahead in 5 epochs" in page.text
-    assert "It is not that of a training with the schedule." in page.text
-    assert f"All {len(settings)} settings" in page.text
-    assert "No command does it again: it was begun from Python" in page.text
-    assert "24 training, 16 validation" in page.text
-    assert re.search(r"versions hba-augment \S+, torch ", page.text)
+    for text in ("lookahead in 5 epochs", f"All {len(settings)} settings", "24 training, 16 validation"):
+        assert text in page.text
+    assert f"hba search --config {searched}" in page.text
+    before = (searched / "report.html").read_bytes()
+    assert hba.write_report(str(searched)) == searched / "report.html"
+    assert (searched / "report.html").read_bytes() == before, "the same files give the same page"
 
 
-def test_an_evaluation_tells_its_table_and_its_verdict(evaluated: Path) -> None:
+def test_an_evaluation_has_its_table_and_its_verdict(evaluated: Path) -> None:
     page, results = page_in(evaluated), json.loads((evaluated / "results.json").read_text(encoding="utf-8"))
     assert results["verdict"].removeprefix("Verdict: ")[1:].split(". ")[0] in page.text
     table = page.table_with("each seed")
-    assert [row[0] for row in table[1:]] == [row["name"] for row in results["rows"]]
-    for told, row in zip(table[1:], results["rows"], strict=True):
-        assert told[1] == f"{row['mean']:.2f} %"
-        assert told[4].split() == [f"{error:.2f}" for error in row["test_error_percent"]]
+    for shown, row in zip(table[1:], results["rows"], strict=True):
+        assert shown[:2] == [row["name"], f"{row['mean']:.2f} %"]
+        assert shown[4].split() == [f"{error:.2f}" for error in row["test_error_percent"]]
         minus = row["schedule_minus_row"]
-        assert told[5].startswith(f"{minus['mean']:+.2f}" if minus else "")
         if minus and minus["interval"]:
-            assert told[5].endswith("({:+.2f} to {:+.2f})".format(*minus["interval"]))
-    assert results["wall_seconds"] > 0
+            assert shown[5] == "{:+.2f} ({:+.2f} to {:+.2f})".format(minus["mean"], *minus["interval"])
+    command = f"hba evaluate {evaluated / 'schedule.json'} --config {evaluated} --against none,random"
+    assert command in page.text
     assert "Each operation over the epochs." in page.text, "what was evaluated is kept"
 
 
-def test_both_in_one_folder_are_told_on_one_page(searched: Path, evaluated: Path, tmp_path: Path) -> None:
+def test_both_in_one_folder_are_on_one_page(searched: Path, evaluated: Path, tmp_path: Path) -> None:
     for folder in (searched, evaluated):
         for name in ("policy.json", "metrics.csv", "config.json", "results.json", SAMPLES_NAME):
             if (folder / name).exists():
                 (tmp_path / name).write_bytes((folder / name).read_bytes())
     hba.write_report(tmp_path)
-    page = page_in(tmp_path)
-    assert [heading for heading in ("The comparison", "What the schedule does", "The search") if heading in page.text]
-    assert len(page.attributes_of("h2")) == 7
+    assert len(page_in(tmp_path).attributes_of("h2")) == 7
 
 
-def test_the_same_files_give_the_same_page(searched: Path) -> None:
-    before = (searched / "report.html").read_bytes()
-    assert hba.write_report(str(searched)) == searched / "report.html"
-    assert (searched / "report.html").read_bytes() == before
+def test_regularizers_have_a_part_beside_operations_and_alone(tmp_path: Path) -> None:
+    tunes = {"both": "augmentation,dropout,weight-decay,affine", "alone": "dropout,weight-decay,label-smoothing"}
+    for name, tune in tunes.items():
+        settings: dict[str, Any] = {**SMALL_SETTINGS, **({"operations": ("Rotate",)} if name == "both" else {})}
+        hba.search(small_data(), tune=tune, network=WithDropout(), out=tmp_path / name, **settings)
+    for name in tunes:
+        page, schedule = page_in(tmp_path / name), hba.load_policy(tmp_path / name)
+        values = dict(zip(schedule.space.names, schedule.values.T.tolist(), strict=True))
+        table = page.table_with("began at")
+        assert [row[0] for row in table[1:]] == [one.name for one in schedule.space.regularizers]
+        for row in table[1:]:
+            assert [float(cell) for cell in row[2:5]] == pytest.approx(values[row[0]], rel=5e-3, abs=1e-9)
+            assert row[0] in labels_of(page) or row[0].split(".")[0] in labels_of(page)
+        assert ("An image gets" in page.text) == (name == "both")
+        assert not [one for one in page.tables if len(one) < 2], "no table is empty"
+    assert "Not shown, because they act elsewhere: dropout.dropout, weight_decay." in page_in(tmp_path / "both").text
 
 
-def test_a_run_of_version_0_1_0_has_a_report_without_what_it_did_not_keep(tmp_path: Path) -> None:
-    for file in GOLDEN_RUN.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    hba.write_report(tmp_path)
-    page = page_in(tmp_path)
-    assert "Each operation over the epochs." in page.text
-    assert page.attributes_of("img") == []
-
-
-def test_a_stopped_search_has_one_too(tmp_path: Path) -> None:
+def test_stopped_and_short_searches_are_drawn_too(tmp_path: Path) -> None:
     settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 4}
-    result = hba.search(small_data(), out=tmp_path, callback=StopAfter(7), **settings)
-    assert result.report == tmp_path / "report.html"
-    assert "It stopped after 2 of 4 epochs." in page_in(tmp_path).text
+    hba.search(small_data(), out=tmp_path / "stopped", callback=StopAfter(7), **settings)
+    assert "It stopped after 2 of 4 epochs." in page_in(tmp_path / "stopped").text
+    hba.load_policy("digits").only(0).save(tmp_path / "one" / "policy.json")
+    (tmp_path / "one" / "metrics.csv").write_text("epoch,train_loss,val_loss\n", encoding="utf-8")
+    hba.write_report(tmp_path / "one")
+    assert "How the search went" not in page_in(tmp_path / "one").text
 
 
-def test_one_epoch_and_no_validation_are_drawn_too(tmp_path: Path) -> None:
-    hba.search(small_data(), out=tmp_path, **{**SMALL_SETTINGS, "epochs": 1})  # type: ignore[arg-type]
-    assert "stays at" in " ".join(str(one.get("aria-label")) for one in page_in(tmp_path).attributes_of("svg"))
-    (tmp_path / "metrics.csv").write_text("epoch,train_loss,val_loss\n", encoding="utf-8")
+def test_broken_files_are_named(tmp_path: Path) -> None:
+    schedule = hba.load_policy("digits").only(0).text()
+    for name, content in (
+        ("metrics.csv", "epoch,train_loss\n1,many\n"),
+        ("metrics.csv", "epoch,train_loss\nnan,1\n"),
+        ("config.json", "{"),
+        ("config.json", "[]"),
+        ("results.json", "{}"),
+    ):
+        for file in tmp_path.iterdir():
+            file.unlink()
+        (tmp_path / "policy.json").write_text(schedule, encoding="utf-8")
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        with pytest.raises(RunError, match=name):
+            hba.write_report(tmp_path)
+    (tmp_path / "results.json").unlink()
+    (tmp_path / SAMPLES_NAME).write_bytes(b"no image")
     hba.write_report(tmp_path)
-    assert "How the search went" not in page_in(tmp_path).text
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("metrics.csv", "epoch,train_loss\n1,many\n", "metrics.csv cannot be read as numbers"),
-        ("metrics.csv", "epoch,train_loss\nnan,1\n", "an epoch must be a whole number from 1 on, got nan"),
-        ("metrics.csv", "epoch,train_loss\ninf,1\n", "an epoch must be a whole number from 1 on, got inf"),
-        ("config.json", "{", "config.json cannot be read"),
-        ("config.json", "[]", "config.json must hold settings by name"),
-        ("results.json", "{}", "results.json is not what an evaluation writes"),
-    ],
-)
-def test_a_broken_file_is_named(name: str, content: str, said: str, searched: Path, tmp_path: Path) -> None:
-    (tmp_path / "policy.json").write_bytes((searched / "policy.json").read_bytes())
-    (tmp_path / name).write_text(content, encoding="utf-8")
-    with pytest.raises(RunError, match=re.escape(said)):
+    assert f"{SAMPLES_NAME} cannot be read" in page_in(tmp_path).text
+    (tmp_path / "policy.json").unlink()
+    with pytest.raises(RunError, match=r"neither policy\.json nor results\.json"):
         hba.write_report(tmp_path)
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"must be the folder of a search or an evaluation, but it has neither"):
-        hba.write_report(tmp_path)
+def test_a_full_disk_costs_the_report_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_file = Path.open
+
+    def refuse(path: Path, mode: str = "r", **further: Any) -> Any:
+        if "w" in mode and any(name in path.name for name in ("report.html", SAMPLES_NAME)):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return open_file(path, mode, **further)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = hba.search(small_data(), out=tmp_path, **{**SMALL_SETTINGS, "epochs": 1})  # type: ignore[arg-type]
+    messages = [str(one.message) for one in caught if one.category is ReportWarning]
+    assert len(messages) == 2
+    assert all("No space left on device" in message and "\n" not in message for message in messages)
+    assert result.finished
+    assert result.report is None
+    assert result.schedule is not None
+    assert (hba.load_policy(tmp_path).values == result.schedule.values).all()
+    assert not [path for path in tmp_path.iterdir() if path.suffix in (".html", ".png", ".part")]
+
+
+def test_any_error_of_a_report_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any, **further: Any) -> Any:
+        raise ZeroDivisionError("division\nby zero")
+
+    hba.load_policy("digits").only(0).save(tmp_path / "policy.json")
+    with pytest.warns(ReportWarning, match=r"^no images were kept for the report: division; "):
+        path = report_at_the_end(tmp_path, fail)
+    assert path is not None
+    assert page_in(tmp_path).attributes_of("img") == []
+    samples = Samples((torch.zeros(1, 4, 4, dtype=torch.uint8),), ("a",))
+    monkeypatch.setattr(page_module, "page_of", fail)
+    with pytest.warns(ReportWarning, match=r"^no report was written: division; "):
+        assert report_at_the_end(tmp_path, lambda: samples) is None
+
+
+@pytest.mark.usefixtures("registered")
+def test_pages_of_large_runs_stay_below_three_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = torch.randint(0, 256, (8, 3, 512, 512), dtype=torch.uint8)
+    names = [f"class {number} {'x' * 200}" for number in range(1000)]
+    data = LabelledImages(images, torch.tensor([0, 300, 700, 999] * 2))
+    hba.load_policy("digits").stretched(900).save(tmp_path / "long" / "policy.json")
+    lines = [f"{epoch},{1 / epoch:.6f},{2 / epoch:.6f}" for epoch in range(1, 901)]
+    (tmp_path / "long" / "metrics.csv").write_text("\n".join(["epoch,train_loss,val_loss", *lines]), encoding="utf-8")
+    path = report_at_the_end(tmp_path / "long", lambda: Samples.of(data, names))
+    assert path is not None
+    assert path.stat().st_size < MOST_BYTES
+    assert {picture.size for picture in page_in(tmp_path / "long").pictures()} == {(160, 160)}
+    monkeypatch.setattr(page_module, "MOST_BYTES", path.stat().st_size - 1000)
+    hba.write_report(tmp_path / "long")
+    assert page_in(tmp_path / "long").attributes_of("img") == []
+    operations = tuple(Operation(f"AnOperation{n}", same, magnitude_range=(0.0, 1.0)) for n in range(20))
+    for operation in operations:
+        hba.register_operation(operation)
+    space = SearchSpace(operations, copies=2)
+    values = np.random.default_rng(0).uniform(size=(200, space.n))
+    Schedule(space, values, spread=np.full(space.n, 0.5)).save(tmp_path / "wide" / "policy.json")
+    assert hba.write_report(tmp_path / "wide").stat().st_size < MOST_BYTES
+    assert "3 others" in page_in(tmp_path / "wide").text
+
+
+def same(images: torch.Tensor, magnitudes: torch.Tensor) -> torch.Tensor:
+    return images
+
+
+def results_of(folder: Path, n_classes: int, confusion: list[dict[int, dict[int, int]]]) -> StrictPage:
+    """The page of an evaluation of 2 seeds in which `none` is right throughout, and `mine` as planted."""
+    right = {label: {label: 10} for label in range(n_classes)}
+    minus = {"n_pairs": 2, "mean": -9.0, "interval": [-12.5, -5.5]}
+    rows = [
+        {"name": name, "definition": "", "seeds": [0, 1], "test_error_percent": [1.0, 2.0], "mean": 1.5, "std": 0.7,
+         "confusion": found, "balanced_accuracy": {"percent": [90.0, None], "mean": 90.0, "std": None,
+                                                   "schedule_minus_row": minus}}
+        for name, found in (("mine", confusion), ("final", confusion), ("none", [right, right]))
+    ]  # fmt: skip
+    content = {
+        "settings": {"epochs": 1, "model": "m", "data": "d"}, "rows": rows, "verdict": "Verdict: worse.",
+        "verdict_details": {"against": "none"}, "class_names": [f"<i>{label}" for label in range(n_classes)],
+        "train_images": 1, "test_images": 10 * n_classes, "skipped_images": 0, "fingerprints": {}, "device": "cpu",
+        "device_name": "", "n_threads": 1, "python": "3", "packages": {},
+    }  # fmt: skip
+    (folder / "results.json").write_text(json.dumps(content), encoding="utf-8")
+    hba.write_report(folder)
+    return page_in(folder)
+
+
+def test_confusions_are_the_shares_over_all_seeds(tmp_path: Path) -> None:
+    planted = [{0: {0: 7, 1: 3}, 1: {1: 10}, 2: {0: 1, 2: 9}}, {0: {0: 6, 1: 4}, 1: {1: 10}, 2: {0: 2, 2: 8}}]
+    page = results_of(tmp_path, 3, planted)
+    assert page.table_with("taken for") == [
+        ["class", "taken for", "mine", "none"],
+        ["<i>0", "<i>1", "35.0 %", "0.0 %"],
+        ["<i>2", "<i>0", "15.0 %", "0.0 %"],
+    ]
+    assert [row[1] for row in page.table_with("right by mine")[1:]] == ["65.0 %", "100.0 %", "85.0 %"]
+    assert page.table_with("balanced accuracy")[3] == ["none", "90.00 % (1 of 2 seeds)", "-", "-9.00 (-12.50 to -5.50)"]
+    assert "Confusion matrix of mine" in labels_of(page)
+    assert "<i>0 for <i>1 35.0 %, <i>2 for <i>0 15.0 %" in labels_of(page)
+    many = {label: {label: 6, (label + 1) % 101: 4} for label in range(101)}
+    page = results_of(tmp_path, 101, [many, many])
+    assert "Confusion matrix" not in labels_of(page), "nothing could be seen"
+    assert len(page.table_with("taken for")) == 11
+    right = {label: {label: 10} for label in range(2)}
+    assert "No image is taken for another class." in results_of(tmp_path, 2, [right, right]).text

@@ -11,23 +11,21 @@ import numpy as np
 import pytest
 import torch
 from test_pictures import figures, lines_of
-from tuned_schedules import DECAY, DROPOUT, NAMES, OTHERS, POLICY, alone, both, of_affine
+from tuned_schedules import DROPOUT, NAMES, OTHERS, POLICY, alone, both, of_affine
 
 from hba.errors import LeftOutWarning, ScheduleError
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import without_operations
 from hba.regularization.groups import REGULARIZERS
 from hba.regularization.hyperparameter import Hyperparameter
-from hba.schedule.pictures import augmented_copies, draw_schedule, is_seen, lines_below
+from hba.schedule.pictures import augmented_copies, draw_schedule, is_seen
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import (
-    by_group,
     changes,
     left_out,
     not_on_pixels,
     of_one_range,
     on_pixels,
-    place_of,
     reach,
     summarize,
     summarize_regularizers,
@@ -68,15 +66,12 @@ def test_a_move_is_a_share_of_the_range_of_logarithms_on_a_log_scale() -> None:
     sizes = [one.size for one in summarize_regularizers(both())]
     # From 5e-4 to 1e-2, of the five decades of 1e-6 to 0.1.
     assert sizes == pytest.approx([0.26 / 0.95, np.log10(20) / 5, 2.25 / 24, 1 / 4])
-    assert place_of(DECAY, np.sqrt(1e-6 * 0.1)) == pytest.approx(0.5)
-    assert (place_of(DROPOUT, 0.0), place_of(DROPOUT, 0.95)) == (0, 1)
 
 
 def test_groups_are_those_that_are_tuned_together_and_axes_those_of_one_range() -> None:
     jitter = REGULARIZERS["jitter"].hyperparameters
     space = SearchSpace((), count_probabilities=(1.0,), regularizers=(DROPOUT, *jitter))
     summaries = summarize_regularizers(Schedule(space, np.full((2, 5), 0.25)))
-    assert {name: len(one) for name, one in by_group(summaries).items()} == {"dropout": 1, "jitter": 4}
     # The hue's range is half of the others'.
     assert [[one.hyperparameter.own_name for one in together] for together in of_one_range(summaries)] == [
         ["fc1"],
@@ -207,4 +202,3 @@ def test_it_is_known_what_a_picture_can_show() -> None:
     assert [is_seen(one.space) for one in (both(), alone(), of_affine())] == [True, False, True]
     assert (on_pixels(both().space), not_on_pixels(both().space)) == ((), NAMES)
     assert (on_pixels(of_affine().space), not_on_pixels(of_affine().space)) == (("affine",), ())
-    assert [lines_below(one.space) for one in (both(), alone(), of_affine())] == [1, 1, 1]

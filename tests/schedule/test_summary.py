@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import Pair, band, changes, copies_of, key_epochs, start_of, summarize
+from hba.schedule.summary import band, changes, copies_of, key_epochs, start_of, summarize
 
 
 def schedule_of(names: list[str], rows: list[list[float]], copies: int = 1, **provenance: Any) -> Schedule:
@@ -188,7 +188,7 @@ def test_a_shared_move_of_copies_to_opposite_sides_is_not_lost() -> None:
     ],
 )
 def test_magnitudes_are_told_copy_by_copy_where_copies_are_on_both_sides_of_doing_nothing(
-    name: str, before: Pair, after: Pair, expected: list[list[float]]
+    name: str, before: tuple[float, float], after: tuple[float, float], expected: list[list[float]]
 ) -> None:
     rows = [[0.5, magnitudes[0], 0.5, magnitudes[1]] for magnitudes in (before, after)]
     (change,) = changes(schedule_of([name], rows, copies=2), 1)
