@@ -13,8 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 import hba
-from hba.config.evaluation import EvaluationConfig
-from hba.config.inheritance import INHERITED
+from hba.config.evaluation import INHERITED, EvaluationConfig
 from hba.data.config import display_name
 from hba.data.labels import error_in_words
 from hba.distributed.collectives import joined

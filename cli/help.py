@@ -6,8 +6,7 @@ from types import MappingProxyType
 import click
 
 from hba.algorithms import Algorithm
-from hba.config.search import CommonSearchConfig
-from hba.config.training import TrainingConfig
+from hba.config.training import CommonSearchConfig, TrainingConfig
 from hba.data.config import DataConfig
 
 from .options import AlgorithmChoice, AlgorithmOption

@@ -11,7 +11,7 @@ import hba
 from hba.algorithms import ALGORITHMS
 from hba.algorithms.update_schedule import advice_in, overfitting_note_in
 from hba.config.presets import SEARCH_PRESETS
-from hba.config.search import CommonSearchConfig
+from hba.config.training import CommonSearchConfig
 from hba.data.config import run_name
 from hba.distributed.collectives import joined
 from hba.distributed.process_info import is_first

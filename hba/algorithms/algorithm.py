@@ -12,8 +12,7 @@ from hba.algorithms.start import Start, read_start
 from hba.algorithms.state import Networks
 from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import UpdateSchedule
-from hba.config.fields import NotNegative, Share
-from hba.config.search import CommonSearchConfig
+from hba.config.training import CommonSearchConfig, NotNegative, Share
 from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace

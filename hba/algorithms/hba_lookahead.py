@@ -18,8 +18,7 @@ from hba.algorithms.lambda_steps import validation_statistics
 from hba.algorithms.lookahead import Rewards, rewards_of, trained_parameters
 from hba.algorithms.scores import AugmentedBatch, expected_score
 from hba.algorithms.task import Task
-from hba.config.search import CommonSearchConfig
-from hba.config.training import SGD, SGDS
+from hba.config.training import SGD, SGDS, CommonSearchConfig
 from hba.data.config import Size
 from hba.distributed.collectives import means
 from hba.errors import SettingsError

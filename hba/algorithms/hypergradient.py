@@ -25,8 +25,7 @@ from hba.algorithms.learnt_scale import LearntScale, ScaledMover, spread_of
 from hba.algorithms.responses import RESPONSES, Augment, Penalty, nothing
 from hba.algorithms.state import EpochTotals, HyperModel, L, Networks
 from hba.algorithms.task import Task
-from hba.config.fields import NotNegative, Sharing
-from hba.config.search import CommonSearchConfig
+from hba.config.training import CommonSearchConfig, NotNegative, Sharing
 from hba.data.config import Size
 from hba.data.images import Batch
 from hba.distributed.collectives import means

@@ -21,7 +21,7 @@ from hba.algorithms.lambda_steps import Betas
 from hba.algorithms.lookahead import Lookahead
 from hba.algorithms.scores import AugmentedBatch, expected_score
 from hba.algorithms.task import Task
-from hba.config.fields import NotNegative, Share, Sharing
+from hba.config.training import NotNegative, Share, Sharing
 from hba.data.config import Size
 from hba.data.images import Batch
 

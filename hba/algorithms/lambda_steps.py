@@ -27,9 +27,7 @@ from hba.algorithms.state import L, SearchState
 from hba.algorithms.task import Task
 from hba.algorithms.temperature import best_temperature
 from hba.algorithms.update_schedule import UpdateSchedule
-from hba.config.fields import Decay, NotNegative, Positive
-from hba.config.search import CommonSearchConfig
-from hba.config.training import SGD, SGDS
+from hba.config.training import SGD, SGDS, CommonSearchConfig, Decay, NotNegative, Positive
 from hba.data.config import Size
 from hba.data.loader import BatchStream
 from hba.distributed.collectives import gathered

@@ -43,8 +43,7 @@ from hba.algorithms.scores import (
 )
 from hba.algorithms.state import EpochTotals, L, NetworkModel, Networks
 from hba.algorithms.task import Task
-from hba.config.fields import NotNegative, Positive, Share
-from hba.config.search import CommonSearchConfig
+from hba.config.training import CommonSearchConfig, NotNegative, Positive, Share
 from hba.data.config import Size
 from hba.distributed.collectives import copies, gathered, means, own
 from hba.errors import SettingsError

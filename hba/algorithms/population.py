@@ -30,8 +30,7 @@ from hba.algorithms.hypergradient import HyperLayers, update_phi
 from hba.algorithms.state import EpochTotals, HyperModel, InnerModel, Networks, SearchState
 from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import UpdateSchedule
-from hba.config.fields import NotNegative
-from hba.config.search import CommonSearchConfig
+from hba.config.training import CommonSearchConfig, NotNegative
 from hba.data.config import Size
 from hba.data.loader import BatchStream
 from hba.errors import SettingsError

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from hba.algorithms.hypergradient import Entropy, Hypergradient, Response
 from hba.algorithms.lambda_optimizers import Kind
 from hba.algorithms.lambda_steps import WarmUp
-from hba.config.fields import NotNegative, Positive, Sharing
+from hba.config.training import NotNegative, Positive, Sharing
 from hba.data.config import Size
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from hba.config.search import CommonSearchConfig
+from hba.config.training import CommonSearchConfig
 from hba.data.images import Images, SearchData
 from hba.data.loader import BatchStream
 from hba.distributed.collectives import draw_then_shard

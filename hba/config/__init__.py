@@ -9,11 +9,11 @@ from hba.utils.imports import lazy_names
 
 if TYPE_CHECKING:
     from hba.config.evaluation import EvaluationConfig
-    from hba.config.search import CommonSearchConfig
+    from hba.config.training import CommonSearchConfig
 
 __all__ = ["CommonSearchConfig", "EvaluationConfig"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
-        __name__, {"EvaluationConfig": "hba.config.evaluation", "CommonSearchConfig": "hba.config.search"}
+        __name__, {"EvaluationConfig": "hba.config.evaluation", "CommonSearchConfig": "hba.config.training"}
     )

@@ -1,40 +1,76 @@
-"""Settings of a policy evaluation."""
+"""Settings of a policy evaluation, and which of them come from the search of its schedule.
 
+Settings come from layers, of which later ones override earlier ones: the defaults, the training of the search, the
+images of the search, the preset, and what is given.
+"""
+
+import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import pydantic
 
-from hba.config.fields import NotNegative
-from hba.config.inheritance import OF_SEARCH, OF_SEARCHED_IMAGES, Sourced, layers_of, merged
-from hba.config.training import PLATEAU, TrainingConfig
-from hba.data.config import LAST_SEED, Seed, Size
+from hba.config.presets import EVALUATION_PRESETS, EVALUATION_SETTINGS, find_preset
+from hba.config.training import (
+    OF_OPTIMIZER,
+    PLATEAU,
+    SGD,
+    SGDS,
+    NotNegative,
+    TrainingConfig,
+    defaults_with,
+    source_of_weights,
+)
+from hba.data.builtin import DATASET_NAMES
+from hba.data.config import LAST_SEED, Seed, Size, format_of, has_columns, resolved_data
 from hba.errors import SettingsError
+from hba.preprocessing.baseline import Baseline
 from hba.utils.settings import DefaultText
+
+Values = Mapping[str, Any]
+DEFAULT, OF_SEARCH, OF_SEARCHED_IMAGES, GIVEN = "default", "search", "images of the search", "given"
+"""Names of layers. The layer of a preset has the name of the preset."""
+OF_WEIGHTS = ("pretrained", "freeze", "standardize_by")
+"""Settings of the initial weights."""
+_OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate_schedule", "learning_rate_warm_up_epochs", "optimizer")
+_OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken")
+_OF_THESE_IMAGES = ("data", "classes", "levels")
+_OF_COLUMNS = ("path_column", "label_column", "split_column")
+_OF_TABLES = ("label_separator",)
+_OF_BASELINE = ("baseline", "baseline_like", *(field.name for field in dataclasses.fields(Baseline)))
+_IN_PIXELS = ("crop_padding", "cutout_size")
+INHERITED = (
+    *(*_OF_TRAINING, *OF_OPTIMIZER, *OF_WEIGHTS),
+    *(*_OF_IMAGES, *_OF_THESE_IMAGES, *_OF_COLUMNS, *_OF_TABLES, *_OF_BASELINE),
+)
+"""Settings that are by default those of the search."""
+
+
+class Sourced(NamedTuple):
+    """A setting's value and the name of its layer."""
+
+    value: Any
+    layer: str
 
 
 class EvaluationConfig(TrainingConfig):
-    """A policy evaluation. It trains on all images that are not test, or on train_size of them."""
+    """Settings of a policy evaluation. It trains on all images but the test split, or on train_size of them."""
 
     seeds: Size = 3
     """Trainings per schedule, each with a seed of its own."""
     first_seed: Seed = 0
-    """Seed of the first training; the others follow. An evaluation anew needs seeds whose errors nobody has seen."""
+    """Seed of the first training; the others follow. A second evaluation needs seeds whose errors nobody has seen."""
     spread: Annotated[NotNegative | None, DefaultText("each schedule's own")] = None
-    """Standard deviation in logits by which images differ from a schedule's rows; 0 for the bare rows. Of magnitudes
-    and probabilities, or of magnitudes alone where a schedule spreads only these."""
+    """Standard deviation in logits by which images vary around a schedule's rows; 0 disables it. Of magnitudes and
+    probabilities, or of magnitudes alone where a schedule varies only these."""
 
     @pydantic.model_validator(mode="after")
-    def _check_schedule(self) -> Self:
+    def _check(self) -> Self:
         if self.learning_rate_schedule == PLATEAU:
             raise SettingsError(
-                f"learning_rate_schedule {PLATEAU} goes by validation images, which an evaluation has not; give "
+                f"learning_rate_schedule {PLATEAU} needs validation images, which an evaluation does not have; give "
                 "another, such as cosine, step or constant"
             )
-        return self
-
-    @pydantic.model_validator(mode="after")
-    def _check_last_seed(self) -> Self:
         if (last := self.training_seeds[-1]) > LAST_SEED:
             raise SettingsError(
                 f"the last seed must be at most {LAST_SEED}, got {last}; lower first_seed, or give fewer seeds"
@@ -48,17 +84,12 @@ class EvaluationConfig(TrainingConfig):
 
     @classmethod
     def like_search(
-        cls,
-        searched: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        preset: str | None = None,
-        *,
-        has_own_network: bool = False,
+        cls, searched: Values, settings: Values, preset: str | None = None, *, has_own_network: bool = False
     ) -> "EvaluationConfig":
-        """The settings of the search that made a schedule, as far as they apply, under those given here.
+        """The settings of the search that made a schedule, as far as they apply, overridden by `settings`.
 
-        Between the two stands the preset, or without one, on a dataset of the paper, its Table 11. On other data than
-        the search's, what belongs to the searched images (their size and split, the baseline) is left at its default.
+        Between the two comes the preset, or without one, on a dataset of the paper, its Table 11. On other data than
+        the search's, settings of the searched images (size, split, baseline) have their defaults.
         has_own_network: the evaluation is given a network, so the setting `model` is not needed.
         """
         sourced = cls.sourced(searched, settings, preset, has_own_network=has_own_network)
@@ -66,22 +97,41 @@ class EvaluationConfig(TrainingConfig):
 
     @classmethod
     def sourced(
-        cls,
-        searched: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        preset: str | None = None,
-        *,
-        has_own_network: bool = False,
+        cls, searched: Values, settings: Values, preset: str | None = None, *, has_own_network: bool = False
     ) -> Mapping[str, Sourced]:
-        """Each setting of like_search, before it is checked, with the layer that it comes from."""
+        """Each setting of like_search, before it is checked, with its layer.
+
+        Raises SettingsError for settings that an evaluation cannot have, and where no network is named.
+        """
+        given = resolved_data(settings)
+        if "val_size" in given:
+            raise SettingsError("an evaluation has no validation split; omit val_size")
+        names_model = preset or has_own_network or "model" in given
+        if not names_model and searched.get("model", "") is None:
+            raise SettingsError(
+                "the schedule was searched with a network of your own: choose a model to evaluate with, or in Python "
+                "give the network as network="
+            )
+        data = _data_of(searched, given, preset)
+        training = of_search(searched, given, preset, has_own_network=has_own_network)
+        known = {**training, **given}
+        is_as_in_the_paper = known.get("optimizer", SGD) == SGD and source_of_weights(known.get("pretrained")) is None
         defaults = {name: field.default for name, field in cls.model_fields.items()}
-        return merged(layers_of(defaults, searched, settings, preset, has_own_network=has_own_network))
+        layers: dict[str, Values] = {
+            DEFAULT: {**defaults, **defaults_with(known.get("optimizer"))},
+            OF_SEARCH: training,
+            OF_SEARCHED_IMAGES: of_searched_images(searched, data, given, has_preset=preset is not None),
+        }
+        if preset is not None:
+            layers[f"preset {preset}"] = values_of(preset, EVALUATION_PRESETS, data, given)
+        elif is_as_in_the_paper:
+            layers["the paper's Table 11"] = EVALUATION_SETTINGS.get(data, {})
+        layers[GIVEN] = given
+        return {name: Sourced(value, layer) for layer, values in layers.items() for name, value in values.items()}
 
     @classmethod
-    def inherited(cls, searched: Mapping[str, Any], sourced: Mapping[str, Sourced]) -> dict[str, Any]:
-        """What comes from a search on other data: settings that are not at their default, and parts of the baseline
-        that are not off.
-        """
+    def inherited(cls, searched: Values, sourced: Mapping[str, Sourced]) -> dict[str, Any]:
+        """Settings from a search on other data that are not at their default; of the baseline, parts that are on."""
         if sourced["data"].value == searched.get("data"):
             return {}
         return {
@@ -91,3 +141,87 @@ class EvaluationConfig(TrainingConfig):
             and value != (default := cls.model_fields[name].default)
             and (value or default)
         }
+
+
+def of_search(
+    searched: Values, given: Values, preset: str | None = None, *, has_own_network: bool = False
+) -> dict[str, Any]:
+    """How the search trained, whatever its images were.
+
+    Learning rate and weight decay belong to the optimizer, pretrained weights to the network: if another one is given,
+    they have its defaults. A preset trains by SGD, from fresh weights.
+    """
+    optimizer, model = searched.get("optimizer", SGD), searched.get("model")
+    chosen = given.get("optimizer", SGD if preset else optimizer)
+    has_same_model = not (has_own_network or preset) and given.get("model", model) == model
+    has_weights = source_of_weights(given.get("pretrained", searched.get("pretrained"))) is not None
+    names = [
+        *(_OF_TRAINING if not preset else ("epochs", "batch_size", "learning_rate_schedule")),
+        *(OF_OPTIMIZER if chosen == optimizer or (chosen in SGDS and optimizer in SGDS) else ()),
+        *(OF_WEIGHTS if has_same_model and has_weights else ()),
+    ]
+    known = {name: searched[name] for name in names if name in searched}
+    # The model of a search with a network of the user's own is None.
+    return {name: value for name, value in known.items() if name != "model" or value is not None}
+
+
+def of_searched_images(searched: Values, data: str, given: Values, *, has_preset: bool = False) -> dict[str, Any]:
+    """Settings of the searched images: size, split, and baseline augmentation.
+
+    None for another dataset. A folder may have moved, so other data of one's own keep them, but for classes and levels,
+    and for columns where the format has none. A preset or a baseline that is given replaces the whole baseline. Sizes
+    in pixels are scaled with the image size.
+    """
+    searched_on = searched.get("data", "digits")
+    if data != searched_on and {data, searched_on} & set(DATASET_NAMES):
+        return {}
+    has_baseline = has_preset or given.get("baseline") or given.get("baseline_like")
+    names = (
+        *_OF_IMAGES,
+        *(_OF_THESE_IMAGES if data == searched_on else ()),
+        *(_OF_COLUMNS if data not in DATASET_NAMES and has_columns(data) else ()),
+        *(_OF_TABLES if data not in DATASET_NAMES and format_of(data) == "table" else ()),
+        *(() if has_baseline else _OF_BASELINE),
+    )
+    found = {name: searched[name] for name in names if name in searched}
+    size, given_size = found.get("image_size"), given.get("image_size")
+    if isinstance(size, int) and isinstance(given_size, int):
+        found |= {name: round(found[name] * (given_size / size)) for name in _IN_PIXELS if found.get(name)}
+    return found
+
+
+def of_earlier_run(earlier: Values, given: Values, *, has_own_network: bool = False) -> dict[str, Any]:
+    """Settings that a new run takes over from an earlier one of its kind, beside those that are given.
+
+    All but the device, and but those of another optimizer, network, baseline or images that are given, as in
+    `EvaluationConfig.like_search`. given: with data by absolute path, as resolved_data makes them.
+    """
+    training = of_search(earlier, given, has_own_network=has_own_network)
+    images = of_searched_images(earlier, given.get("data") or earlier.get("data", "digits"), given)
+    others = ("device", *INHERITED, *(() if images else ("train_size", "val_size")))
+    taken = {**{name: value for name, value in earlier.items() if name not in others}, **training, **images}
+    of_model = ("model", *OF_WEIGHTS) if has_own_network else ()
+    return {name: value for name, value in taken.items() if name not in of_model}
+
+
+def values_of(preset: str, presets: Mapping[str, Values], data: Any, given: Values) -> dict[str, Any]:
+    """The values of a preset for these data.
+
+    Data of one's own have the baseline augmentation of the preset's dataset, unless another is given, and not its list
+    of classes. Values that suit SGD only are omitted with another optimizer.
+    """
+    values = dict(find_preset(preset, presets))
+    if given.get("optimizer", SGD) not in SGDS:
+        values = {name: value for name, value in values.items() if name not in OF_OPTIMIZER}
+    if data != values["data"]:
+        values.pop("classes", None)
+    if data in DATASET_NAMES or given.get("baseline"):
+        return values
+    return {**values, "baseline_like": values["data"]}
+
+
+def _data_of(searched: Values, given: Values, preset: str | None) -> Any:
+    """What is evaluated on: what is given, else the preset's, else what was searched."""
+    if given.get("data"):
+        return given["data"]
+    return find_preset(preset, EVALUATION_PRESETS)["data"] if preset else searched.get("data", "digits")

@@ -9,67 +9,49 @@ from hba.utils.text import unknown
 
 Settings = Mapping[str, Any]
 
-_REDUCED = {"val_size": 10_000, "model": "wrn-40-2", "batch_size": 128}
-_TARGET_TASK = {
-    "train_size": 40_000,
-    "val_size": 10_000,
-    "epochs": 200,
-    "batch_size": 128,
-    "learning_rate": 0.1,
-    "weight_decay": 0.0005,
-    "lambda_learning_rate": 0.003,
-}
+
+def _search(
+    data: str,
+    model: str,
+    images: tuple[int, int],
+    epochs: int,
+    rates: tuple[float, float, float],
+    batch_size: int = 128,
+    **further: Any,
+) -> Settings:
+    """images: of training and validation. rates: learning rate, weight decay, learning rate of the hyperparameters."""
+    return {
+        "data": data,
+        "train_size": images[0],
+        "val_size": images[1],
+        "model": model,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "learning_rate": rates[0],
+        "weight_decay": rates[1],
+        "lambda_learning_rate": rates[2],
+        **further,
+    }
+
+
+_OF_120_CLASSES: dict[str, Any] = {"classes": "imagenet-120", "image_size": 32, "learning_rate_schedule": "step"}
+_TARGET = ((40_000, 10_000), 200, (0.1, 0.0005, 0.003))
 
 SEARCH_PRESETS: Mapping[str, Settings] = MappingProxyType(
     {
-        "digits": {
-            "data": "digits",
-            "train_size": 200,
-            "val_size": 500,
-            "model": "wrn-10-1",
-            "epochs": 300,
-            "batch_size": 100,
-            "learning_rate": 0.1,
-            "weight_decay": 0.0005,
-            "lambda_learning_rate": 0.03,
-        },
-        "reduced-cifar10": {
-            **_REDUCED,
-            "data": "cifar10",
-            "train_size": 4_000,
-            "epochs": 200,
-            "learning_rate": 0.05,
-            "weight_decay": 0.005,
-            "lambda_learning_rate": 0.03,
-        },
-        "reduced-svhn": {
-            **_REDUCED,
-            "data": "svhn",
-            "train_size": 4_000,
-            "epochs": 160,
-            "learning_rate": 0.01,
-            "weight_decay": 0.01,
-            "lambda_learning_rate": 0.02,
-        },
-        "reduced-imagenet": {
-            **_REDUCED,
-            "data": "imagenet",
-            "classes": "imagenet-120",
-            "image_size": 32,
-            "train_size": 6_000,
-            "epochs": 270,
-            "learning_rate": 0.1,
-            "learning_rate_schedule": "step",
-            "weight_decay": 0.001,
-            "lambda_learning_rate": 0.007,
-        },
-        "cifar10-wrn-40-2": {"data": "cifar10", "model": "wrn-40-2", **_TARGET_TASK},
-        "cifar10-wrn-28-10": {"data": "cifar10", "model": "wrn-28-10", **_TARGET_TASK},
-        "cifar100-wrn-40-2": {"data": "cifar100", "model": "wrn-40-2", **_TARGET_TASK},
-        "cifar100-wrn-28-10": {"data": "cifar100", "model": "wrn-28-10", **_TARGET_TASK},
+        "digits": _search("digits", "wrn-10-1", (200, 500), 300, (0.1, 0.0005, 0.03), 100),
+        "reduced-cifar10": _search("cifar10", "wrn-40-2", (4_000, 10_000), 200, (0.05, 0.005, 0.03)),
+        "reduced-svhn": _search("svhn", "wrn-40-2", (4_000, 10_000), 160, (0.01, 0.01, 0.02)),
+        "reduced-imagenet": _search(
+            "imagenet", "wrn-40-2", (6_000, 10_000), 270, (0.1, 0.001, 0.007), **_OF_120_CLASSES
+        ),
+        "cifar10-wrn-40-2": _search("cifar10", "wrn-40-2", *_TARGET),
+        "cifar10-wrn-28-10": _search("cifar10", "wrn-28-10", *_TARGET),
+        "cifar100-wrn-40-2": _search("cifar100", "wrn-40-2", *_TARGET),
+        "cifar100-wrn-28-10": _search("cifar100", "wrn-28-10", *_TARGET),
     }
 )
-"""Of a search: the columns of Table 10, the last one being four, and digits."""
+"""Of a search: the columns of Table 10, the last of which are four presets, and digits."""
 
 DEFAULT_PRESETS: Mapping[str, str] = MappingProxyType(
     {
@@ -80,18 +62,17 @@ DEFAULT_PRESETS: Mapping[str, str] = MappingProxyType(
         "imagenet": "reduced-imagenet",
     }
 )
-"""Dataset to the preset that a search on it uses unless another is asked for."""
+"""By dataset, the preset of a search on it that names none."""
 
 
 def _evaluation(data: str, model: str, learning_rate: float, weight_decay: float, epochs: int) -> Settings:
-    batch_size = 64 if model.startswith("pyramidnet") else 128
     return {
         "data": data,
         "model": model,
         "learning_rate": learning_rate,
         "learning_rate_schedule": "cosine",
         "weight_decay": weight_decay,
-        "batch_size": batch_size,
+        "batch_size": 64 if model.startswith("pyramidnet") else 128,
         "epochs": epochs,
     }
 
@@ -136,11 +117,11 @@ EVALUATION_SETTINGS: Mapping[str, Settings] = MappingProxyType(
         for data, preset in _DEFAULT_EVALUATIONS.items()
     }
 )
-"""Dataset to the settings, but the network, of an evaluation on it without a preset."""
+"""By dataset, the settings of an evaluation on it without a preset; the network is that of the search."""
 
 
 def find_preset(name: str, presets: Mapping[str, Settings] = SEARCH_PRESETS) -> Settings:
-    """The preset of that exact name; SettingsError with the known names otherwise."""
+    """The preset of that name; SettingsError with the known names otherwise."""
     if name not in presets:
         raise SettingsError(unknown("preset", name, presets))
     return presets[name]

@@ -1,70 +1,118 @@
-"""Settings of any training, which search and evaluation share."""
+"""Settings of trainings: what searches and evaluations share, and what every search has."""
 
 import dataclasses
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from hba.config.fields import (
-    DatasetName,
-    DeviceName,
-    ModelName,
-    NotNegative,
-    Positive,
-    frozen_part,
-    source_of_weights,
-)
 from hba.data.builtin import DATASET_NAMES, NATIVE_IMAGE_SIZES
-from hba.data.config import DataConfig, Size
+from hba.data.config import DataConfig, Seed, Size
 from hba.data.images import Colors
 from hba.errors import SettingsError
+from hba.hypernet.sharing import SHARING
 from hba.models import Pretrained, Start, find_model
-from hba.models.freezing import NOTHING
+from hba.models.freezing import ALL_BUT_HEAD, NOTHING
+from hba.models.pretrained import TIMM
 from hba.models.timm_networks import PREFIX, timm_facts
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import search_space
 from hba.preprocessing.baseline import BASELINES, PHOTOGRAPHS, PHOTOGRAPHS_SIDE, Baseline
 from hba.preprocessing.resized_crop import stored_side
-from hba.utils.settings import DefaultText
-
-Pixels = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
-OFF, ZERO = DefaultText("by dataset, off for a folder"), DefaultText("by dataset, 0 (off) for a folder")
-
+from hba.regularization.groups import AUGMENTATION, check_tune
+from hba.regularization.hyperparameter import Hyperparameter
+from hba.utils.devices import check_device_name
+from hba.utils.settings import DefaultText, color, words
+from hba.utils.text import unknown
 
 SGD: Literal["sgd"] = "sgd"
 SGD_CLASSICAL: Literal["sgd-classical"] = "sgd-classical"
 SGDS = (SGD, SGD_CLASSICAL)
-"""What steps along plain gradients: learning rate and weight decay of one suit the other."""
+"""Optimizers that share learning rate and weight decay."""
 PLATEAU: Literal["plateau"] = "plateau"
 """The learning rate schedule that needs the validation loss of every epoch."""
 _WITH_ADAMW: Mapping[str, float] = MappingProxyType({"learning_rate": 0.001, "weight_decay": 0.05})
 OF_OPTIMIZER = tuple(_WITH_ADAMW)
-"""Settings whose values suit one optimizer and spoil a training by the other."""
+"""Settings whose values suit one kind of optimizer only."""
+OFF, ZERO = DefaultText("by dataset, off for a folder"), DefaultText("by dataset, 0 (off) for a folder")
 
 
 def defaults_with(optimizer: object) -> Mapping[str, float]:
-    """Other defaults than the fields', which are SGD's."""
+    """Defaults that differ from those of the fields, which are SGD's."""
     return _WITH_ADAMW if optimizer == "adamw" else {}
+
+
+def source_of_weights(given: Any) -> Any:
+    """The setting `pretrained`: True is timm, False is none; files by absolute path."""
+    if isinstance(given, bool):
+        given = TIMM if given else None
+    if given in (None, "none", TIMM):
+        return None if given == "none" else given
+    return str(Path(given).resolve()) if isinstance(given, str | Path) else given
+
+
+def _frozen_part(given: Any) -> Any:
+    text = str(given) if isinstance(given, int) and not isinstance(given, bool) else given
+    if isinstance(text, str) and (text in (NOTHING, ALL_BUT_HEAD) or re.fullmatch("[1-9][0-9]*", text)):
+        return text
+    raise SettingsError(f"must be {NOTHING}, {ALL_BUT_HEAD}, or a number of groups of layers from 1 on")
+
+
+def _known_model(name: str) -> str:
+    # Whether the name may have a tag of weights depends on other settings, which TrainingConfig checks.
+    find_model(name, may_have_tag=True)
+    return name
+
+
+def _known_dataset(name: str) -> str:
+    if name not in DATASET_NAMES:
+        raise SettingsError(unknown("dataset", name, DATASET_NAMES))
+    return name
+
+
+def _known_sharing(name: str) -> str:
+    if name not in SHARING:
+        raise SettingsError(unknown("sharing", name, SHARING))
+    return name
+
+
+def _known_device(name: str) -> str:
+    # It may be a device of another machine, which computes.
+    check_device_name(name)
+    return name
+
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Decay = Annotated[float, Field(ge=0, lt=1)]
+Pixels = Annotated[int, Field(ge=0)]
+Words = Annotated[tuple[str, ...], BeforeValidator(words)]
+Color = Annotated[tuple[float, ...], BeforeValidator(color)]
+DeviceName = Annotated[str, AfterValidator(_known_device)]
+Sharing = Annotated[str, AfterValidator(_known_sharing)]
 
 
 class TrainingConfig(DataConfig):
     """What search and evaluation share."""
 
-    model: ModelName = "wrn-16-2"
+    model: Annotated[str, AfterValidator(_known_model)] = "wrn-16-2"
     """Network, as `hba models` lists them: wrn-<depth>-<width>, resnet-18, ..., timm:<name>."""
-    pretrained: Annotated[str | None, BeforeValidator(source_of_weights), DefaultText("none, fresh weights")] = None
-    """Weights to start from, of a network of timm: a FILE with a state dict, timm for those that timm downloads (also
-    where FILE is omitted), none for fresh ones. A head for another number of classes is replaced."""
-    freeze: Annotated[str, BeforeValidator(frozen_part)] = NOTHING
-    """Pretrained layers that training leaves as they are, with their BatchNorm statistics: none, all-but-head, or a
-    number N for timm's first N groups of layers (of a ResNet: the stem, layer1, ...)."""
+    pretrained: Annotated[str | None, BeforeValidator(source_of_weights), DefaultText("none, random weights")] = None
+    """Initial weights of a timm network: a FILE with a state dict, timm for those that timm downloads (also without
+    FILE), none for random ones. A head for another number of classes is replaced."""
+    freeze: Annotated[str, BeforeValidator(_frozen_part)] = NOTHING
+    """Pretrained layers that are not trained, with their BatchNorm statistics: none, all-but-head, or a number N for
+    timm's first N groups of layers (of a ResNet: the stem, layer1, ...)."""
     standardize_by: Annotated[
         Literal["images", "network"] | None, DefaultText("network with pretrained weights, else images")
     ] = None
-    """What images are standardised by: mean and deviation of the training images, or those of the network's pretrained
-    weights, which timm knows."""
+    """Mean and standard deviation that standardize images: of the training images, or those that timm lists for the
+    network's pretrained weights."""
     epochs: Size = 200
     """Passes over the training images."""
     batch_size: Annotated[int, Field(ge=2)] = 128
@@ -72,20 +120,22 @@ class TrainingConfig(DataConfig):
     optimizer: Literal["sgd", "sgd-classical", "adamw"] = SGD
     """sgd with Nesterov momentum 0.9, sgd-classical with momentum 0.9 as in STN, or adamw."""
     learning_rate: Positive = 0.05
-    """Initial learning rate of the weights, behind the warm-up; with adamw, 0.001 unless it is given."""
+    """Initial learning rate of the weights, after the warm-up; 0.001 by default with adamw."""
     learning_rate_schedule: Literal["cosine", "step", "step-fifth", "constant", "plateau"] = "cosine"
-    """cosine decays to 0 by a cosine. step takes a tenth after 1/3, 2/3 and 8/9 of the training, step-fifth a fifth
-    after 3/10, 6/10 and 9/10. constant stays. plateau, for searches alone, takes a tenth when the validation loss no
-    longer falls."""
+    """cosine decays to 0. step multiplies by 0.1 after 1/3, 2/3 and 8/9 of the training, step-fifth by 0.2 after 3/10,
+    6/10 and 9/10. plateau, for searches only, multiplies by 0.1 when the validation loss no longer falls. constant
+    never changes."""
     learning_rate_warm_up_epochs: Annotated[int, Field(ge=0)] = 0
-    """Epochs in which the learning rate first rises, step by step; its schedule takes the others."""
+    """Epochs of linear warm-up of the learning rate, before its schedule."""
     weight_decay: NotNegative = 0.005
-    """Weight decay of all weights; with adamw, 0.05 unless it is given."""
+    """Weight decay of all weights; 0.05 by default with adamw."""
     baseline: Annotated[Literal["auto", "none"] | None, DefaultText("the dataset's, none for a folder")] = None
-    """Baseline augmentation: auto (the dataset's; flip and crop for a folder, as suits photographs) or none at all. The
-    settings below replace its parts."""
-    baseline_like: Annotated[DatasetName | None, DefaultText("the data's own")] = None
-    """Dataset whose baseline augmentation is used, for a folder of images of its kind."""
+    """Baseline augmentation: auto (the dataset's; flip and crop for a folder of photographs) or none. The settings
+    flip, crop_padding, ... override its parts."""
+    baseline_like: Annotated[Annotated[str, AfterValidator(_known_dataset)] | None, DefaultText("the data's own")] = (
+        None
+    )
+    """Dataset whose baseline augmentation is used, for a folder of similar images."""
     flip: Annotated[bool | None, OFF] = None
     """Flip images horizontally at random."""
     crop_padding: Annotated[Pixels | None, ZERO] = None
@@ -93,19 +143,19 @@ class TrainingConfig(DataConfig):
     cutout_size: Annotated[Pixels | None, ZERO] = None
     """Side in pixels of the baseline's Cutout."""
     random_resized_crop: Annotated[bool | None, OFF] = None
-    """Cut out boxes of random size and shape, of images that are stored 8/7 as large as the network takes them."""
-    color_jitter: Annotated[Share | None, ZERO] = None
+    """Crop boxes of random size and aspect ratio, from images that are stored 8/7 as large as the network's input."""
+    color_jitter: Annotated[Annotated[float, Field(ge=0, le=1)] | None, ZERO] = None
     """Largest random change of brightness, contrast and saturation."""
     pca_jitter: Annotated[NotNegative | None, ZERO] = None
     """Standard deviation of random noise along the principal components of colour."""
     fast: bool = False
-    """Train the network in bfloat16 with channels last, which is faster where the hardware has instructions for it, and
-    step through all weights at once; finds other numbers. Rewards, and what is measured, stay in single precision."""
+    """Train in bfloat16 with channels last and a fused optimizer: faster on hardware with bfloat16 instructions, with
+    other numbers. Rewards and measurements stay in single precision."""
     device: DeviceName = "auto"
-    """cpu, cuda, cuda:1, ..., or auto, which takes a GPU where there is one."""
+    """cpu, cuda, cuda:1, ..., or auto: a GPU if there is one."""
 
     def baseline_augmentation(self) -> Baseline:
-        """The dataset's baseline augmentation, with what is set here in its place."""
+        """The dataset's baseline augmentation, overridden by the settings here."""
         dataset = self.baseline_like or self.data
         if self.baseline == "none":
             own = Baseline()
@@ -117,17 +167,17 @@ class TrainingConfig(DataConfig):
         return dataclasses.replace(own, **{name: value for name, value in set_here.items() if value is not None})
 
     def baseline_note(self) -> str | None:
-        """What to know of data of one's own that train without even a flip, unless this was asked for; else None."""
+        """A note on data of your own without any baseline augmentation, unless baseline is none; else None."""
         if self.data in DATASET_NAMES or self.baseline == "none" or self.baseline_augmentation() != Baseline():
             return None
         return (
-            "Baseline augmentation: none, as for any data of your own, so a training without a policy has not even a "
-            "flip, which is easy to beat; for photographs, --baseline auto adds flip and crop (--baseline none omits "
-            "this line)"
+            "Baseline augmentation: none, the default for data of your own, so a training without a policy has not "
+            "even a flip, which is easy to beat; for photographs, --baseline auto adds flip and crop (--baseline none "
+            "omits this line)"
         )
 
     def network_start(self) -> Start | None:
-        """What the model begins with, as it is now; None for fresh weights. It is read here: a file may change."""
+        """The pretrained weights, read now, because a file may change; None for random weights."""
         return None if self.pretrained is None else Start(Pretrained.of(self.model, self.pretrained), self.freeze)
 
     def colors_of_network(self) -> tuple[Colors, Colors] | None:
@@ -148,7 +198,7 @@ class TrainingConfig(DataConfig):
             find_model(self.model)
             if self.freeze != NOTHING or self.standardize_by == "network":
                 idle = "freeze" if self.freeze != NOTHING else "standardize_by network"
-                raise SettingsError(f"{idle} has no effect on fresh weights; give pretrained ones, or omit it")
+                raise SettingsError(f"{idle} has no effect without pretrained weights; give pretrained, or omit it")
         elif not self.model.startswith(PREFIX):
             raise SettingsError(
                 f"pretrained has no effect on the model {self.model!r}, only on timm's, as in {PREFIX}resnet18; in "
@@ -171,12 +221,69 @@ class TrainingConfig(DataConfig):
 
     @property
     def side(self) -> int:
-        """As for any data, but where nothing is given, pretrained weights have the size that they were trained with."""
+        """Side in pixels of the images: image_size, else that of the pretrained weights, else that of the data."""
         if self.image_size is None and self.pretrained is not None:
             return timm_facts(self.model).image_size
         return super().side
 
     @property
     def stored_size(self) -> int:
-        """As large as the network takes images, but larger where a random resized crop cuts out parts of them."""
+        """Side in pixels of stored images: `side`, or more for a random resized crop."""
         return stored_side(self.side) if self.baseline_augmentation().random_resized_crop else self.side
+
+
+class CommonSearchConfig(TrainingConfig):
+    """Settings of a policy search but those of its algorithm, which are in hba/algorithms."""
+
+    tune: Annotated[Words, AfterValidator(check_tune)] = (AUGMENTATION,)
+    """What is tuned, separated by commas: augmentation (the operations of the space) and regularizers: dropout (of all
+    nn.Dropout layers), weight-decay, label-smoothing, input-dropout, input-noise, cutout, jitter, affine."""
+    space: str = "hba"
+    """Search space: hba (ranges of the paper's Table 9) or pba (those of Population Based Augmentation)."""
+    operations: Annotated[Annotated[Words, Field(min_length=1)] | None, DefaultText("all")] = None
+    """Operations to search over, separated by commas; `all` stands for all of the space."""
+    interpolation: Literal["nearest", "bilinear"] = "nearest"
+    """Interpolation of shears, translations and rotations: nearest or bilinear."""
+    fill: Annotated[Color | None, DefaultText("the mean of the training images")] = None
+    """Colour of areas that shears, translations, rotations and Cutout uncover: a number in [0, 1] for all channels, or
+    one for each, separated by commas."""
+    plateau_epochs: Size = 60
+    """Epochs without a lower validation loss after which the learning rate schedule plateau multiplies by 0.1."""
+    validate_every: Size = 10
+    """Epochs between two measurements on the whole validation set; 1 with the learning rate schedule plateau."""
+    seed: Seed = 0
+    """Seed of weights, batches and draws."""
+
+    @pydantic.model_validator(mode="after")
+    def _check_space(self) -> Self:
+        self.search_space()
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _check_plateau(self) -> Self:
+        has_default = self.plateau_epochs == type(self).model_fields["plateau_epochs"].default
+        if self.learning_rate_schedule != PLATEAU and not has_default:
+            raise SettingsError(
+                f"plateau_epochs has no effect where learning_rate_schedule is {self.learning_rate_schedule}; set it "
+                f"to {PLATEAU}, or omit plateau_epochs"
+            )
+        return self
+
+    @property
+    def measured_every(self) -> int:
+        """Epochs between two measurements on the whole validation set; plateau needs each epoch."""
+        return 1 if self.learning_rate_schedule == PLATEAU else self.validate_every
+
+    @property
+    def tunes_operations(self) -> bool:
+        return AUGMENTATION in self.tune
+
+    def search_space(self, regularizers: tuple[Hyperparameter, ...] = ()) -> SearchSpace:
+        """The space that these settings name. regularizers: what is tuned beside the operations."""
+        return search_space(self.space, self.operations, self.interpolation, regularizers=regularizers)
+
+    def resolved(self) -> Self:
+        """The same settings with explicit image size, standardization and baseline."""
+        baseline = self.baseline_augmentation()
+        by = "network" if self.colors_of_network() is not None else self.standardize_by
+        return self.model_copy(update={"image_size": self.side, "standardize_by": by, **dataclasses.asdict(baseline)})

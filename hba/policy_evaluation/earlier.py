@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hba.config.evaluation import EvaluationConfig
-from hba.config.inheritance import of_earlier_run
+from hba.config.evaluation import EvaluationConfig, of_earlier_run
 from hba.data.builtin import DATASET_NAMES
 from hba.data.config import DataConfig, resolved_data
 from hba.errors import DataError, RunError, SettingsError

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hba.config.evaluation import EvaluationConfig
-from hba.config.inheritance import OF_SEARCH, OF_WEIGHTS, Sourced
+from hba.config.evaluation import OF_SEARCH, OF_WEIGHTS, EvaluationConfig, Sourced
 from hba.data.builtin import DATASET_NAMES
 from hba.data.images import EvaluationData
 from hba.data.load import AnyDataset, check_data, check_settings_of_dataset, find_source, is_dataset, name_of

@@ -7,10 +7,9 @@ from typing import Any, Self
 from pydantic import Field, SerializeAsAny
 
 from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Algorithm, Hypergradient, Joint, Lookahead
-from hba.config.inheritance import values_of
+from hba.config.evaluation import values_of
 from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS, find_preset
-from hba.config.search import CommonSearchConfig
-from hba.config.training import SGD, SGDS
+from hba.config.training import SGD, SGDS, CommonSearchConfig
 from hba.data.config import resolved_data
 from hba.errors import RunError, SettingsError
 from hba.policy.space import SearchSpace

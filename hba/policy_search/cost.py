@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from hba.algorithms import Algorithm, LambdaSteps
 from hba.algorithms.gradient_stats import PROBE_STEPS
 from hba.algorithms.update_schedule import UpdateSchedule
-from hba.config.search import CommonSearchConfig
+from hba.config.training import CommonSearchConfig
 from hba.utils.seeding import default_generators
 
 LARGEST_SHARE = 0.1

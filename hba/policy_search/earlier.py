@@ -6,7 +6,7 @@ from typing import Any
 
 from hba.algorithms import Algorithm
 from hba.algorithms.lambda_steps import HALF, images_at_once
-from hba.config.inheritance import of_earlier_run
+from hba.config.evaluation import of_earlier_run
 from hba.data.builtin import DATASET_NAMES
 from hba.data.config import DataConfig, resolved_data
 from hba.errors import DataError, RunError

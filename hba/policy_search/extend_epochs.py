@@ -12,7 +12,7 @@ import torch
 
 from hba.algorithms import SearchState
 from hba.algorithms.state import InnerModel
-from hba.config.search import CommonSearchConfig
+from hba.config.training import CommonSearchConfig
 from hba.errors import SettingsError
 from hba.policy_search.history import History
 from hba.training.optim import WITHOUT_EPOCHS, optimizer_for

@@ -11,7 +11,7 @@ from torch import Tensor
 from hba.algorithms import DeltaSelfTuning, Hypergradient, SelfTuning
 from hba.algorithms.hypergradient import Entropy
 from hba.algorithms.lambda_steps import WarmUp
-from hba.config.fields import DeviceName, NotNegative, Positive
+from hba.config.training import DeviceName, NotNegative, Positive
 from hba.data.config import Seed, Size
 from hba.errors import SettingsError
 from hba.regularization.groups import REGULARIZERS, registered_regularizers

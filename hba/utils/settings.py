@@ -38,6 +38,9 @@ def first_problem(error: pydantic.ValidationError, known: Iterable[str] = ()) ->
     for start, words in WORDING:
         if rule.startswith(start):
             rule = words + rule.removeprefix(start)
+    if rule.startswith("must be a valid "):
+        # pydantic adds what it got instead, in words.
+        rule = rule.partition(",")[0]
     # What else the setting may be: `must be at least 1 or 'half'`.
     also = [one["ctx"]["expected"] for one in others if one["type"] == "literal_error" and _place(one["loc"]) == place]
     rule = " or ".join([rule, *also])

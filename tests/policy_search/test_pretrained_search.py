@@ -150,7 +150,7 @@ def test_the_file_may_be_elsewhere_but_not_another(stopped: Path, weights: Path,
     other = weights_file(tmp_path, pretrained(seed=10))
     with pytest.raises(RunError, match=r"the pretrained weights changed since .* was begun \("):
         resumed(stopped, tmp_path / "b", pretrained=other)
-    with pytest.raises(SettingsError, match="freeze has no effect on fresh weights"):
+    with pytest.raises(SettingsError, match="freeze has no effect without pretrained"):
         resumed(stopped, tmp_path / "c", pretrained="none")
 
 

@@ -1,0 +1,230 @@
+"""Presets against the paper's tables, and what an evaluation takes over from the search of its schedule."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hba.config.evaluation import (
+    DEFAULT,
+    GIVEN,
+    OF_SEARCH,
+    OF_SEARCHED_IMAGES,
+    EvaluationConfig,
+    of_search,
+    of_searched_images,
+)
+from hba.config.presets import DEFAULT_PRESETS, EVALUATION_PRESETS, SEARCH_PRESETS
+from hba.config.training import TrainingConfig
+from hba.errors import SettingsError
+from hba.policy_search.config import SearchConfig
+from hba.preprocessing.baseline import Baseline
+
+COLUMNS_10 = ("data", "train_size", "val_size", "model", "epochs", "learning_rate", "weight_decay", "batch_size")
+TABLE_10: dict[str, tuple[Any, ...]] = {
+    # The last number is the learning rate of the hyperparameters.
+    "reduced-cifar10": ("cifar10", 4000, 10000, "wrn-40-2", 200, 0.05, 0.005, 128, 0.03),
+    "reduced-svhn": ("svhn", 4000, 10000, "wrn-40-2", 160, 0.01, 0.01, 128, 0.02),
+    "reduced-imagenet": ("imagenet", 6000, 10000, "wrn-40-2", 270, 0.1, 0.001, 128, 0.007),
+    **{
+        f"{data}-{model}": (data, 40000, 10000, model, 200, 0.1, 0.0005, 128, 0.003)
+        for data in ("cifar10", "cifar100")
+        for model in ("wrn-40-2", "wrn-28-10")
+    },
+}
+COLUMNS_11 = ("data", "model", "learning_rate", "learning_rate_schedule", "weight_decay", "batch_size", "epochs")
+TABLE_11 = {
+    "cifar10-wrn-40-2": ("cifar10", "wrn-40-2", 0.1, "cosine", 0.0005, 128, 200),
+    "cifar10-wrn-28-10": ("cifar10", "wrn-28-10", 0.1, "cosine", 0.0005, 128, 200),
+    "cifar10-shake-shake-26-2x32d": ("cifar10", "shake-shake-26-2x32d", 0.01, "cosine", 0.001, 128, 1800),
+    "cifar10-shake-shake-26-2x96d": ("cifar10", "shake-shake-26-2x96d", 0.01, "cosine", 0.001, 128, 1800),
+    "cifar10-shake-shake-26-2x112d": ("cifar10", "shake-shake-26-2x112d", 0.01, "cosine", 0.001, 128, 1800),
+    "cifar10-pyramidnet-272-200": ("cifar10", "pyramidnet-272-200", 0.05, "cosine", 0.00005, 64, 1800),
+    "cifar100-wrn-40-2": ("cifar100", "wrn-40-2", 0.1, "cosine", 0.0005, 128, 200),
+    "cifar100-wrn-28-10": ("cifar100", "wrn-28-10", 0.1, "cosine", 0.0005, 128, 200),
+    "cifar100-shake-shake-26-2x96d": ("cifar100", "shake-shake-26-2x96d", 0.01, "cosine", 0.0025, 128, 1800),
+    "cifar100-pyramidnet-272-200": ("cifar100", "pyramidnet-272-200", 0.025, "cosine", 0.0005, 64, 1800),
+    "svhn-wrn-28-10": ("svhn-full", "wrn-28-10", 0.005, "cosine", 0.001, 128, 160),
+    "svhn-shake-shake-26-2x96d": ("svhn-full", "shake-shake-26-2x96d", 0.01, "cosine", 0.00015, 128, 160),
+    "imagenet-resnet-50": ("imagenet", "resnet-50", 0.1, "step", 0.0001, 256, 270),
+}
+
+
+def test_presets_are_those_of_the_papers_tables() -> None:
+    assert set(SEARCH_PRESETS) == {*TABLE_10, "digits"}
+    assert set(EVALUATION_PRESETS) == set(TABLE_11)
+    for name, values in TABLE_10.items():
+        for paper in (False, True):
+            found = SearchConfig.from_preset({}, name, paper=paper).flat()
+            assert tuple(found[column] for column in (*COLUMNS_10, "lambda_learning_rate")) == values
+    for name, values in TABLE_11.items():
+        evaluation = EvaluationConfig.like_search({}, {}, name).model_dump()
+        assert tuple(evaluation[column] for column in COLUMNS_11) == values
+    imagenet = SearchConfig.from_preset({}, "reduced-imagenet")
+    assert (imagenet.classes, imagenet.image_size, imagenet.learning_rate_schedule) == ("imagenet-120", 32, "step")
+    for data, preset in DEFAULT_PRESETS.items():
+        assert SearchConfig.from_preset({"data": data}) == SearchConfig.from_preset({}, preset)
+    for data in ("fashionmnist", "some/folder"):
+        assert SearchConfig.from_preset({"data": data}) == SearchConfig(data=data)
+
+
+def test_given_settings_override_a_preset_and_other_data_keep_its_baseline() -> None:
+    found = SearchConfig.from_preset({"epochs": 3, "data": "my/images"}, "reduced-imagenet")
+    assert (found.epochs, found.data, found.classes, found.baseline_like) == (3, "my/images", None, "imagenet")
+    for side in (32, 16):
+        expected = Baseline(flip=True, crop_padding=side // 8, cutout_size=side // 2)
+        settings = {"data": "my/images", "image_size": side}
+        assert SearchConfig.from_preset(settings, "reduced-cifar10").baseline_augmentation() == expected
+        assert EvaluationConfig.like_search({}, settings, "cifar10-wrn-40-2").baseline_augmentation() == expected
+    off = {"data": "my/images", "baseline": "none"}
+    assert SearchConfig.from_preset(off, "reduced-cifar10").baseline_augmentation() == Baseline()
+    for data in ("svhn", "svhn-full", "digits"):
+        own = SearchConfig.make({"data": data}).baseline_augmentation()
+        assert SearchConfig.from_preset({"data": data}, "reduced-cifar10").baseline_augmentation() == own
+    for unknown in ("cifar", "reduced-cifar"):
+        with pytest.raises(SettingsError, match=f"'{unknown}'.*reduced-cifar10"):
+            SearchConfig.from_preset({}, unknown)
+
+
+def test_the_baseline_is_the_datasets_and_each_part_can_be_set() -> None:
+    # Flip, crop and 16x16 Cutout for CIFAR; 20x20 Cutout alone for SVHN (DeVries and Taylor 2017).
+    cifar = Baseline(flip=True, crop_padding=4, cutout_size=16)
+    for settings, expected in (
+        ({"data": "cifar10"}, cifar),
+        ({"data": "cifar10", "baseline": "auto"}, cifar),
+        ({"data": "cifar10", "baseline": "none"}, Baseline()),
+        ({"data": "cifar10", "crop_padding": 2}, Baseline(flip=True, crop_padding=2, cutout_size=16)),
+        ({"data": "svhn"}, Baseline(cutout_size=20)),
+        ({"data": "digits"}, Baseline()),
+        ({"data": "digits", "flip": True}, Baseline(flip=True)),
+        ({"data": "my/images"}, Baseline()),
+        ({"data": "my/images", "baseline_like": "cifar10"}, cifar),
+        ({"data": "my/images", "baseline": "auto"}, Baseline(flip=True, crop_padding=4)),
+        ({"data": "my/images", "baseline": "auto", "image_size": 64}, Baseline(flip=True, crop_padding=8)),
+    ):
+        for stage in (SearchConfig, EvaluationConfig):
+            assert stage.make(settings).baseline_augmentation() == expected, settings
+    note = SearchConfig(data="my/images").resolved().baseline_note() or ""
+    assert "--baseline auto" in note
+    for settings in ({"baseline": "none"}, {"baseline": "auto"}, {"flip": True}, {"data": "digits"}):
+        assert SearchConfig.make({"data": "my/images", **settings}).resolved().baseline_note() is None
+
+
+SEARCHED: dict[str, Any] = {
+    "data": "my/photos", "model": "wrn-10-1", "epochs": 7, "image_size": 16, "split_seed": 4, "classes": "list.txt",
+    "flip": True, "crop_padding": 2, "train_size": 50, "seed": 8, "algorithm": "lookahead",
+}  # fmt: skip
+OF_FOLDER = {"image_size": 16, "split_seed": 4}
+BASELINE = {"flip": True, "crop_padding": 2}
+
+
+def test_a_search_passes_on_how_it_trained_and_what_fits_the_evaluated_images() -> None:
+    assert of_search(SEARCHED, {}) == {"model": "wrn-10-1", "epochs": 7}
+    assert of_search({**SEARCHED, "model": None}, {}) == {"epochs": 7}
+    for data, given, has_preset, expected in (
+        ("my/photos", {}, False, {"data": "my/photos", "classes": "list.txt", **OF_FOLDER, **BASELINE}),
+        ("moved/photos", {}, False, {**OF_FOLDER, **BASELINE}),
+        ("cifar10", {}, False, {}),
+        ("moved/photos", {}, True, OF_FOLDER),
+        ("moved/photos", {"baseline": "auto"}, False, OF_FOLDER),
+        ("moved/photos", {"baseline_like": "svhn"}, False, OF_FOLDER),
+        ("moved/photos", {"image_size": 32}, False, {**OF_FOLDER, "flip": True, "crop_padding": 4}),
+    ):
+        assert of_searched_images(SEARCHED, data, given, has_preset=has_preset) == expected
+
+
+def test_each_setting_of_an_evaluation_knows_its_layer() -> None:
+    sourced = EvaluationConfig.sourced(SEARCHED, {"epochs": 2})
+    assert (sourced["epochs"], sourced["model"]) == ((2, GIVEN), ("wrn-10-1", OF_SEARCH))
+    assert (sourced["flip"], sourced["seeds"]) == ((True, OF_SEARCHED_IMAGES), (3, DEFAULT))
+    assert set(sourced) == set(EvaluationConfig.model_fields)
+    preset = EvaluationConfig.sourced(SEARCHED, {}, "cifar10-wrn-40-2")
+    assert preset["epochs"] == (200, "preset cifar10-wrn-40-2")
+    on_cifar = EvaluationConfig.sourced(SEARCHED, {"data": "cifar10"})
+    assert (on_cifar["learning_rate"], on_cifar["model"]) == ((0.1, "the paper's Table 11"), ("wrn-10-1", OF_SEARCH))
+    taken = EvaluationConfig.inherited(SEARCHED, EvaluationConfig.sourced(SEARCHED, {"data": "other", "epochs": 9}))
+    assert taken == {"model": "wrn-10-1", **OF_FOLDER, **BASELINE}
+    assert EvaluationConfig.inherited(SEARCHED, EvaluationConfig.sourced(SEARCHED, {})) == {}
+
+
+def test_what_an_evaluation_cannot_have_is_refused() -> None:
+    own = {**SEARCHED, "model": None}
+    for searched, settings, words in (
+        (own, {}, "model"),
+        (SEARCHED, {"val_size": 3}, "val_size"),
+        (SEARCHED, {"learning_rate_schedule": "plateau"}, "learning_rate_schedule plateau"),
+        (SEARCHED, {"first_seed": 2**32 - 2}, "first_seed"),
+    ):
+        with pytest.raises(SettingsError, match=words):
+            EvaluationConfig.like_search(searched, settings)
+    assert EvaluationConfig.like_search(own, {"model": "wrn-16-3"}).model == "wrn-16-3"
+    assert EvaluationConfig.like_search(own, {}, has_own_network=True).epochs == 7
+
+
+MODEL = "timm:resnet10t"
+
+
+def made(**settings: Any) -> SearchConfig:
+    return SearchConfig.make({"data": "some/images", "model": MODEL, **settings})
+
+
+def test_weights_are_timms_a_files_or_none_and_bring_their_size_and_colours(tmp_path: Path) -> None:
+    for given, expected in ((True, "timm"), (False, None), ("none", None), (None, None), ("/a/../w.pth", "/w.pth")):
+        assert made(pretrained=given).pretrained == expected
+    for freeze, expected in ((2, "2"), ("2", "2"), ("none", "none"), ("all-but-head", "all-but-head")):
+        assert made(pretrained=True, freeze=freeze).freeze == expected
+    assert (made(pretrained=True).side, made(pretrained=True, image_size=64).side, made().side) == (176, 64, 32)
+    assert made(pretrained=True).colors_of_network() == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    assert made().colors_of_network() is made(pretrained=True, standardize_by="images").colors_of_network() is None
+    resolved = made(pretrained=True).resolved()
+    assert (resolved.image_size, resolved.standardize_by) == (176, "network")
+
+
+TUNED: dict[str, Any] = {
+    **{"data": "some/images", "model": MODEL, "pretrained": "/w.pth", "freeze": "2", "standardize_by": "network"},
+    **{"image_size": 40, "optimizer": "adamw", "learning_rate": 0.002, "weight_decay": 0.1, "epochs": 8},
+}
+FRESH = (None, "none", None)
+
+
+def evaluated(searched: dict[str, Any] | None = None, **given: Any) -> EvaluationConfig:
+    preset, own = given.pop("preset", None), given.pop("has_own_network", False)
+    return EvaluationConfig.like_search({**TUNED, **(searched or {})}, given, preset, has_own_network=own)
+
+
+def test_weights_are_inherited_for_the_network_that_they_are_of() -> None:
+    for given, expected in (
+        ({}, ("/w.pth", "2", "network")),
+        ({"pretrained": "none"}, FRESH),
+        ({"pretrained": "/other.pth"}, ("/other.pth", "2", "network")),
+        ({"freeze": "none"}, ("/w.pth", "none", "network")),
+        ({"model": "timm:resnet18"}, FRESH),
+        ({"model": "timm:resnet18", "pretrained": True}, ("timm", "none", None)),
+        ({"model": MODEL}, ("/w.pth", "2", "network")),
+        ({"has_own_network": True}, FRESH),
+        ({"preset": "cifar10-wrn-40-2"}, FRESH),
+        ({"data": "/mine"}, ("/w.pth", "2", "network")),
+    ):
+        config = evaluated(**given)
+        assert (config.pretrained, config.freeze, config.standardize_by) == expected, given
+
+
+def rates(config: TrainingConfig) -> tuple[float, float]:
+    return config.learning_rate, config.weight_decay
+
+
+def test_rates_belong_to_their_optimizer() -> None:
+    of_sgd, of_adamw, of_search = (0.05, 0.005), (0.001, 0.05), (0.002, 0.1)
+    assert (rates(made()), rates(made(optimizer="adamw"))) == (of_sgd, of_adamw)
+    assert rates(SearchConfig.from_preset({"data": "cifar10", "optimizer": "adamw"})) == of_adamw
+    assert (rates(evaluated()), rates(evaluated(optimizer="sgd"))) == (of_search, of_sgd)
+    for first, second in (("sgd", "sgd-classical"), ("sgd-classical", "sgd")):
+        assert rates(evaluated({"optimizer": first}, optimizer=second)) == of_search
+        assert rates(evaluated({"optimizer": first}, optimizer="adamw")) == of_adamw
+    assert rates(evaluated(preset="cifar10-wrn-40-2")) == (0.1, 0.0005)
+    assert rates(evaluated(preset="cifar10-wrn-40-2", optimizer="adamw")) == of_search
+    # The paper's table is for trainings from fresh weights by SGD.
+    on_cifar: dict[str, Any] = {"data": "cifar10", "pretrained": None, "freeze": "none", "standardize_by": None}
+    assert rates(evaluated(on_cifar)) == of_search
+    assert rates(evaluated({**on_cifar, "optimizer": "sgd-classical"})) == of_search
+    assert rates(evaluated({**on_cifar, "optimizer": "sgd"})) == (0.1, 0.0005)

@@ -1,0 +1,269 @@
+"""Settings of searches and of their algorithms: what is refused, the defaults, and what comes back from a file."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+from former_default import FORMER
+from own_operations import GAMMA
+
+import hba
+from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Hypergradient, Lookahead
+from hba.config.evaluation import EvaluationConfig
+from hba.config.presets import SEARCH_PRESETS
+from hba.data.config import DataConfig
+from hba.errors import RunError, SettingsError
+from hba.operations import OPERATIONS, register_operation
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import SPACES, search_space
+from hba.policy_search.config import ALGORITHM_SETTINGS, BEFORE, SearchConfig
+
+WRONG: dict[str, list[Any]] = {
+    "data": [5, None],
+    "image_size": [7, 1025, 16.5, "big"],
+    "train_size": [0, -1, 2.5],
+    "split_seed": [-1, 2**32],
+    "download": ["perhaps"],
+    "model": ["resnet-7", "wrn-11-2", "wrn-16-0", 3],
+    "epochs": [0, 1.5, None],
+    "batch_size": [0, -128],
+    "learning_rate": [0, -0.1, float("nan"), float("inf"), "fast"],
+    "weight_decay": [-1e-9, float("nan"), float("inf")],
+    "flip": ["sometimes"],
+    "crop_padding": [-1, 0.5],
+    "device": ["tpu-9", "cuda:x", "", "cpu:x"],
+    "baseline_like": ["cifar"],
+    "freeze": [0, True, "head"],
+    "epoch": [200],
+}
+WRONG_SEARCH: dict[str, list[Any]] = {
+    "lambda_learning_rate": [0, -1, float("nan")],
+    "train_steps": [0, 0.5],
+    "sigma": [-0.1, float("inf"), float("nan")],
+    "calibrate": ["maybe"],
+    "seed": [-1, 2**32, 0.5],
+    "space": [3, None, "faa"],
+    "operations": ["", " , ", 5, [], ["Rotate", 3], "Color,Color", "Rotate,Swirl", {"Rotate": True}],
+    "interpolation": ["bicubic", "", None],
+    "fill": ["0.1,,0.2", "1.5", "-0.1", "nan", "", 0.5],
+    "algorithm": ["HBA", "", None, ["hba"], 6, int],
+    "initial_fraction": [0, 1, -0.1, float("nan")],
+    "warm_up_epochs": [-1, 0.5],
+    "trust_radius": [0, -1, float("inf")],
+    "val_batch_size": [0, "all", "halff"],
+    "lambda_betas": ["0.9", "0.9,1", "-0.1,0.9", None, 0.9],
+    "spread_share": [0, -0.5, 1.1, float("nan")],
+    "lambda-learning-rate": [0.1],
+}
+
+
+@pytest.mark.parametrize("stage", [SearchConfig, EvaluationConfig])
+def test_a_wrong_setting_is_refused_in_one_line_that_names_it(stage: type[SearchConfig | EvaluationConfig]) -> None:
+    wrong = WRONG | (WRONG_SEARCH if stage is SearchConfig else {"seeds": [0, -1, 1.5], "sigma": [1.0], "seed": [0]})
+    failures = []
+    for name, value in ((name, value) for name, values in wrong.items() for value in values):
+        try:
+            stage.make({name: value})
+        except SettingsError as error:
+            message = str(error)
+            named = name in message or message.startswith(("unknown operation", "unknown search space"))
+            if not named or "\n" in message or message.count("got ") > 1:
+                failures.append((name, value, message))
+        else:
+            failures.append((name, value, "accepted"))
+    assert failures == []
+
+
+def test_a_misspelt_name_is_answered_with_a_proposal() -> None:
+    for settings, meant in (
+        ({"epoch": 1}, "epochs"),
+        ({"algorithm": "lookahed"}, "lookahead"),
+        ({"operations": "rotate"}, "Rotate"),
+        ({"model": "resnet50"}, "resnet-50"),
+    ):
+        with pytest.raises(SettingsError, match=f"did you mean {meant}"):
+            SearchConfig.from_preset(settings)
+    with pytest.raises(SettingsError, match=r"first-bn.*conv\+bn"):
+        SearchConfig.make({"algorithm": "hba", "sharing": "batchnorm"})
+
+
+def test_settings_that_contradict_each_other_are_refused() -> None:
+    for settings, words in (
+        ({"algorithm": "hba", "sigma_entropy": 0.001, "sigma_end": 0.1}, ("sigma_end", "sigma_entropy")),
+        ({"algorithm": "stn", "sigma": 0.0}, ("sigma", "sigma_entropy")),
+        ({"algorithm": "hba-lookahead", "sigma_entropy": 0.001}, ("sigma_entropy", "search_spread")),
+        ({"algorithm": "delta-stn", "lambda_betas": "0.5,0.9"}, ("lambda_betas", "lambda_optimizer")),
+        ({"warm_up_epochs": 5, "epochs": 5}, ("warm_up_epochs",)),
+        ({"sigma": 0}, ("sigma",)),
+        ({"baseline": "none", "baseline_like": "cifar10"}, ("baseline none", "baseline_like cifar10")),
+        ({"freeze": 1}, ("freeze",)),
+        ({"pretrained": True, "model": "wrn-16-2"}, ("pretrained", "wrn-16-2")),
+        ({"model": "timm:resnet10t.c3_in1k"}, ("pretrained",)),
+        ({"pretrained": True, "model": "timm:resnet10t.c4"}, ("resnet10t.c4",)),
+        ({"learning_rate_warm_up_epochs": 200, "epochs": 200}, ("learning_rate_warm_up_epochs",)),
+        ({"plateau_epochs": 3}, ("plateau_epochs", "plateau")),
+        ({"init": "randaugment", "initial_fraction": 0.25}, ("initial_fraction", "randaugment")),
+        ({"algorithm": Lookahead(), "reward_draws": 8}, ("reward_draws",)),
+        ({"data": "a\0b"}, ("data",)),
+        ({"classes": "\ud800"}, ("classes",)),
+    ):
+        with pytest.raises(SettingsError) as raised:
+            SearchConfig.from_preset(settings)
+        assert all(word in str(raised.value) for word in words), str(raised.value)
+    for algorithm in ("lookahead", "hba-lookahead", Lookahead, Lookahead()):
+        with pytest.raises(SettingsError, match="hba, fixed-noise"):
+            SearchConfig.from_preset({"algorithm": algorithm}, paper=True)
+
+
+def test_settings_at_the_edge_are_accepted_and_come_back_from_a_file() -> None:
+    for settings in (
+        {"val_steps": 0, "weight_decay": 0, "crop_padding": 0, "cutout_size": 0, "flip": False},
+        {"sigma": 0, "algorithm": "hba", "image_size": 1024, "sharing": "all", "model": "wrn-22-3"},
+        {"image_size": 8, "seed": 2**32 - 1, "split_seed": 2**32 - 1, "train_size": None, "data": "\udcff"},
+        {"lambda_betas": (0.5, 0.99), "operations": ("Rotate", "Color"), "fill": (0.0, 0.25, 1.0), "val_batches": 2},
+    ):
+        config = SearchConfig.make(settings)
+        assert {**config.model_dump(), **config.algorithm.model_dump(), "algorithm": config.algorithm.name}.items() >= {
+            **settings
+        }.items()
+        assert SearchConfig.from_file(json.loads(json.dumps(config.flat()))) == config
+    typed = SearchConfig.make({"lambda_betas": " 0.5 , 0.99", "operations": " Rotate ,\tColor ,", "fill": "0.5"})
+    assert (typed.operations, typed.fill, typed.flat()["lambda_betas"]) == (("Rotate", "Color"), (0.5,), [0.5, 0.99])
+    with pytest.raises(pydantic.ValidationError):
+        typed.epochs = 3
+    with pytest.raises(SettingsError, match="epochs"):
+        DataConfig.make({"epochs": 3})
+
+
+def test_a_folder_is_kept_by_its_absolute_path_and_a_dataset_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("images", "digits", "no-images"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    for given in ("images", Path("images")):
+        assert SearchConfig.from_preset({"data": given}).data == str(tmp_path.resolve() / "images")
+    assert SearchConfig.from_preset({"data": "digits"}).data == "digits"
+    # A device may be another machine's, and is looked for before images are read.
+    assert SearchConfig.make({"device": "cuda:99"}).device == "cuda:99"
+    with pytest.raises(SettingsError, match="'cuda:99'"):
+        hba.search(tmp_path / "no-images", device="cuda:99")
+
+
+def test_a_space_is_named_with_its_operations(monkeypatch: pytest.MonkeyPatch, registered: dict[str, Any]) -> None:
+    assert SearchConfig().search_space() == search_space(searches_count=True)
+    assert SearchConfig.make({"space": "pba", "count": "fixed"}).search_space() == SPACES["pba"]
+    assert SearchConfig(space="pba", interpolation="bilinear").search_space().operations[0].interpolation == "bilinear"
+    for operations in (None, "all", ["all"]):
+        config = SearchConfig.make({"operations": operations, "space": "pba"})
+        assert config.search_space() == search_space("pba", searches_count=True)
+    for preset in SEARCH_PRESETS:
+        assert SearchConfig.from_preset({}, preset, paper=True).search_space() == SearchSpace()
+    register_operation(GAMMA)
+    names = [one.name for one in SearchConfig.make({"operations": "all,Gamma"}).search_space().operations]
+    assert names == [*OPERATIONS, "Gamma"]
+
+
+def test_settings_of_another_algorithm_are_refused_and_its_own_are_read() -> None:
+    wrong = []
+    for name, kind in ALGORITHMS.items():
+        defaults = kind()
+        own = {setting: getattr(defaults, setting) for setting in kind.model_fields if setting != "initial_fraction"}
+        for given in (name, kind, kind(**own)):
+            further = {} if isinstance(given, kind) else own
+            algorithm = SearchConfig.from_preset({"algorithm": given, "data": "some/images", **further}).algorithm
+            if type(algorithm) is not kind or algorithm.model_dump() != {**defaults.model_dump(), **own}:
+                wrong.append((name, given))
+        for setting in ALGORITHM_SETTINGS - kind.model_fields.keys():
+            try:
+                SearchConfig.from_preset({"algorithm": name, setting: 1})
+            except SettingsError as error:
+                if not str(error).startswith(f"{setting} has no effect on the algorithm {name}"):
+                    wrong.append((name, str(error)))
+            else:
+                wrong.append((name, setting))
+    assert wrong == []
+
+
+PAPER: dict[str, Any] = {
+    **{"initial_fraction": 0.05, "lambda_betas": (0.9, 0.999), "train_steps": 2, "val_steps": 1, "sigma": 1.0},
+    **{"response": "affine", "val_statistics": "running", "calibrate": False, "sharing": "first-bn"},
+    **{"warm_up_epochs": 0, "val_batches": 1, "val_batch_size": None, "sigma_end": None, "population_size": None},
+    **{"response_weight_decay": None, "trust_radius": None, "logit_bound": None, "weight_sigma": 0.001},
+    **{"init": "fraction", "count": "fixed", "strength_learning_rate": 0.0, "spread_over": "none"},
+    **{"spread_share": 1.0},
+}
+"""Section 4 and Appendix A; settings that came after the paper are off."""
+STN: dict[str, Any] = {
+    **{"sharing": "every", "response": "affine", "sigma": 0.5, "sigma_entropy": 0.001, "train_steps": 2},
+    **{"val_steps": 1, "warm_up_epochs": 5, "lambda_optimizer": "adam", "lambda_learning_rate": 0.003},
+    **{"initial_fraction": 0.05, "init": "fraction", "strength_learning_rate": 0.0, "spread_over": "none"},
+}
+"""STN's section 4.3 and appendix E."""
+DELTA_STN: dict[str, Any] = {
+    **{**STN, "response": "linearized", "sigma": 1.0, "train_steps": 5},
+    **{"lambda_optimizer": "rmsprop", "lambda_learning_rate": 0.01},
+}
+"""Delta-STN's section 5.2 and its authors' public code."""
+
+
+@pytest.mark.parametrize("preset", [None, *SEARCH_PRESETS])
+def test_defaults_of_algorithms_are_those_of_their_papers_whatever_the_preset(preset: str | None) -> None:
+    expected_of = {**dict.fromkeys(PAPER_ALGORITHMS, PAPER), "stn": STN, "delta-stn": DELTA_STN}
+    for name, expected in expected_of.items():
+        for given in (name, ALGORITHMS[name], ALGORITHMS[name]()):
+            found = SearchConfig.from_preset({"algorithm": given}, preset).algorithm.model_dump()
+            assert found.items() >= {one: value for one, value in expected.items() if one in found}.items()
+    paper = SearchConfig.from_preset({}, preset, paper=True)
+    assert paper == SearchConfig.from_preset({"algorithm": "hba"}, preset)
+    assert paper.flat().items() >= SEARCH_PRESETS[preset or "digits"].items()
+    lookahead = SearchConfig.from_preset({}, preset).algorithm
+    assert isinstance(lookahead, Lookahead)
+    assert (lookahead.init, lookahead.count, lookahead.spread_over) == ("randaugment", "searched", "magnitudes")
+    assert (lookahead.train_steps, lookahead.reward_draws, lookahead.reward_derivative) == (5, 4, "auto")
+    found = lookahead.model_dump()
+    for name in PAPER.keys() & found.keys() - {"initial_fraction", "train_steps", *FORMER}:
+        assert found[name] == PAPER[name], name
+
+
+def test_a_presets_learning_rate_is_for_an_algorithm_that_leaves_it_open() -> None:
+    for preset, values in SEARCH_PRESETS.items():
+        for given, expected in (
+            (Lookahead(reward_draws=8), values["lambda_learning_rate"]),
+            (Lookahead(lambda_learning_rate=0.5), 0.5),
+        ):
+            algorithm = SearchConfig.from_preset({"algorithm": given}, preset).algorithm
+            assert isinstance(algorithm, Lookahead)
+            assert (algorithm.lambda_learning_rate, algorithm.reward_draws) == (expected, given.reward_draws)
+
+
+def test_stored_settings_of_earlier_searches_mean_what_they_meant() -> None:
+    for name, kind in ALGORITHMS.items():
+        flat = SearchConfig.make({"algorithm": name}).flat()
+        old = {setting: value for setting, value in flat.items() if setting not in BEFORE}
+        found = SearchConfig.from_file(old).algorithm.model_dump()
+        later = {setting: value for setting, value in BEFORE.items() if setting in kind.model_fields}
+        assert found.items() >= later.items()
+        config = SearchConfig.from_preset({"algorithm": name, "init_from": "digits"})
+        for init in ("fraction", "randaugment"):
+            assert SearchConfig.from_file({**config.flat(), "init": init}) == config
+    for given in ({"initial_fraction": 0.5}, {"algorithm": Lookahead(initial_fraction=0.5)}):
+        algorithm = SearchConfig.from_preset(given).algorithm
+        assert (algorithm.init, algorithm.initial_fraction) == ("fraction", 0.5)
+    assert isinstance(SearchConfig.make({"algorithm": "hba", "sigma_entropy": 1.0}).algorithm, Hypergradient)
+
+
+def test_an_algorithm_of_your_own_has_settings_of_its_own() -> None:
+    class Mine(Lookahead):
+        name = "mine"
+        strength: int = 1
+
+    config = SearchConfig.from_preset({"algorithm": Mine, "strength": 3})
+    assert config.flat()["strength"] == 3
+    assert SearchConfig.from_file(config.flat(), Mine) == config
+    with pytest.raises(RunError, match="'mine'"):
+        SearchConfig.from_file(config.flat())
+    with pytest.raises(SettingsError, match="strenght; did you mean strength"):
+        SearchConfig.from_preset({"algorithm": Mine, "strenght": 3})
