@@ -1,8 +1,6 @@
-"""Schedules for other libraries: files that need nothing of hba, and what they were checked against."""
+"""Schedules for other libraries: files that do not need hba, and a check that compares them."""
 
-from hba.exports.check import check
-from hba.exports.compared import Checked
-from hba.exports.export import export
-from hba.exports.targets import TARGETS, Target, find_target
+from hba.exports.check import Checked, check
+from hba.exports.export import TARGETS, Target, export, find_target
 
 __all__ = ["TARGETS", "Checked", "Target", "check", "export", "find_target"]

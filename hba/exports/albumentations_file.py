@@ -1,22 +1,27 @@
 """One row of a schedule as a pipeline of albumentations, in the JSON that its A.load reads.
 
 How many operations an image gets is drawn exactly, and so is which slot fires first, second, and so on, each by itself.
-The draws of one image do not know of each other, so the same slot can fire twice. A magnitude that is spread takes one
-of a few values that stand for equal shares of its distribution.
+These draws are independent, so the same slot can fire twice. A magnitude that is spread takes one of a few values that
+stand for equal shares of its distribution.
+
+Convention:
+    A transform is a JSON object as albumentations.to_dict writes it; arguments that it leaves out have their defaults.
+    Every range has one value, so nothing but the place of a hole is drawn. Magnitudes are signed, in hba's units.
 """
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.stats import norm
 
 from hba.errors import SettingsError
-from hba.exports.albumentations_leaves import LEAVES, Transform, transform
-from hba.exports.python_file import refuse_own
-from hba.operations import OPERATIONS
+from hba.exports.torchvision_file import refuse_own
+from hba.operations import OPERATIONS, Operation
 from hba.policy.rates import draw_steps
 from hba.policy.single_image import PlainRow, PlainSlot, plain_row
 from hba.schedule.schedule import Schedule
@@ -27,6 +32,128 @@ N_VALUES = 3
 """Of a magnitude that is spread."""
 DIGITS = 6
 
+Transform = dict[str, Any]
+Color = tuple[float, ...]
+"""Grey levels, one or three."""
+
+NEAREST, LINEAR = 0, 1
+"""Of OpenCV's interpolations."""
+SMOOTH_WEIGHTS = 13
+"""Sum of the weights of PIL's SMOOTH, of which eight of nine are 1."""
+
+
+class Leaf(NamedTuple):
+    """transform: from the operation, a magnitude and the fill colour. said: why it differs; nothing where it does not.
+
+    is_compared: whether it can be done at the places where hba's operation is tried; elsewhere means of many draws are.
+    """
+
+    transform: Callable[[Operation, float, Color], Transform]
+    said: str = ""
+    is_compared: bool = True
+
+
+def transform(name: str, **arguments: Any) -> Transform:
+    return {"__class_fullname__": name, **arguments}
+
+
+def _fixed(value: float) -> list[float]:
+    return [value, value]
+
+
+def _affine(operation: Operation, fill: Color, **arguments: Any) -> Transform:
+    interpolation = LINEAR if operation.interpolation == "bilinear" else NEAREST
+    return transform("Affine", interpolation=interpolation, fill=_color(fill), **arguments)
+
+
+def is_grey(fill: Sequence[float]) -> bool:
+    """Whether one number is the colour, whatever channels an image has."""
+    return len(set(fill)) == 1
+
+
+def _color(fill: Color) -> Any:
+    """CoarseDropout refuses three numbers for a grey image."""
+    return fill[0] if is_grey(fill) else list(fill)
+
+
+def _shear_x(operation: Operation, factor: float, fill: Color) -> Transform:
+    """About the middle; moved back to where the first row stays, in an image as high as wide."""
+    shear = {"x": _fixed(math.degrees(math.atan(factor))), "y": _fixed(0.0)}
+    return _affine(operation, fill, shear=shear, translate_percent={"x": _fixed(-factor / 2), "y": _fixed(0.0)})
+
+
+def _shear_y(operation: Operation, factor: float, fill: Color) -> Transform:
+    shear = {"x": _fixed(0.0), "y": _fixed(math.degrees(math.atan(factor)))}
+    return _affine(operation, fill, shear=shear, translate_percent={"x": _fixed(0.0), "y": _fixed(-factor / 2)})
+
+
+def _translate_x(operation: Operation, fraction: float, fill: Color) -> Transform:
+    return _affine(operation, fill, translate_percent={"x": _fixed(-fraction), "y": _fixed(0.0)})
+
+
+def _translate_y(operation: Operation, fraction: float, fill: Color) -> Transform:
+    return _affine(operation, fill, translate_percent={"x": _fixed(0.0), "y": _fixed(-fraction)})
+
+
+def _rotate(operation: Operation, degrees: float, fill: Color) -> Transform:
+    return _affine(operation, fill, rotate=_fixed(degrees))
+
+
+def _solarize(operation: Operation, threshold: float, fill: Color) -> Transform:
+    first = math.ceil(threshold)
+    return transform("Solarize", threshold_range=_fixed(first / 255)) if first <= 255 else transform("NoOp")
+
+
+def _posterize(operation: Operation, bits: float, fill: Color) -> Transform:
+    kept = min(8, max(1, round(bits)))
+    return transform("Posterize", num_bits=_fixed(kept)) if kept < 8 else transform("NoOp")
+
+
+def _jitter(which: str) -> Callable[[Operation, float, Color], Transform]:
+    others = {"brightness": _fixed(1.0), "contrast": _fixed(1.0), "saturation": _fixed(1.0), "hue": _fixed(0.0)}
+    return lambda operation, factor, fill: transform("ColorJitter", **{**others, which: _fixed(factor)})
+
+
+def _sharpness(operation: Operation, factor: float, fill: Color) -> Transform:
+    """Above 1 PIL's blend is a convolution that Sharpen can do. Below, a Gaussian has the same weight in the middle."""
+    if factor >= 1:
+        alpha = (factor - 1) / SMOOTH_WEIGHTS
+        return transform("Sharpen", alpha=_fixed(alpha), lightness=_fixed(1.0), method="kernel")
+    middle = 1 - 8 * (1 - factor) / SMOOTH_WEIGHTS
+    beside = (1 / math.sqrt(middle) - 1) / 2
+    sigma = math.sqrt(-1 / (2 * math.log(beside)))
+    return transform("GaussianBlur", blur_limit=[3, 3], sigma_limit=_fixed(sigma))
+
+
+def _cutout(operation: Operation, size: float, fill: Color) -> Transform:
+    sides = {"hole_height_range": _fixed(size), "hole_width_range": _fixed(size)}
+    return transform("CoarseDropout", num_holes_range=[1, 1], fill=_color(fill), **sides)
+
+
+_SHEARED = "moved by whole pixels, and exact for square images only"
+_SHIFTED = "shifts are cut to whole pixels, hba rounds them"
+_ROUNDED = "other rounding"
+LEAVES: Mapping[str, Leaf] = MappingProxyType(
+    {
+        "ShearX": Leaf(_shear_x, _SHEARED),
+        "ShearY": Leaf(_shear_y, _SHEARED),
+        "TranslateX": Leaf(_translate_x, _SHIFTED),
+        "TranslateY": Leaf(_translate_y, _SHIFTED),
+        "Rotate": Leaf(_rotate, "OpenCV rounds places otherwise"),
+        "AutoContrast": Leaf(lambda *_: transform("AutoContrast", method="pil"), _ROUNDED),
+        "Invert": Leaf(lambda *_: transform("InvertImg")),
+        "Equalize": Leaf(lambda *_: transform("Equalize", mode="pil"), "counts a level among those darker than it"),
+        "Solarize": Leaf(_solarize),
+        "Posterize": Leaf(_posterize),
+        "Contrast": Leaf(_jitter("contrast"), _ROUNDED),
+        "Color": Leaf(_jitter("saturation"), _ROUNDED),
+        "Brightness": Leaf(_jitter("brightness")),
+        "Sharpness": Leaf(_sharpness, "filters the border too; below 1, by a Gaussian"),
+        "Cutout": Leaf(_cutout, "a rectangle of the image's shape, wholly inside the image", is_compared=False),
+    }
+)
+"""By name of the operation."""
+
 
 def albumentations_file(schedule: Schedule) -> str:
     """The pipeline's JSON. Raises SettingsError for a schedule of more than one policy, and for operations of one's
@@ -36,16 +163,16 @@ def albumentations_file(schedule: Schedule) -> str:
     row = row_of(schedule)
     fill = tuple(round(255 * channel) for channel in schedule.fill)
     augment: list[Transform] = []
-    for stage in reversed(draw_steps(row.probabilities, row.limits)):
+    for step in reversed(draw_steps(row.probabilities, row.limits)):
         leaves = [
             {**leaf, "p": round(share * part, DIGITS)}
-            for slot, share in zip(row.slots, stage.shares, strict=True)
+            for slot, share in zip(row.slots, step.shares, strict=True)
             for leaf, part in _leaves(slot, fill)
             if round(share * part, DIGITS) > 0
         ]
         if leaves:
             one = transform("OneOf", transforms=leaves, p=1.0)
-            augment = [transform("Sequential", transforms=[one, *augment], p=round(stage.chance, DIGITS))]
+            augment = [transform("Sequential", transforms=[one, *augment], p=round(step.chance, DIGITS))]
     return json.dumps({"__version__": FORMAT, "transform": transform("Compose", transforms=augment, p=1.0)}) + "\n"
 
 
@@ -59,30 +186,6 @@ def row_of(schedule: Schedule) -> PlainRow:
         )
     values, spread = (torch.tensor(rows[0], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
     return plain_row(schedule.space, values, spread if spread.any() else None)
-
-
-def twice(row: PlainRow) -> float:
-    """The share of images that get a slot more than once by the pipeline, which hba never does."""
-    stages = draw_steps(row.probabilities, row.limits)
-    reached = [*np.cumprod([stage.chance for stage in stages]), 0.0]
-    return sum(
-        (reached[step] - reached[step + 1]) * (1 - _all_differ([stage.shares for stage in stages[: step + 1]]))
-        for step in range(len(stages))
-    )
-
-
-def _all_differ(shares: list[NDArray[np.float64]]) -> float:
-    """The chance that draws by these shares, each by itself, are all of different slots."""
-    first, *others = shares
-    if not others:
-        return float(first.sum())
-    chance = 0.0
-    for slot, share in enumerate(first):
-        left = [one.copy() for one in others]
-        for one in left:
-            one[slot] = 0.0
-        chance += share * _all_differ(left)
-    return float(chance)
 
 
 def _leaves(slot: PlainSlot, fill: tuple[int, ...]) -> Iterator[tuple[Transform, float]]:

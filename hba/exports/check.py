@@ -1,65 +1,100 @@
-"""Does an exported file do what the schedule does? Its operations and its whole policy, beside hba's own on images."""
+"""Compares an exported file with the schedule: its operations and its whole policy, beside hba's own on images."""
 
 import json
 import types
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.errors import ScheduleError, SettingsError
-from hba.exports.albumentations_file import FORMAT, N_VALUES, row_of, twice
-from hba.exports.albumentations_leaves import LEAVES, is_grey
-from hba.exports.compared import (
-    N_DRAWS,
-    PLACES,
-    POSITIONS,
-    WHOLE,
-    Case,
-    Checked,
-    Draw,
-    Levels,
-    cases,
-    compared,
-    means_compared,
-)
-from hba.exports.targets import find_target
-from hba.operations import Operation
+from hba.exports.albumentations_file import FORMAT, LEAVES, is_grey
+from hba.exports.export import find_target
+from hba.operations import Operation, color_for
 from hba.operations.enhance import Blend
 from hba.policy.module import Policy
 from hba.schedule.file import parse
 from hba.schedule.schedule import Schedule
 
-Pairs = Iterator[tuple[Levels, Levels]]
+N_MAGNITUDES = 5
+N_DRAWS = 20
+N_OF_MEAN = 200
+"""Draws of an image, whose means are compared where no two draws can be the same."""
+PLACES = (0.0, 0.37, 1.0)
+"""In a schedule, at which whole policies are compared."""
+POSITIONS = ((0.0, 0.0), (0.3, 0.6), (0.97, 0.97))
+"""In an image, for operations that have a place."""
 COPIES = 8
 """Of an image in a batch."""
+WHOLE = "whole policy"
+
+Levels = NDArray[Any]
+"""Grey levels in [0, 255], (H, W) or (H, W, C)."""
+Images = Sequence[Image.Image]
 
 
-class Check(Protocol):
-    """What a target's file is compared by."""
+@dataclass(frozen=True)
+class Checked:
+    """largest, mean: difference to hba's own result, in grey levels of 255, over images, magnitudes and draws.
 
-    def __call__(self, text: str, schedule: Schedule, images: Sequence[Image.Image]) -> tuple[Checked, ...]: ...
+    what: the name of an operation, or WHOLE. n: the number of compared images. said: how it differs, if that is known.
+    """
+
+    what: str
+    n: int
+    largest: float
+    mean: float
+    said: str = ""
+
+    @property
+    def is_exact(self) -> bool:
+        return self.n > 0 and self.largest == 0
+
+    @property
+    def verdict(self) -> str:
+        """exact or approximate."""
+        return "exact" if self.is_exact else "approximate"
 
 
-def check(text: str, to: str, schedule: Schedule, images: Sequence[Image.Image]) -> tuple[Checked, ...]:
-    """What `export` gave for a target beside the schedule itself: each operation at several magnitudes, and draws.
+class Case(NamedTuple):
+    """An operation's arguments: a PIL image, the signed magnitude, the colour in grey levels, a place in [0, 1)."""
+
+    image: Image.Image
+    magnitude: float
+    color: tuple[int, ...]
+    position: tuple[float, float]
+
+
+def check(text: str, to: str, schedule: Schedule, images: Images) -> tuple[Checked, ...]:
+    """Compare the text that `export` gave for a target with the schedule: one row per operation, and one for draws.
 
     images: PIL images of mode L or RGB, at least one. Raises ScheduleError for a schedule file that does not load.
     """
     target = find_target(to)
     if not images:
         raise SettingsError("a check needs at least one image")
-    taken = schedule if target.has_regularizers else schedule.without_regularizers()
-    return CHECKS[to](text, taken, images)
+    if to == "json":
+        return _check_schedule_file(text, schedule)
+    schedule = schedule if target.has_regularizers else schedule.without_regularizers()
+    if to == "albumentations":
+        return _check_albumentations(text, schedule, images)
+    module: Any = types.ModuleType("exported")
+    exec(compile(text, "exported.py", "exec"), vars(module))
+    if to == "kornia":
+        by_operation = _by_operation(schedule, images, lambda operation: _on_batch(module.OPERATIONS[operation.name]))
+        return (*by_operation, _compared(WHOLE, _policy_on_batches(module, schedule, images)))
+    by_operation = _by_operation(
+        schedule, images, lambda operation: lambda case: module.OPERATIONS[operation.name].apply_to_pil(*case)
+    )
+    return (*by_operation, _compared(WHOLE, _policy_on_pil(module, schedule, images)))
 
 
-def of_schedule_file(text: str, schedule: Schedule, images: Sequence[Image.Image]) -> tuple[Checked, ...]:
-    """All numbers, bit for bit."""
+def _check_schedule_file(text: str, schedule: Schedule) -> tuple[Checked, ...]:
     loaded = Schedule(**parse(text)._asdict())
     same = (
         loaded.space == schedule.space
@@ -72,186 +107,123 @@ def of_schedule_file(text: str, schedule: Schedule, images: Sequence[Image.Image
     return (Checked("all numbers", schedule.values.size + schedule.spread.size, 0.0, 0.0),)
 
 
-def of_pil_file(text: str, schedule: Schedule, images: Sequence[Image.Image]) -> tuple[Checked, ...]:
-    """A file with the operations on PIL images."""
-    module = _module(text)
-    by_operation = [
-        compared(operation.name, _operation_on_pil(module, operation, schedule, images))
-        for operation in schedule.space.operations
-    ]
-    return (*by_operation, compared(WHOLE, _policy_on_pil(module, schedule, images)))
+def _by_operation(
+    schedule: Schedule, images: Images, exported: Callable[[Operation], Callable[[Case], Any]]
+) -> Iterator[Checked]:
+    """Each operation of the file on a case, beside PIL's result; only enhancers and means of pixels may differ."""
+    for operation in schedule.space.operations:
+        rounds = isinstance(operation.kernel, Blend) or operation.interpolation == "bilinear"
+        apply = exported(operation)
+        pairs = ((operation.apply_to_pil(*case), apply(case)) for case in _cases(operation, schedule, images))
+        yield _compared(operation.name, pairs, "PIL cuts fractions of a grey level off" if rounds else "")
 
 
-def of_batch_file(text: str, schedule: Schedule, images: Sequence[Image.Image]) -> tuple[Checked, ...]:
-    """A file with the operations on batches: each beside PIL's result, the policy beside hba's own on batches."""
-    module = _module(text)
-    by_operation = [
-        compared(operation.name, _operation_on_batch(module, operation, schedule, images), _said_of(operation))
-        for operation in schedule.space.operations
-    ]
-    return (*by_operation, compared(WHOLE, _policy_on_batches(module, schedule, images)))
-
-
-def of_albumentations_file(text: str, schedule: Schedule, images: Sequence[Image.Image]) -> tuple[Checked, ...]:
-    """A pipeline of albumentations: its transforms beside PIL's results, on images that have as many channels as the
-    fill, or any where that is grey.
-
-    Raises SettingsError where albumentations is not installed, or no image is such.
-    """
-    pipelines = find_albumentations()
-    pipeline = pipelines.from_dict(json.loads(text))
-    n_channels = 1 if is_grey(schedule.fill) else len(schedule.fill)
-    fitting = [image for image in images if len(image.getbands()) >= n_channels]
-    if not fitting:
-        raise SettingsError("a check needs an image in colour, as the schedule's fill colour is")
-    by_operation = [
-        compared(operation.name, _operation_of_pipeline(pipelines, operation, schedule, fitting), leaf.said)
-        if (leaf := LEAVES[operation.name]).is_compared
-        else means_compared(operation.name, _draws_of_operation(pipelines, operation, schedule, fitting), leaf.said)
-        for operation in schedule.space.operations
-    ]
-    row = row_of(schedule)
-    spread = f", spread magnitudes are one of {N_VALUES}" if row.is_spread else ""
-    said = f"{100 * twice(row):.1f} % of images get a slot twice{spread}"
-    return (*by_operation, means_compared(WHOLE, _draws_of_policy(pipeline, schedule, fitting), said))
-
-
-def find_albumentations() -> Any:
-    """The library; SettingsError where it is missing."""
-    try:
-        import albumentations
-    except ImportError as error:
-        raise SettingsError("albumentations is needed to check its pipelines: pip install albumentations") from error
-    return albumentations
-
-
-def _operation_of_pipeline(
-    pipelines: Any, operation: Operation, schedule: Schedule, images: Sequence[Image.Image]
-) -> Pairs:
-    for case in cases(operation, schedule, images):
-        one = _leaf(pipelines, operation, case)
-        yield np.asarray(operation.apply_to_pil(*case)), one(image=np.array(case.image))["image"]
-
-
-def _leaf(pipelines: Any, operation: Operation, case: Case) -> Any:
-    leaf = LEAVES[operation.name].transform(operation, case.magnitude, case.color)
-    return pipelines.from_dict({"__version__": FORMAT, "transform": {**leaf, "p": 1.0}})
-
-
-def _draws_of_operation(
-    pipelines: Any, operation: Operation, schedule: Schedule, images: Sequence[Image.Image]
-) -> Iterator[tuple[Draw, Draw]]:
-    """At places that are drawn anew each time, evenly over the image."""
-    random = np.random.default_rng(0)
-    for case in cases(operation, schedule, images):
-        if case.position != POSITIONS[0]:
-            continue
-
-        def own(case: Case = case) -> Levels:
-            return np.asarray(operation.apply_to_pil(*case._replace(position=tuple(random.random(2)))))
-
-        yield own, _draw_of(_leaf(pipelines, operation, case), case.image)
-
-
-def _draws_of_policy(pipeline: Any, schedule: Schedule, images: Sequence[Image.Image]) -> Iterator[tuple[Draw, Draw]]:
-    transform, generator = schedule.transform(), torch.Generator().manual_seed(0)
+def _cases(operation: Operation, schedule: Schedule, images: Images) -> Iterator[Case]:
+    """Each image at several magnitudes of the operation's range, with both signs, and at several places."""
+    low, high = operation.magnitude_range or (0.0, 0.0)
+    magnitudes = np.linspace(low, high, N_MAGNITUDES if operation.magnitude_range else 1).tolist()
+    signs = (1, -1) if operation.signed else (1,)
     for image in images:
-
-        def own(image: Image.Image = image) -> Levels:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
-                return np.asarray(transform(image))
-
-        yield own, _draw_of(pipeline, image)
+        color = tuple(round(255 * one) for one in color_for(len(image.getbands()), schedule.fill))
+        for magnitude in (sign * one for one in magnitudes for sign in signs):
+            for position in POSITIONS if operation.uses_position else POSITIONS[:1]:
+                yield Case(image, magnitude, color, position)
 
 
-def _draw_of(transform: Any, image: Image.Image) -> Draw:
-    transform.set_random_seed(0)
-    # AutoContrast and Equalize may write into a grey image that they are given.
-    return lambda: transform(image=np.array(image))["image"]
+def _compared(what: str, pairs: Iterable[tuple[Any, Any]], said: str = "") -> Checked:
+    """Of PIL images or arrays of grey levels."""
+    differences = [np.abs(np.asarray(one, dtype=float) - np.asarray(other, dtype=float)) for one, other in pairs]
+    largest = max((float(one.max(initial=0.0)) for one in differences), default=0.0)
+    mean = float(np.mean([one.mean() for one in differences])) if differences else 0.0
+    return Checked(what, len(differences), largest, mean, said)
 
 
-def _module(text: str) -> Any:
-    module = types.ModuleType("exported")
-    exec(compile(text, "exported.py", "exec"), vars(module))
-    return module
+def _seeded(transform: Callable[[Any], Any], given: Any, seed: int) -> Any:
+    """The second result with a seed: both sides must take as many random numbers for the first one."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        transform(given)
+        return transform(given)
 
 
-def _operation_on_pil(module: Any, operation: Operation, schedule: Schedule, images: Sequence[Image.Image]) -> Pairs:
-    exported = module.OPERATIONS[operation.name]
-    for case in cases(operation, schedule, images):
-        yield np.asarray(operation.apply_to_pil(*case)), np.asarray(exported.apply_to_pil(*case))
-
-
-def _policy_on_pil(module: Any, schedule: Schedule, images: Sequence[Image.Image]) -> Pairs:
-    """With the same random numbers, both draw the same."""
+def _policy_on_pil(module: Any, schedule: Schedule, images: Images) -> Iterator[tuple[Any, Any]]:
     own, exported = schedule.transform(), module.transform()
     for place in PLACES:
-        for transform in (own, exported):
-            transform.set_progress(place)
+        own.set_progress(place)
+        exported.set_progress(place)
         for seed in range(N_DRAWS):
-            for image in images:
-                results = []
-                for transform in (own, exported):
-                    with torch.random.fork_rng(devices=[]):
-                        torch.manual_seed(seed)
-                        transform(image)
-                        # The second, so that both must have taken as many random numbers.
-                        results.append(np.asarray(transform(image)))
-                yield results[0], results[1]
+            yield from ((_seeded(own, image, seed), _seeded(exported, image, seed)) for image in images)
 
 
-def _operation_on_batch(module: Any, operation: Operation, schedule: Schedule, images: Sequence[Image.Image]) -> Pairs:
-    exported = module.OPERATIONS[operation.name]
-    for case in cases(operation, schedule, images):
-        batch = _batch_of(case.image)
+def _on_batch(exported: Any) -> Callable[[Case], Levels]:
+    def apply(case: Case) -> Levels:
+        batch = TF.pil_to_tensor(case.image)[None].float() / 255
         magnitude, position = torch.tensor([case.magnitude]), torch.tensor([case.position])
-        found = exported(batch, magnitude, torch.tensor(case.color) / 255, position)
-        yield (
-            np.asarray(operation.apply_to_pil(*case)),
-            _levels_of(found[0].mul(255).round()).reshape(np.asarray(case.image).shape),
-        )
+        found = exported(batch, magnitude, torch.tensor(case.color) / 255, position)[0].mul(255).round()
+        levels: Levels = found.permute(1, 2, 0).numpy().reshape(np.asarray(case.image).shape)
+        return levels
+
+    return apply
 
 
-def _said_of(operation: Operation) -> str:
-    rounds = isinstance(operation.kernel, Blend) or operation.interpolation == "bilinear"
-    return "PIL cuts fractions of a grey level off" if rounds else ""
-
-
-def _policy_on_batches(module: Any, schedule: Schedule, images: Sequence[Image.Image]) -> Pairs:
-    """In the first and the last epoch, with the same random numbers."""
+def _policy_on_batches(module: Any, schedule: Schedule, images: Images) -> Iterator[tuple[Levels, Levels]]:
+    """In the first and the last epoch."""
     exported = module.policy()
     for epoch in (0, schedule.epochs - 1):
         values, spread = (torch.tensor(rows[epoch], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
         own = Policy(schedule.space, values, schedule.fill, spread)
         exported.set_progress(epoch / max(1, schedule.epochs - 1))
         for image in images:
-            batch = _batch_of(image).repeat(COPIES, 1, 1, 1)
-            results = []
-            for policy in (own, exported):
-                with torch.random.fork_rng(devices=[]):
-                    torch.manual_seed(epoch)
-                    policy(batch)
-                    results.append(policy(batch))
-            yield from ((_levels_of(one * 255), _levels_of(other * 255)) for one, other in zip(*results, strict=True))
+            batch = (TF.pil_to_tensor(image)[None].float() / 255).repeat(COPIES, 1, 1, 1)
+            results = [_seeded(policy, batch, epoch).mul(255).numpy() for policy in (own, exported)]
+            yield from zip(*results, strict=True)
 
 
-def _batch_of(image: Image.Image) -> Tensor:
-    return TF.pil_to_tensor(image)[None].float() / 255
+def _check_albumentations(text: str, schedule: Schedule, images: Images) -> tuple[Checked, ...]:
+    """On images that have as many channels as the fill, or any if that is grey; SettingsError if no image fits.
+
+    The place of a hole and the whole policy are drawn by albumentations itself, so means over draws are compared.
+    """
+    try:
+        import albumentations
+    except ImportError as error:
+        raise SettingsError("albumentations is needed to check its pipelines: pip install albumentations") from error
+    n_channels = 1 if is_grey(schedule.fill) else len(schedule.fill)
+    fitting = [image for image in images if len(image.getbands()) >= n_channels]
+    if not fitting:
+        raise SettingsError("a check needs an image in colour, as the schedule's fill colour is")
+
+    def applied(transform: dict[str, Any]) -> Callable[[Image.Image], Levels]:
+        loaded = albumentations.from_dict({"__version__": FORMAT, "transform": transform})
+        loaded.set_random_seed(0)
+        # AutoContrast and Equalize may write into a grey image that they are given.
+        return lambda image: loaded(image=np.array(image))["image"]
+
+    places = np.random.default_rng(0)
+    by_operation = []
+    for operation in schedule.space.operations:
+        leaf = LEAVES[operation.name]
+        pairs: list[tuple[Any, Any]] = []
+        for case in _cases(operation, schedule, fitting):
+            theirs = applied({**leaf.transform(operation, case.magnitude, case.color), "p": 1.0})
+            if leaf.is_compared:
+                pairs.append((operation.apply_to_pil(*case), theirs(case.image)))
+            elif case.position == POSITIONS[0]:
+
+                def own(_: Image.Image, operation: Operation = operation, case: Case = case) -> Image.Image:
+                    return operation.apply_to_pil(*case._replace(position=tuple(places.random(2))))
+
+                pairs.append((_mean_image(own, case.image), _mean_image(theirs, case.image)))
+        by_operation.append(_compared(operation.name, pairs, leaf.said))
+    whole, transform = applied(json.loads(text)["transform"]), schedule.transform()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        means = [(_mean_image(transform, image), _mean_image(whole, image)) for image in fitting]
+    return (*by_operation, _compared(WHOLE, means, f"means over {N_OF_MEAN} draws, which differ by chance too"))
 
 
-def _levels_of(image: Tensor) -> Levels:
-    """(H, W, C), from (C, H, W)."""
-    return image.permute(1, 2, 0).numpy().astype(float)
-
-
-CHECKS: Mapping[str, Check] = MappingProxyType(
-    {
-        "torchvision": of_pil_file,
-        "timm": of_pil_file,
-        "kornia": of_batch_file,
-        "albumentations": of_albumentations_file,
-        "json": of_schedule_file,
-    }
-)
-"""By target."""
+def _mean_image(transform: Callable[[Image.Image], Any], image: Image.Image) -> Levels:
+    total = np.zeros(np.asarray(image).shape)
+    for _ in range(N_OF_MEAN):
+        total += np.asarray(transform(image), dtype=float)
+    return total / N_OF_MEAN

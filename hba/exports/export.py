@@ -1,23 +1,124 @@
-"""A schedule written for another library."""
+"""Schedules as files for other libraries: `export`, and what it can write."""
 
 import keyword
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from hba.errors import SettingsError
-from hba.exports.targets import find_target
+from hba.exports.albumentations_file import albumentations_file
+from hba.exports.torchvision_code import timm_transform, transform
+from hba.exports.torchvision_file import torchvision_file
 from hba.operations import COMMON_CHANNELS
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.utils.files import write_text
+from hba.utils.text import unknown
+
+_EPOCHS = """\
+    for epoch in range(epochs):
+        policy.set_epoch(epoch, epochs)  # reaches DataLoader workers, persistent ones too
+"""
+_TORCHVISION = f"""\
+    from {{module}} import transform
+
+    policy = transform()
+    pipeline = v2.Compose([policy, v2.RandomHorizontalFlip(), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
+{_EPOCHS}"""
+_TIMM = f"""\
+    from {{module}} import timm_transform, transform
+
+    policy = transform()
+    loader.dataset.transform = timm_transform(policy, input_size=224, use_prefetcher=True)  # as your loader has it
+{_EPOCHS}"""
+_KORNIA = """\
+    from {module} import policy
+
+    augment = AugmentationSequential(policy(), data_keys=["input", "mask"])  # or policy() alone, on images
+    for epoch in range(epochs):
+        augment[0].set_epoch(epoch, epochs)
+"""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A kind of file that a schedule can be exported to.
+
+    text: what is written. ending: of the file's name. write: its text, from a schedule and its name as a module.
+    differs: what is not exact, if something is not. has_regularizers: whether it also holds what was tuned beside
+    operations.
+    """
+
+    text: str
+    ending: str
+    write: Callable[[Schedule, str], str]
+    differs: str = ""
+    has_regularizers: bool = False
+
+
+def _torchvision(schedule: Schedule, module: str) -> str:
+    needs = "torch, torchvision 0.19 or newer, and Pillow"
+    return torchvision_file(schedule, _TORCHVISION.format(module=module), needs, (transform,))
+
+
+def _timm(schedule: Schedule, module: str) -> str:
+    needs = "torch, torchvision 0.19 or newer, Pillow and timm"
+    return torchvision_file(schedule, _TIMM.format(module=module), needs, (transform, timm_transform))
+
+
+def _kornia(schedule: Schedule, module: str) -> str:
+    # kornia's augmentations take long to import.
+    from hba.exports.kornia_file import kornia_file
+
+    return kornia_file(schedule, _KORNIA.format(module=module), "torch and kornia 0.8 or newer")
+
+
+TARGETS: Mapping[str, Target] = MappingProxyType(
+    {
+        "torchvision": Target(
+            "a Python file with a torchvision v2 transform; it needs torch, torchvision and Pillow, but not hba",
+            "_torchvision.py",
+            _torchvision,
+        ),
+        "timm": Target("the same for the loaders of timm", "_timm.py", _timm),
+        "kornia": Target(
+            "a Python file with an augmentation of kornia, for batches; it needs torch and kornia, but not hba",
+            "_kornia.py",
+            _kornia,
+            "enhancers and bilinear operations differ from PIL's by one grey level at most",
+        ),
+        "albumentations": Target(
+            "a pipeline that albumentations.load reads, of one policy",
+            "_albumentations.json",
+            lambda schedule, _: albumentations_file(schedule),
+            "only Invert, Solarize, Posterize and Brightness are exact, and a slot can fire twice for an image",
+        ),
+        "json": Target(
+            "a schedule file of hba; docs/schedule.schema.json is its schema",
+            ".json",
+            lambda schedule, _: schedule.text(),
+            has_regularizers=True,
+        ),
+    }
+)
+"""By name."""
+
+
+def find_target(name: str) -> Target:
+    """The target of that exact name; SettingsError with the known names otherwise."""
+    if name not in TARGETS:
+        raise SettingsError(unknown("target", name, TARGETS))
+    return TARGETS[name]
 
 
 def export(schedule: Schedule | str | Path, to: str, path: str | Path | None = None) -> str:
     """The text of a file with the schedule for another library; a key of TARGETS says which.
 
     schedule: a schedule, its file, or the name of a shipped one; Schedule.only and Schedule.averaged make fixed
-    policies of one. path: where the text is written besides, whole or not at all. Regularizers are left out, but by
-    `json`; the head of a Python file names them. Raises SettingsError for a target that is not known, for operations
-    that it cannot express, for regularizers alone, and for a Python file that could not be imported by name.
+    policies of one. path: where the text is also written, atomically. Regularizers are left out, except by `json`; the
+    head of a Python file names them. Raises SettingsError for an unknown target, for operations that it cannot express,
+    for a schedule of regularizers alone, and for the name of a Python file that could not be imported.
     """
     target = find_target(to)
     if path is not None and target.ending.endswith(".py"):

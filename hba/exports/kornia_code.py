@@ -1,11 +1,12 @@
 """What an exported file for kornia is made of: code that needs kornia and PyTorch, but not hba.
 
 hba/exports/kornia_file.py writes the source of this module's names into the file, beside the functions on batches of
-hba/operations. So a name here, and what it uses, must be among those that it writes.
+hba/operations. So a name here, and what it uses, must be among those that it writes. OPERATIONS, TABLES and FILL are
+the file's own.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from kornia.augmentation import GeometricAugmentationBase2D
@@ -15,6 +16,11 @@ from hba.exports.torchvision_code import Place, Row, Tables, row_of
 from hba.operations.enhance import blend
 from hba.operations.point import look_up, to_levels
 from hba.operations.resample import Maps, identity_coefficients, warp
+
+if TYPE_CHECKING:
+    OPERATIONS: Mapping[str, "Operation"]
+    TABLES: Tables
+    FILL: Mapping[int, tuple[float, ...]]
 
 
 def whole_numbers(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -188,3 +194,8 @@ def matrices(operation: Operation, magnitude: Tensor, height: int, width: int) -
         c, f = (torch.where(moved, (one + 0.5).floor(), one) for one in (c, f))
     zero, one = torch.zeros_like(a), torch.ones_like(a)
     return torch.stack([a, b, c, d, e, f, zero, zero, one], dim=1).view(-1, 3, 3)
+
+
+def policy(same_on_batch: bool = False, keepdim: bool = False) -> SchedulePolicy:
+    """The schedule as an augmentation of kornia; before set_epoch and set_progress, its last epoch."""
+    return SchedulePolicy(OPERATIONS, TABLES, FILL, same_on_batch, keepdim)  # noqa: F821

