@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from hba.distributed.process_info import GONE, check_alone, launched, override_rank
+from hba.distributed.process_info import GONE, check_single_process, launched, override_rank
 from hba.errors import HbaError, ReportWarning
 from hba.utils.provenance import VERSION
 
@@ -79,7 +79,7 @@ class _Group(click.Group):
         name, command, rest = super().resolve_command(ctx, args)
         if name not in (*SUPPORT_TORCHRUN, *ALLOW_TORCHRUN):
             with override_rank(launched()):
-                check_alone(f"hba {name}")
+                check_single_process(f"hba {name}")
         return name, command, rest
 
     def main(self, *args: Any, **kwargs: Any) -> Any:

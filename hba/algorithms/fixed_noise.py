@@ -12,7 +12,7 @@ from torch import Tensor
 from hba.algorithms.hypergradient import Hypergradient, HyperGradientState, update_phi
 from hba.algorithms.state import Networks
 from hba.algorithms.task import Task
-from hba.distributed.collectives import own
+from hba.distributed.collectives import local_shard
 
 
 @dataclass(kw_only=True)
@@ -40,7 +40,7 @@ class FixedNoise(Hypergradient):
         if state.step % self.train_steps == 0:
             state.noise.normal_(generator=state.generator)
         images, labels = state.train_stream.next()
-        lam_rows = state.lam.detach() + self.sigma_now(task, state) * own(state.noise)
+        lam_rows = state.lam.detach() + self.sigma_now(task, state) * local_shard(state.noise)
         update_phi(task, state, images, labels, lam_rows, self.response)
         state.step += 1
         if self.is_lambda_time(task, state):

@@ -30,7 +30,7 @@ from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.training import SGD, SGDS, CommonSearchConfig, Decay, NotNegative, Positive
 from hba.data.config import Size
 from hba.data.loader import BatchStream
-from hba.distributed.collectives import gathered
+from hba.distributed.collectives import all_gather
 from hba.errors import SettingsError
 from hba.training.criterion import loss_of
 from hba.utils.settings import DefaultText, words
@@ -173,7 +173,7 @@ class LambdaSteps(Noisy):
         The temperature is found without a gradient and then held.
         """
         if self.calibrate:
-            logits = logits / best_temperature(gathered(logits.detach()), gathered(labels))
+            logits = logits / best_temperature(all_gather(logits.detach()), all_gather(labels))
         return loss_of(logits, labels)
 
     def move_lambda(

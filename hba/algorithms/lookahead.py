@@ -45,7 +45,7 @@ from hba.algorithms.state import EpochTotals, L, NetworkModel, Networks
 from hba.algorithms.task import Task
 from hba.config.training import CommonSearchConfig, NotNegative, Positive, Share
 from hba.data.config import Size
-from hba.distributed.collectives import copies, gathered, means, own
+from hba.distributed.collectives import all_gather, local_shard, means, n_repeats
 from hba.errors import SettingsError
 from hba.training.criterion import losses_of
 from hba.training.optim import preconditioned
@@ -114,7 +114,7 @@ class Rewards(LambdaSteps):
         """Every image, as often as it is drawn for, augmented at a lambda of its own, lambda + sigma epsilon."""
         space, sigma = task.space, self.sigma_now(task, state)
         images, labels = images.repeat(draws, 1, 1, 1), torch.cat([labels] * draws)
-        with copies(draws):
+        with n_repeats(draws):
             noise = task.noise(len(images), state.generator)
             values = space.decode(state.lam.detach() + sigma * noise)
             inputs, walk = task.augment_with(values, images, state.generator)
@@ -122,10 +122,10 @@ class Rewards(LambdaSteps):
 
     def standardized(self, batch: AugmentedBatch, rewards: Tensor) -> tuple[Tensor, Tensor]:
         """Advantages (B,) of rewards (B,), in standard deviations and limited; and one standard deviation ()."""
-        with copies(batch.draws):
-            advantages = advantages_of(gathered(rewards), batch.draws)
+        with n_repeats(batch.draws):
+            advantages = advantages_of(all_gather(rewards), batch.draws)
             scale = advantages.std().clamp(min=torch.finfo(rewards.dtype).tiny)
-            in_deviations = own(advantages) / scale
+            in_deviations = local_shard(advantages) / scale
         if self.reward_limit is not None:
             in_deviations = in_deviations.clamp(-self.reward_limit, self.reward_limit)
         return in_deviations, scale

@@ -16,7 +16,7 @@ from hba.data.images import ALL, CPU, Batch, Colors, Images, mean_and_std
 from hba.data.labels import as_tensor
 from hba.data.pool import Items, Pool, ReadPart, broken_image, none_readable
 from hba.data.reading import Levels, SkippedFile
-from hba.distributed.collectives import all_gather_object, check_divides, own
+from hba.distributed.collectives import all_gather_object, check_divides, local_shard
 from hba.distributed.process_info import size
 from hba.errors import DataError
 from hba.utils.devices import reader_died
@@ -67,7 +67,7 @@ class BatchStream:
         if size() == 1:
             return self.order
         whole = self.order[: self.batches_per_pass * self.batch_size]
-        return own(whole.view(-1, self.batch_size), dim=1).flatten()
+        return local_shard(whole.view(-1, self.batch_size), dim=1).flatten()
 
     def _new_order(self) -> Tensor:
         return torch.randperm(len(self.data), generator=self.generator, device=self.data.device)

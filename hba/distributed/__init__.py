@@ -1,9 +1,9 @@
-"""One computation by several processes, which torchrun starts: who they are, what each has of a batch, what they share.
+"""One computation by several processes, which torchrun starts.
 
-All have the same seeds, generators, orders, weights and lambda. Only pixels differ: each has its own images of every
-batch. Random numbers are drawn for the whole batch by each, which then takes the rows of its images. So what is drawn
-for an image does not depend on how many processes there are, and a checkpoint holds nothing of one of them. In one
-process, nothing here does anything.
+All processes have the same seeds, generators, batch order, weights and lambda; each computes on its own images of every
+batch. Random numbers are drawn for the whole batch by each process, which keeps the rows of its images. So the draws of
+an image do not depend on the number of processes, and a checkpoint holds nothing that belongs to one of them. With one
+process, the functions here do nothing.
 """
 
 from typing import TYPE_CHECKING

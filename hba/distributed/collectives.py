@@ -1,4 +1,4 @@
-"""The processes of one computation: how they find each other, agree, and end together."""
+"""The processes of one torchrun computation: how they find each other, exchange values, and end together."""
 
 import contextlib
 import os
@@ -24,53 +24,65 @@ from hba.utils.devices import find_device
 from hba.utils.files import read_text, write_text
 
 TIMEOUT = timedelta(minutes=10)
-"""Longest wait for the others, such as for images that only one of them has to read."""
+"""Longest wait for the other processes, such as for images that only one of them has to read."""
 SECONDS_TO_LET_GO = 0.2
-"""For Gloo's threads to let go of what they have sent. Before PyTorch 2.8 the end of a group waits for them without
+"""For Gloo's threads to release what they have sent. Before PyTorch 2.8 the end of a group waits for them without
 letting them do so: both wait for ever (https://github.com/pytorch/pytorch/pull/154976)."""
 SECONDS_TO_LEAVE = 10.0
-"""Longest wait for a group to be left after an error, which is then told of."""
+"""Longest wait for a group to be left after an error, which is then raised."""
+SECONDS_BETWEEN_VOTES = 1.0
+"""How long a stop takes to reach all processes, about. To ask them costs as much as a small step."""
 AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 LOST = re.compile(r"connect|clos|time.?out|timed out|reset|peer|abort", re.IGNORECASE)
-"""In what NCCL says of another process that has gone."""
+"""In NCCL's messages on another process that has gone."""
 LAUNCH, LAUNCH_NAME = "TORCHELASTIC_RUN_ID", ".launch"
+CPU_AND_GPU = "cpu:gloo,cuda:nccl"
 
 T = TypeVar("T")
 
 
 @contextlib.contextmanager
 def joined() -> Iterator[None]:
-    """Around hba.search, the processes that torchrun has started make one search together.
+    """Around hba.search and hba.evaluate, lets the processes that torchrun has started compute together.
 
-    Where it has started one, or none, this does nothing. A process group that is there already is used, and left.
-    Raises RunError where the others are not reached.
+    Without torchrun, or with one process, it does nothing. A process group that exists already is used, and kept.
+    Raises RunError where the other processes are not reached.
     """
     if size() > 1:
         yield
         return
     if dist.is_available() and dist.is_initialized():
-        _check_group()
+        if "cpu" not in (backends := dist.get_backend_config()):
+            raise SettingsError(
+                f"the process group must be one of the CPU too, got {backends}; make it by "
+                f"torch.distributed.init_process_group({CPU_AND_GPU!r})"
+            )
         with override_rank(ProcessInfo(dist.get_rank(), dist.get_world_size())):
             yield
         return
     if launched().size == 1:
         yield
         return
-    _check_restart()
+    if n_restarts() > 0 and os.environ.get(AGENT_STORE) == "True":
+        # They would read the addresses of processes that have ended.
+        raise SettingsError(
+            "processes that torchrun starts again need TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in its environment, else "
+            "they wait for those that have ended; start again with it, and --resume"
+        )
     if (local_rank := int(os.environ.get("LOCAL_RANK", "0"))) < torch.cuda.device_count():
         torch.cuda.set_device(local_rank)
     unfound = "the processes of this computation do not find each other; start all of them by torchrun"
-    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    backend = CPU_AND_GPU if torch.cuda.is_available() else "gloo"
     with process_group(backend, unfound), override_rank(ProcessInfo(dist.get_rank(), dist.get_world_size())):
         yield
 
 
 @contextlib.contextmanager
 def process_group(backend: str, unfound: str = GONE, **how: Any) -> Iterator[None]:
-    """Here this process is in a group of torch.distributed, which it leaves in the end.
+    """A context in which this process belongs to a group of torch.distributed.
 
-    how: as init_process_group has it. Raises RunError, with unfound as its message, where the others are not reached.
+    how: arguments of init_process_group. unfound: the message of the RunError where the others are not reached.
     """
     with explained(unfound):
         dist.init_process_group(backend, timeout=TIMEOUT, **how)
@@ -91,25 +103,39 @@ def _leave_group() -> None:
 
 
 def n_restarts() -> int:
-    """How often torchrun has started the processes of this launch again."""
+    """How often torchrun has restarted the processes of this launch."""
     return int(os.environ.get(RESTARTS, "0"))
 
 
 def note_launch(folder: Path) -> None:
-    """Note in a folder by which launch of torchrun its run has begun."""
+    """Write into a run's folder which launch of torchrun has begun it."""
     if size() > 1:
         write_text(folder / LAUNCH_NAME, os.environ.get(LAUNCH, ""))
 
 
 def is_restarted_in(folder: Path) -> bool:
-    """Whether the run in the folder was begun by the same launch of torchrun, which has started the processes again."""
+    """Whether this launch of torchrun has begun the run in the folder, and has restarted its processes since."""
     path, launch = folder / LAUNCH_NAME, os.environ.get(LAUNCH, "")
-    # Without a rendezvous of its own, all launches are called none.
+    # Without a rendezvous of its own, every launch is called none.
     return size() > 1 and launch not in ("", "none") and path.exists() and read_text(path) == launch
 
 
+@contextlib.contextmanager
+def explained(what: str = GONE) -> Iterator[None]:
+    """Around collective calls: a RunError of one line where the other processes are not there."""
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error, HbaError):
+            raise
+        if isinstance(error, dist.DistBackendError) and not LOST.search(str(error)):
+            reason = str(error).strip().splitlines()[-1]
+            raise RunError(f"the processes of this computation cannot compute together: {reason}") from error
+        raise RunError(what) from error
+
+
 def share_tensors(tensors: Iterable[Tensor]) -> None:
-    """Let all processes have the values that they have in the first."""
+    """Overwrite the tensors of all processes with those of rank 0."""
     if size() == 1:
         return
     with explained(), torch.no_grad():
@@ -118,7 +144,7 @@ def share_tensors(tensors: Iterable[Tensor]) -> None:
 
 
 def broadcast_from_rank0(make: Callable[[], T]) -> T:
-    """What the first process makes, handed to all. An HbaError there is one of all."""
+    """Call the function on rank 0 alone, and return its result everywhere. Its HbaError is raised everywhere."""
     if size() == 1:
         return make()
     found: list[tuple[T | None, HbaError | None]] = [(None, None)]
@@ -136,7 +162,7 @@ def broadcast_from_rank0(make: Callable[[], T]) -> T:
 
 
 def rank0_first(make: Callable[[], T]) -> T:
-    """What each process makes, the others once the first one has. An HbaError of the first is one of all."""
+    """Call the function everywhere, but first on rank 0, whose HbaError is raised everywhere."""
     made: list[T] = []
     broadcast_from_rank0(lambda: made.append(make()))
     return made[0] if made else make()
@@ -144,7 +170,7 @@ def rank0_first(make: Callable[[], T]) -> T:
 
 @contextlib.contextmanager
 def rank0_only(context: AbstractContextManager[object]) -> Iterator[None]:
-    """A context that the first process alone is in. An HbaError at its beginning is one of all."""
+    """Enter the context on rank 0 alone. An HbaError there is raised everywhere."""
     with contextlib.ExitStack() as stack:
         broadcast_from_rank0(lambda: stack.enter_context(context) and None)
         yield
@@ -152,7 +178,7 @@ def rank0_only(context: AbstractContextManager[object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def signals_to_rank0() -> Iterator[None]:
-    """Here the other processes leave Ctrl-C and SIGTERM to the first, which torchrun sends them to as well."""
+    """Within this context, only rank 0 reacts to Ctrl-C and SIGTERM, which torchrun sends to all processes."""
     if is_first() or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -164,11 +190,8 @@ def signals_to_rank0() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def own_device(name: str) -> torch.device:
-    """find_device for this process. SettingsError for one GPU that several processes would compute on.
-
-    All processes call it.
-    """
+def local_device(name: str) -> torch.device:
+    """find_device for this process; all processes call it. SettingsError where two would compute on one GPU."""
     if size() > 1 and name.startswith("cuda:"):
         raise SettingsError(
             f"device must be cuda or auto where {size()} processes compute together, each on a GPU of its own, got "
@@ -176,30 +199,23 @@ def own_device(name: str) -> torch.device:
         )
     device = find_device(name)
     if size() > 1 and device.type == "cuda":
-        _check_one_each()
+        # NCCL would complain only once all images are read, and without an explanation.
+        node = f"{os.environ.get('GROUP_RANK', '')} {socket.gethostname()} {uuid.getnode()}"
+        gpu = f"{node} {os.environ.get('CUDA_VISIBLE_DEVICES', '')} {torch.cuda.current_device()}"
+        if len(set(all_gather_object(gpu))) < size():
+            raise SettingsError(
+                f"each of {size()} processes needs a GPU of its own, but two have the same; start as many on a machine "
+                "as it has GPUs, by torchrun --nproc-per-node, or give device cpu"
+            )
     return device
 
 
-def _check_one_each() -> None:
-    """NCCL would say so only behind the reading of all images, and not in a word that explains it."""
-    node = f"{os.environ.get('GROUP_RANK', '')} {socket.gethostname()} {uuid.getnode()}"
-    own = f"{node} {os.environ.get('CUDA_VISIBLE_DEVICES', '')} {torch.cuda.current_device()}"
-    if len(set(all_gather_object(own))) < size():
-        raise SettingsError(
-            f"each of {size()} processes needs a GPU of its own, but two have the same; start as many on a machine as "
-            "it has GPUs, by torchrun --nproc-per-node, or give device cpu"
-        )
-
-
-def check_alike(told: Mapping[str, str]) -> None:
-    """SettingsError, in all processes, where one says something else of what it computes with than the first.
-
-    told: by a name that a person understands; all have the same names.
-    """
+def check_alike(inputs: Mapping[str, str]) -> None:
+    """SettingsError everywhere where a process has other inputs than rank 0. inputs: by a name for people."""
     if size() == 1:
         return
-    first = broadcast_from_rank0(lambda: dict(told))
-    differing = [number for number, name in enumerate(first) if told[name] != first[name]]
+    first = broadcast_from_rank0(lambda: dict(inputs))
+    differing = [number for number, name in enumerate(first) if inputs[name] != first[name]]
     (found,) = largest(rank() * len(first) + differing[0] if differing else 0)
     if found:
         other, number = divmod(found, len(first))
@@ -209,17 +225,17 @@ def check_alike(told: Mapping[str, str]) -> None:
         )
 
 
-def all_gather_object(own: T) -> list[T]:
-    """What each process says, by rank. For little: it goes over the CPU."""
-    found = [own] * size()
+def all_gather_object(value: T) -> list[T]:
+    """The small values of all processes, by rank; they go over the CPU."""
+    found = [value] * size()
     if size() > 1:
         with explained():
-            dist.all_gather_object(found, own)
+            dist.all_gather_object(found, value)
     return found
 
 
 def largest(*numbers: int) -> list[int]:
-    """Of whole numbers, those that are largest in any process."""
+    """The maximum over the processes of each number."""
     if size() == 1:
         return list(numbers)
     # On the CPU: a GPU would have to be waited for.
@@ -229,82 +245,49 @@ def largest(*numbers: int) -> list[int]:
     return [int(one) for one in found.tolist()]
 
 
-@contextlib.contextmanager
-def explained(what: str = GONE) -> Iterator[None]:
-    """Around what needs the others: RunError in one line where they are not there."""
-    try:
-        yield
-    except RuntimeError as error:
-        if isinstance(error, HbaError):
-            raise
-        if isinstance(error, dist.DistBackendError) and not LOST.search(str(error)):
-            reason = str(error).strip().splitlines()[-1]
-            raise RunError(f"the processes of this computation cannot compute together: {reason}") from error
-        raise RunError(what) from error
-
-
-def _check_group() -> None:
-    """SettingsError for a process group that cannot send what is on the CPU: whether to stop, and messages."""
-    backends = dist.get_backend_config()
-    if "cpu" not in backends:
-        raise SettingsError(
-            f"the process group must be one of the CPU too, got {backends}; make it by "
-            "torch.distributed.init_process_group('cpu:gloo,cuda:nccl')"
-        )
-
-
-def _check_restart() -> None:
-    """SettingsError where processes that are started again would read the addresses of those that have ended."""
-    if n_restarts() > 0 and os.environ.get(AGENT_STORE) == "True":
-        raise SettingsError(
-            "processes that torchrun starts again need TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in its environment, else "
-            "they wait for those that have ended; start again with it, and --resume"
-        )
-
-
-_copies = 1
+_n_repeats = 1
 
 
 @contextlib.contextmanager
-def copies(n: int) -> Iterator[None]:
-    """Here every image of the batch stands n times in what is drawn for."""
-    global _copies
-    before, _copies = _copies, n
+def n_repeats(n: int) -> Iterator[None]:
+    """Within this context, every image stands n times in a batch: the whole batch, then the whole batch again, ..."""
+    global _n_repeats
+    before, _n_repeats = _n_repeats, n
     try:
         yield
     finally:
-        _copies = before
+        _n_repeats = before
 
 
 def draw_then_shard(n: int, draw: Callable[[int], Tensor], dim: int = 0) -> Tensor:
-    """What `draw` draws for the n images of this process: it is given the number of images of the whole batch.
+    """Draw for the whole batch, whose size `draw` is called with, and keep the rows of this process's n images.
 
-    dim: along which the images are. Every process draws for all images.
+    dim: the dimension of the images.
     """
-    return draw(n) if size() == 1 else own(draw(n * size()), dim)
+    return draw(n) if size() == 1 else local_shard(draw(n * size()), dim)
 
 
-def own(rows: Tensor, dim: int = 0) -> Tensor:
-    """Of rows of the whole batch along dim, those of the images of this process."""
+def local_shard(rows: Tensor, dim: int = 0) -> Tensor:
+    """Of rows of the whole batch along dim, those of this process's images."""
     if size() == 1:
         return rows
-    by_process = rows.unflatten(dim, (_copies, size(), -1))
+    by_process = rows.unflatten(dim, (_n_repeats, size(), -1))
     return by_process.select(dim + 1, rank()).flatten(dim, dim + 1)
 
 
-def gathered(rows: Tensor) -> Tensor:
-    """Rows (B / N, ...) of all processes as those of the whole batch (B, ...), without a graph."""
+def all_gather(rows: Tensor) -> Tensor:
+    """Rows (B / N, ...) of all N processes in the order of the whole batch (B, ...), without a graph."""
     if size() == 1:
         return rows
     rows = rows.detach().contiguous()
     parts = [torch.empty_like(rows) for _ in range(size())]
     with explained():
         dist.all_gather(parts, rows)
-    return torch.stack([part.unflatten(0, (_copies, -1)) for part in parts], dim=1).flatten(0, 2)
+    return torch.stack([part.unflatten(0, (_n_repeats, -1)) for part in parts], dim=1).flatten(0, 2)
 
 
 def mean(tensor: Tensor) -> Tensor:
-    """The mean over the processes, without a graph: of means over own rows, that over the batch."""
+    """The mean over the processes, without a graph."""
     return tensor if size() == 1 else total(tensor) / size()
 
 
@@ -319,7 +302,7 @@ def total(tensor: Tensor) -> Tensor:
 
 
 def means(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The mean over the processes of each, in one message."""
+    """The mean over the processes of each tensor, in one message, without a graph."""
     if size() == 1:
         return list(tensors)
     flat = mean(torch.cat([tensor.detach().flatten() for tensor in tensors]))
@@ -328,7 +311,7 @@ def means(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Let each process have the gradient of the whole batch, where it has that of its own images."""
+    """Replace the gradients of this process's images by those of the whole batch."""
     if size() == 1:
         return
     gradients = [one.grad for one in parameters if one.grad is not None]
@@ -337,7 +320,7 @@ def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
 
 
 def check_divides(setting: str, batch_size: int) -> None:
-    """SettingsError for a batch that the processes cannot share evenly. setting: what its size is called."""
+    """SettingsError for a batch that the processes cannot share evenly. setting: the name of its size."""
     if batch_size % size():
         raise SettingsError(
             f"a batch must be a multiple of the {size()} processes, got {batch_size}; start another "
@@ -345,12 +328,8 @@ def check_divides(setting: str, batch_size: int) -> None:
         )
 
 
-EVERY_SECONDS = 1.0
-"""How long a stop is waited for, about. To ask the others costs as much as a small step."""
-
-
 class Agreement:
-    """Asked before every step. wanted: whether this process wants to stop; one of them is enough."""
+    """Decides before every step whether all processes stop. wanted: whether this one wants to; one is enough."""
 
     def __init__(self, wanted: Callable[[], bool]) -> None:
         self.wanted = wanted
@@ -369,6 +348,6 @@ class Agreement:
         # The slowest process decides for all, so that they ask again before the same step.
         stop, per_step = largest(self.wanted(), microseconds)
         # A step may take longer than those before, and before the first nothing is known.
-        self.steps_between = max(1, min(2 * self.steps_between, int(1e6 * EVERY_SECONDS / max(1, per_step))))
+        self.steps_between = max(1, min(2 * self.steps_between, int(1e6 * SECONDS_BETWEEN_VOTES / max(1, per_step))))
         self.steps_left, self.asked_at = self.steps_between - 1, now
         return bool(stop)

@@ -1,4 +1,4 @@
-"""Which of the processes of one computation this is. Nothing here imports PyTorch."""
+"""The rank of this process and the number of processes. Nothing here imports PyTorch."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from hba.errors import SettingsError
 
 @dataclass(frozen=True)
 class ProcessInfo:
-    """rank: of this process, from 0. size: how many there are."""
+    """rank: of this process, from 0. size: how many processes there are."""
 
     rank: int
     size: int
@@ -30,7 +30,7 @@ def size() -> int:
 
 
 def is_first() -> bool:
-    """Whether this is the process that writes files and speaks."""
+    """Whether this is rank 0, which writes files and prints."""
     return _world.rank == 0
 
 
@@ -47,20 +47,20 @@ def override_rank(world: ProcessInfo) -> Iterator[None]:
 
 @contextlib.contextmanager
 def single_process() -> Iterator[None]:
-    """What this process computes here is by itself: the others know nothing of it, or all do the same."""
+    """Within this context, the process computes by itself: the others do the same, or nothing."""
     with override_rank(ONE):
         yield
 
 
-def check_alone(what: str) -> None:
-    """SettingsError where several processes would do what one has to do by itself."""
+def check_single_process(what: str) -> None:
+    """SettingsError where several processes run what only one can. what: it, in words."""
     if size() > 1:
         raise SettingsError(f"{what} is made by one process, got {size()}; start one, without torchrun")
 
 
 def launched() -> ProcessInfo:
-    """What torchrun says of this process in its environment; ONE where it has started one, or none."""
-    # All three: schedulers set WORLD_SIZE for purposes of their own.
+    """The rank and size in torchrun's environment variables; ONE without torchrun, or with one process."""
+    # All three, because schedulers set WORLD_SIZE for purposes of their own.
     if not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= os.environ.keys() or os.environ["WORLD_SIZE"] == "1":
         return ONE
     return ProcessInfo(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))

@@ -1,8 +1,7 @@
-"""Layers that look at a whole batch, or draw for it, where each process has some of its images.
+"""Layers that normalise over a whole batch, or draw for it, where each process has some of its images.
 
-BatchNorm takes mean and variance over all images, by sums whose derivatives, backward and forward, are sums too. What
-nn.Dropout drops is drawn for all images. Both are found wherever a network calls the functions of PyTorch, so no module
-has to be another one.
+Synchronised batch normalisation uses sums over the processes, with a graph and in forward mode; nn.Dropout draws its
+mask for the whole batch. A TorchFunctionMode replaces F.batch_norm and F.dropout, so networks stay as they are.
 """
 
 import contextlib
@@ -16,12 +15,12 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
-from hba.distributed.collectives import explained, own
+from hba.distributed.collectives import explained, local_shard
 from hba.distributed.process_info import size
 
 
 class _Sum(torch.autograd.Function):
-    """The sum over the processes of a tensor; each has it, so a gradient is the sum of theirs."""
+    """The sum of a tensor over the processes. All of them use it, so its gradient is the sum of theirs."""
 
     @staticmethod
     def forward(tensor: Tensor) -> Tensor:
@@ -32,7 +31,7 @@ class _Sum(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Nothing is needed: it is linear."""
+        """A sum is linear and needs nothing for its derivative."""
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
@@ -81,12 +80,12 @@ def batch_norm(
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """F.dropout in training mode, (B, ...), with a mask of the whole batch: on a CPU, that of one process."""
+    """F.dropout in training mode, (B, ...), with a mask drawn for the whole batch; on a CPU, that of one process."""
     if p in (0, 1):
         # PyTorch draws nothing then.
         return input if p == 0 else input.mul_(0) if inplace else input * 0
     mask = torch.empty(len(input) * size(), *input.shape[1:], dtype=input.dtype, device=input.device)
-    scaled = own(mask.bernoulli_(1 - p).div_(1 - p))
+    scaled = local_shard(mask.bernoulli_(1 - p).div_(1 - p))
     return input.mul_(scaled) if inplace else input * scaled
 
 
@@ -94,7 +93,7 @@ _WHOLE: dict[Any, tuple[Callable[..., Tensor], int, bool]] = {
     F.batch_norm: (batch_norm, 5, False),
     F.dropout: (dropout, 2, True),
 }
-"""By the function of PyTorch: what stands in its place, where `training` is among its arguments, and its default."""
+"""By the function of PyTorch: its replacement, and the position and the default of its argument `training`."""
 
 
 class _WholeBatch(TorchFunctionMode):
@@ -110,7 +109,7 @@ class _WholeBatch(TorchFunctionMode):
 
 @contextlib.contextmanager
 def whole_batch_layers() -> Iterator[None]:
-    """Here layers see the whole batch."""
+    """Within this context, F.batch_norm and F.dropout work on the batch of all processes."""
     if size() == 1:
         yield
         return

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit
-from hba.distributed.collectives import own_device
+from hba.distributed.collectives import local_device
 from hba.distributed.process_info import size
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.executors.cluster import Cluster
@@ -164,7 +164,7 @@ def executor_for(
                 f"{gpus}"
             )
         return RayExecutor(cluster, needs, gpus)
-    found = own_device(device)
+    found = local_device(device)
     if size() > 1:
         if jobs not in (None, 1):
             raise SettingsError(

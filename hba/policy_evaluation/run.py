@@ -20,8 +20,8 @@ from hba.data.reading import save_left_out
 from hba.distributed.collectives import (
     broadcast_from_rank0,
     is_restarted_in,
+    local_device,
     note_launch,
-    own_device,
     rank0_first,
     rank0_only,
     share_tensors,
@@ -139,7 +139,7 @@ def evaluate(
     used = settled.config
     if cluster is None:
         # Before images are read. A cluster has its own devices.
-        own_device(used.device)
+        local_device(used.device)
     start = used.network_start()
     check_weights(settled, main, start)
     everyone = contenders(rows, main, used, own_network, start)

@@ -16,8 +16,8 @@ from hba.distributed.collectives import (
     broadcast_from_rank0,
     check_alike,
     is_restarted_in,
+    local_device,
     note_launch,
-    own_device,
     rank0_first,
     rank0_only,
     share_tensors,
@@ -157,7 +157,7 @@ def _searched(
         share_tensors(network.state_dict().values())
     _check_shares_batches(chosen)
     # Before the images are read, which may take long.
-    device, start = own_device(chosen.device), chosen.network_start()
+    device, start = local_device(chosen.device), chosen.network_start()
     if not isinstance(data, SearchData):
         read = partial(_read, data, chosen, callback)
         # Several downloads would write over each other.

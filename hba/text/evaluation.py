@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pydantic
 
-from hba.distributed.process_info import check_alone
+from hba.distributed.process_info import check_single_process
 from hba.errors import RunError, ScheduleError, SettingsError
 from hba.policy_evaluation.paired import PairedDifference
 from hba.regularization.hyperparameter import Hyperparameter
@@ -175,7 +175,7 @@ def evaluate(
     evaluation in `out`; there may be more seeds and rows. settings: those of hba.text.TextEvaluationConfig; what is not
     given is as in the search. Raises HbaError for what cannot work, DivergedError for a loss that is not finite.
     """
-    check_alone("an evaluation")
+    check_single_process("an evaluation")
     found = load_policy(schedule) if not isinstance(schedule, Schedule) else schedule
     check_of_text(found)
     names = _checked_rivals(against)

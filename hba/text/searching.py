@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from hba.algorithms.hypergradient import HyperGradientState
-from hba.distributed.process_info import check_alone
+from hba.distributed.process_info import check_single_process
 from hba.errors import DivergedError, SettingsError
 from hba.policy_search.extend_epochs import note_longer
 from hba.policy_search.history import History, finite_or_none, is_finite, row_of
@@ -58,7 +58,7 @@ def search(
     Raises HbaError for what cannot work, DivergedError for a loss that is not finite; what was found until then is
     saved in `out`.
     """
-    check_alone("a search on text")
+    check_single_process("a search on text")
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the run to resume")
     given = resolved({**settings, **({} if data is None else {"data": data})})

@@ -173,10 +173,10 @@ def _step(
 
 def _on_whole_batch(augment: Augment, images: Tensor, generator: torch.Generator) -> Tensor:
     """Give an augmentation that does not support several processes the whole batch, and keep this process's part."""
-    whole = collectives.gathered(images)
+    whole = collectives.all_gather(images)
     with single_process():
         augmented = augment(whole, generator)
-    return collectives.own(augmented)
+    return collectives.local_shard(augmented)
 
 
 def _remedy(config: EvaluationConfig) -> str:

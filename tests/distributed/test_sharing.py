@@ -28,8 +28,8 @@ from hba.distributed.collectives import (
     is_restarted_in,
     joined,
     largest,
+    local_device,
     note_launch,
-    own_device,
     process_group,
     rank0_first,
     rank0_only,
@@ -66,15 +66,15 @@ def each(of: Callable[[], Tensor]) -> list[Tensor]:
 
 @pytest.mark.parametrize("n_copies", [1, 2, 4])
 def test_rows_of_all_processes_are_those_of_the_batch(n_copies: int) -> None:
-    with collectives.copies(n_copies):
-        parts = each(lambda: collectives.own(ROWS))
+    with collectives.n_repeats(n_copies):
+        parts = each(lambda: collectives.local_shard(ROWS))
     # First one copy of every image, then the next of every image.
     put_together = torch.stack([part.view(n_copies, -1, 2) for part in parts], dim=1).view(12, 2)
     assert torch.equal(put_together, ROWS)
 
 
 def test_rows_along_another_dimension() -> None:
-    assert torch.equal(torch.cat(each(lambda: collectives.own(ROWS.T, dim=1)), dim=1), ROWS.T)
+    assert torch.equal(torch.cat(each(lambda: collectives.local_shard(ROWS.T, dim=1)), dim=1), ROWS.T)
 
 
 def test_draws_of_all_processes_are_those_of_one() -> None:
@@ -107,7 +107,7 @@ def test_alone_is_as_if_there_were_no_others() -> None:
         assert (rank(), size(), is_first()) == (1, 3, False)
         with single_process():
             assert (rank(), size(), is_first()) == (0, 1, True)
-            assert collectives.own(ROWS) is ROWS
+            assert collectives.local_shard(ROWS) is ROWS
 
 
 def test_who_is_launched_is_told_by_all_of_torchruns_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ def of_batch_norm() -> dict[str, Tensor]:
     """Values, gradients, a tangent, and the gradient of what comes of a tangent, of all rows of a batch."""
     whole = torch.randn(8, 3, 2, 2, generator=seeded(1), dtype=torch.float64)
     direction, seen = (torch.randn(whole.shape, generator=seeded(n), dtype=torch.float64) for n in (2, 3))
-    x, along, seen = (collectives.own(one).clone() for one in (whole, direction, seen))
+    x, along, seen = (collectives.local_shard(one).clone() for one in (whole, direction, seen))
     weight = torch.tensor([0.5, 1.0, -2.0], dtype=torch.float64).requires_grad_()
     x.requires_grad_()
     along.requires_grad_()
@@ -149,22 +149,22 @@ def of_batch_norm() -> dict[str, Tensor]:
         # Not with respect to x: there, what PyTorch 2.15 gives for its own batch_norm is not the derivative.
     (of_tangent,) = torch.autograd.grad((tangent * seen).sum(), [along])
     return {
-        "y": collectives.gathered(y),
+        "y": collectives.all_gather(y),
         "mean": mean,
         "variance": variance,
-        "of_x": collectives.gathered(of_x),
+        "of_x": collectives.all_gather(of_x),
         "of_weight": collectives.total(of_weight),
-        "tangent": collectives.gathered(tangent),
-        "of_tangent": collectives.gathered(of_tangent),
+        "tangent": collectives.all_gather(tangent),
+        "of_tangent": collectives.all_gather(of_tangent),
     }
 
 
 def dropped() -> Tensor:
     torch.manual_seed(7)
-    x = collectives.own(torch.ones(6, 50, dtype=torch.float64))
+    x = collectives.local_shard(torch.ones(6, 50, dtype=torch.float64))
     with whole_batch_layers():
         # What drops nothing, or all, draws nothing.
-        return collectives.gathered(nn.Dropout(0.4)(nn.Dropout(0.0)(x)) + nn.Dropout(1.0)(x) + nn.Dropout(0.7)(x))
+        return collectives.all_gather(nn.Dropout(0.4)(nn.Dropout(0.0)(x)) + nn.Dropout(1.0)(x) + nn.Dropout(0.7)(x))
 
 
 def all_of_it() -> dict[str, Any]:
@@ -183,8 +183,8 @@ def all_of_it() -> dict[str, Any]:
     while not stop.reached() and steps < MOST_STEPS:
         time.sleep(0.001 * (1 + rank()))
         steps += 1
-    with collectives.copies(2):
-        draw_then_shard = collectives.gathered(collectives.own(ROWS))
+    with collectives.n_repeats(2):
+        draw_then_shard = collectives.all_gather(collectives.local_shard(ROWS))
     errors = []
     for attempt in (lambda: broadcast_from_rank0(refused), lambda: rank0_only(_refusing()).__enter__()):
         try:
@@ -328,8 +328,8 @@ def test_groups_end_though_they_hold_the_last_that_was_sent(tmp_path: Path) -> N
 def test_one_gpu_by_its_number_is_no_device_of_several_processes() -> None:
     with override_rank(ProcessInfo(1, 2)):
         with pytest.raises(SettingsError, match="device must be cuda or auto where 2 processes compute together"):
-            own_device("cuda:1")
-        assert own_device("cpu") == torch.device("cpu")
+            local_device("cuda:1")
+        assert local_device("cpu") == torch.device("cpu")
 
 
 @pytest.mark.parametrize(
@@ -353,9 +353,9 @@ def test_two_processes_on_one_gpu_are_told_before_anything_is_read(
     with override_rank(ProcessInfo(0, 2)):
         if is_refused:
             with pytest.raises(SettingsError, match="each of 2 processes needs a GPU of its own, but two have the sam"):
-                own_device("cuda")
+                local_device("cuda")
         else:
-            assert own_device("cuda") == torch.device("cuda")
+            assert local_device("cuda") == torch.device("cuda")
 
 
 @pytest.mark.parametrize(
