@@ -36,7 +36,7 @@ from hba.data import EvaluationData
 from hba.data.config import Seed, Size
 from hba.errors import DivergedError, SettingsError
 from hba.models import build_model
-from hba.policy_evaluation.rivals import only_augmentation
+from hba.policy_evaluation.baseline_augmentations import only_augmentation
 from hba.policy_search.history import finite_or_none
 from hba.preprocessing.preprocessing import network_input_size
 from hba.regularization.groups import hyperparameters_of

@@ -31,7 +31,7 @@ import hba
 import hba.text
 from hba.data.config import Seed, Size
 from hba.errors import SettingsError
-from hba.policy_evaluation.paired import PairedDifference
+from hba.policy_evaluation.statistics import PairedDifference
 from hba.policy_search.folder import RunFolder
 from hba.schedule.schedule import Schedule
 from hba.text.config import TextEvaluationConfig, TextSearchConfig

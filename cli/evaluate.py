@@ -19,11 +19,10 @@ from hba.data.labels import error_in_words
 from hba.distributed.collectives import joined
 from hba.distributed.process_info import is_first, launched
 from hba.errors import DivergedError, HbaError, SettingsError
-from hba.policy_evaluation import RESULTS_NAME, RIVALS, TensorBoardLogger
-from hba.policy_evaluation.paired import PairedDifference
-from hba.policy_evaluation.plan import EvaluationPlan
-from hba.policy_evaluation.progress import EvaluationProgress, training_text
-from hba.policy_evaluation.result import mean_of, std_of
+from hba.policy_evaluation import BASELINES, RESULTS_NAME, TensorBoardLogger
+from hba.policy_evaluation.callbacks import EvaluationPlan, EvaluationProgress, training_text
+from hba.policy_evaluation.results import mean_of, std_of
+from hba.policy_evaluation.statistics import PairedDifference
 from hba.training.checkpoint import TRAININGS_NAME
 from hba.utils.interrupts import terminated_as_interrupted
 from hba.utils.progress import CallbackList
@@ -55,7 +54,7 @@ HELP_WIDTH = 118
     "--against",
     default="none",
     show_default=True,
-    help=f"Comma-separated: {', '.join(RIVALS)}; schedule files; names of shipped schedules.",
+    help=f"Comma-separated: {', '.join(BASELINES)}; schedule files; names of shipped schedules.",
 )
 @click.option(
     "--preset",
@@ -149,10 +148,10 @@ def evaluate(
 
 def _baselines_text() -> str:
     """What each reserved name stands for, as a paragraph that click does not wrap."""
-    width = max(map(len, RIVALS)) + 4
+    width = max(map(len, BASELINES)) + 4
     lines = [
         textwrap.fill(rival.text, HELP_WIDTH, initial_indent=f"  {name}".ljust(width), subsequent_indent=" " * width)
-        for name, rival in RIVALS.items()
+        for name, rival in BASELINES.items()
     ]
     return "\b\n" + "\n".join(lines)
 

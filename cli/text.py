@@ -12,7 +12,7 @@ import hba.text
 from hba.errors import DivergedError, HbaError, SettingsError
 from hba.text.callbacks import TextPlan, TextProgress
 from hba.text.config import OF_IMAGES, TEXT_ALGORITHMS, TextEvaluationConfig, TextSearchConfig
-from hba.text.evaluation import RIVALS, Loss, TextEvaluationProgress
+from hba.text.evaluation import BASELINES, Loss, TextEvaluationProgress
 from hba.text.measure import in_words, perplexity
 from hba.utils.interrupts import terminated_as_interrupted
 from hba.utils.text import counted
@@ -123,7 +123,7 @@ def _report(result: hba.text.TextSearchResult, out: Path) -> None:
     metavar="NAMES",
     default="none,static,final",
     show_default=True,
-    help=f"Fixed regularization to compare with, separated by commas: {', '.join(RIVALS)}.",
+    help=f"Fixed regularization to compare with, separated by commas: {', '.join(BASELINES)}.",
 )
 @settings_options(
     TextEvaluationConfig,

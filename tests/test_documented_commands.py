@@ -110,7 +110,7 @@ def test_it_runs(command: Command, documented: Path, tmp_path: Path, monkeypatch
     if "weights.pth" in words:
         pytest.importorskip("timm")
         make_weights((place / "weights.pth").readlink())
-    monkeypatch.setattr("hba.policy_evaluation.strength.N_DRAWS", 128)
+    monkeypatch.setattr("hba.policy_evaluation.baseline_augmentations.N_DRAWS", 128)
     result = CliRunner().invoke(main, shortened(words))
     assert result.exit_code == 0, result.output + repr(result.exception)
     assert "hba: " not in result.stderr

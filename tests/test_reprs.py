@@ -11,7 +11,7 @@ import torch
 import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.policy.space import SearchSpace
-from hba.policy_evaluation.result import EvaluationRow
+from hba.policy_evaluation.results import EvaluationRow
 from hba.schedule.schedule import Schedule
 
 LONG = "a folder with a very long name " * 20

@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 
 from common.records import Record
 from hba.policy.spaces import as_markdown
-from hba.policy_evaluation.paired import PairedDifference
+from hba.policy_evaluation.statistics import PairedDifference
 
 NOTHING = "-"
 

@@ -7,7 +7,7 @@ import pandas as pd
 from common.records import Record
 from common.tables import NOTHING, difference_text, rate_text, ratio_text
 
-from hba.policy_evaluation.paired import PairedDifference
+from hba.policy_evaluation.statistics import PairedDifference
 from quality.beds import DIGITS
 from quality.candidates import DEFAULT, FORMER, PAPER
 from quality.tables import Differences, recoveries
@@ -15,7 +15,7 @@ from quality.tables import Differences, recoveries
 RECOVERY = 0.9
 PLANTED = {1: "a planted operation among the first three", 2: "both operations of a planted pair there"}
 """What is to be recovered, by the number of planted operations."""
-RIVALS = ("none", "random", "shuffled", "randaugment", "trivialaugment", "autoaugment")
+BASELINES = ("none", "random", "shuffled", "randaugment", "trivialaugment", "autoaugment")
 MOST = 0.5
 """Points of test error by which the default may be above the former default, mean over the beds."""
 COST = 1.3
@@ -53,9 +53,11 @@ def is_above_zero(difference: PairedDifference | None) -> bool:
 
 def _better(dataset: str, differences: Differences) -> Row:
     """The figures are those of the rivals that the default is not shown to be better than."""
-    aim = f"better than each of {', '.join(RIVALS)}: an interval below zero"
-    present = {name: one for name in RIVALS if (one := differences.get(name)) is not None and one.interval is not None}
-    if len(present) < len(RIVALS):
+    aim = f"better than each of {', '.join(BASELINES)}: an interval below zero"
+    present = {
+        name: one for name in BASELINES if (one := differences.get(name)) is not None and one.interval is not None
+    }
+    if len(present) < len(BASELINES):
         return aim, dataset, None, NOTHING
     others = [f"{name} {difference_text(one)}" for name, one in present.items() if not is_below_zero(one)]
     return aim, dataset, not others, ("not than " + ", ".join(others)) if others else "all"

@@ -11,7 +11,7 @@ from common.tables import NOTHING, difference, difference_text, frame_of, rate_t
 from common.tasks import FLOOR
 
 from hba.policy.spaces import as_markdown
-from hba.policy_evaluation.paired import PairedDifference
+from hba.policy_evaluation.statistics import PairedDifference
 from hba.policy_evaluation.verdict import verdict
 from quality.beds import BEDS, DIGITS
 from quality.candidates import CANDIDATES, DEFAULT, FORMER, PAPER

@@ -10,8 +10,8 @@ from common.tasks import SearchTask, TrainingTask
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, SearchData
 from hba.errors import SettingsError
-from hba.policy_evaluation.contenders import RIVALS, contenders
-from hba.policy_evaluation.rivals import middle
+from hba.policy_evaluation.baseline_augmentations import middle
+from hba.policy_evaluation.baselines import BASELINES, row_configs
 from hba.policy_search.config import SearchConfig
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation
@@ -21,7 +21,7 @@ from quality.problems import find_problem, plant
 NONE, RANDAUGMENT = "none", "randaugment"
 RANGE = (NONE, RANDAUGMENT)
 """What needs no search: how far apart these are says how much augmentation matters on a bed."""
-OTHERS = tuple(name for name in RIVALS if name != "middle")
+OTHERS = tuple(name for name in BASELINES if name != "middle")
 """`middle` is a candidate here, the paper's algorithm from there."""
 ROWS = (DEFAULT, *(name for name in CANDIDATES if name != DEFAULT), *OTHERS)
 """Rows of a verdict: the schedule of the default search, other candidates', and all rivals of hba.evaluate."""
@@ -85,8 +85,8 @@ class RowTask(TrainingTask):
             return super().augmented()
         # Rows of RANGE need no schedule, and so no search.
         schedule = self._start() if self.name in RANGE else self._search.schedule()
-        (contender,) = contenders({self.name: RIVALS[self.name]}, schedule, self.config)
-        return contender.config, contender.augmentation(self.seed)
+        (row,) = row_configs({self.name: BASELINES[self.name]}, schedule, self.config)
+        return row.config, row.augmentation(self.seed)
 
     def _start(self) -> Schedule:
         """Any schedule of the search space."""

@@ -10,7 +10,7 @@ import pandas as pd
 from common.records import Record
 from common.tables import NOTHING, spread_text
 
-from hba.policy_evaluation.paired import PairedDifference
+from hba.policy_evaluation.statistics import PairedDifference
 from reproduction.runs import Cell, Contest, Tuned
 from reproduction.self_tuning import ENTRIES
 

@@ -27,8 +27,10 @@ def packed(parts: Any, what: str, remedy: str) -> bytes:
     Raises SettingsError, in which `what` names the parts and `remedy` says what to do instead, where that fails.
     """
     try:
-        with _by_value(own_modules()):
+        with contextlib.suppress(Exception), _by_value(own_modules()):
             return bytes(cloudpickle.dumps(parts))
+        # A module may hold what cannot be pickled, such as a lock. Processes with the same paths can import it.
+        return bytes(cloudpickle.dumps(parts))
     except Exception as error:
         raise SettingsError(f"{what} cannot be sent to another process ({_reason(error)}); {remedy}") from None
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import sys
 import time
 import warnings
 from collections import deque
@@ -152,7 +153,7 @@ class _Attempt:
         remote = self.cluster.ray.remote
         if n == 1:
             start = remote(**options, max_retries=RETRIES)(run_task)
-            self.processes = [start.remote(_versions(), needs, 0, 1, None, *arguments)]
+            self.processes = [start.remote(_versions(), sys.path, needs, 0, 1, None, *arguments)]
         else:
             from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -163,7 +164,7 @@ class _Attempt:
             address = remote(**options, max_retries=0, scheduling_strategy=places[0])(_free_address).remote()
             self.processes = [
                 remote(**options, max_retries=0, scheduling_strategy=place)(run_task).remote(
-                    _versions(), needs, rank, n, address, *arguments
+                    _versions(), sys.path, needs, rank, n, address, *arguments
                 )
                 for rank, place in enumerate(places)
             ]
@@ -270,6 +271,7 @@ def _on_this_machine() -> Any:
 
 def run_task(
     expected: Mapping[str, str | None],
+    paths: Sequence[str],
     needs: Needs,
     rank: int,
     size: int,
@@ -281,11 +283,13 @@ def run_task(
 ) -> tuple[Any, str] | None:
     """On a machine of the cluster: the result of a task, and the name of its device; None but from the first process.
 
-    expected: the versions of the machine that asks. address: where the processes of the task meet. common: a reference.
+    expected, paths: the versions and sys.path of the machine that asks. address: where the processes of the task meet.
+    common: a reference.
     """
     import ray
 
     _check_versions(expected)
+    sys.path += [path for path in paths if path not in sys.path]
     torch.set_num_threads(needs.n_cpus)
     with contextlib.ExitStack() as stack:
         if size > 1:

@@ -15,7 +15,7 @@ from hba.executors.cluster import Cluster
 from hba.executors.executor import Executor, SerialExecutor, Shared, Tensors
 from hba.executors.processes import ProcessExecutor
 from hba.executors.ray_executor import RayExecutor
-from hba.policy_evaluation.contenders import Contender
+from hba.policy_evaluation.baselines import RowConfig
 from hba.training.checkpoint import TrainCheckpoint
 from hba.training.metrics import Measured
 from hba.training.trainer import train
@@ -26,7 +26,7 @@ from hba.utils.seeding import default_generators, derived_seed
 class Job(NamedTuple):
     """One network to be trained."""
 
-    contender: Contender
+    row: RowConfig
     seed: int
 
 
@@ -45,23 +45,23 @@ def train_and_measure(
     saves: the checkpoint that the training resumes from, and writes. Raises DivergedError, which names the training,
     for a loss that is not finite.
     """
-    contender, seed = job
+    row, seed = job
     generators = default_generators(data.train.device, derived_seed(seed, "default generators of an evaluation"))
     with generators, explained_memory_errors():
         try:
             trained = train(
-                contender.config,
+                row.config,
                 data,
-                contender.augmentation(seed),
+                row.augmentation(seed),
                 seed,
                 on_step,
-                contender.own_network,
-                contender.start,
+                row.own_network,
+                row.start,
                 saves,
             )
             return TrainingResult(trained.test, trained.epochs)
         except DivergedError as error:
-            raise DivergedError(f"{contender.name}, seed {seed}: {error}") from None
+            raise DivergedError(f"{row.name}, seed {seed}: {error}") from None
 
 
 def run_jobs(
@@ -96,7 +96,7 @@ class _Task:
 
     @property
     def name(self) -> str:
-        return f"the row {self.job.contender.name}"
+        return f"the row {self.job.row.name}"
 
 
 def _train(task: _Task, data: EvaluationData, step_done: Callable[[], None]) -> TrainingResult:

@@ -1,27 +1,30 @@
 """The settings of an evaluation, and where each of them comes from."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hba.config.evaluation import OF_SEARCH, OF_WEIGHTS, EvaluationConfig, Sourced
+from hba.config.evaluation import OF_SEARCH, OF_WEIGHTS, EvaluationConfig, Sourced, of_earlier_run
 from hba.data.builtin import DATASET_NAMES
+from hba.data.config import DataConfig, resolved_data
 from hba.data.images import EvaluationData
 from hba.data.load import AnyDataset, check_data, check_settings_of_dataset, find_source, is_dataset, name_of
-from hba.errors import DataError, SettingsError
+from hba.errors import DataError, RunError, SettingsError
 from hba.models import Start
-from hba.policy_evaluation.earlier import EARLIER, settings_of_earlier
-from hba.policy_evaluation.searched import settings_of
+from hba.policy_evaluation.leakage import settings_of
 from hba.preprocessing.preprocessing import network_input_size
+from hba.report.results import RESULTS_NAME
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
+from hba.utils.files import read_text, reason_of
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Settings that are checked. sourced: each before it was checked, with where it comes from. inherited: those that
-    come from a search on other data.
+    """config: the checked settings. sourced: each before the check, with the layer that it comes from. inherited: those
+    that come from a search on other data.
     """
 
     config: EvaluationConfig
@@ -32,10 +35,10 @@ class Chosen:
 def chosen(
     schedule: Schedule, data: object, preset: str | None, settings: Mapping[str, Any], *, has_own_network: bool = False
 ) -> Chosen:
-    """The settings given here, over those of the preset, over those of the search.
+    """The given settings, which override those of the preset, which override those of the search.
 
-    data: as `evaluate` takes them. has_own_network: it takes the place of the setting `model`. Raises SettingsError
-    where nothing tells the data, DataError where the searched images are gone.
+    data: as in `evaluate`. has_own_network: it replaces the setting `model`. Raises SettingsError where the data are
+    not known, DataError where the searched images are gone.
     """
     if has_own_network and (idle := [name for name in ("model", *OF_WEIGHTS) if name in settings]):
         raise SettingsError(f"{idle[0]} has no effect on a network of your own; omit it")
@@ -45,7 +48,7 @@ def chosen(
         settings = {**settings, "data": _data_setting(data)}
     searched = settings_of(schedule)
     if data is None and preset is None and schedule.provenance and "data" not in searched:
-        raise SettingsError("the schedule does not tell what it was searched on: name the data to evaluate it on")
+        raise SettingsError("the schedule does not record what it was searched on: name the data to evaluate it on")
     found = _chosen(searched, settings, preset, has_own_network)
     if data is None and found.config.data not in DATASET_NAMES and not Path(found.config.data).exists():
         raise DataError(
@@ -59,15 +62,15 @@ def chosen(
 
 
 def check_config(preset: str | None) -> None:
-    """SettingsError for what cannot stand beside the settings of an earlier evaluation."""
+    """SettingsError for a preset beside the settings of an earlier evaluation."""
     if preset:
-        raise SettingsError("config must stand without preset: it has all settings of an earlier run")
+        raise SettingsError("config has all settings of an earlier run; omit preset")
 
 
 def with_earlier(
     path: str | Path, data: object, settings: Mapping[str, Any], *, has_own_network: bool = False
 ) -> dict[str, Any]:
-    """The settings given, and below them those of the evaluation at path. data: as `evaluate` takes them."""
+    """The given settings, which override those of the evaluation at path. data: as in `evaluate`."""
     given = dict(settings) if data is None else {**settings, "data": _data_setting(data)}
     in_memory = not isinstance(data, str | Path | None)
     earlier = settings_of_earlier(Path(path), given, has_own_network=has_own_network, in_memory=in_memory)
@@ -75,7 +78,7 @@ def with_earlier(
 
 
 def check_weights(settled: Chosen, schedule: Schedule, start: Start | None) -> None:
-    """SettingsError where the pretrained weights are to be those of the search, and are others now."""
+    """SettingsError where the pretrained weights are those of the search, but have changed since."""
     recorded = schedule.provenance.get("pretrained")
     before = recorded.get("sha256") if isinstance(recorded, Mapping) else None
     inherited = settled.sourced["pretrained"].layer == OF_SEARCH
@@ -94,11 +97,11 @@ def explain(
     config: str | Path | None = None,
     **settings: Any,
 ) -> Mapping[str, Sourced]:
-    """Each setting that `evaluate` would have with these arguments, checked, and the name of the layer it comes from.
+    """Each setting that `evaluate` would use with these arguments, and the name of the layer that it comes from.
 
     Layers, the weakest first: `default`, `search` (its training), `images of the search` (their size and split, the
     baseline augmentation), the preset or the paper's Table 11, `earlier evaluation` (that of config), `given`. Trains
-    nothing and reads no image.
+    nothing and reads no images.
     """
     check_data(data, EvaluationData, settings.get("data_root"))
     loaded = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
@@ -108,13 +111,13 @@ def explain(
         taken = with_earlier(config, data, settings)
     found = chosen(loaded, data, preset, {**taken, **settings})
     if isinstance(data, str | Path | None) and found.config.data not in DATASET_NAMES:
-        # A misspelt folder is found out here too.
+        # To refuse a misspelt folder here too.
         find_source(found.config)
     checked = found.config.model_dump()
     return {
         name: Sourced(checked[name], EARLIER if name in taken.keys() - settings.keys() else setting.layer)
         for name, setting in found.sourced.items()
-        # Refused in an evaluation, so that there is nothing to say of it.
+        # An evaluation has no validation images.
         if name != "val_size"
     }
 
@@ -131,3 +134,57 @@ def _chosen(
     config = EvaluationConfig.like_search(searched, settings, preset, has_own_network=has_own_network)
     sourced = EvaluationConfig.sourced(searched, settings, preset, has_own_network=has_own_network)
     return Chosen(config, sourced, EvaluationConfig.inherited(searched, sourced))
+
+
+EARLIER = "earlier evaluation"
+"""Name of the layer of settings, as `explain` shows it."""
+
+
+def settings_of_earlier(
+    path: Path, settings: Mapping[str, Any], *, has_own_network: bool = False, in_memory: bool = False
+) -> dict[str, Any]:
+    """The settings of an earlier evaluation, but its device, that the given settings do not override.
+
+    path: of its results.json or its folder. settings: the given ones, with the data if they are given. in_memory:
+    whether the data are given as images. Raises RunError for a file that is no results.json, SettingsError where the
+    evaluation had the user's own network and none is given, and DataError where its images are gone and none are given.
+    """
+    file = path / RESULTS_NAME if path.is_dir() else path
+    given = resolved_data(settings)
+    earlier = _read(file)
+    if "model" not in earlier and "model" not in given and not has_own_network:
+        raise SettingsError(
+            f"the evaluation of {file} used a network of your own, which is in no file; give network in Python, or "
+            "choose another model"
+        )
+    taken = of_earlier_run(earlier, given, has_own_network=has_own_network)
+    if in_memory:
+        taken = {name: value for name, value in taken.items() if name not in DataConfig.model_fields}
+    data = taken.get("data")
+    if "data" not in given and data not in DATASET_NAMES and not Path(str(data)).exists():
+        raise DataError(
+            f"the images of {file} are no longer in {data}; name the data to evaluate on, as in hba evaluate SCHEDULE "
+            f"DIR --config {file}"
+        )
+    return {name: value for name, value in taken.items() if name not in given}
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(read_text(file))
+        settings = content.get("settings") if isinstance(content, dict) else None
+        if not isinstance(settings, dict):
+            raise ValueError("it must hold settings by name")
+        # The device may not be on this machine, and a network of the user's own has no name.
+        kept = {
+            name: value
+            for name, value in settings.items()
+            if name not in ("device", "val_size") and (name, value) != ("model", None)
+        }
+        EvaluationConfig.make(kept)
+    except (ValueError, OSError, RecursionError) as error:
+        raise RunError(
+            f"config must be the {RESULTS_NAME} of an evaluation, or its folder; {file} cannot be read: "
+            f"{reason_of(error)}"
+        ) from None
+    return kept

@@ -1,18 +1,17 @@
-"""What a table of test errors comes to, in plain sentences."""
+"""The verdict on a schedule in sentences, from the paired differences of test errors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from hba.policy_evaluation.paired import PairedDifference
-from hba.policy_evaluation.resolution import Resolution
+from hba.policy_evaluation.statistics import PairedDifference, Resolution
 
 FEW_SEEDS = 5
 MOST_SEEDS = 100
-"""More than this is no advice."""
+"""The largest number of seeds that is suggested."""
 LARGE_ERROR = 0.5
-"""A standard error in points from which on the test images are too few for a difference of one point."""
+"""A standard error in points above which the test images are too few to show a difference of one point."""
 WITHOUT_A_SEARCH = ("randaugment", "trivialaugment", "autoaugment")
 INSTEAD: Mapping[str, str] = MappingProxyType(
     {
@@ -26,14 +25,14 @@ INSTEAD: Mapping[str, str] = MappingProxyType(
         "only-regularization": "use only-regularization, which is simpler",
     }
 )
-"""What to do where a row does as well as the schedule, by its name."""
+"""What to do if a row does as well as the schedule, by its name."""
 NOTHING_FOUND = ("none", "cutout", "random", "random-point", "middle", "shuffled")
-"""Rows that hold nothing that a search has found of what the schedule is."""
+"""Rows that contain nothing that the search has found."""
 
 
 @dataclass(frozen=True)
 class BestOther:
-    """The row that the schedule is judged by. n_compared: from how many it was picked; left_out: not among them."""
+    """The row that the schedule is compared with, picked from n_compared rows; left_out: names of the others."""
 
     name: str
     difference: PairedDifference
@@ -42,7 +41,7 @@ class BestOther:
 
 
 def best_other(differences: Mapping[str, PairedDifference | None]) -> BestOther | None:
-    """The row with the lowest mean over the seeds that it shares with the schedule, of those that share most.
+    """The row with the lowest mean error, of those that share most seeds with the schedule.
 
     differences: by row, the schedule's error minus the row's. None where there is nothing to compare yet.
     """
@@ -63,10 +62,10 @@ Kind = Literal["better", "no difference shown", "worse"]
 class Verdict:
     """The schedule against the best other row.
 
-    kind: `no difference shown` also where nothing can be said, as of one seed. against: the name of that row.
-    difference: the schedule's mean test error minus the row's, in percentage points, so below 0 where the schedule is
-    better. interval: of it, at 95 % confidence; None without a spread. seeds: how many both have. sentence: all this in
-    words, which str() gives too.
+    kind: `no difference shown` also where nothing can be said, as with one seed. against: the name of that row.
+    difference: the schedule's mean test error minus the row's, in percentage points: below 0, the schedule is better.
+    interval: of the difference, at 95 % confidence; None without a spread. seeds: how many both have. sentence: all
+    this in words; str() returns it too.
     """
 
     kind: Kind
@@ -81,10 +80,10 @@ class Verdict:
 
 
 def verdict(differences: Mapping[str, PairedDifference | None]) -> Verdict | None:
-    """The schedule against the best of the other rows, which is picked by the same numbers.
+    """Compare the schedule with the best of the other rows, which is picked by the same numbers.
 
-    The best of several is low by chance too, so `worse` takes a difference that this does not explain (Bonferroni). A
-    second sentence names rows that are not compared. None where there is nothing to compare yet.
+    The best of several rows is low by chance too, so `worse` needs a difference that this does not explain
+    (Bonferroni). A second sentence names rows that are not compared. None where there is nothing to compare yet.
     """
     best = best_other(differences)
     if best is None:
@@ -109,8 +108,8 @@ def _kind(difference: PairedDifference, n_others: int) -> Kind:
 
 
 def what_it_can_tell(best: BestOther, resolution: Resolution, rows: Sequence[str], fresh: int) -> str:
-    """Sentences after the verdict: what the interval is of, and without a clear verdict, how small a difference these
-    numbers can show and what to try. fresh: the lowest seed that has no training yet.
+    """Sentences after the verdict: what the interval covers, and without a clear verdict, how small a difference these
+    numbers can show and what to try. fresh: the lowest seed that is unused.
     """
     difference, sentences = best.difference, []
     if difference.interval is not None:
@@ -120,7 +119,7 @@ def what_it_can_tell(best: BestOther, resolution: Resolution, rows: Sequence[str
         sentences += [*_of_test_images(resolution), _to_try(resolution, best.name, rows, fresh)]
     elif difference.n_pairs < FEW_SEEDS:
         sentences.append(
-            f"{difference.n_pairs} seeds tell their spread only roughly: to be sure, evaluate anew with --seeds "
+            f"{difference.n_pairs} seeds show their spread only roughly: to be sure, evaluate anew with --seeds "
             f"{2 * FEW_SEEDS} --first-seed {fresh}."
         )
     return " ".join(sentences)
@@ -148,7 +147,7 @@ def _of_test_images(resolution: Resolution) -> list[str]:
 
 
 def _to_try(resolution: Resolution, best: str, rows: Sequence[str], fresh: int) -> str:
-    """The seeds must be chosen before their numbers are seen, so not more of them but a new evaluation, of others."""
+    """Suggests a new evaluation of other seeds, not more seeds: they must be chosen before their numbers are seen."""
     sharper, ways = [], []
     seeds = resolution.seeds_for_one_point or 2 * FEW_SEEDS
     if resolution.n_pairs < seeds <= MOST_SEEDS:

@@ -13,7 +13,7 @@ import pydantic
 
 from hba.distributed.process_info import check_single_process
 from hba.errors import RunError, ScheduleError, SettingsError
-from hba.policy_evaluation.paired import PairedDifference
+from hba.policy_evaluation.statistics import PairedDifference
 from hba.regularization.hyperparameter import Hyperparameter
 from hba.regularization.in_network import DROPOUT
 from hba.report.results import TEXT_EVALUATION
@@ -46,7 +46,7 @@ def _row_of(schedule: Schedule, row: Sequence[float]) -> Schedule:
     return Schedule(schedule.space, np.array([row]))
 
 
-RIVALS: Mapping[str, Callable[[Schedule], Schedule]] = MappingProxyType(
+BASELINES: Mapping[str, Callable[[Schedule], Schedule]] = MappingProxyType(
     {
         "none": _none,
         "start": _start,
@@ -171,7 +171,7 @@ def evaluate(
     """Train language models with a schedule that hba.text.search has found, and with rivals, and measure the test text.
 
     schedule: what was found, or its file or folder. data: the folder of text; None for that of the search. against:
-    names of RIVALS. out: a folder for results.json, which is written after each training. resume: go on with the
+    names of BASELINES. out: a folder for results.json, which is written after each training. resume: go on with the
     evaluation in `out`; there may be more seeds and rows. settings: those of hba.text.TextEvaluationConfig; what is not
     given is as in the search. Raises HbaError for what cannot work, DivergedError for a loss that is not finite.
     """
@@ -188,7 +188,7 @@ def evaluate(
     config = TextEvaluationConfig.make(taken)
     if f"{DROPOUT}.{HIDDEN}" in found.space.names and config.layers == 1:
         raise SettingsError(f"layers must be at least 2 for a schedule of {DROPOUT}.{HIDDEN}, got 1")
-    rows = {SCHEDULE: found, **{name: RIVALS[name](found) for name in names}}
+    rows = {SCHEDULE: found, **{name: BASELINES[name](found) for name in names}}
     corpus = Corpus.read(config.data, config.vocabulary_size)
     corpus.check_measured("valid", "test")
     folder = None if out is None else Path(out)
@@ -215,8 +215,8 @@ def _is_of_text(one: Hyperparameter) -> bool:
 def _checked_rivals(against: str | Sequence[str]) -> tuple[str, ...]:
     names = tuple(words(against))
     for name in names:
-        if name not in RIVALS:
-            raise SettingsError(f"against: {unknown('rival', name, RIVALS)}")
+        if name not in BASELINES:
+            raise SettingsError(f"against: {unknown('rival', name, BASELINES)}")
     if len(set(names)) < len(names):
         raise SettingsError(f"against must name each rival once, got {', '.join(names)}")
     return names

@@ -15,8 +15,8 @@ from hba.cli.main import main
 
 import hba
 from hba.config.evaluation import EvaluationConfig
-from hba.policy_evaluation import RIVALS
-from hba.policy_evaluation.torchvision_policies import TorchvisionPolicy
+from hba.policy_evaluation import BASELINES
+from hba.policy_evaluation.baselines import TorchvisionPolicy
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.metrics import Confusion, Measured
 from hba.training.trainer import Trained
@@ -66,7 +66,7 @@ def test_the_table_shows_paired_differences_and_the_verdict_stands_below(monkeyp
     verdict = (
         "Verdict: better than the best other, randaugment: 0.95 points lower test error (95 % interval 0.83 to 1.07, "
         "3 paired seeds). The interval is over training seeds, for one schedule, one split and one test set. 3 seeds "
-        "tell their spread only roughly: to be sure, evaluate anew with --seeds 10 --first-seed 3."
+        "show their spread only roughly: to be sure, evaluate anew with --seeds 10 --first-seed 3."
     )
     assert lines[-3:] == [verdict, f"Results: {Path('run/results.json')}", f"Report: {Path('run/report.html')}"]
     content = json.loads(Path("run/results.json").read_text(encoding="utf-8"))
@@ -163,9 +163,9 @@ def test_resume_needs_a_folder() -> None:
 def test_the_help_explains_every_name() -> None:
     text = CliRunner().invoke(main, ["evaluate", "--help"]).stdout
     explained = text.partition("Options:")[0]
-    assert all(re.search(rf"^ +.*\b{name}\b", explained, re.MULTILINE) for name in RIVALS)
+    assert all(re.search(rf"^ +.*\b{name}\b", explained, re.MULTILINE) for name in BASELINES)
     # A line may end behind a hyphen.
-    assert ", ".join(RIVALS) in " ".join(text.split()).replace("- ", "-")
+    assert ", ".join(BASELINES) in " ".join(text.split()).replace("- ", "-")
 
 
 @pytest.mark.parametrize("option", ["--flip", "--random-resized-crop", "--skip-broken"])

@@ -10,8 +10,8 @@ from commands import refusal_of, run
 
 import hba
 from hba.config.evaluation import EvaluationConfig
-from hba.policy_evaluation.contenders import Contender
-from hba.policy_evaluation.paired import PairedDifference
+from hba.policy_evaluation.baselines import RowConfig
+from hba.policy_evaluation.statistics import PairedDifference
 from hba.report import card
 from hba.training.augmentation import augmentation_of
 from hba.utils.text import duration
@@ -62,7 +62,7 @@ def test_a_card_has_the_numbers_of_an_evaluation_of_this_schedule(name: str) -> 
     assert schedule["mean"] == pytest.approx(statistics.mean(errors.values()))
     # A row is known by what it does with images: this is of this file and no other.
     config = EvaluationConfig.make({**results["settings"], "data": "digits"})
-    assert Contender(name, config, (augmentation_of(hba.load_policy(name)),)).definition == schedule["definition"]
+    assert RowConfig(name, config, (augmentation_of(hba.load_policy(name)),)).definition == schedule["definition"]
 
 
 @pytest.mark.parametrize("name", NAMES)

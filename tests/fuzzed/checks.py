@@ -26,7 +26,7 @@ LONGEST = 7000
 """Characters of a message."""
 THE_END = "the end"
 """Says a search, or an evaluation, that is not to compute."""
-COMPUTES = ("hba.policy_search.trainer.SearchTrainer.run", "hba.policy_evaluation.run._train_all")
+COMPUTES = ("hba.policy_search.trainer.SearchTrainer.run", "hba.policy_evaluation.evaluation._train_all")
 """What is to be `end`, so that searches and evaluations end where they would begin to compute."""
 
 

@@ -20,7 +20,7 @@ def own(seed: int) -> nn.Module:
 
 def test_an_own_network_is_in_no_file_and_has_to_be_given_again(tmp_path: Path) -> None:
     hba.evaluate(SCHEDULE, tiny_data(), network=own, out=tmp_path / "first", **SETTINGS)
-    with pytest.raises(SettingsError, match=r"had a network of its own, which no file has; give network in Python"):
+    with pytest.raises(SettingsError, match=r"used a network of your own, which is in no file; give network in Python"):
         hba.evaluate(SCHEDULE, tiny_data(), config=tmp_path / "first", against=[])
     again = hba.evaluate(SCHEDULE, tiny_data(), config=tmp_path / "first", network=own, device="cpu", against=[])
     assert again.config.epochs == 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hba.policy_evaluation.estimate import TimeEstimate
+from hba.policy_evaluation.callbacks import TimeEstimate
 
 
 def told_by(n_steps: int, times: list[float]) -> list[float]:

@@ -13,7 +13,7 @@ from torch import nn
 import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import DivergedError, RunError, ScheduleError, SettingsError
-from hba.policy_evaluation.plan import EvaluationPlan
+from hba.policy_evaluation.callbacks import EvaluationPlan
 from hba.policy_search.config import SearchConfig
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation, augmentation_of
@@ -230,7 +230,7 @@ def config_of(schedule: Schedule, data: str, **settings: Any) -> EvaluationConfi
             raise Named
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hba.policy_evaluation.run.load_evaluation_data", lambda *_: tiny_data())
+        patch.setattr("hba.policy_evaluation.evaluation.load_evaluation_data", lambda *_: tiny_data())
         with pytest.raises(Named):
             hba.evaluate(schedule, data, callback=Stop(), **settings)
     return configs[0]

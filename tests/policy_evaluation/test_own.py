@@ -18,7 +18,7 @@ import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.data.images import Images
 from hba.errors import SettingsError
-from hba.policy_evaluation.plan import EvaluationPlan
+from hba.policy_evaluation.callbacks import EvaluationPlan
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augment, Unchanged
 from hba.training.custom_network import CustomNetwork
@@ -273,7 +273,7 @@ def test_an_own_augmentation_is_a_row_with_the_numbers_of_its_training() -> None
 def test_a_row_of_an_own_augmentation_that_changed_is_not_resumed(tmp_path: Path) -> None:
     evaluate(against=[Noise(0.3)], seeds=1, out=tmp_path, model="wrn-10-1")
     assert evaluate(against=[Noise(0.3)], seeds=1, out=tmp_path, model="wrn-10-1", resume=True).rows[1].name == "Noise"
-    with pytest.raises(SettingsError, match="the row Noise is not what it was when"):
+    with pytest.raises(SettingsError, match="the row Noise has changed"):
         evaluate(against=[Noise(0.2)], seeds=1, out=tmp_path, model="wrn-10-1", resume=True)
 
 

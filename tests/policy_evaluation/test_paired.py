@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from hba.policy_evaluation.paired import PairedDifference
+from hba.policy_evaluation.statistics import PairedDifference
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 30])

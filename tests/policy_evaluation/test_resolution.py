@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hba.policy_evaluation.paired import PairedDifference
-from hba.policy_evaluation.resolution import Resolution, seeds_to_show, spread_of
+from hba.policy_evaluation.statistics import PairedDifference, Resolution, seeds_to_show, spread_of
 
 SCHEDULE = [5.0, 5.5, 4.0, 6.5]
 OTHER = [5.5, 5.0, 5.5, 5.5]

@@ -14,8 +14,8 @@ import hba
 from hba.data import EvaluationData
 from hba.errors import RunError, SettingsError
 from hba.executors.processes import ProcessExecutor
+from hba.policy_evaluation.callbacks import EvaluationPlan
 from hba.policy_evaluation.jobs import TrainingResult
-from hba.policy_evaluation.plan import EvaluationPlan
 from hba.schedule.schedule import Schedule
 from hba.training.metrics import Measured
 
@@ -170,8 +170,8 @@ NEW_VALUES = one_operation("Brightness", [[1.0, 0.5], [0.5, 0.8]])
         ({"epochs": 3, "learning_rate": 0.2}, "keeps its settings; RUN has epochs 2 (now 3), learning_rate 0.1 (now"),
         ({"seeds": 1}, "a resumed evaluation may have more seeds, not fewer; RUN has 2 (now 1)"),
         ({"first_seed": 1}, "keeps its settings; RUN has first_seed 0 (now 1)"),
-        ({"schedule": NEW_VALUES}, "the row schedule is not what it was when RUN was begun"),
-        ({"schedule": DIM.with_spread(0.5)}, "the row schedule is not what it was when RUN was begun"),
+        ({"schedule": NEW_VALUES}, "the row schedule has changed since RUN was begun"),
+        ({"schedule": DIM.with_spread(0.5)}, "the row schedule has changed since RUN was begun"),
         ({"spread": 0.5}, "keeps its settings; RUN has spread None (now 0.5)"),
         ({"against": ("final", "none")}, "keeps its rows, and new ones come last; RUN has schedule, none, final (now"),
         ({"against": ("none",)}, "keeps its rows, and new ones come last; RUN has schedule, none, final (now"),
@@ -206,7 +206,7 @@ def test_a_row_of_a_file_that_changed_is_refused_by_name(tmp_path: Path) -> None
     INVERT.save(tmp_path / "mine.json")
     evaluate(tmp_path / "run", against=[str(tmp_path / "mine.json")], seeds=1)
     DIM.save(tmp_path / "mine.json")
-    with pytest.raises(SettingsError, match="the row mine is not what it was when"):
+    with pytest.raises(SettingsError, match="the row mine has changed"):
         evaluate(tmp_path / "run", against=[str(tmp_path / "mine.json")], seeds=1, resume=True)
 
 

@@ -14,7 +14,7 @@ from torch import nn
 import hba
 from hba.data import EvaluationData, LabelledImages, SearchData
 from hba.errors import DataError, SettingsError
-from hba.policy_evaluation.plan import EvaluationPlan
+from hba.policy_evaluation.callbacks import EvaluationPlan
 from hba.schedule.schedule import Schedule
 from hba.training.metrics import Measured
 from hba.training.trainer import Trained
@@ -153,7 +153,7 @@ def test_an_old_file_that_tells_of_no_images_is_named_on_its_own_data_only(
     old = with_provenance(searched[1], images_seen=None)
     result, plan = evaluated(old)
     (note,) = plan.notes
-    assert note.startswith("The schedule schedule does not tell which images it was searched on")
+    assert note.startswith("The schedule schedule does not record which images it was searched on")
     assert result.searched[0].test_images_seen is None
     assert evaluated(old, write_images(tmp_path / "others", seed=3))[1].notes == ()
 
@@ -161,9 +161,7 @@ def test_an_old_file_that_tells_of_no_images_is_named_on_its_own_data_only(
 def test_an_unfinished_search_is_named(searched: tuple[Path, Schedule]) -> None:
     settings = {**searched[1].provenance["settings"], "epochs": 200}
     result, plan = evaluated(with_provenance(searched[1], settings=settings), epochs=50)
-    assert plan.notes == (
-        "The schedule schedule is of a search that stopped after 1 of 200 epochs; it is stretched to 50",
-    )
+    assert plan.notes == ("The search of schedule stopped after 1 of 200 epochs; its schedule is stretched to 50",)
     assert (result.searched[0].epochs_finished, result.searched[0].epochs_planned) == (1, 200)
 
 
@@ -175,7 +173,7 @@ def test_a_list_of_classes_is_not_taken_to_another_folder_in_silence(
     result, plan = evaluated(with_provenance(searched[1], settings=settings), others)
     assert plan.class_names == ("k", "l", "m")
     assert plan.notes == (
-        "The list of classes /lists/numbers.txt was for the searched data: here all classes are used",
+        "The list of classes /lists/numbers.txt belongs to the searched data: here all classes are used",
     )
     assert result.config.classes is None
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from test_rivals import random_schedule
+from test_baseline_augmentations import random_schedule
 
 import hba
 from hba.config.evaluation import EvaluationConfig
@@ -11,8 +11,7 @@ from hba.data import LabelledImages
 from hba.data.load import load_evaluation_data
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
-from hba.policy_evaluation.rivals import shuffled
-from hba.policy_evaluation.strength import AsStrong, sample_of, strength, strengthened
+from hba.policy_evaluation.baseline_augmentations import AsStrong, sample_of, shuffled, strength, strengthened
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augment
 
@@ -42,7 +41,7 @@ def test_strength_is_the_mean_change_in_grey_levels() -> None:
 
 
 def test_shuffled_schedules_move_images_as_far_as_the_schedule_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hba.policy_evaluation.strength.N_DRAWS", 1800)
+    monkeypatch.setattr("hba.policy_evaluation.baseline_augmentations.N_DRAWS", 1800)
     # Matching a schedule that has a spread is tested with the spread of rivals.
     found, train = hba.load_policy("digits").with_spread(0.0), digits()
     wanted = strength(found, sample_of(train))

@@ -13,8 +13,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.data import LabelledImages
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
-from hba.policy_evaluation.contenders import RIVALS
-from hba.policy_evaluation.torchvision_policies import TorchvisionPolicy
+from hba.policy_evaluation.baselines import BASELINES, TorchvisionPolicy
 from hba.schedule.schedule import Schedule
 
 NAMES = ("randaugment", "trivialaugment", "autoaugment")
@@ -23,7 +22,7 @@ SCHEDULE = Schedule(SearchSpace((OPERATIONS["Rotate"],), copies=1, count_probabi
 
 def policy_of(name: str, **settings: Any) -> TorchvisionPolicy:
     config = EvaluationConfig.make({"data": "digits", **settings})
-    made_for, (policy,) = RIVALS[name](SCHEDULE, config)
+    made_for, (policy,) = BASELINES[name](SCHEDULE, config)
     assert made_for == config
     assert isinstance(policy, TorchvisionPolicy)
     return policy

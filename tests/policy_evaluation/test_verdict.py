@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hba.policy_evaluation.paired import PairedDifference
-from hba.policy_evaluation.resolution import Resolution
+from hba.policy_evaluation.statistics import PairedDifference, Resolution
 from hba.policy_evaluation.verdict import Verdict, best_other, verdict, what_it_can_tell
 
 SCHEDULE = [1.0, 1.2, 1.1, 0.9, 1.0]
@@ -188,7 +187,7 @@ def test_a_clear_verdict_only_says_what_its_interval_is_of() -> None:
     clear = [3.0, 3.1, 3.0, 3.2, 3.0]
     assert told(none=clear) == "The interval is over training seeds, for one schedule, one split and one test set."
     assert told(n_seeds=3, none=clear).endswith(
-        "3 seeds tell their spread only roughly: to be sure, evaluate anew with --seeds 10 --first-seed 3."
+        "3 seeds show their spread only roughly: to be sure, evaluate anew with --seeds 10 --first-seed 3."
     )
 
 

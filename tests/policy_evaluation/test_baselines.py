@@ -14,8 +14,8 @@ from hba.config.evaluation import EvaluationConfig
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
-from hba.policy_evaluation.contenders import RIVALS, Contender, contenders, named_rows
-from hba.policy_evaluation.rivals import final, middle, point, start_point, static
+from hba.policy_evaluation.baseline_augmentations import final, middle, point, start_point, static
+from hba.policy_evaluation.baselines import BASELINES, RowConfig, named_rows, row_configs
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation, Unchanged
 
@@ -32,12 +32,12 @@ MADE: dict[str, Callable[[Schedule], Schedule]] = {
 SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 3, "batch_size": 20, "device": "cpu", "seeds": 2}
 
 
-def rows_for(*against: str, schedule: Schedule = SCHEDULE, **settings: Any) -> dict[str, Contender]:
+def rows_for(*against: str, schedule: Schedule = SCHEDULE, **settings: Any) -> dict[str, RowConfig]:
     config = EvaluationConfig.make({"data": "digits", **settings})
-    return {row.name: row for row in contenders(named_rows(schedule, against), schedule, config)}
+    return {row.name: row for row in row_configs(named_rows(schedule, against), schedule, config)}
 
 
-def schedule_of(row: Contender, seed: int = 0) -> Schedule:
+def schedule_of(row: RowConfig, seed: int = 0) -> Schedule:
     augmentation = row.augmentation(seed)
     assert isinstance(augmentation, ScheduleAugmentation)
     return augmentation.schedule
@@ -50,7 +50,7 @@ def test_names_in_one_text_are_refused() -> None:
         hba.evaluate(SCHEDULE, tiny_data(), against="none", **SETTINGS)
 
 
-OF_OPERATIONS = [name for name in RIVALS if not name.startswith("only-")]
+OF_OPERATIONS = [name for name in BASELINES if not name.startswith("only-")]
 """The others need regularizers too."""
 
 
@@ -99,7 +99,7 @@ def test_a_reserved_name_comes_before_a_file(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.chdir(tmp_path)
     SCHEDULE.save("random")
     SCHEDULE.save("final/policy.json")
-    assert named_rows(SCHEDULE, ["random", "final"])["random"] is RIVALS["random"]
+    assert named_rows(SCHEDULE, ["random", "final"])["random"] is BASELINES["random"]
     row = named_rows(SCHEDULE, ["random", "./final"])["final"]
     assert isinstance(row, Schedule)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
-from hba.policy_evaluation.rivals import final, middle, shuffled, start, static
+from hba.policy_evaluation.baseline_augmentations import final, middle, shuffled, start, static
 from hba.schedule.schedule import Schedule
 
 Values = NDArray[np.float64]

@@ -5,26 +5,29 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from test_contenders import rows_for, schedule_of
-from test_rivals import FILL, Values, fractions
+from test_baseline_augmentations import FILL, Values, fractions
+from test_baselines import rows_for, schedule_of
 from test_strength import digits
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.policy.starts import randaugment
-from hba.policy_evaluation.contenders import RIVALS
-from hba.policy_evaluation.rivals import (
+from hba.policy_evaluation.baseline_augmentations import (
+    AsStrong,
     final,
     middle,
     point,
     respread,
+    sample_of,
     shuffled,
     start,
     start_point,
     static,
+    strength,
+    strengthened,
 )
-from hba.policy_evaluation.strength import AsStrong, sample_of, strength, strengthened
+from hba.policy_evaluation.baselines import BASELINES
 from hba.schedule.schedule import Schedule
 
 SPACE = SearchSpace(
@@ -106,7 +109,7 @@ def test_probabilities_stay_bare_where_magnitudes_alone_are_spread() -> None:
 
 def test_the_setting_reaches_every_row_that_has_a_schedule() -> None:
     others = ("none", "cutout", "only-augmentation", "only-regularization")
-    names = [name for name in RIVALS if name not in others and not name.endswith("augment")]
+    names = [name for name in BASELINES if name not in others and not name.endswith("augment")]
     rows = rows_for(*names, schedule=found(), spread=0.25)
     for name in {"schedule", *names} - {"shuffled"}:
         assert (schedule_of(rows[name]).spread == (0.0 if "point" in name else 0.25)).all(), name
@@ -143,7 +146,7 @@ def test_a_factor_keeps_the_spread() -> None:
 
 
 def test_shuffled_schedules_with_a_spread_are_made_as_strong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hba.policy_evaluation.strength.N_DRAWS", 1800)
+    monkeypatch.setattr("hba.policy_evaluation.baseline_augmentations.N_DRAWS", 1800)
     schedule, train = found(), digits()
     wanted = strength(schedule, sample_of(train))
     assert wanted != pytest.approx(strength(point(schedule), sample_of(train)), rel=0.01)

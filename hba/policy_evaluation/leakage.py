@@ -1,4 +1,4 @@
-"""What the search of a schedule has to do with the images that the schedule is tested on."""
+"""Whether the search of a schedule has seen images that the schedule is tested on."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,17 +17,18 @@ from hba.utils.provenance import count_of
 from hba.utils.text import first_of
 
 SHARE_OF_THE_SAME_DATA = 0.5
-"""Where at least as many of the searched images are found, a folder of another name is the searched one."""
+"""With at least this share of the searched images, a folder of another name counts as the searched one."""
 SHOWN_CLASSES = 8
 
 
 @dataclass(frozen=True)
-class Searched:
-    """The search of a row's schedule, beside this evaluation.
+class LeakageReport:
+    """What the search of a row's schedule has to do with the data of this evaluation.
 
-    epochs_finished, epochs_planned: None where the schedule does not tell. test_images_seen: of test_images, by the
-    search, in training or validation; None where nothing tells. seen_is_estimate: from a sample of the search's images.
-    is_same_data: whether it searched the data that are evaluated. changes: how they differ since.
+    epochs_finished, epochs_planned: None where the schedule does not record them. test_images_seen: how many of the
+    test_images the search has trained or validated on; None where that is not known. seen_is_estimate: known from a
+    sample of the search's images. is_same_data: whether the evaluated data are those of the search. changes: how they
+    have changed since.
     """
 
     row: str
@@ -41,29 +42,28 @@ class Searched:
 
     @property
     def seen(self) -> str | None:
-        """`12 of the 16 test images`; None for none, and where nothing tells."""
+        """`12 of the 16 test images`; None for none, and where it is not known."""
         if not self.test_images_seen:
             return None
-        return (
-            f"{'about ' if self.seen_is_estimate else ''}{self.test_images_seen} of the {self.test_images} test images"
-        )
+        about = "about " if self.seen_is_estimate else ""
+        return f"{about}{self.test_images_seen} of the {self.test_images} test images"
 
     @property
     def warning(self) -> str:
-        """Where images were seen."""
+        """For a search that has seen test images."""
         return f"The search of {self.row} has seen {self.seen}: its error on them is too low"
 
     def notes(self, epochs: int) -> tuple[str, ...]:
-        """Sentences on what is no obstacle but should be known. epochs: of a training."""
+        """Sentences on what does not stop an evaluation. epochs: of a training."""
         found = []
         if self.epochs_finished and self.epochs_planned and self.epochs_finished < self.epochs_planned:
             found.append(
-                f"The schedule {self.row} is of a search that stopped after {self.epochs_finished} of "
-                f"{self.epochs_planned} epochs; it is stretched to {epochs}"
+                f"The search of {self.row} stopped after {self.epochs_finished} of {self.epochs_planned} epochs; its "
+                f"schedule is stretched to {epochs}"
             )
         if self.test_images_seen is None and self.is_same_data:
             found.append(
-                f"The schedule {self.row} does not tell which images it was searched on: make sure that no test "
+                f"The schedule {self.row} does not record which images it was searched on: make sure that no test "
                 "image is one of them"
             )
         elif self.seen is not None:
@@ -86,27 +86,27 @@ class Searched:
         )
 
 
-def searched_rows(
+def leakage_reports(
     schedules: Mapping[str, Schedule], config: EvaluationConfig, data: EvaluationData, is_in_memory: bool
-) -> tuple[Searched, ...]:
-    """By row of a schedule. No image is read for it. is_in_memory: the data are the caller's own."""
-    return tuple(_searched(name, row.provenance, config, data, is_in_memory) for name, row in schedules.items())
+) -> tuple[LeakageReport, ...]:
+    """One for each row that is a schedule. Reads no image. is_in_memory: the images were given, not read."""
+    return tuple(_report(name, row.provenance, config, data, is_in_memory) for name, row in schedules.items())
 
 
-def notes_on(schedule: Schedule, config: EvaluationConfig, searched: Sequence[Searched]) -> tuple[str, ...]:
-    """Sentences that a user should read before the numbers. schedule: the one that settings are taken from."""
+def notes_on(schedule: Schedule, config: EvaluationConfig, searched: Sequence[LeakageReport]) -> tuple[str, ...]:
+    """Sentences to read before the numbers. schedule: the one whose search provides settings."""
     found = [note for row in searched for note in row.notes(config.epochs)]
     classes = settings_of(schedule).get("classes")
     if classes is not None and config.classes is None and settings_of(schedule).get("data") != config.data:
-        found.append(f"The list of classes {classes} was for the searched data: here all classes are used")
+        found.append(f"The list of classes {classes} belongs to the searched data: here all classes are used")
     if (note := config.baseline_note()) is not None:
         found.append(note)
     return tuple(found)
 
 
-def _searched(
+def _report(
     row: str, provenance: Mapping[str, Any], config: EvaluationConfig, data: EvaluationData, is_in_memory: bool
-) -> Searched:
+) -> LeakageReport:
     settings = _settings(provenance)
     seen = SeenImages.from_json(provenance.get("images_seen"))
     has_this_name = settings.get("data") == config.data
@@ -117,7 +117,7 @@ def _searched(
         count, share_there = _count_by_images(seen, data)
     has_its_images = count is not None and seen is not None and share_there >= SHARE_OF_THE_SAME_DATA
     is_same_data = has_this_name or has_its_images or bool(count and count.n_seen)
-    return Searched(
+    return LeakageReport(
         row=row,
         epochs_finished=count_of(provenance.get("epochs_finished")),
         epochs_planned=count_of(settings.get("epochs")),
@@ -130,7 +130,7 @@ def _searched(
 
 
 def _count_by_settings(settings: Mapping[str, Any], config: EvaluationConfig) -> SeenCount | None:
-    """On a named dataset, whose images stay what they are: the search's split is made again."""
+    """On a built-in dataset, whose images never change, by making the search's split again."""
     try:
         searched = DataConfig.make({name: settings[name] for name in DataConfig.model_fields if name in settings})
         if (searched.split_seed, searched.classes) == (config.split_seed, config.classes):
@@ -147,7 +147,7 @@ def _count_by_settings(settings: Mapping[str, Any], config: EvaluationConfig) ->
 
 
 def _count_by_images(seen: SeenImages, data: EvaluationData) -> tuple[SeenCount | None, float]:
-    """How many test images were seen, and the share of what was seen that is still there."""
+    """How many test images were seen, and the share of the searched images that still exist."""
     if data.listing is not None and seen.kind == data.listing.kind:
         there = all_hashes(data.listing.everything)
         return seen.overlap(all_hashes(data.listing.chosen)), seen.share_among(there)
@@ -165,7 +165,7 @@ def _changes(
     config: EvaluationConfig,
     data: EvaluationData,
 ) -> tuple[str, ...]:
-    """What is otherwise than when the data were searched on."""
+    """How the data have changed since the search."""
     changes = []
     class_names = provenance.get("class_names")
     if isinstance(class_names, list) and class_names != list(data.class_names):
@@ -182,12 +182,12 @@ def _changes(
 
 
 def shown_classes(names: Sequence[str]) -> str:
-    """`cat, dog`, and of many the first and how many more."""
+    """`cat, dog`; of many classes, the first and how many more."""
     return first_of(list(map(str, names)), SHOWN_CLASSES)
 
 
 def settings_of(schedule: Schedule) -> Mapping[str, Any]:
-    """Those of its search; none where it does not tell."""
+    """The settings of its search; empty where it does not record them."""
     return _settings(schedule.provenance)
 
 

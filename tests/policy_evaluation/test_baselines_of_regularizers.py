@@ -13,9 +13,7 @@ import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
-from hba.policy_evaluation.contenders import RIVALS, contenders, named_rows
-from hba.policy_evaluation.result import EvaluationRow
-from hba.policy_evaluation.rivals import (
+from hba.policy_evaluation.baseline_augmentations import (
     final,
     middle,
     only_augmentation,
@@ -25,6 +23,8 @@ from hba.policy_evaluation.rivals import (
     start,
     static,
 )
+from hba.policy_evaluation.baselines import BASELINES, named_rows, row_configs
+from hba.policy_evaluation.results import EvaluationRow
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import regularization_of
 
@@ -71,15 +71,15 @@ def test_rivals_made_of_one_row_keep_its_regularizers() -> None:
 
 
 def test_all_rows_of_a_schedule_of_both_train_beside_each_other() -> None:
-    result = hba.evaluate(without_dropout(both(spread=0.5)), tiny_data(), against=list(RIVALS), **SETTINGS)
-    assert [len(row.test_error_percent) for row in result.rows] == [1] * (1 + len(RIVALS))
-    assert len({row.definition for row in result.rows}) >= len(RIVALS), "random began in the middle"
+    result = hba.evaluate(without_dropout(both(spread=0.5)), tiny_data(), against=list(BASELINES), **SETTINGS)
+    assert [len(row.test_error_percent) for row in result.rows] == [1] * (1 + len(BASELINES))
+    assert len({row.definition for row in result.rows}) >= len(BASELINES), "random began in the middle"
 
 
 def test_rows_of_regularizers_alone_train_beside_each_other() -> None:
-    names = [name for name in RIVALS if name != "shuffled" and not name.startswith("only-")]
+    names = [name for name in BASELINES if name != "shuffled" and not name.startswith("only-")]
     schedule = without_dropout(alone())
-    rows = {row.name: row for row in contenders(named_rows(schedule, names), schedule, EvaluationConfig.make({}))}
+    rows = {row.name: row for row in row_configs(named_rows(schedule, names), schedule, EvaluationConfig.make({}))}
     assert rows["point"].definition == rows["schedule"].definition, "there is no spread"
     result = hba.evaluate(schedule, tiny_data(), against=["none", "random", "static", "final"], **SETTINGS)
     assert [len(row.test_error_percent) for row in result.rows] == [1] * 5

@@ -1,0 +1,327 @@
+"""The augmentations of baselines: schedules made of a schedule, equally strong ones, and torchvision's policies."""
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+from torchvision.transforms import TrivialAugmentWide
+from torchvision.transforms.functional import get_dimensions
+
+from hba.data.images import Images
+from hba.data.loader import as_floats
+from hba.errors import SettingsError
+from hba.importers.torchvision_policies import PHOTOGRAPH_SIDE
+from hba.policy.space import SearchSpace, Slot
+from hba.policy.starts import at_fraction
+from hba.schedule.schedule import Schedule
+from hba.schedule.summary import start_logits
+from hba.training.augmentation import Augment, EpochRegularization, ScheduleAugmentation, regularization_of
+from hba.utils.seeding import derived_seed, generator_for
+
+N_PERMUTATIONS = 10
+
+Values = NDArray[np.float64]
+
+
+def start(schedule: Schedule) -> Schedule:
+    """The policy that the search of this schedule started from, in every epoch, with the mean spread of the schedule.
+
+    Where the start is not recorded, it is `middle`.
+    """
+    logits = start_logits(schedule)
+    return middle(schedule) if logits is None else _of_logits(schedule, logits)
+
+
+def middle(schedule: Schedule) -> Schedule:
+    """In every epoch all probabilities 0.5, all magnitudes in the middle of their range, and the mean spread.
+
+    There, Brightness, Color, Contrast and Sharpness have no direction. A searched K has the space's own probabilities.
+    """
+    return _of_logits(schedule, at_fraction(schedule.space, 0.5))
+
+
+def _of_logits(schedule: Schedule, logits: Tensor) -> Schedule:
+    values = schedule.space.decode(logits.double())[None].numpy()
+    return Schedule(schedule.space, values, schedule.fill, spread=schedule.averaged().spread)
+
+
+def point(schedule: Schedule) -> Schedule:
+    """The schedule without its spread."""
+    return schedule.with_spread(0.0)
+
+
+def start_point(schedule: Schedule) -> Schedule:
+    """`start` without its spread."""
+    return point(start(schedule))
+
+
+def static(schedule: Schedule) -> Schedule:
+    """The mean of all epochs in every epoch, with the mean spread."""
+    return _made_of(schedule.averaged())
+
+
+def final(schedule: Schedule) -> Schedule:
+    """The last epoch's policy in every epoch."""
+    return _made_of(schedule.only(schedule.epochs - 1))
+
+
+def only_augmentation(schedule: Schedule) -> Schedule:
+    """The schedule without regularizers. Raises SettingsError where it does not have both."""
+    _check_has_both(schedule)
+    return _made_of(schedule.without_regularizers())
+
+
+def only_regularization(schedule: Schedule) -> Schedule:
+    """The schedule without operations. Raises SettingsError where it does not have both."""
+    _check_has_both(schedule)
+    return _made_of(schedule.without_operations())
+
+
+def _check_has_both(schedule: Schedule) -> None:
+    if not (schedule.space.operations and schedule.space.regularizers):
+        raise SettingsError(
+            "only-augmentation and only-regularization need a schedule of both operations and regularizers; omit them"
+        )
+
+
+def _made_of(schedule: Schedule) -> Schedule:
+    """Without the provenance, which describes another schedule."""
+    return dataclasses.replace(schedule, provenance={})
+
+
+def respread(schedule: Schedule, spread: float | None) -> Schedule:
+    """The schedule with another spread, as by Schedule.with_spread; None changes nothing.
+
+    It applies to probabilities too, unless the schedule spreads magnitudes alone.
+    """
+    if spread is None:
+        return schedule
+    of_probabilities = schedule.spread[:, schedule.space.probability_columns(torch.device("cpu")).numpy()]
+    return schedule.with_spread(spread, probabilities=bool(of_probabilities.any() or not schedule.spread.any()))
+
+
+def shuffled(schedule: Schedule) -> tuple[Schedule, ...]:
+    """Ten schedules in which ten permutations pi hand the curves of the schedule to other operations.
+
+    Operation i takes the curves of operation pi(i): probabilities as they are, magnitudes as fractions of the range,
+    each with its spread. K stays. An operation with magnitude whose pi(i) has none takes the next one that is left
+    over. The permutations depend on the number of operations alone; none is the identity. Raises SettingsError for a
+    space of fewer than two operations.
+    """
+    n_operations = len(schedule.space.operations)
+    if n_operations < 2:
+        raise SettingsError(
+            f"shuffled needs a schedule of at least two operations, got {'one' if n_operations else 'none'}; omit "
+            "shuffled"
+        )
+    return tuple(_permuted(schedule, permutation) for permutation in _permutations(n_operations))
+
+
+def _permutations(n: int) -> list[list[int]]:
+    generator = torch.Generator().manual_seed(derived_seed(0, "shuffled schedules"))
+    found: list[list[int]] = []
+    while len(found) < N_PERMUTATIONS:
+        permutation: list[int] = torch.randperm(n, generator=generator).tolist()
+        if permutation != list(range(n)):
+            found.append(permutation)
+    return found
+
+
+def _permuted(schedule: Schedule, permutation: list[int]) -> Schedule:
+    """permutation[i] is pi(i)."""
+    space = schedule.space
+    has_magnitude = [operation.magnitude_range is not None for operation in space.operations]
+    taken = {giver for taker, giver in enumerate(permutation) if has_magnitude[taker]}
+    left_over = iter(giver for giver in range(len(permutation)) if has_magnitude[giver] and giver not in taken)
+    magnitude_source = {
+        taker: giver if has_magnitude[giver] else next(left_over)
+        for taker, giver in enumerate(permutation)
+        if has_magnitude[taker]
+    }
+    values, spread = schedule.values.copy(), schedule.spread.copy()
+    for source, column in ((dict(enumerate(permutation)), _probability), (magnitude_source, _magnitude)):
+        for to, of in _columns(space, source, column):
+            values[:, to] = _carried(schedule.values[:, of], space.ranges[of], space.ranges[to])
+            spread[:, to] = schedule.spread[:, of]
+    return Schedule(space, values, schedule.fill, spread=spread)
+
+
+def _probability(slot: Slot) -> int:
+    return slot.probability
+
+
+def _magnitude(slot: Slot) -> int:
+    assert slot.magnitude is not None
+    return slot.magnitude
+
+
+def _columns(space: SearchSpace, source: dict[int, int], column: Callable[[Slot], int]) -> Iterator[tuple[int, int]]:
+    """For each operation and copy, the column to write, and the column of its source to read."""
+    for taker, giver in source.items():
+        for copy in range(space.copies):
+            to, of = (column(space.slots[operation * space.copies + copy]) for operation in (taker, giver))
+            yield to, of
+
+
+def _carried(curve: Values, of: tuple[float, float], to: tuple[float, float]) -> Values:
+    """The curve at the same fractions of another range."""
+    (source_low, source_high), (low, high) = of, to
+    # A range of a single magnitude has no positions.
+    width = source_high - source_low
+    position = (curve - source_low) / width if width else np.zeros(len(curve))
+    return np.clip(low + (high - low) * position, min(low, high), max(low, high))
+
+
+N_IMAGES = 256
+"""Number of training images, at equal distances, that strength is measured on."""
+N_EPOCHS = 9
+"""Number of epochs, at equal distances from the first to the last, that strength is measured at."""
+N_DRAWS = 4096
+"""At least, of all epochs and images together: the standard error of a strength is then some 2 %."""
+LARGEST_FACTOR = 16.0
+N_HALVINGS = 10
+LARGEST_MISS = 0.1
+"""Share of a strength; beyond it, a schedule counts as not matched."""
+
+
+@dataclass(frozen=True)
+class AsStrong:
+    """A schedule that is made as strong as another one on the training images, by one factor for all magnitudes.
+
+    The factor scales the distance of each magnitude from the one that does nothing; below 1, it also scales
+    probabilities. schedule and like have the same space. Warns where no factor reaches the strength.
+    """
+
+    schedule: Schedule
+    like: Schedule
+
+    shares_batches: ClassVar[bool] = True
+
+    @property
+    def definition(self) -> str:
+        own, other = (ScheduleAugmentation(each).definition for each in (self.schedule, self.like))
+        return f"{own}, as strong as {other}"
+
+    def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
+        return ScheduleAugmentation(self.matched(train)).by_epoch(epochs, train)
+
+    def regularization_by_epoch(self, epochs: int, device: torch.device) -> Sequence[EpochRegularization]:
+        """That of the schedule."""
+        return regularization_of(self.schedule, epochs, device)
+
+    def matched(self, train: Images) -> Schedule:
+        """By bisection of the factor: with the same draws, strength grows with the factor."""
+        images = sample_of(train)
+        wanted = strength(self.like, images)
+        low, high = 0.0, LARGEST_FACTOR
+        for _ in range(N_HALVINGS):
+            # The geometric mean: most factors lie near 1.
+            factor = (low * high) ** 0.5 if low else min(1.0, high / 2)
+            if strength(strengthened(self.schedule, factor), images) < wanted:
+                low = factor
+            else:
+                high = factor
+        matched = strengthened(self.schedule, high)
+        miss = strength(matched, images) - wanted
+        if abs(miss) > LARGEST_MISS * wanted:
+            warnings.warn(
+                f"a shuffled schedule cannot be made as strong as the schedule: it moves images by {wanted + miss:.1f} "
+                f"grey levels, the schedule by {wanted:.1f}",
+                stacklevel=2,
+            )
+        return matched
+
+
+def strengthened(schedule: Schedule, factor: float) -> Schedule:
+    """Scale the distance of each magnitude from the one that does nothing, within its range.
+
+    A factor below 1 scales probabilities too, because operations without magnitude have no other way to be weaker. A
+    user's operation without an `identity` keeps its magnitudes. The spread stays.
+    """
+    values = schedule.values.copy()
+    for slot in schedule.space.slots:
+        values[:, slot.probability] *= min(factor, 1.0)
+        identity = slot.operation.identity
+        if slot.magnitude is not None and identity is not None:
+            low, high = sorted(schedule.space.ranges[slot.magnitude])
+            stretched = identity + factor * (values[:, slot.magnitude] - identity)
+            values[:, slot.magnitude] = np.clip(stretched, low, high)
+    return Schedule(schedule.space, values, schedule.fill, spread=schedule.spread)
+
+
+def sample_of(train: Images) -> Tensor:
+    """At most N_IMAGES of the images, float (n, C, H, W) in [0, 1], always the same ones."""
+    n = min(N_IMAGES, len(train))
+    order = torch.linspace(0, len(train) - 1, n).round().long().to(train.device)
+    # All batches, so that whatever reads ahead has ended.
+    (images,) = [images for images, _ in train.batches(order, n)]
+    return as_floats(images)
+
+
+def strength(schedule: Schedule, images: Tensor) -> float:
+    """The mean absolute change of a channel of a pixel by the schedule, over its epochs, in grey levels of 255.
+
+    images: float (n, C, H, W) in [0, 1]. It has the same draws every time.
+    """
+    generator = generator_for(0, "strength", images.device)
+    rows = np.linspace(0, schedule.epochs - 1, min(N_EPOCHS, schedule.epochs))
+    values, spread = (np.stack([at(row) for row in rows]) for at in (schedule.values_at, schedule.spread_at))
+    key_rows = Schedule(schedule.space, values, schedule.fill, spread=spread)
+    augments = ScheduleAugmentation(key_rows).augments(len(rows), images.device)
+    n_rounds = math.ceil(N_DRAWS / (len(rows) * len(images)))
+    moved = [(augment(images, generator) - images).abs().mean() for augment in augments for _ in range(n_rounds)]
+    return 255 * float(torch.stack(moved).mean())
+
+
+@dataclass(frozen=True)
+class TorchvisionPolicy:
+    """A transform of torchvision.transforms for 8-bit images, applied to each image with its own draw.
+
+    Draws come from torch's default generator. Uncovered pixels take the mean colour of the training images. Images go
+    through PIL one by one, on the CPU: 1.1 to 2.7 times as fast as tensors are, from 16 to 224 pixels. make: a class of
+    torchvision.transforms, with the arguments that are not at their default.
+    """
+
+    definition: str
+    make: Callable[..., Any]
+
+    def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
+        transform = self.make(fill=[round(255 * channel) for channel in train.mean_color()])
+        return [partial(_augment, transform)] * epochs
+
+
+def _augment(transform: Any, images: Tensor, generator: torch.Generator) -> Tensor:
+    levels = (images * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()
+    # PIL has no images of one channel in three dimensions.
+    pictures = levels[..., 0] if levels.shape[-1] == 1 else levels
+    augmented = np.stack([np.asarray(transform(Image.fromarray(picture))) for picture in pictures])
+    return as_floats(torch.from_numpy(augmented.reshape(levels.shape)).permute(0, 3, 1, 2).to(images.device))
+
+
+class ScaledTrivialAugment(TrivialAugmentWide):  # type: ignore[misc]
+    """torchvision's TrivialAugmentWide, whose shifts shrink with images that are smaller than a photograph.
+
+    TrivialAugmentWide shifts by up to 32 pixels whatever the images' size, twice the side of an image of 16 pixels.
+    Here the largest shift is 32 / PHOTOGRAPH_SIDE of the side; from that side on, it is torchvision's, draw for draw.
+    As there, a shift is cut to whole pixels.
+    """
+
+    def forward(self, img: Any) -> Any:
+        _, self._height, self._width = get_dimensions(img)
+        return super().forward(img)
+
+    def _augmentation_space(self, num_bins: int) -> dict[str, tuple[Tensor, bool]]:
+        space = dict(super()._augmentation_space(num_bins))
+        for name, side in (("TranslateX", self._width), ("TranslateY", self._height)):
+            pixels, is_signed = space[name]
+            space[name] = (pixels * min(1.0, side / PHOTOGRAPH_SIDE), is_signed)
+        return space

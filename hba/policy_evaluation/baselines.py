@@ -1,0 +1,352 @@
+"""The rows of an evaluation: the schedule, and the baselines that it is compared with."""
+
+import copy
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment
+
+from hba.config.evaluation import EvaluationConfig
+from hba.config.training import SGD, SGDS
+from hba.data.images import EvaluationData, Images
+from hba.data.loader import as_floats
+from hba.errors import SettingsError
+from hba.models import Start
+from hba.operations import COMMON_CHANNELS, check_channels, color_for
+from hba.policy_evaluation.baseline_augmentations import (
+    AsStrong,
+    ScaledTrivialAugment,
+    TorchvisionPolicy,
+    final,
+    middle,
+    only_augmentation,
+    only_regularization,
+    point,
+    respread,
+    shuffled,
+    start,
+    start_point,
+    static,
+)
+from hba.regularization.in_network import DROPOUT, WEIGHT_DECAY, check_dropouts
+from hba.schedule.library import load_policy
+from hba.schedule.schedule import Schedule
+from hba.schedule.summary import is_of_text
+from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
+from hba.training.custom_network import CustomNetwork
+from hba.training.trainer import network_of
+from hba.utils.seeding import default_generators
+
+NONE = "none"
+SEEDS = "seeds of an evaluation"
+"""Part of every definition, so that results whose trainings had the seeds of searches are not resumed."""
+N_TRIED = 2
+"""Images that an augmentation of the user's is tried on."""
+
+Baseline = str | Path | Schedule | Augmentation
+"""A name in BASELINES, a schedule's file or shipped name, a schedule, or an augmentation of the user's own."""
+
+
+@dataclass(frozen=True)
+class RowConfig:
+    """What one row trains with.
+
+    augmentations: the training of seed s takes number s modulo their count. own_network: replaces the setting `model`;
+    network_definition identifies it. start: pretrained weights that the model starts from.
+    """
+
+    name: str
+    config: EvaluationConfig
+    augmentations: tuple[Augmentation, ...]
+    own_network: CustomNetwork | None = None
+    start: Start | None = None
+    network_definition: str | None = None
+
+    def augmentation(self, seed: int) -> Augmentation:
+        return self.augmentations[seed % len(self.augmentations)]
+
+    @property
+    def definition(self) -> str:
+        """A hash of how this row differs from other rows."""
+        cutout_size = str(self.config.baseline_augmentation().cutout_size)
+        parts = [SEEDS, cutout_size, *(part.definition for part in self.augmentations)]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+Made = tuple[EvaluationConfig, tuple[Augmentation, ...]]
+Make = Callable[[Schedule, EvaluationConfig], Made]
+"""From the schedule to compare with and its settings to those of a row."""
+
+
+def _cutout(schedule: Schedule, config: EvaluationConfig) -> Made:
+    """The dataset's own Cutout; half of an image's side for data without one."""
+    present = config.baseline_augmentation().cutout_size
+    if present:
+        raise SettingsError(
+            f"the baseline augmentation has a Cutout of {present} pixels already, so cutout would equal none; omit "
+            "cutout, or set cutout_size to 0"
+        )
+    size = config.model_copy(update={"cutout_size": None}).baseline_augmentation().cutout_size or round(config.side / 2)
+    return config.model_copy(update={"cutout_size": size}), (Unchanged(),)
+
+
+def _of_schedule(make: Callable[[Schedule], Schedule], schedule: Schedule, config: EvaluationConfig) -> Made:
+    return config, (ScheduleAugmentation(make(schedule)),)
+
+
+def _shuffled(schedule: Schedule, config: EvaluationConfig) -> Made:
+    return config, tuple(AsStrong(permuted, schedule) for permuted in shuffled(schedule))
+
+
+def _fixed(augmentation: Augmentation, schedule: Schedule, config: EvaluationConfig) -> Made:
+    return config, (augmentation,)
+
+
+_AUTO_AUGMENT_POLICIES: Mapping[str, str] = MappingProxyType(
+    {"cifar10": "CIFAR10", "cifar100": "CIFAR10", "svhn": "SVHN", "svhn-full": "SVHN"}
+)
+"""By dataset; IMAGENET for all others."""
+
+
+def _auto_augment(schedule: Schedule, config: EvaluationConfig) -> Made:
+    policy = _AUTO_AUGMENT_POLICIES.get(config.baseline_like or config.data, "IMAGENET")
+    make = partial(AutoAugment, policy=AutoAugmentPolicy[policy])
+    return config, (TorchvisionPolicy(f"torchvision AutoAugment {policy}", make),)
+
+
+@dataclass(frozen=True)
+class NamedBaseline:
+    """A baseline with a name of its own. text: what it trains with; SCHEDULE is the first row's schedule."""
+
+    make: Make
+    text: str
+
+    def __call__(self, schedule: Schedule, config: EvaluationConfig) -> Made:
+        return self.make(schedule, config)
+
+
+_TRIVIAL_AUGMENT = TorchvisionPolicy("torchvision TrivialAugmentWide, shifts by side", ScaledTrivialAugment)
+_MAKE_AND_TEXT: Mapping[str, tuple[Make, str]] = {
+    NONE: (partial(_fixed, Unchanged()), "the baseline augmentation alone"),
+    "cutout": (_cutout, "the baseline augmentation and Cutout, of half the image's side or as the dataset has it"),
+    "random": (
+        partial(_of_schedule, start),
+        "the policy that the search of SCHEDULE started from, in every epoch, and its regularizers: by default "
+        "RandAugment's policy in the search space; where it is not known, the middle of all ranges",
+    ),
+    "random-point": (partial(_of_schedule, start_point), "`random` without its spread: every image gets the bare row"),
+    "middle": (
+        partial(_of_schedule, middle),
+        "the operations of SCHEDULE, all probabilities 0.5, all magnitudes in the middle of their range, where "
+        "without a spread Brightness, Color, Contrast and Sharpness leave an image as it is",
+    ),
+    "shuffled": (
+        _shuffled,
+        "SCHEDULE with its curves handed to other operations, in ten ways that take turns over the seeds, and its "
+        "magnitudes made equally strong: on average they move images by as many grey levels as SCHEDULE does",
+    ),
+    "static": (partial(_of_schedule, static), "the mean of SCHEDULE over its epochs, in every epoch"),
+    "final": (partial(_of_schedule, final), "the last epoch of SCHEDULE, in every epoch"),
+    "only-augmentation": (
+        partial(_of_schedule, only_augmentation),
+        "SCHEDULE without its regularizers: dropout and weight decay are as the network and the settings have them",
+    ),
+    "only-regularization": (
+        partial(_of_schedule, only_regularization),
+        "the regularizers of SCHEDULE, without its operations",
+    ),
+    "point": (
+        partial(_of_schedule, point),
+        "SCHEDULE without its spread: every image gets the bare row of its epoch",
+    ),
+    "randaugment": (
+        partial(_fixed, TorchvisionPolicy("torchvision RandAugment", RandAugment)),
+        "torchvision's RandAugment, with its defaults",
+    ),
+    "trivialaugment": (
+        partial(_fixed, _TRIVIAL_AUGMENT),
+        "torchvision's TrivialAugment, with its defaults; shifts images below 224 pixels by less, up to a seventh of "
+        "the side",
+    ),
+    "autoaugment": (_auto_augment, "torchvision's AutoAugment, with the policy of the dataset"),
+}
+BASELINES: Mapping[str, NamedBaseline] = MappingProxyType(
+    {name: NamedBaseline(make, text) for name, (make, text) in _MAKE_AND_TEXT.items()}
+)
+"""By name, which takes precedence over a file of that name."""
+
+
+def named_rows(schedule: Schedule | str | Path, against: Sequence[Baseline]) -> dict[str, Schedule | Make]:
+    """By row name, the schedule first, what the row is made of.
+
+    Raises SettingsError for two rows of one name, and for what no row can be made of.
+    """
+    if isinstance(against, str) or not isinstance(against, Iterable):
+        raise SettingsError(f"against must be a list, got {against!r}; write it in brackets, as [{against!r}]")
+    rows: dict[str, Schedule | Make] = {}
+    if isinstance(schedule, Schedule):
+        rows["schedule"] = schedule
+    else:
+        rows[_row_name(schedule)] = load_policy(schedule)
+    for number, other in enumerate(against, start=2):
+        name, row = _named_row(other, number)
+        if name in rows:
+            raise SettingsError(
+                f"two rows would be called {name!r}; give each schedule a file name of its own, each augmentation of "
+                "your own a `name`"
+            )
+        rows[name] = row
+    return rows
+
+
+def _named_row(other: Baseline, number: int) -> tuple[str, Schedule | Make]:
+    """number: of the row, counted from 1."""
+    if isinstance(other, Schedule):
+        return f"schedule {number}", other
+    if isinstance(other, str | Path):
+        if other in BASELINES:
+            return str(other), BASELINES[str(other)]
+        return _row_name(other), load_policy(other, other_names=BASELINES)
+    _check_augmentation(other)
+    return _name_of(other), partial(_fixed, other)
+
+
+def _row_name(path_or_name: str | Path) -> str:
+    """The file's name, or its run folder's for a policy.json."""
+    path = Path(path_or_name)
+    if path.is_dir():
+        return path.resolve().name
+    return path.resolve().parent.name if path.name == "policy.json" else path.stem
+
+
+def row_configs(
+    rows: Mapping[str, Schedule | Make],
+    schedule: Schedule,
+    config: EvaluationConfig,
+    own_network: CustomNetwork | None = None,
+    start: Start | None = None,
+) -> tuple[RowConfig, ...]:
+    """The rows with all that their trainings need. Raises SettingsError for one that the settings exclude.
+
+    The setting spread applies to schedules and to what is made of one.
+    """
+    compared = respread(schedule, config.spread)
+    # It may call the user's function, so once for all rows.
+    common = (own_network, start, None if own_network is None else own_network.definition)
+    return tuple(
+        RowConfig(name, config, (ScheduleAugmentation(respread(row, config.spread)),), *common)
+        if isinstance(row, Schedule)
+        else RowConfig(name, *row(compared, config), *common)
+        for name, row in rows.items()
+    )
+
+
+def check_of_images(rows: Mapping[str, object]) -> None:
+    """SettingsError for a schedule of language models."""
+    for name, row in rows.items():
+        if isinstance(row, Schedule) and is_of_text(row):
+            raise SettingsError(
+                f"the row {name} is of language models, as {row.space.regularizers[-1].name} says; train these by "
+                "hba evaluate-text"
+            )
+
+
+def check_rows_take(everyone: Sequence[RowConfig], schedules: Mapping[str, Schedule], n_channels: int) -> None:
+    """SettingsError for a row that cannot augment images of so many channels. schedules: by row."""
+    for schedule in schedules.values():
+        check_channels(schedule.space.operations, n_channels)
+        color_for(n_channels, schedule.fill)
+    if n_channels in COMMON_CHANNELS:
+        return
+    for row in everyone:
+        if any(isinstance(one, TorchvisionPolicy) for one in row.augmentations):
+            raise SettingsError(
+                f"{row.name} is defined for images of 1 or 3 channels, not {n_channels}: omit it from --against"
+            )
+
+
+def check_networks_take(everyone: Sequence[RowConfig], data: EvaluationData) -> None:
+    """SettingsError for a schedule with rates of dropouts that the network lacks, or with a weight decay that the
+    optimizer lacks.
+    """
+    for row in everyone:
+        # All schedules of a row have the same space.
+        schedule = getattr(row.augmentations[0], "schedule", None)
+        if not isinstance(schedule, Schedule):
+            continue
+        names = schedule.space.names
+        if WEIGHT_DECAY in names and row.config.optimizer not in SGDS:
+            raise SettingsError(
+                f"the weight decay of {row.name} is that of {SGD}, got the optimizer "
+                f"{row.config.optimizer}; train by {SGD}, or take schedule.without_regularizers() in Python"
+            )
+        rates = [name.removeprefix(f"{DROPOUT}.") for name in names if name.startswith(f"{DROPOUT}.")]
+        if rates:
+            network = network_of(row.config, data, 0, row.own_network, row.start)
+            check_dropouts(network, rates, may_be_some=_has_own_space(schedule))
+
+
+def _has_own_space(schedule: Schedule) -> bool:
+    """Whether its search had a space of the user's own, which may leave out some dropouts of the network."""
+    settings = schedule.provenance.get("settings")
+    return isinstance(settings, Mapping) and "space" in settings and settings["space"] is None
+
+
+def _check_augmentation(given: Any) -> None:
+    """SettingsError for an object that is no augmentation."""
+    kind = f"the class {given.__name__}; give an object of it" if isinstance(given, type) else type(given).__name__
+    is_complete = isinstance(getattr(given, "definition", None), str) and callable(getattr(given, "by_epoch", None))
+    if isinstance(given, type) or not is_complete:
+        raise SettingsError(
+            "against must have names, schedule files, schedules, or objects with a text `definition` and a function "
+            f"`by_epoch`, as hba.Augmentation describes them, got {kind}"
+        )
+
+
+def _name_of(augmentation: Augmentation) -> str:
+    """Its `name`, or else its class."""
+    name = getattr(augmentation, "name", None)
+    return name if isinstance(name, str) and name else type(augmentation).__name__
+
+
+def try_out(augmentation: Augmentation, train: Images, epochs: int) -> None:
+    """Apply a copy of the user's augmentation to the first training images, as in the first and in the last epoch.
+
+    Raises SettingsError where the result is no batch of images, or the number of functions is not that of epochs. An
+    exception of the user's code is not caught. PyTorch's default generators are left as they were.
+    """
+    name = _name_of(augmentation)
+    n = min(N_TRIED, len(train))
+    (levels,) = [images for images, _ in train.batches(torch.arange(n, device=train.device), n)]
+    images = as_floats(levels)
+    with default_generators(train.device):
+        functions = list(copy.deepcopy(augmentation).by_epoch(epochs, train))
+        if len(functions) != epochs:
+            raise SettingsError(f"{name} must return one function for each of {epochs} epochs, got {len(functions)}")
+        for function in (functions[0], functions[-1]):
+            before = images.clone()
+            augmented = function(images, torch.Generator(train.device).manual_seed(0))
+            _check_augmented(name, augmented, images, before)
+
+
+def _check_augmented(name: str, augmented: Any, images: torch.Tensor, before: torch.Tensor) -> None:
+    """before: a copy of images from before they were augmented."""
+    if not isinstance(augmented, torch.Tensor) or (augmented.shape, augmented.dtype) != (images.shape, images.dtype):
+        found = (
+            f"{augmented.dtype} {tuple(augmented.shape)}" if isinstance(augmented, torch.Tensor) else type(augmented)
+        )
+        raise SettingsError(
+            f"{name} must return images of {images.dtype} {tuple(images.shape)} for such ones, got {found}"
+        )
+    if not (torch.isfinite(augmented).all() and augmented.min() >= 0 and augmented.max() <= 1):
+        low, high = augmented.min().item(), augmented.max().item()
+        raise SettingsError(f"{name} must return images in [0, 1], got {low:g} to {high:g}; add .clamp(0, 1)")
+    if not torch.equal(images, before):
+        raise SettingsError(f"{name} must return new images, and writes into those that it is given; clone them first")
