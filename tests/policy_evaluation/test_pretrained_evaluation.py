@@ -13,7 +13,7 @@ import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import SettingsError
 from hba.policy_evaluation.callbacks import EvaluationPlan
-from hba.training import train as training
+from hba.training import trainer as training
 from hba.training.augmentation import Unchanged
 
 OWN: dict[str, Any] = {name: SETTINGS[name] for name in ("model", "batch_size", "device", "learning_rate")}
