@@ -10,8 +10,7 @@ from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
 from hba.data.builtin import DATASET_NAMES
 from hba.data.splits import shipped_class_lists
 from hba.models import MODELS
-from hba.models.freezing import ALL_BUT_HEAD, NOTHING
-from hba.models.pretrained import TIMM
+from hba.models.timm_networks import ALL_BUT_HEAD, NOTHING, TIMM
 from hba.operations import OPERATIONS
 from hba.schedule.library import policy_names
 

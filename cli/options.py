@@ -13,7 +13,7 @@ import pydantic
 from hba.data.builtin import DATASET_NAMES
 from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
-from hba.models.pretrained import TIMM
+from hba.models.timm_networks import TIMM
 from hba.policy.spaces import SPACES
 from hba.utils.settings import DefaultText
 

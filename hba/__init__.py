@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from hba.policy_search.run import search
     from hba.policy_search.tensorboard import TensorBoardLogger
     from hba.regularization.groups import register_regularizer
-    from hba.regularization.hyperparameter import Hyperparameter
-    from hba.regularization.regularizer import Regularizer
+    from hba.regularization.regularizer import Hyperparameter, Regularizer
     from hba.report.compare import Comparison, compare
     from hba.report.over_seeds import OverSeeds
     from hba.report.page import write_report
@@ -85,7 +84,7 @@ _MODULES = {
     "import_policy": "hba.importers",
     "load_policy": "hba.schedule.library",
     "policy_names": "hba.schedule.library",
-    "Hyperparameter": "hba.regularization.hyperparameter",
+    "Hyperparameter": "hba.regularization.regularizer",
     "Regularizer": "hba.regularization.regularizer",
     "register_operation": "hba.operations",
     "register_regularizer": "hba.regularization.groups",

@@ -17,8 +17,7 @@ from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing.baseline import Baseline
-from hba.preprocessing.preprocessing import Preprocessing
-from hba.preprocessing.standardize import Standardize
+from hba.preprocessing.preprocessing import Preprocessing, Standardize
 
 
 def space_of(*names: str, copies: int = 1, count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.5)) -> SearchSpace:

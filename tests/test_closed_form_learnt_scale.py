@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from hba.algorithms import Hypergradient
-from hba.algorithms.learnt_scale import LearntScale, spread_of
+from hba.algorithms.hypergradient import LearntScale, spread_of
 
 CURVATURES = (0.25, 1.0, 4.0, 16.0)
 BEST = (0.5, -1.0, 0.0, 2.0)

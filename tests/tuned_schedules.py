@@ -7,7 +7,7 @@ import numpy as np
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.regularization.groups import REGULARIZERS
-from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.schedule import Schedule
 
 DROPOUT = Hyperparameter("dropout.fc1", 0.0, 0.95, 0.05)

@@ -21,7 +21,7 @@ from hba.models import build_model
 from hba.policy.space import SearchSpace
 from hba.policy_search.config import SearchConfig
 from hba.regularization.groups import hyperparameters_of
-from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Hyperparameter
 from reproduction.runs import Tuned
 
 METHODS: Mapping[str, Mapping[str, Any]] = MappingProxyType(

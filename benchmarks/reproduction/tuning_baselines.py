@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hba.errors import SettingsError
-from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Hyperparameter
 
 if TYPE_CHECKING:
     import optuna

@@ -1,6 +1,9 @@
-"""What an algorithm is: its settings, how a search by it begins, and what it does in one training step."""
+"""The interface of search algorithms: their settings, the beginning of a search, and one training step."""
 
+import dataclasses
+import reprlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import pydantic
@@ -8,7 +11,6 @@ import torch
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
-from hba.algorithms.start import Start, read_start
 from hba.algorithms.state import Networks
 from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import UpdateSchedule
@@ -16,7 +18,51 @@ from hba.config.training import CommonSearchConfig, NotNegative, Share
 from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
+from hba.schedule.library import load_policy
+from hba.schedule.schedule import Schedule
 from hba.utils.settings import DefaultText, Settings
+
+IN_MEMORY = "a schedule in memory"
+"""The name of a schedule that was not read from a file."""
+
+
+class InitialRow(Settings):
+    """The value of init_from. schedule: its name. values: its first row in natural units, by hyperparameter.
+
+    The row is all that is needed to begin and to resume; the schedule is read only once.
+    """
+
+    schedule: str
+    values: Annotated[dict[str, Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
+
+    def __str__(self) -> str:
+        return self.schedule
+
+
+def read_start(given: Any) -> Any:
+    """Read the first row of a schedule, its file, a run folder or a shipped policy; a stored row stays as it is.
+
+    Raises ScheduleError if there is no such schedule, and SettingsError for anything else.
+    """
+    if given is None or isinstance(given, InitialRow | Mapping):
+        return given
+    if isinstance(given, Schedule):
+        return InitialRow(schedule=IN_MEMORY, values=first_row(given))
+    if isinstance(given, str | Path):
+        return InitialRow(schedule=str(given), values=first_row(load_policy(given)))
+    raise SettingsError(f"must be a schedule, its file, a run folder or a shipped name, got {reprlib.repr(given)}")
+
+
+def first_row(schedule: Schedule) -> dict[str, float]:
+    """The first row by hyperparameter, including the probabilities of K if they are not searched."""
+    row = dict(zip(schedule.space.names, schedule.values[0].tolist(), strict=True))
+    most = schedule.space.max_count
+    if most and not schedule.space.searches_count:
+        counted = dataclasses.replace(schedule.space, searches_count=True)
+        columns = counted.count_columns
+        row |= dict(zip(counted.names[columns], counted.initial()[columns].sigmoid().tolist(), strict=True))
+    return row
+
 
 Init = Literal["fraction", "randaugment"]
 Count = Literal["fixed", "searched"]
@@ -24,32 +70,31 @@ SpreadOver = Literal["none", "magnitudes", "all"]
 
 
 class Algorithm(Settings):
-    """A search algorithm. Its fields are its settings, with its own defaults; `begin` and `step` are the method.
+    """A search algorithm. Its fields are its settings and their defaults; `begin` and `step` are the method.
 
-    A class of your own is one of this kind: `hba.search(data, algorithm=Mine(strength=2))`. It may as well be a
-    subclass of an algorithm that there is. Nothing has to be registered.
+    To use your own, derive a class from this one or from an existing algorithm, and pass an instance:
+    `hba.search(data, algorithm=Mine(strength=2))`. Nothing has to be registered.
     """
 
     name: ClassVar[str]
-    """In files, in Python and on the command line."""
+    """Its name in files, in Python and on the command line."""
     multi_label: ClassVar[bool] = False
-    """Whether images may have several labels: loss and error are then hba.training.criterion's."""
+    """Whether images may have several labels. Loss and error are then those of hba.training.criterion."""
 
     shares_batches: ClassVar[bool] = False
-    """Whether several processes can share its batches: hba.distributed.collectives then tells it about the batch."""
+    """Whether several processes can share its batches, by hba.distributed.collectives."""
     can_be_fast: ClassVar[bool] = False
-    """Whether it goes with the setting `fast`: its network is an ordinary one."""
+    """Whether it supports the setting `fast`: it trains an ordinary network."""
     tunes_training: ClassVar[bool] = False
-    """Whether it moves regularizers that act inside the network or in the loss, so that their effect comes through the
-    weights."""
+    """Whether it can tune regularizers that act inside the network or in the loss, and so through the weights."""
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Where in its range every hyperparameter starts, if init is fraction."""
     init: Init = "fraction"
-    """Where a search begins: with every hyperparameter at initial_fraction, or at RandAugment's policy. Who gives an
-    initial_fraction alone means fraction."""
-    init_from: Annotated[Start | None, BeforeValidator(read_start), DefaultText("none: as init says")] = None
-    """Schedule at whose first row a search begins, in the place of init: a file, a run folder or a shipped name."""
+    """Where a search begins: with every hyperparameter at initial_fraction, or at RandAugment's policy. If only
+    initial_fraction is given, init is fraction."""
+    init_from: Annotated[InitialRow | None, BeforeValidator(read_start), DefaultText("none: as init says")] = None
+    """Schedule whose first row a search begins at, instead of init: a file, a run folder or a shipped policy."""
     count: Count = "fixed"
     """How many operations an image gets at most: 0, 1 or 2 with 0.2, 0.3 and 0.5, or any distribution over 0 to 3, as
     far as there are slots."""
@@ -57,21 +102,21 @@ class Algorithm(Settings):
     """Training steps between policy steps (T_train)."""
 
     def begin(self, task: Task, networks: Networks) -> Any:
-        """The state of a search before its first step: a SearchState, or one with more fields.
+        """The state of a search before its first step: a SearchState, or a subclass with more fields.
 
-        A field keeps the kind of value that it begins with. Whatever hba.utils.snapshot can save may stand in one.
+        Fields must be of kinds that hba.utils.snapshot can save, and keep the kind that they begin with.
         """
         raise NotImplementedError
 
     def step(self, task: Task, state: Any) -> None:
-        """One training step and the policy steps that follow it. They change the state in place.
+        """One training step and the policy steps that follow it, which change the state in place.
 
-        After it, state.lam is what the search stands at, and state.to_module() the network that belongs to it.
+        Afterwards, state.lam is the current lambda, and state.to_module() the network that belongs to it.
         """
         raise NotImplementedError
 
     def start(self, task: Task) -> Tensor:
-        """Logits (n,) at which the search begins, as the settings say."""
+        """Logits (n,) at which the search begins, by the settings."""
         row = None if self.init_from is None else self.init_from.values
         return task.initial_lambda(self.initial_fraction, self.init, row)
 
@@ -80,37 +125,35 @@ class Algorithm(Settings):
         return UpdateSchedule(self.train_steps)
 
     def spread_now(self, task: Task, state: Any) -> float | list[float]:
-        """Standard deviation in logits of what the search tries around state.lam; 0 where it tries nothing. One number,
-        or one for each hyperparameter (n).
-        """
+        """Standard deviation of the noise around state.lam in logits: one number, or one per hyperparameter (n)."""
         return 0.0
 
     def spread_columns(self, space: SearchSpace) -> Tensor:
-        """By hyperparameter (n,), the share of that deviation that images differ by when the schedule is used."""
+        """The share of that standard deviation that the schedule keeps when it is used, by hyperparameter (n,)."""
         return torch.zeros(space.n)
 
     @classmethod
     def of_preset(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Of a preset's values, which are HBA's, those that stand in the place of this algorithm's defaults."""
+        """The values of a preset, which is made for HBA, that replace this algorithm's defaults."""
         return {name: value for name, value in values.items() if name in cls.model_fields}
 
     def resolved(self, batch_size: int) -> Self:
-        """The same settings with what stands for a number beside a batch of training images written out."""
+        """The same settings, with values that depend on the batch size replaced by numbers."""
         return self
 
     def check(self, config: CommonSearchConfig) -> None:
-        """Raise SettingsError where the settings of the search do not go with the algorithm's."""
+        """Raise SettingsError if the settings of the search do not go with the algorithm's."""
 
     @pydantic.model_validator(mode="before")
     @classmethod
-    def _mean_fraction(cls, given: Any) -> Any:
+    def _imply_fraction(cls, given: Any) -> Any:
         if isinstance(given, dict) and "initial_fraction" in given and given.keys().isdisjoint(("init", "init_from")):
             return {**given, "init": "fraction"}
         return given
 
     @pydantic.model_validator(mode="after")
     def _check_start(self) -> Self:
-        # A file names all settings, also those at their defaults.
+        # A file contains all settings, including those at their defaults.
         if self.initial_fraction != type(self).model_fields["initial_fraction"].default:
             self.check_fraction()
         if self.init != type(self).model_fields["init"].default:
@@ -118,12 +161,12 @@ class Algorithm(Settings):
         return self
 
     def check_init(self) -> None:
-        """Raise SettingsError where init, which was given, has no effect."""
+        """Raise SettingsError if a given init has no effect."""
         if self.init_from is not None:
             raise SettingsError("init has no effect where init_from is given; omit one of them")
 
     def check_fraction(self) -> None:
-        """Raise SettingsError where initial_fraction, which was given, has no effect."""
+        """Raise SettingsError if a given initial_fraction has no effect."""
         if self.init_from is not None:
             raise SettingsError("initial_fraction has no effect where init_from is given; omit one of them")
         if self.init != "fraction":
@@ -134,13 +177,13 @@ class Algorithm(Settings):
 
 
 class Noisy(Algorithm):
-    """An algorithm that tries out hyperparameters around those that it stands at."""
+    """An algorithm that tries hyperparameters around the current ones."""
 
     sigma: NotNegative = 1.0
     """Standard deviation of the noise on lambda, in logits."""
     spread_over: SpreadOver = "none"
-    """Which hyperparameters of operations keep that noise when the schedule is used: none, so that all images get the
-    bare row, as in the paper; magnitudes; or all."""
+    """Which hyperparameters of operations keep that noise when the schedule is used: none, as in the paper;
+    magnitudes; or all."""
     spread_share: Share = 1.0
     """Share of the noise's standard deviation that they keep; 1 for what the search has judged."""
 

@@ -5,23 +5,32 @@ phi                 state.learner.hypernetwork               parameters of the h
 lambda              state.lam                                hyperparameters as logits, shape (n,)
 epsilon             noise                                    one row for each image of a batch, shape (B, n)
 D_T, D_V            state.train_stream, mover.val_stream     batches of training and of validation images
-A                   task.augment                          the augmentation policy
+A                   task.augment                             the augmentation policy
 F(x; theta(lambda)) hypernetwork(x, lam)                     the network with the weights that belong to lambda
 alpha, alpha'       learning rates in the optimizers of learner and mover
 T_train, T_val      train_steps, val_steps
-sigma               sigma_now(): sigma from first to last unless sigma_end is set, or sigma_entropy, which learns it
+sigma               sigma_now(): sigma, unless sigma_end is set, or sigma_entropy, by which it is learnt
+tau                 sigma_entropy                            weight of the entropy of the noise, in [0, 1]
+H                   scale.entropy()                          sum_j log sigma_j, the entropy up to a constant
+
+A learnt sigma is STN's eq. 15 (MacKay et al. 2019): a lambda step lowers E F(lambda + sigma epsilon) - tau H. If the
+curvature of F along lambda_j is h_j, sigma_j comes to rest at sqrt(tau / h_j): noise is wide where the validation loss
+hardly depends on it, and would vanish without the entropy.
 """
 
+import math
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
+from torch.nn.functional import softplus
+from torch.optim import Optimizer
 
 from hba.algorithms.algorithm import Algorithm
 from hba.algorithms.lambda_steps import GradientState, LambdaMover, LambdaSteps, validation_statistics
-from hba.algorithms.learnt_scale import LearntScale, ScaledMover, spread_of
 from hba.algorithms.responses import RESPONSES, Augment, Penalty, nothing
 from hba.algorithms.state import EpochTotals, HyperModel, L, Networks
 from hba.algorithms.task import Task
@@ -35,6 +44,48 @@ from hba.utils.settings import DefaultText
 HyperGradientState = GradientState[HyperModel]
 Response = Literal["affine", "centered", "separate", "linearized"]
 Entropy = Annotated[float, Field(ge=0, le=1)]
+SMALL = -20.0
+"""Below it, softplus equals the exponential in single precision, whose logarithm would be lost by underflow."""
+
+
+@dataclass
+class LearntScale:
+    """spread (n,): sigma = softplus(spread). It is the leaf of the optimizer."""
+
+    spread: Tensor
+    optimizer: Optimizer
+
+    @property
+    def sigma(self) -> Tensor:
+        """Standard deviation of the noise on each hyperparameter (n,) in logits, with a graph."""
+        return softplus(self.spread)
+
+    def entropy(self) -> Tensor:
+        """sum_j log sigma_j (), with a graph."""
+        return torch.where(self.spread < SMALL, self.spread, softplus(self.spread.clamp(min=SMALL)).log()).sum()
+
+    def move(self, gradient: Tensor) -> None:
+        """One step along the gradient (n,) of spread."""
+        self.spread.grad = gradient
+        self.optimizer.step()
+
+
+@dataclass
+class ScaledMover(LambdaMover):
+    """A mover of lambda whose noise is learnt."""
+
+    scale: LearntScale
+
+
+def spread_of(sigma: float) -> float:
+    """The inverse of softplus, for sigma above 0."""
+    return sigma + math.log(-math.expm1(-sigma))
+
+
+def scale_of(state: GradientState[L]) -> LearntScale:
+    """The learnt scale of a search with sigma_entropy."""
+    assert isinstance(state.mover, ScaledMover)
+    return state.mover.scale
 
 
 class HyperLayers(Algorithm):
@@ -60,12 +111,12 @@ class Hypergradient(LambdaSteps, HyperLayers):
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.05
     train_steps: Size = 2
     response: Response = "affine"
-    """How the weights answer a change of lambda. `affine` (the paper's): affine in lambda. `centered`: affine in the
-    distance from where the search stands. `separate`: as centered, with the current weights learned apart from the
+    """How the weights respond to a change of lambda. `affine` (the paper's): affine in lambda. `centered`: affine in
+    the distance from the current lambda. `separate`: as centered, with the current weights learned apart from the
     response, in a pass of their own. `linearized`: as separate, with the response learned in the linearized network."""
     sigma_entropy: Annotated[Entropy | None, DefaultText("none: sigma stays")] = None
-    """Learn the standard deviation of the noise too, for each hyperparameter, from sigma on: the weight of the noise's
-    entropy against the validation loss (STN's tau)."""
+    """Learn the standard deviation of the noise of each hyperparameter too, starting from sigma: the weight of the
+    noise's entropy against the validation loss (STN's tau)."""
 
     def check(self, config: CommonSearchConfig) -> None:
         super().check(config)
@@ -77,7 +128,6 @@ class Hypergradient(LambdaSteps, HyperLayers):
             raise SettingsError("sigma must be above 0 where sigma_entropy is given, which learns it from there, got 0")
 
     def mover(self, task: Task, lam: Tensor) -> LambdaMover:
-        """With the scale of the noise where that is learnt."""
         mover = super().mover(task, lam)
         if self.sigma_entropy is None:
             return mover
@@ -107,7 +157,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
                 self.update_lambda(task, state)
 
     def train_step(self, task: Task, state: HyperGradientState) -> Batch:
-        """One update of phi on the next batch, every image at a lambda of its own; returns the batch."""
+        """One update of phi on the next batch, every image at its own lambda; returns the batch."""
         images, labels = state.train_stream.next()
         noise = task.noise(len(images), state.generator)
         lam_rows = state.lam.detach() + self.sigma_now(task, state) * noise
@@ -116,39 +166,30 @@ class Hypergradient(LambdaSteps, HyperLayers):
         return images, labels
 
     def update_lambda(self, task: Task, state: HyperGradientState) -> None:
-        """Equation 3: one step on lambda for validation images, not augmented.
+        """Equation 3: one step on lambda for validation images without augmentation, which never change BatchNorm's
+        running statistics.
 
-        Validation images never change BatchNorm's running statistics.
+        With a learnt sigma it is STN's eq. 15: one step on lambda and sigma, each image at lambda + sigma epsilon. The
+        loss that is noted is without the entropy.
         """
-        if self.sigma_entropy is not None:
-            return self.update_lambda_and_scale(task, state, self.sigma_entropy)
-        hypernetwork = state.learner.hypernetwork.eval()
-        with validation_statistics(hypernetwork, self.val_statistics):
-            loss = self.validation_loss(task, state, lambda images: hypernetwork(images, state.lam))
-        (gradient,) = means(torch.autograd.grad(loss, [state.lam]))
-        state.mover.moves.add(gradient)
-        self.move_lambda(task, state, gradient)
-        self.move_center(state)
-        state.totals.add_lambda(loss.detach())
-
-    def update_lambda_and_scale(self, task: Task, state: HyperGradientState, weight: float) -> None:
-        """STN's eq. 15: one step on lambda and on sigma, each validation image at lambda + sigma epsilon; weight: tau.
-
-        What is noted as the loss of the step is that at the noise, without the entropy.
-        """
-        hypernetwork, scale = state.learner.hypernetwork.eval(), scale_of(state)
+        hypernetwork, lam = state.learner.hypernetwork.eval(), state.lam
+        scale = None if self.sigma_entropy is None else scale_of(state)
 
         def predict(images: Tensor) -> Tensor:
-            noise = task.noise(len(images), state.generator)
-            return hypernetwork(images, state.lam + scale.sigma * noise)
+            noise = None if scale is None else scale.sigma * task.noise(len(images), state.generator)
+            return hypernetwork(images, lam if noise is None else lam + noise)
 
         with validation_statistics(hypernetwork, self.val_statistics):
             loss = self.validation_loss(task, state, predict)
-        objective = loss - weight * scale.entropy()
-        gradient, of_spread = means(torch.autograd.grad(objective, [state.lam, scale.spread]))
+        if scale is None or self.sigma_entropy is None:
+            (gradient,) = means(torch.autograd.grad(loss, [lam]))
+        else:
+            objective = loss - self.sigma_entropy * scale.entropy()
+            gradient, of_spread = means(torch.autograd.grad(objective, [lam, scale.spread]))
         state.mover.moves.add(gradient)
         self.move_lambda(task, state, gradient)
-        scale.move(of_spread)
+        if scale is not None:
+            scale.move(of_spread)
         self.move_center(state)
         state.totals.add_lambda(loss.detach())
 
@@ -158,15 +199,9 @@ class Hypergradient(LambdaSteps, HyperLayers):
         return scale_of(state).sigma.detach()
 
     def move_center(self, state: HyperGradientState) -> None:
-        """A centered response goes with lambda."""
+        """Let the center of a centered response follow lambda."""
         if RESPONSES[self.response].centered:
             state.learner.hypernetwork.center.copy_(state.lam.detach())
-
-
-def scale_of(state: GradientState[L]) -> LearntScale:
-    """Of a search that learns it."""
-    assert isinstance(state.mover, ScaledMover)
-    return state.mover.scale
 
 
 def update_phi(
@@ -180,7 +215,7 @@ def update_phi(
 ) -> None:
     """Equations 2 and 4: one SGD step on a batch (B, C, H, W) in which every image has its own lambda (B, n).
 
-    state: of any search whose learner is a hypernetwork. augment: None for the policy, at the lambda of the weights.
+    state: of any search whose model is a hypernetwork. augment: by default the policy at the lambda of the weights.
     """
     learner: HyperModel = state.learner
     learner.hypernetwork.train()
@@ -196,8 +231,8 @@ def update_phi(
 
 
 def penalty_of(task: Task, learner: HyperModel) -> Penalty:
-    """What the space's regularizers add to the loss of a batch: 1/2 weight decay times the squared norm of the weights,
-    each image's own, as in SGD; and those that act on outputs and labels.
+    """What the space's regularizers add to the loss of a batch: half of the weight decay times the squared norm of each
+    image's own weights, as in SGD; and what depends on outputs and labels.
     """
     regularization, column = task.regularization, task.regularization.weight_decay_column
     if column is None and not regularization.has_penalty:

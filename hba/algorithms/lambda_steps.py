@@ -25,14 +25,15 @@ from hba.algorithms.lambda_optimizers import (
 )
 from hba.algorithms.state import L, SearchState
 from hba.algorithms.task import Task
-from hba.algorithms.temperature import best_temperature
 from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.training import SGD, SGDS, CommonSearchConfig, Decay, NotNegative, Positive
 from hba.data.config import Size
+from hba.data.labels import is_multi_label
 from hba.data.loader import BatchStream
 from hba.distributed.collectives import all_gather
 from hba.errors import SettingsError
-from hba.training.criterion import loss_of
+from hba.training.criterion import loss_of, losses_of
+from hba.utils.devices import device_constant
 from hba.utils.settings import DefaultText, words
 
 WarmUp = Annotated[Annotated[int, Field(ge=0)] | None, DefaultText("half of all")]
@@ -243,3 +244,23 @@ def validation_statistics(network: nn.Module, statistics: str) -> Iterator[None]
     finally:
         for layer in layers:
             layer.training, layer.track_running_stats = False, True
+
+
+@device_constant
+def _temperatures(device: torch.device) -> Tensor:
+    return torch.logspace(-1, 2, 121, device=device)
+
+
+def best_temperature(logits: Tensor, labels: Tensor) -> Tensor:
+    """The temperature in [0.1, 100] that minimises the loss of logits / temperature; a scalar tensor.
+
+    Tries a fixed logarithmic scale, 6 % from one to the next, so nothing has to leave the device.
+    """
+    temperatures = _temperatures(logits.device)
+    scaled = logits / temperatures[:, None, None]
+    if is_multi_label(labels):
+        losses = losses_of(scaled.flatten(0, 1), labels.repeat(len(temperatures), 1)).view(len(temperatures), -1)
+    else:
+        losses = -scaled.log_softmax(dim=2)[:, torch.arange(len(labels), device=labels.device), labels]
+    # Indexing by a scalar tensor would read it on the host.
+    return temperatures.gather(0, losses.mean(dim=1).argmin(keepdim=True))[0]

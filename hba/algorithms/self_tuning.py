@@ -1,6 +1,6 @@
 """Self-Tuning Networks, which HBA builds on: STN (MacKay et al. 2019) and Delta-STN (Bae and Grosse 2020).
 
-Both are HBA's steps with other settings. Symbols as in hypergradient.py and learnt_scale.py. All layers depend on
+Both are HBA's steps with other settings. Symbols as in hypergradient.py. All layers depend on
 lambda, the last one too, and the noise is learnt: sigma has an entry for each hyperparameter. As in the papers, what is
 reported of a search is measured at lambda itself, without noise.
 

@@ -16,15 +16,12 @@ from hba.data.images import Colors
 from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
 from hba.models import Pretrained, Start, find_model
-from hba.models.freezing import ALL_BUT_HEAD, NOTHING
-from hba.models.pretrained import TIMM
-from hba.models.timm_networks import PREFIX, timm_facts
+from hba.models.timm_networks import ALL_BUT_HEAD, NOTHING, PREFIX, TIMM, timm_facts
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
-from hba.preprocessing.baseline import BASELINES, PHOTOGRAPHS, PHOTOGRAPHS_SIDE, Baseline
-from hba.preprocessing.resized_crop import stored_side
+from hba.preprocessing.baseline import BASELINES, PHOTOGRAPHS, PHOTOGRAPHS_SIDE, Baseline, stored_side
 from hba.regularization.groups import AUGMENTATION, check_tune
-from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Hyperparameter
 from hba.utils.devices import check_device_name
 from hba.utils.settings import DefaultText, color, words
 from hba.utils.text import unknown

@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from hba.errors import SettingsError
-from hba.hypernet.support import reason_against
+from hba.hypernet.layers import reason_against
 
 Named = list[tuple[str, nn.Module]]
 

@@ -10,14 +10,11 @@ import torch
 from torch import nn
 
 from hba.errors import SettingsError
-from hba.models.alexnet import AlexNet
-from hba.models.pretrained import Pretrained
 from hba.models.pyramidnet import PyramidNet, check_depth_and_alpha
 from hba.models.resnet import resnet
 from hba.models.shake_shake import ShakeShake, check_width
-from hba.models.start import Start
-from hba.models.stn_networks import MLP, VGG16STN, AlexNetSTN, SimpleCNN, check_first_width
-from hba.models.timm_networks import PREFIX, find_timm_network, timm_names
+from hba.models.stn_networks import MLP, VGG16STN, AlexNet, AlexNetSTN, SimpleCNN, check_first_width
+from hba.models.timm_networks import PREFIX, Pretrained, Start, find_timm_network, timm_names
 from hba.models.wide_resnet import WideResNet, check_depth_and_width
 from hba.utils.seeding import default_generators
 from hba.utils.text import unknown

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
-from hba.models.parts import conv, uniform_per_image
+from hba.models.wide_resnet import conv, uniform_per_image
 
 EXPANSION = 4
 STEM_CHANNELS = 16

@@ -1,9 +1,10 @@
-"""Networks on which STN (MacKay et al., ICLR 2019) and Delta-STN (Bae and Grosse, NeurIPS 2020) tune regularization.
+"""AlexNet, and the networks on which STN (MacKay et al., ICLR 2019) and Delta-STN (Bae and Grosse, NeurIPS 2020) tune
+regularization.
 
-Their layers stand in a line, without BatchNorm, with a ReLU after each but the last. Dropout modules stand where the
-public code of Delta-STN's authors has its rates: `on_input`, and `after_<layer>` behind the ReLU and the pooling of a
-layer. Before linear layers they drop whole channels. Their rate is 0, which changes nothing and draws nothing, until
-it is given another.
+The latter have layers in a line, without BatchNorm, with a ReLU after each but the last. Dropout modules stand where
+the public code of Delta-STN's authors has its rates: `on_input`, and `after_<layer>` behind the ReLU and the pooling of
+a layer. Before linear layers they drop whole channels. Their rate is 0, which changes and draws nothing, until it is
+set.
 
 Our choice: poolings of 2x2 round up, so that images of any size can be taken. At 32x32 this changes nothing.
 """
@@ -12,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
@@ -143,3 +145,50 @@ class VGG16STN(_InLine):
                 nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
                 assert layer.bias is not None
                 nn.init.zeros_(layer.bias)
+
+
+class AlexNet(nn.Module):
+    """AlexNet (Krizhevsky, Sutskever and Hinton, NeurIPS 2012) for small images: (B, in_channels, H, W) to logits.
+
+    From that paper: five convolutions, three poolings, and two hidden linear layers of 4096, each after dropout of 0.5,
+    without BatchNorm. From Krizhevsky's later version for one column (2014): 64, 192, 384, 256 and 256 channels,
+    without response normalization. STN trains "AlexNet" on CIFAR-10 and says no more of it. Our choice, as usual for
+    32x32: padding of 5 in the first convolution, and poolings of 2x2. Convolutions leave 1x1 of 32x32; larger maps are
+    averaged.
+    """
+
+    def __init__(self, n_classes: int, in_channels: int = 3) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(in_channels, 64, kernel_size=11, stride=4, padding=5),
+            nn.ReLU(),
+            _pooling(),
+            nn.Conv2d(64, 192, kernel_size=5, padding=2),
+            nn.ReLU(),
+            _pooling(),
+            nn.Conv2d(192, 384, kernel_size=3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(384, 256, kernel_size=3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(256, 256, kernel_size=3, padding=1),
+            nn.ReLU(),
+            _pooling(),
+        )
+        self.classifier = nn.Sequential(
+            nn.Dropout(0.5),
+            nn.Linear(256, 4096),
+            nn.ReLU(),
+            nn.Dropout(0.5),
+            nn.Linear(4096, 4096),
+            nn.ReLU(),
+            nn.Linear(4096, n_classes),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.adaptive_avg_pool2d(self.features(x), 1)
+        return self.classifier(x.flatten(1))
+
+
+def _pooling() -> nn.MaxPool2d:
+    # Rounding up leaves a pixel of images smaller than 32x32 and changes nothing at 32x32.
+    return nn.MaxPool2d(2, ceil_mode=True)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
-from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Hyperparameter
 from hba.utils.devices import device_constant
 from hba.utils.text import first_of
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from hba.errors import SettingsError
 from hba.operations import ALL, OPERATIONS, Operation, find_operation
 from hba.policy.space import SearchSpace
-from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Hyperparameter
 from hba.utils.text import unknown
 
 PBA_SIDE_PIXELS = 32

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hba.errors import SettingsError
 from hba.operations import Operation
 from hba.policy.space import SearchSpace
-from hba.regularization.hyperparameter import LARGEST_LOGIT as LARGEST_OF_REGULARIZER
+from hba.regularization.regularizer import LARGEST_LOGIT as LARGEST_OF_REGULARIZER
 
 if TYPE_CHECKING:
     from torch import Tensor

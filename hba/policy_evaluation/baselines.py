@@ -35,7 +35,7 @@ from hba.policy_evaluation.baseline_augmentations import (
     start_point,
     static,
 )
-from hba.regularization.in_network import DROPOUT, WEIGHT_DECAY, check_dropouts
+from hba.regularization.in_training import DROPOUT, WEIGHT_DECAY, check_dropouts
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import is_of_text

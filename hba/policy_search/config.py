@@ -15,7 +15,7 @@ from hba.errors import RunError, SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space, without_operations
 from hba.regularization.groups import AUGMENTATION, acts_on_images, find_regularizer
-from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Hyperparameter
 from hba.utils.settings import words
 from hba.utils.text import did_you_mean
 

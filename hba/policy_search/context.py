@@ -24,7 +24,7 @@ from hba.policy_search.config import SearchConfig
 from hba.policy_search.folder import STRUCTURE
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.regularization.groups import acts_on_images, hyperparameters_of
-from hba.regularization.in_network import DROPOUT, dropouts
+from hba.regularization.in_training import DROPOUT, dropouts
 from hba.schedule.file import space_entry
 from hba.training.amp import slow_note
 from hba.training.custom_network import CustomNetwork

@@ -1,5 +1,6 @@
-"""The baseline augmentation of a dataset, and Cutout: what every training does behind the policy (paper, 4.2)."""
+"""The baseline augmentation of a dataset, which every training applies after the policy (paper, 4.2)."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -9,7 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hba.distributed.collectives import draw_then_shard
-from hba.operations import OPERATIONS
+from hba.operations import COMMON_CHANNELS, OPERATIONS
+from hba.operations.enhance import blend, gray, mean_gray
+from hba.utils.devices import device_constant
 
 
 @dataclass(frozen=True)
@@ -93,3 +96,145 @@ def random_cutout(images: Tensor, size: int, generator: torch.Generator) -> Tens
     fraction = images.new_full((batch,), size / min(height, width))
     position = draw_then_shard(batch, lambda n: torch.rand(n, 2, generator=generator, device=images.device))
     return OPERATIONS["Cutout"](images, fraction, fill=images.new_zeros(channels), position=position)
+
+
+EIGENVALUES = (0.2175, 0.0188, 0.0045)
+EIGENVECTORS = ((-0.5675, 0.7192, 0.4009), (-0.5808, -0.0045, -0.8140), (-0.5836, -0.6948, 0.4203))
+"""Of the covariance of ImageNet's colours in [0, 1]; a row for each channel, a column for each component."""
+
+N_JITTERS = 3
+"""Brightness, contrast and saturation, in this order in `factors`."""
+
+
+def color_jitter(images: Tensor, strength: float, generator: torch.Generator) -> Tensor:
+    """Change brightness, contrast and saturation of each image by factors from U(1 - strength, 1 + strength), in an
+    order of its own. Ref: torchvision's ColorJitter.
+    """
+    low, high = 1 - strength, 1 + strength
+
+    def numbers(n: int) -> Tensor:
+        return torch.empty(n, N_JITTERS, device=images.device)
+
+    factors = draw_then_shard(len(images), lambda n: numbers(n).uniform_(low, high, generator=generator))
+    return jittered(images, factors, order_of_jitters(images, generator))
+
+
+def order_of_jitters(images: Tensor, generator: torch.Generator | None) -> Tensor:
+    """A random order (B, 3) of 0, 1 and 2 for each image."""
+    keys = draw_then_shard(len(images), lambda n: torch.rand(n, N_JITTERS, generator=generator, device=images.device))
+    return keys.argsort(dim=1)
+
+
+def jittered(images: Tensor, factors: Tensor, order: Tensor) -> Tensor:
+    """Enhance by the factors (B, 3), in the order (B, 3) that names 0, 1 or 2 for each step.
+
+    Images of other than 1 or 3 channels have no saturation to change.
+    """
+    for step in order.T:
+        kind = step[:, None, None, None]
+        less_saturated = gray(images) if images.shape[1] in COMMON_CHANNELS else images
+        poorer = torch.where(kind == 1, mean_gray(images), less_saturated).where(kind != 0, 0)
+        images = blend(poorer, images, factors.gather(1, step[:, None])[:, 0])
+    return images
+
+
+def pca_jitter(images: Tensor, std: float, generator: torch.Generator) -> Tensor:
+    """Add noise along the principal components of colour, the same to all pixels of an image; not clamped.
+
+    Ref: Krizhevsky, Sutskever and Hinton 2012, 4.1, with alpha of standard deviation `std` per component.
+    """
+    n_components, device = len(EIGENVALUES), images.device
+    alpha = (
+        draw_then_shard(len(images), lambda n: torch.randn(n, n_components, generator=generator, device=device)) * std
+    )
+    return images + (alpha @ _components(images.device))[:, :, None, None]
+
+
+@device_constant
+def _components(device: torch.device) -> Tensor:
+    """(component, channel): each eigenvector times its eigenvalue."""
+    return torch.tensor(EIGENVECTORS, device=device).T * torch.tensor(EIGENVALUES, device=device)[:, None]
+
+
+SCALE = (0.08, 1.0)
+"""Share of the image's area that a crop has."""
+RATIO = (3 / 4, 4 / 3)
+"""Width to height of a crop."""
+N_TRIES = 10
+STORED_PER_SIDE = 8 / 7
+"""By how much images are stored larger than the network takes them: 256 pixels for 224."""
+
+
+def stored_side(side: int) -> int:
+    """Side in pixels to store images with, of which a network takes `side`."""
+    return round(side * STORED_PER_SIDE)
+
+
+def network_side(stored: int) -> int:
+    """The other way round; exact for every side."""
+    return round(stored / STORED_PER_SIDE)
+
+
+def random_resized_crop(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """A box of its own of each image (B, C, H, W), resized to (B, C, size, size)."""
+    return resized_crop(images, random_boxes(len(images), images.shape[2], images.shape[3], generator), size)
+
+
+def random_boxes(batch: int, height: int, width: int, generator: torch.Generator) -> Tensor:
+    """Boxes (B, 4) of whole numbers: top, left, height, width. Ref: torchvision's RandomResizedCrop.get_params.
+
+    An area and a shape are drawn up to ten times; the first box that fits is taken, or else the whole image (which is
+    torchvision's rule too for images that are about square, as all stored ones are).
+    """
+    device = generator.device
+
+    def tries(low: float, high: float) -> Tensor:
+        return draw_then_shard(
+            batch, lambda n: torch.empty(n, N_TRIES, device=device).uniform_(low, high, generator=generator)
+        )
+
+    area = tries(*SCALE) * (height * width)
+    log_ratio = tries(*map(math.log, RATIO))
+    sizes = torch.stack([area * (-log_ratio).exp(), area * log_ratio.exp()]).sqrt().round()
+    limits = _limits(height, width, device)
+    fits = (sizes <= limits[..., None]).all(dim=0)
+    # argmax of truth values is the first that is true.
+    first = fits.int().argmax(dim=1, keepdim=True)
+    chosen = sizes.gather(2, first.expand(2, -1, -1))[..., 0]
+    chosen = torch.where(fits.any(dim=1), chosen.clamp(min=1), limits)
+    place = draw_then_shard(batch, lambda n: torch.rand(2, n, generator=generator, device=device), dim=1)
+    place = place * (limits - chosen + 1)
+    # The product may round up to the limit itself.
+    corner = place.floor().minimum(limits - chosen)
+    return torch.cat([corner, chosen]).T
+
+
+@device_constant
+def _limits(height: int, width: int, device: torch.device) -> Tensor:
+    return torch.tensor([[height], [width]], dtype=torch.float32, device=device)
+
+
+def resized_crop(images: Tensor, boxes: Tensor, size: int) -> Tensor:
+    """The boxes (B, 4) of top, left, height, width in images (B, C, H, W), resized to (B, C, size, size).
+
+    Bilinear without antialiasing, which makes little difference here: a crop is hardly ever reduced by more than the
+    8 / 7 by which images are stored larger than the network takes them. What lies outside of the box never counts.
+    """
+    height, width = images.shape[-2:]
+    middles = (torch.arange(size, device=images.device) + 0.5) / size
+    top, left, box_height, box_width = boxes.to(images.dtype).T[..., None]
+
+    def places(start: Tensor, length: Tensor, full: int) -> Tensor:
+        """Where the result's pixels lie, (B, size), as grid_sample counts: from -1 to 1 between outer edges."""
+        pixels = (middles * length - 0.5).clamp(min=0).minimum(length - 1)
+        return (2 * (start + pixels) + 1) / full - 1
+
+    rows, columns = places(top, box_height, height), places(left, box_width, width)
+    grid = torch.stack(torch.broadcast_tensors(columns[:, None, :], rows[:, :, None]), dim=3)
+    return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
+
+
+def center_crop(images: Tensor, size: int) -> Tensor:
+    """The middle (B, C, size, size) of images that are at least as large."""
+    top, left = (round((full - size) / 2) for full in images.shape[-2:])
+    return images[..., top : top + size, left : left + size]

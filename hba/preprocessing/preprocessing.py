@@ -8,10 +8,36 @@ from torch import Tensor
 from hba.data.images import Colors, Images
 from hba.errors import SettingsError
 from hba.operations import COMMON_CHANNELS
-from hba.preprocessing.baseline import Baseline, augment
-from hba.preprocessing.photometric import color_jitter, pca_jitter
-from hba.preprocessing.resized_crop import center_crop, network_side, random_resized_crop
-from hba.preprocessing.standardize import Standardize
+from hba.preprocessing.baseline import (
+    Baseline,
+    augment,
+    center_crop,
+    color_jitter,
+    network_side,
+    pca_jitter,
+    random_resized_crop,
+)
+
+
+@dataclass(frozen=True)
+class Standardize:
+    """(x - mean) / std per channel, for images (B, C, H, W) in [0, 1]; mean and std of shape (1, C, 1, 1)."""
+
+    mean: Tensor
+    std: Tensor
+
+    @staticmethod
+    def of(data: Images) -> "Standardize":
+        """With mean and standard deviation of these images, on their device."""
+        return Standardize.by(data.mean_color(), data.std_color(), data.device)
+
+    @staticmethod
+    def by(mean: Colors, std: Colors, device: torch.device) -> "Standardize":
+        """With these, by channel and in [0, 1]."""
+        return Standardize(*(torch.tensor(color, device=device)[None, :, None, None] for color in (mean, std)))
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return (images - self.mean) / self.std
 
 
 def network_input_size(data: Images, baseline: Baseline) -> int:

@@ -1,4 +1,7 @@
-"""What can be tuned beside operations, by name; and registering groups of your own."""
+"""The regularizers by name, registering your own, and what `tune` may name.
+
+`python -m hba.regularization.groups` prints the table of the documentation.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -7,19 +10,18 @@ from types import MappingProxyType
 from torch import nn
 
 from hba.errors import SettingsError
-from hba.regularization.affine import affine
-from hba.regularization.holes import cutout
-from hba.regularization.hyperparameter import Hyperparameter
-from hba.regularization.in_loss import activation, label_smoothing
-from hba.regularization.in_network import (
+from hba.regularization.in_training import (
     DROPOUT,
+    INITIAL_RATE,
+    LARGEST_RATE,
     WEIGHT_DECAY,
+    activation,
     dropout_hyperparameters,
+    label_smoothing,
     weight_decay_hyperparameter,
 )
-from hba.regularization.jitter import jitter
-from hba.regularization.noise import input_dropout, input_noise
-from hba.regularization.regularizer import ON_IMAGES, Ranges, Regularizer
+from hba.regularization.on_images import affine, cutout, input_dropout, input_noise, jitter
+from hba.regularization.regularizer import ON_IMAGES, Hyperparameter, Ranges, Regularizer
 from hba.utils.text import unknown
 
 PIXELS = "pixels"
@@ -193,3 +195,35 @@ def _at_size(one: Hyperparameter, image_size: int) -> Hyperparameter:
 def acts_on_images(name: str) -> bool:
     """Whether a hyperparameter of that name acts on the image alone, so that the network need not know of it."""
     return find_regularizer(name.partition(".")[0]).place in ON_IMAGES
+
+
+HEADINGS = ("`--tune`", "hyperparameter", "range", "begins at", "acts on")
+PLACES = {
+    "pixels": "the image in [0, 1]",
+    "inputs": "the network's input",
+    "network": "the network",
+    "loss": "the loss",
+}
+
+
+def table() -> str:
+    """Markdown, a line for each hyperparameter of hba's own regularizers, but those of language models."""
+    lines = [HEADINGS, ("---",) * len(HEADINGS), *_rows()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _rows() -> Iterator[tuple[str, ...]]:
+    of_dropout = Hyperparameter(f"{DROPOUT}.<module>", 0.0, LARGEST_RATE, INITIAL_RATE)
+    for regularizer in (one for one in REGULARIZERS.values() if one.place in PLACES):
+        for number, one in enumerate(regularizer.hyperparameters or (of_dropout,)):
+            group = "" if number else f"`{regularizer.tuned_as}`"
+            yield (group, f"`{one.name}`", _range(one), f"{one.initial:g}", PLACES[regularizer.place])
+
+
+def _range(one: Hyperparameter) -> str:
+    notes = [note for note, holds in (("log", one.scale == "log"), ("whole", one.whole), (one.unit, one.unit)) if holds]
+    return f"{one.low:g} to {one.high:g}" + (f" ({', '.join(map(str, notes))})" if notes else "")
+
+
+if __name__ == "__main__":
+    print(table())

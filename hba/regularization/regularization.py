@@ -14,9 +14,8 @@ from torch.optim import Optimizer
 
 from hba.errors import SettingsError
 from hba.regularization.groups import check_range, find_regularizer
-from hba.regularization.hyperparameter import Hyperparameter
-from hba.regularization.in_network import DROPOUT, WEIGHT_DECAY, set_dropout, set_weight_decay
-from hba.regularization.regularizer import IN_LOSS, ON_IMAGES, Place, Regularizer
+from hba.regularization.in_training import DROPOUT, WEIGHT_DECAY, set_dropout, set_weight_decay
+from hba.regularization.regularizer import IN_LOSS, ON_IMAGES, Hyperparameter, Place, Regularizer
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from hba.errors import HbaError, ScheduleError, SettingsError
 from hba.operations import OPERATIONS, Operation, find_operation, function_path
 from hba.policy.space import SearchSpace
 from hba.regularization.groups import check_range, find_regularizer
-from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Hyperparameter
 from hba.utils.files import read_text, reason_of
 from hba.utils.settings import first_problem
 

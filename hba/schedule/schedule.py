@@ -15,7 +15,7 @@ import torch
 from hba.errors import LeftOutWarning, ScheduleError
 from hba.policy.module import GRAY, Policy
 from hba.policy.space import SearchSpace
-from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.file import Parts, explained, parse, text_of, written
 from hba.schedule.transform import PolicyTransform
 from hba.utils.files import write_text

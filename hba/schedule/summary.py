@@ -32,7 +32,7 @@ from hba.policy.rates import Floats, applied, poisson_binomial
 from hba.policy.space import SearchSpace
 from hba.policy.starts import at_fraction, of_row, randaugment
 from hba.regularization.groups import find_regularizer
-from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.schedule import Schedule
 from hba.utils.provenance import number_of
 from hba.utils.text import first_of
@@ -218,7 +218,7 @@ def start_logits(schedule: Schedule) -> Tensor | None:
 
 
 def _start_of_row(schedule: Schedule, row: Any) -> Tensor | None:
-    """row: of the schedule where the search began, as hba.algorithms.start keeps it; None where it is none."""
+    """row: of the schedule where the search began, as hba.algorithms.algorithm keeps it; None where it is none."""
     if not isinstance(row, dict) or any(number_of(value, *_ANY) is None for value in row.values()):
         return None
     try:

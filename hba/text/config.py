@@ -15,8 +15,8 @@ from hba.config.training import DeviceName, NotNegative, Positive
 from hba.data.config import Seed, Size
 from hba.errors import SettingsError
 from hba.regularization.groups import REGULARIZERS, registered_regularizers
-from hba.regularization.hyperparameter import Hyperparameter
-from hba.regularization.in_network import DROPOUT, WEIGHT_DECAY
+from hba.regularization.in_training import DROPOUT, WEIGHT_DECAY
+from hba.regularization.regularizer import Hyperparameter
 from hba.text.measure import next_word_loss
 from hba.utils.settings import Settings, words
 from hba.utils.text import did_you_mean, unknown

@@ -14,8 +14,8 @@ import pydantic
 from hba.distributed.process_info import check_single_process
 from hba.errors import RunError, ScheduleError, SettingsError
 from hba.policy_evaluation.statistics import PairedDifference
-from hba.regularization.hyperparameter import Hyperparameter
-from hba.regularization.in_network import DROPOUT
+from hba.regularization.in_training import DROPOUT
+from hba.regularization.regularizer import Hyperparameter
 from hba.report.results import TEXT_EVALUATION
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule

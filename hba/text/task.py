@@ -17,7 +17,7 @@ from hba.hypernet.dropout import RatedDropout
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import without_operations
 from hba.regularization.groups import hyperparameters_of
-from hba.regularization.in_network import DROPOUT
+from hba.regularization.in_training import DROPOUT
 from hba.text.config import HIDDEN, TextSearchConfig, TextTrainingConfig, is_tuned
 from hba.text.corpus import FILES, Corpus
 from hba.text.lstm import LstmLanguageModel

@@ -11,13 +11,12 @@ from torch import Tensor
 
 from hba.algorithms import Hypergradient, hypergradient
 from hba.algorithms.hypergradient import HyperGradientState
+from hba.algorithms.lambda_steps import best_temperature
 from hba.algorithms.task import ImageTask
-from hba.algorithms.temperature import best_temperature
 from hba.models import build_model
 from hba.policy.space import SearchSpace
 from hba.preprocessing.baseline import Baseline
-from hba.preprocessing.preprocessing import Preprocessing
-from hba.preprocessing.standardize import Standardize
+from hba.preprocessing.preprocessing import Preprocessing, Standardize
 
 
 def make(**settings: object) -> tuple[ImageTask, HyperGradientState]:

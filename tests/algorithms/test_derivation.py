@@ -23,8 +23,7 @@ from hba.errors import SettingsError
 from hba.models import build_model
 from hba.policy.space import SearchSpace
 from hba.preprocessing.baseline import Baseline
-from hba.preprocessing.preprocessing import Preprocessing
-from hba.preprocessing.standardize import Standardize
+from hba.preprocessing.preprocessing import Preprocessing, Standardize
 
 
 def make(kind: type[Algorithm], **settings: Any) -> tuple[ImageTask, Any]:

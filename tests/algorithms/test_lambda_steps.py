@@ -11,9 +11,8 @@ import torch.nn.functional as F
 from search_steps import algorithm_of, begun, begun_as_in_the_paper, next_validation, respond_at_random, step
 from torch import Tensor, nn
 
-from hba.algorithms.lambda_steps import validation_statistics
+from hba.algorithms.lambda_steps import best_temperature, validation_statistics
 from hba.algorithms.state import NetworkModel
-from hba.algorithms.temperature import best_temperature
 from hba.policy_search.config import SearchConfig
 
 ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]

@@ -17,7 +17,7 @@ from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.regularization.groups import hyperparameters_of
-from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Hyperparameter
 
 EVERYTHING = "augmentation,dropout,weight-decay,label-smoothing,input-dropout,cutout"
 

@@ -4,8 +4,7 @@ import pytest
 
 from hba.hypernet import SHARING
 from hba.models import MODELS, build_model
-from hba.models.facts import model_facts
-from hba.models.published import PUBLISHED
+from hba.models.facts import PUBLISHED, model_facts
 
 
 def test_only_named_networks_have_published_counts() -> None:

@@ -10,7 +10,7 @@ from pretrained_networks import pretrained
 from torch import nn
 
 from hba.errors import SettingsError
-from hba.models.freezing import freeze
+from hba.models.timm_networks import freeze
 
 STAGES = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4", "fc")
 

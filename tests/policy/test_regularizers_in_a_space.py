@@ -12,7 +12,7 @@ from hba.policy.draw import draw_operations
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.policy.starts import at_fraction, of_row, randaugment
-from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Hyperparameter
 
 DROPOUT = Hyperparameter("dropout.fc", 0.0, 0.95, 0.05)
 DECAY = Hyperparameter("weight_decay", 1e-6, 0.1, 5e-4, "log")

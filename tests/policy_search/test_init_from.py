@@ -11,7 +11,7 @@ from search_problems import StopAfter, small_data, small_settings
 
 import hba
 from hba.algorithms import ALGORITHMS, Lookahead
-from hba.algorithms.start import Start, first_row
+from hba.algorithms.algorithm import InitialRow, first_row
 from hba.errors import SettingsError
 from hba.policy.spaces import search_space
 from hba.policy.starts import of_row
@@ -85,7 +85,7 @@ def test_a_run_folder_and_a_shipped_name_are_schedules(tmp_path: Path) -> None:
     start = SearchConfig.make({"init_from": "digits"}).algorithm.init_from
     assert start is not None
     assert str(start) == "digits"
-    assert Lookahead(init_from=Start(schedule="a", values={"Rotate.1.probability": 0.5})).init_from is not None
+    assert Lookahead(init_from=InitialRow(schedule="a", values={"Rotate.1.probability": 0.5})).init_from is not None
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 import hba
 from hba.errors import RunError, SettingsError
 from hba.models import build_model
-from hba.models.freezing import freeze
+from hba.models.timm_networks import freeze
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.context import SearchContext
 

@@ -12,7 +12,7 @@ import hba
 from hba.policy.space import SearchSpace
 from hba.policy_search.history import History
 from hba.policy_search.progress import SearchProgress
-from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Hyperparameter
 
 TUNE = "augmentation,dropout,weight-decay,label-smoothing"
 SETTINGS: dict[str, Any] = {**SMALL_SETTINGS, "operations": ("Rotate",)}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
-from hba.preprocessing.photometric import color_jitter, jittered, pca_jitter
+from hba.preprocessing.baseline import color_jitter, jittered, pca_jitter
 
 ADJUST = (TF.adjust_brightness, TF.adjust_contrast, TF.adjust_saturation)
 
@@ -62,7 +62,7 @@ def test_factors_are_uniform_within_the_strength_and_orders_alike_often(monkeypa
         drawn.append((factors, order))
         return images
 
-    monkeypatch.setattr("hba.preprocessing.photometric.jittered", note)
+    monkeypatch.setattr("hba.preprocessing.baseline.jittered", note)
     n = 6000
     color_jitter(torch.zeros(n, 3, 1, 1), 0.4, generator())
     ((factors, order),) = drawn

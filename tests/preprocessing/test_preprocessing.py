@@ -10,11 +10,17 @@ import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.data import LabelledImages, SearchData
 from hba.policy_search.config import SearchConfig
-from hba.preprocessing.baseline import BASELINES, Baseline, augment
-from hba.preprocessing.photometric import color_jitter, pca_jitter
-from hba.preprocessing.preprocessing import Preprocessing
-from hba.preprocessing.resized_crop import network_side, random_resized_crop, stored_side
-from hba.preprocessing.standardize import Standardize
+from hba.preprocessing.baseline import (
+    BASELINES,
+    Baseline,
+    augment,
+    color_jitter,
+    network_side,
+    pca_jitter,
+    random_resized_crop,
+    stored_side,
+)
+from hba.preprocessing.preprocessing import Preprocessing, Standardize
 
 STANDARDIZE = Standardize(
     torch.tensor([0.4, 0.5, 0.6])[None, :, None, None], torch.tensor([0.2, 0.3, 0.25])[None, :, None, None]

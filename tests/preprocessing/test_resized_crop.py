@@ -8,7 +8,7 @@ from torch import Tensor
 from torchvision.transforms import RandomResizedCrop
 from torchvision.transforms.v2 import functional as TF
 
-from hba.preprocessing.resized_crop import center_crop, random_boxes, random_resized_crop, resized_crop
+from hba.preprocessing.baseline import center_crop, random_boxes, random_resized_crop, resized_crop
 
 
 def generator(seed: int = 0) -> torch.Generator:

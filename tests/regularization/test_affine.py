@@ -12,7 +12,7 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional as TF
 
 from hba.operations.resample import Maps, warp
-from hba.regularization.affine import affine, affine_coefficients
+from hba.regularization.on_images import affine, affine_coefficients
 
 FILL = (10, 120, 230)
 N_MAPS = 60
@@ -99,7 +99,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, height: int, width: int, **strengths:
         notes.append({"angle": angle, "shear": shear, "x": x, "y": y, "factor": factor})
         return affine_coefficients(angle, shear, x, y, factor, height, width)
 
-    monkeypatch.setattr("hba.regularization.affine.affine_coefficients", note)
+    monkeypatch.setattr("hba.regularization.on_images.affine_coefficients", note)
     images = torch.zeros(len(strengths["scale"]), 1, height, width)
     affine(images, torch.Generator().manual_seed(0), **strengths, fill=torch.zeros(1))
     (only,) = notes

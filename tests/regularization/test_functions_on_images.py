@@ -14,10 +14,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
-from hba.regularization.affine import affine
-from hba.regularization.holes import cutout
-from hba.regularization.jitter import jitter
-from hba.regularization.noise import input_dropout, input_noise
+from hba.regularization.on_images import affine, cutout, input_dropout, input_noise, jitter
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,10 @@ import hba
 from hba.errors import SettingsError
 from hba.models import build_model
 from hba.regularization import groups
-from hba.regularization.groups import REGULARIZERS, hyperparameters_of, tunable
-from hba.regularization.hyperparameter import Hyperparameter
-from hba.regularization.in_network import dropouts
+from hba.regularization.groups import REGULARIZERS, hyperparameters_of, table, tunable
+from hba.regularization.in_training import dropouts
 from hba.regularization.regularization import Regularization
-from hba.regularization.regularizer import Regularizer
-from hba.regularization.table import table
+from hba.regularization.regularizer import Hyperparameter, Regularizer
 
 GENERATOR = torch.Generator()
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hba.regularization.holes import cutout, with_holes
+from hba.regularization.on_images import cutout, with_holes
 
 MOST = 4
 
@@ -69,7 +69,7 @@ def test_lengths_and_numbers_are_rounded_to_the_nearest_whole_number(monkeypatch
         notes.append((length.tolist(), holes.tolist()))
         return images
 
-    monkeypatch.setattr("hba.regularization.holes.with_holes", note)
+    monkeypatch.setattr("hba.regularization.on_images.with_holes", note)
     given = torch.tensor([0.0, 0.49, 0.51, 1.4, 3.6, 4.0])
     cutout(torch.ones(6, 1, 4, 4), seeded(), length=6 * given, holes=given, most_holes=MOST)
     assert notes == [([0, 3, 3, 8, 22, 24], [0, 0, 1, 1, 4, 4])]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
-from hba.regularization.jitter import colors_changed, jitter, shifted_hue
+from hba.regularization.on_images import colors_changed, jitter, shifted_hue
 
 ADJUST = (TF.adjust_brightness, TF.adjust_contrast, TF.adjust_saturation)
 LEVEL = 1 / 255
@@ -116,7 +116,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, **strengths: Tensor) -> Draw:
         notes.append((factors, order, shift))
         return images
 
-    monkeypatch.setattr("hba.regularization.jitter.colors_changed", note)
+    monkeypatch.setattr("hba.regularization.on_images.colors_changed", note)
     jitter(torch.zeros(len(strengths["hue"]), 3, 1, 1), seeded(), **strengths)
     (only,) = notes
     return only

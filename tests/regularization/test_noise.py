@@ -5,7 +5,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from hba.regularization.noise import input_dropout, input_noise
+from hba.regularization.on_images import input_dropout, input_noise
 
 N = 200_000
 RATES = (0.1, 0.4, 0.75)

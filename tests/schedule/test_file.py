@@ -21,7 +21,7 @@ from hba.operations import OPERATIONS, Operation, register_operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.regularization.groups import LIMITS, REGULARIZERS
-from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.file import json_schema, parse
 from hba.schedule.schedule import Schedule
 

@@ -17,7 +17,7 @@ from hba.errors import LeftOutWarning, ScheduleError
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import without_operations
 from hba.regularization.groups import REGULARIZERS
-from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.pictures import augmented_copies, draw_schedule, is_seen
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import (

@@ -5,7 +5,7 @@ import torch
 from small_texts import small_network
 from torch import Tensor, nn
 
-from hba.regularization.in_network import dropouts
+from hba.regularization.in_training import dropouts
 from hba.text.config import DROPOUTS
 from hba.text.lstm import LstmLanguageModel
 from hba.text.passages import Passage, Prediction

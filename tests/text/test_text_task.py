@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from hba.algorithms.responses import linearized
 from hba.errors import SettingsError
 from hba.hypernet import HyperNetwork
-from hba.regularization.in_loss import activation
+from hba.regularization.in_training import activation
 from hba.text.config import DROPOUTS, TextSearchConfig
 from hba.text.corpus import Corpus
 from hba.text.measure import next_word_loss

@@ -20,7 +20,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.errors import SavesWarning
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
-from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.schedule import Schedule
 from hba.training import checkpoint
 from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged

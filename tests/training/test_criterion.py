@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score
 from small_trainings import Answers
 from torch import Tensor
 
-from hba.algorithms.temperature import best_temperature
+from hba.algorithms.lambda_steps import best_temperature
 from hba.data import LabelledImages
 from hba.training.criterion import error_share, loss_of, loss_sum_of, losses_of, mean_average_precision
 from hba.training.metrics import MEASURE_BATCH_SIZE, measure

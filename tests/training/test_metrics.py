@@ -18,7 +18,7 @@ from hba.data.config import DataConfig
 from hba.data.images import LabelledImages
 from hba.distributed.process_info import ProcessInfo, override_rank
 from hba.errors import DataError
-from hba.preprocessing.standardize import Standardize
+from hba.preprocessing.preprocessing import Standardize
 from hba.training.metrics import MEASURE_BATCH_SIZE, Confusion, measure, totals
 
 PLAIN = Standardize(torch.zeros(1, 3, 1, 1), torch.ones(1, 3, 1, 1))

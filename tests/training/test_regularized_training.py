@@ -17,9 +17,8 @@ from hba.errors import ScheduleError, SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.regularization import groups
-from hba.regularization.hyperparameter import Hyperparameter
-from hba.regularization.in_loss import label_smoothing
-from hba.regularization.regularizer import Regularizer
+from hba.regularization.in_training import label_smoothing
+from hba.regularization.regularizer import Hyperparameter, Regularizer
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Unchanged, augmentation_of, is_regularizing
 from hba.training.custom_network import CustomNetwork

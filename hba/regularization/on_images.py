@@ -1,0 +1,198 @@
+"""Regularizers that act on images: affine maps, Cutout, colour jitter, dropout and noise of the input.
+
+Each image of a batch has strengths of its own.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from hba.distributed.collectives import draw_then_shard
+from hba.operations.cutout import covered
+from hba.operations.resample import Maps, warp
+from hba.preprocessing.baseline import jittered, order_of_jitters
+from hba.utils.devices import whole_numbers
+
+
+def uniform(low: Tensor, high: Tensor, generator: torch.Generator | None) -> Tensor:
+    """U(low, high) elementwise, (B, ...) as the bounds, on their device; the bound itself where they are equal."""
+    drawn = draw_then_shard(
+        len(low), lambda n: torch.rand(n, *low.shape[1:], generator=generator, dtype=low.dtype, device=low.device)
+    )
+    return drawn * (high - low) + low
+
+
+def affine(
+    images: Tensor,
+    generator: torch.Generator | None,
+    *,
+    degrees: Tensor,
+    shear: Tensor,
+    translate: Tensor,
+    scale: Tensor,
+    fill: Tensor,
+) -> Tensor:
+    """Images (B, C, H, W) in [0, 1], each through one random affine map, a new tensor of the same shape.
+
+    Strengths (B,), at least 0, are largest changes. degrees: the angle is from U(-degrees, degrees). shear, in degrees
+    below 90: the angle of a shear along x, alike. translate: shares of width and height, alike and independently, then
+    rounded to whole pixels. scale, below 1: the factor is from U(1 - scale, 1 + scale). fill (C,): the colour of what
+    comes from outside. The image is resampled once, by the nearest pixel. Strengths of 0 leave it as it is. generator:
+    on the device of the images; None is torch's default. Ref: torchvision's RandomAffine; Delta-STN (Bae and Grosse
+    2020).
+    """
+    height, width = images.shape[2:]
+    # Maps are in float64, as PIL has them.
+    degrees, shear, translate, scale = (one.detach().double() for one in (degrees, shear, translate, scale))
+    angle = uniform(-degrees, degrees, generator)
+    shear_angle = uniform(-shear, shear, generator)
+    x = uniform(-translate * width, translate * width, generator).round()
+    y = uniform(-translate * height, translate * height, generator).round()
+    factor = uniform(1 - scale, 1 + scale, generator)
+    maps = Maps.of(affine_coefficients(angle, shear_angle, x, y, factor, height, width))
+    return warp(images, maps, fill, "nearest")
+
+
+def affine_coefficients(
+    angle: Tensor, shear: Tensor, x: Tensor, y: Tensor, factor: Tensor, height: int, width: int
+) -> Mapping[str, Tensor]:
+    """Coefficients (B,) of the map from the output to the input, as in `hba.operations.geometric`.
+
+    The image is enlarged by `factor`, sheared along x by `shear` degrees and turned clockwise by `angle` degrees, about
+    its centre, then moved by x and y pixels; all (B,) float64. Ref: torchvision.transforms.functional.affine.
+    """
+    cos, sin, tan = angle.deg2rad().cos(), angle.deg2rad().sin(), shear.deg2rad().tan()
+    # The inverse of rotation * shear * scale.
+    a, b = (cos - sin * tan) / factor, (sin + cos * tan) / factor
+    d, e = -sin / factor, cos / factor
+    centre_x, centre_y = width / 2, height / 2
+    c = centre_x - a * (centre_x + x) - b * (centre_y + y)
+    f = centre_y - d * (centre_x + x) - e * (centre_y + y)
+    return {"a": a, "b": b, "c": c, "d": d, "e": e, "f": f}
+
+
+def cutout(
+    images: Tensor, generator: torch.Generator | None, *, length: Tensor, holes: Tensor, most_holes: int
+) -> Tensor:
+    """Standardised images (B, C, H, W) with squares set to 0, the mean colour; a new tensor.
+
+    length (B,) is the side of the squares in pixels, holes (B,) their number; both at least 0, and rounded to the
+    nearest whole number, halves to the even one. No image gets more than `most_holes`. Centres are uniform over the
+    pixels, so squares may overlap, and are cut off at the border. generator: on the device of the images; None is
+    torch's default. Ref: DeVries and Taylor 2017; STN (MacKay et al. 2019), Appendix E.
+    """
+    centres = draw_then_shard(
+        len(images), lambda n: torch.rand(n, most_holes, 2, generator=generator, device=images.device)
+    )
+    return with_holes(images, centres, length.detach().round(), holes.detach().round())
+
+
+def with_holes(images: Tensor, centres: Tensor, length: Tensor, holes: Tensor) -> Tensor:
+    """The first `holes` (B,) of the squares about `centres` (B, K, 2), set to 0.
+
+    length (B,): whole pixels. centres: in [0, 1), as fractions of width and height.
+    """
+    batch, most_holes, _ = centres.shape
+    counted = whole_numbers(most_holes, holes.dtype, holes.device) < holes[:, None]
+    # A hole that does not count has no side.
+    side = (length[:, None] * counted).double()
+    x, y = centres.double().unbind(dim=2)
+    across, down = covered(images.shape[3], x, side), covered(images.shape[2], y, side)
+    # How many squares lie over each pixel: a product of outer products, summed over the holes.
+    times = (down.mT.float() @ across.float()).view(batch, 1, *images.shape[2:])
+    return images.masked_fill(times > 0, 0)
+
+
+GREEN_TURN, BLUE_TURN, WHOLE_TURN = 2, 4, 6
+"""Hues in sixths of a turn; red is 0."""
+SIXTHS_FROM_TOP = (5, 3, 1)
+"""Of R, G and B, in the formula from HSV to RGB."""
+
+
+def jitter(
+    images: Tensor,
+    generator: torch.Generator | None,
+    *,
+    brightness: Tensor,
+    contrast: Tensor,
+    saturation: Tensor,
+    hue: Tensor,
+) -> Tensor:
+    """Images (B, C, H, W) in [0, 1] with colours changed at random, a new tensor in [0, 1].
+
+    Brightness, contrast and saturation (B,), at least 0, are largest changes: factors come from
+    U(max(0, 1 - s), 1 + s). hue (B,) in [0, 0.5] is the largest shift, in turns of the colour circle. Each image has
+    factors and a shift of its own. Its first three changes come in an order of its own, the hue last: torchvision
+    shuffles all four. Strengths of 0 leave the image as it is. Images of other than 3 channels have neither saturation
+    nor hue. generator: on the device of the images; None is torch's default. Ref: torchvision's ColorJitter; Delta-STN
+    (Bae and Grosse 2020).
+    """
+    strengths = torch.stack([brightness, contrast, saturation], dim=1).detach()
+    factors = uniform((1 - strengths).clamp(min=0), 1 + strengths, generator)
+    shift = uniform(-hue.detach(), hue.detach(), generator)
+    return colors_changed(images, factors, order_of_jitters(images, generator), shift)
+
+
+def colors_changed(images: Tensor, factors: Tensor, order: Tensor, shift: Tensor) -> Tensor:
+    """Brightness, contrast and saturation by the factors (B, 3) in the order (B, 3) of each image, then the hue.
+
+    shift (B,) in turns, as in `shifted_hue`.
+    """
+    if images.shape[1] == 3:
+        return shifted_hue(jittered(images, factors, order), shift)
+    without_saturation = torch.cat([factors[:, :2], torch.ones_like(factors[:, 2:])], dim=1)
+    return jittered(images, without_saturation, order)
+
+
+def shifted_hue(images: Tensor, shift: Tensor) -> Tensor:
+    """RGB images (B, 3, H, W) in [0, 1] with hues moved by `shift` (B,) turns, from red by green to blue.
+
+    Saturation and value of HSV stay. Ref: torchvision's adjust_hue, Python's colorsys.
+    """
+    red, green, blue = images.unbind(dim=1)
+    value = images.amax(dim=1)
+    chroma = value - images.amin(dim=1)
+    # Greys have no hue: any will do, as their chroma is 0.
+    divisor = chroma.where(chroma > 0, 1)
+    neither_red = torch.where(green == value, GREEN_TURN + (blue - red) / divisor, BLUE_TURN + (red - green) / divisor)
+    hue = torch.where(red == value, (green - blue) / divisor, neither_red)
+    hue = hue + WHOLE_TURN * shift.to(images.dtype)[:, None, None]
+    from_top = torch.stack([_distance(hue + sixths) for sixths in SIXTHS_FROM_TOP], dim=1)
+    changed = value[:, None] - chroma[:, None] * from_top
+    return torch.where(shift[:, None, None, None] == 0, images, changed)
+
+
+def _distance(sixths: Tensor) -> Tensor:
+    """How far a channel lies below the value, as a share of the chroma."""
+    within = sixths.remainder(WHOLE_TURN)
+    return torch.minimum(within, BLUE_TURN - within).clamp(0, 1)
+
+
+def input_dropout(images: Tensor, generator: torch.Generator | None, *, rate: Tensor) -> Tensor:
+    """Standardised images (B, C, H, W) with each number set to 0 by the probability `rate` (B,); a new tensor.
+
+    rate: in [0, 1]; 0 leaves the image as it is, 1 leaves nothing. What is left is divided by 1 - rate, so the mean
+    stays. generator: on the device of the images; None is torch's default. Ref: Srivastava et al. 2014; STN (MacKay et
+    al. 2019), section 4.3.
+    """
+    rate = rate.detach()[:, None, None, None]
+    # float32 for all: draws in half precision would be too coarse for small rates.
+    pixels, device = images.shape[1:], images.device
+    dropped = draw_then_shard(len(images), lambda n: torch.rand(n, *pixels, generator=generator, device=device)) < rate
+    kept_share = (1 - rate).clamp(min=torch.finfo(rate.dtype).eps)
+    return images.masked_fill(dropped, 0) / kept_share.to(images.dtype)
+
+
+def input_noise(images: Tensor, generator: torch.Generator | None, *, deviation: Tensor) -> Tensor:
+    """Standardised images (B, C, H, W), each number times its own draw of N(1, deviation^2); a new tensor.
+
+    deviation (B,), at least 0; 0 leaves the image as it is. generator: on the device of the images; None is torch's
+    default. Ref: STN (MacKay et al. 2019), section 4.3, tunes "input scaling noise" and does not state its form;
+    multiplying each number is this library's choice.
+    """
+    pixels, dtype, device = images.shape[1:], images.dtype, images.device
+    noise = draw_then_shard(
+        len(images), lambda n: torch.randn(n, *pixels, generator=generator, dtype=dtype, device=device)
+    )
+    return noise.mul_(deviation.detach().to(images.dtype)[:, None, None, None]).add_(1).mul_(images)
