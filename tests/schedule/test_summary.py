@@ -1,15 +1,41 @@
-"""What a schedule amounts to: means over copies and strengths, computed by hand."""
+"""What a schedule amounts to: strengths, changes and reach, by hand, by every outcome of small walks, and by draws."""
 
+import itertools
+import math
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from scipy.integrate import quad
 from scipy.special import expit, logit
+from scipy.stats import norm
+from tuned_schedules import DROPOUT, NAMES, OTHERS, alone, both, of_affine
 
+import hba
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
+from hba.regularization.groups import REGULARIZERS
+from hba.schedule.pictures import is_seen
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import band, changes, copies_of, key_epochs, start_of, summarize
+from hba.schedule.summary import (
+    applied_per_image,
+    band,
+    changes,
+    copies_of,
+    key_epochs,
+    not_on_pixels,
+    numbers_applied,
+    of_one_range,
+    on_pixels,
+    reach,
+    spaced,
+    start_of,
+    summarize,
+    summarize_regularizers,
+)
+
+N_DRAWS = 200_000
 
 
 def schedule_of(names: list[str], rows: list[list[float]], copies: int = 1, **provenance: Any) -> Schedule:
@@ -21,87 +47,44 @@ ROTATE_TWICE = schedule_of(["Rotate"], [[0.0, 30.0, 0.0, 0.0], [0.2, 15.0, 0.6, 
 """Columns: probability and magnitude of copy 1, of copy 2; range [0, 30] degrees, 0 does nothing."""
 
 
-@pytest.mark.parametrize(
-    ("epochs", "expected"),
-    [(1, (0,)), (2, (0, 1)), (3, (0, 1, 2)), (4, (0, 2, 3)), (5, (0, 2, 4)), (300, (0, 150, 299))],
-)
-def test_key_epochs_are_first_middle_and_last(epochs: int, expected: tuple[int, ...]) -> None:
-    assert key_epochs(schedule_of(["Invert"], [[0.5]] * epochs)) == expected
-
-
-def test_copies_are_the_operation_s_own_columns() -> None:
-    schedule = schedule_of(
-        ["Invert", "Rotate"], [[0.1, 0.2, 0.3, 1.0, 0.4, 2.0], [0.5, 0.6, 0.7, 3.0, 0.8, 4.0]], copies=2
-    )
-    invert, rotate = schedule.space.operations
-    np.testing.assert_array_equal(copies_of(schedule, invert, "probability"), [[0.1, 0.2], [0.5, 0.6]])
-    np.testing.assert_array_equal(copies_of(schedule, rotate, "probability"), [[0.3, 0.4], [0.7, 0.8]])
-    np.testing.assert_array_equal(copies_of(schedule, rotate, "magnitude"), [[1.0, 2.0], [3.0, 4.0]])
+def test_epochs_are_chosen_with_both_ends() -> None:
+    for epochs, expected in ((1, (0,)), (2, (0, 1)), (3, (0, 1, 2)), (4, (0, 2, 3)), (300, (0, 150, 299))):
+        assert key_epochs(schedule_of(["Invert"], [[0.5]] * epochs)) == expected
+    assert (spaced(1, 5), spaced(3, 5), spaced(9, 3), spaced(100, 4)) == ([0], [0, 1, 2], [0, 4, 8], [0, 33, 66, 99])
 
 
 def test_means_are_over_copies_and_strength_is_of_each_copy() -> None:
     (summary,) = summarize(ROTATE_TWICE, (0, 1, 2))
-    assert summary.operation is OPERATIONS["Rotate"]
     assert summary.probability == pytest.approx((0.0, 0.4, 0.75))
     assert summary.magnitude == pytest.approx((15.0, 9.0, 22.5))
     # 0.2 15/30 and 0.6 3/30; 1.0 30/30 and 0.5 15/30.
     assert summary.strength == pytest.approx((0.0, (0.1 + 0.06) / 2, (1.0 + 0.25) / 2))
-
-
-def test_only_the_epochs_asked_for_are_given_in_their_order() -> None:
     (summary,) = summarize(ROTATE_TWICE, (2, 0))
     assert summary.probability == pytest.approx((0.75, 0.0))
-    assert summary.magnitude == pytest.approx((22.5, 15.0))
-
-
-def test_magnitudes_that_a_mean_would_hide_are_shown_copy_by_copy() -> None:
     row = [0.5, 12.0, 0.5, 18.0, 0.5, 1.45, 0.7, 0.62]
     by_name = {one.operation.name: one for one in summarize(schedule_of(["Rotate", "Brightness"], [row], 2), (0,))}
     assert by_name["Rotate"].shown_magnitudes == ((15.0,),)
-    assert by_name["Brightness"].shown_magnitudes == ((1.45, 0.62),)
-    assert by_name["Brightness"].magnitude == pytest.approx((1.035,))
+    assert by_name["Brightness"].shown_magnitudes == ((1.45, 0.62),), "a mean would hide them"
+    np.testing.assert_array_equal(copies_of(ROTATE_TWICE, OPERATIONS["Rotate"], "magnitude")[1], [15.0, 3.0])
 
 
-def test_an_operation_without_magnitude_is_as_strong_as_it_is_probable() -> None:
-    (summary,) = summarize(schedule_of(["Equalize"], [[0.2, 0.4], [1.0, 0.5]], copies=2), (0, 1))
-    assert summary.magnitude is None
-    assert summary.probability == summary.strength == pytest.approx((0.3, 0.75))
-
-
-@pytest.mark.parametrize(
-    ("name", "magnitude", "strength"),
-    [
-        # The identity is at 0, at an end of the range.
-        ("ShearX", 0.3, 1.0),
-        ("ShearX", 0.0, 0.0),
-        ("TranslateY", 0.09, 0.2),
-        ("Cutout", 0.05, 0.25),
-        # The identity is in the middle of [0.1, 1.9]: a factor of 1.
-        ("Brightness", 1.0, 0.0),
-        ("Color", 0.1, 1.0),
-        ("Contrast", 1.9, 1.0),
-        ("Sharpness", 1.45, 0.5),
+def test_strength_is_how_far_a_magnitude_is_from_doing_nothing() -> None:
+    for name, magnitude, strength in [
+        # What does nothing is at an end of the range, or in the middle of [0.1, 1.9].
+        ("ShearX", 0.3, 1.0), ("ShearX", 0.0, 0.0), ("TranslateY", 0.09, 0.2), ("Cutout", 0.05, 0.25),
+        ("Brightness", 1.0, 0.0), ("Color", 0.1, 1.0), ("Contrast", 1.9, 1.0), ("Sharpness", 1.45, 0.5),
         # The higher the magnitude, the weaker: bits kept of 8, and levels below 256 that stay.
-        ("Posterize", 8.0, 0.0),
-        ("Posterize", 6.0, 0.25),
-        ("Posterize", 0.0, 1.0),
-        ("Solarize", 0.0, 1.0),
-        ("Solarize", 128.0, 0.5),
-        ("Solarize", 255.0, 1 / 256),
-    ],
-)
-def test_strength_is_how_far_a_magnitude_is_from_doing_nothing(name: str, magnitude: float, strength: float) -> None:
-    (summary,) = summarize(schedule_of([name], [[1.0, magnitude]]), (0,))
-    assert summary.strength == pytest.approx((strength,), abs=1e-12)
-
-
-def test_where_there_is_a_spread_strength_is_that_of_the_images() -> None:
-    schedule = schedule_of(["Brightness"], [[0.3, 1.0]]).with_spread(1.0)
-    (summary,) = summarize(schedule, (0,))
+        ("Posterize", 8.0, 0.0), ("Posterize", 6.0, 0.25), ("Solarize", 0.0, 1.0), ("Solarize", 255.0, 1 / 256),
+    ]:  # fmt: skip
+        (summary,) = summarize(schedule_of([name], [[1.0, magnitude]]), (0,))
+        assert summary.strength == pytest.approx((strength,), abs=1e-12), name
+    (summary,) = summarize(schedule_of(["Equalize"], [[0.2, 0.4]], copies=2), (0,))
+    assert summary.magnitude is None
+    assert summary.strength == pytest.approx((0.3,))
+    (summary,) = summarize(schedule_of(["Brightness"], [[0.3, 1.0]]).with_spread(1.0), (0,))
     noise = np.random.default_rng(0).normal(size=(2, 200_000))
     fires, far = expit(logit(0.3) + noise[0]), abs(2 * expit(noise[1]) - 1)
-    assert summary.strength == pytest.approx(((fires * far).mean(),), rel=0.01)
-    assert (summary.probability, summary.magnitude) == ((0.3,), (1.0,)), "of the row"
+    assert summary.strength == pytest.approx(((fires * far).mean(),), rel=0.01), "that of the images"
 
 
 def test_a_band_is_one_spread_of_logits_to_either_side() -> None:
@@ -114,102 +97,137 @@ def test_a_band_is_one_spread_of_logits_to_either_side() -> None:
 
 def test_the_strongest_at_the_last_epoch_asked_for_comes_first() -> None:
     # Columns: Invert's probability, Rotate's probability and magnitude, Posterize's, Equalize's probability.
-    first, last = [0.9, 0.5, 15.0, 1.0, 8.0, 0.1], [0.3, 1.0, 15.0, 1.0, 6.0, 0.4]
-    schedule = schedule_of(["Invert", "Rotate", "Posterize", "Equalize"], [first, last])
-
-    def order(*epochs: int) -> list[tuple[str, float]]:
-        return [(summary.operation.name, round(summary.strength[-1], 9)) for summary in summarize(schedule, epochs)]
-
-    assert order(0, 1) == [("Rotate", 0.5), ("Equalize", 0.4), ("Invert", 0.3), ("Posterize", 0.25)]
-    assert order(1, 0) == [("Invert", 0.9), ("Rotate", 0.25), ("Equalize", 0.1), ("Posterize", 0.0)]
+    rows = [[0.9, 0.5, 15.0, 1.0, 8.0, 0.1], [0.3, 1.0, 15.0, 1.0, 6.0, 0.4]]
+    schedule = schedule_of(["Invert", "Rotate", "Posterize", "Equalize"], rows)
+    for epochs, expected in (((0, 1), [0.5, 0.4, 0.3, 0.25]), ((1, 0), [0.9, 0.25, 0.1, 0.0])):
+        assert [one.strength[-1] for one in summarize(schedule, epochs)] == pytest.approx(expected)
 
 
-def test_equally_strong_operations_keep_the_space_s_order() -> None:
-    names = ["Equalize", "Invert", "AutoContrast"]
-    summaries = summarize(schedule_of(names, [[0.5, 0.5, 0.5]]), (0,))
-    assert [summary.operation.name for summary in summaries] == names
-
-
-def test_what_changed_most_is_told_from_where_the_search_began() -> None:
+def test_changes_are_from_where_the_search_began() -> None:
     """All began at 5 % of their ranges: [0, 1], [0, 30] degrees, [0, 8] bits."""
     names, rows = ["Equalize", "Rotate", "Posterize"], [[0.3, 0.1, 2.0, 0.1, 7.6], [0.9, 0.05, 16.5, 0.85, 0.4]]
     found = changes(schedule_of(names, rows, settings={"initial_fraction": 0.05}), 1)
     assert [change.operation.name for change in found] == ["Equalize", "Posterize", "Rotate"]
     assert [change.size for change in found] == pytest.approx([0.85, 0.8, 0.5])
     assert found[0].probability == pytest.approx((0.05, 0.9))
-    assert found[0].magnitude is None
-    assert found[1].magnitude == pytest.approx(np.array([[0.4], [0.4]]))
-    assert found[2].probability == pytest.approx((0.05, 0.05))
     assert found[2].magnitude == pytest.approx(np.array([[1.5], [16.5]]))
+    for settings in (None, 3, {}, {"initial_fraction": "0.5"}, {"initial_fraction": 2.0}, {"initial_fraction": True}):
+        schedule = schedule_of(["Equalize"], [[0.2], [0.6]], settings=settings)
+        assert start_of(schedule) is None
+        assert changes(schedule, 1)[0].probability == pytest.approx((0.2, 0.6)), "from the first epoch"
+    start = start_of(schedule_of(["Rotate", "Invert"], [[0.5, 15.0, 0.5]], settings={"init": "randaugment"}))
+    assert start == pytest.approx([0.5, 9.0, 0.2])
 
 
-def test_changes_are_of_the_mean_over_copies() -> None:
-    (change,) = changes(ROTATE_TWICE, 2)
-    assert change.probability == pytest.approx((0.0, 0.75))
-    assert change.magnitude == pytest.approx(np.array([[15.0], [22.5]]))
-
-
-@pytest.mark.parametrize(
-    ("rows", "size"),
-    [
+def test_changes_of_copies_do_not_cancel_out() -> None:
+    for rows, size in [
         # Probabilities by 0.4 and 0.2, magnitudes by 3 and 12 of 30 degrees; then by 0.1 and 0.1, and 12 and 12.
         ([[0.2, 10.0, 0.6, 20.0], [0.6, 13.0, 0.4, 8.0]], 0.3),
         ([[0.2, 10.0, 0.6, 20.0], [0.3, 22.0, 0.5, 8.0]], 0.4),
-        ([[0.5, 10.0, 0.5, 20.0], [0.5, 10.0, 0.5, 20.0]], 0.0),
-    ],
-)
-def test_the_size_of_a_change_is_the_mean_of_the_copies_own_moves(rows: list[list[float]], size: float) -> None:
-    (change,) = changes(schedule_of(["Rotate"], rows, copies=2), 1)
-    assert change.size == pytest.approx(size)
-
-
-def test_a_shared_move_of_copies_to_opposite_sides_is_not_lost() -> None:
-    """One logit away from 1, where a search at RandAugment's policy began at 1.27 and 0.73 of [0.1, 1.9]."""
-    factor = 0.1 + 1.8 * expit(logit(0.65) + 1)
-    rows = [[0.5, factor, 0.5, 2 - factor, 0.7, 0.5]]
-    names, settings = ["Brightness", "Equalize"], {"init": "randaugment"}
-    brightness, equalize = changes(schedule_of(names, rows, copies=2, settings=settings), 0)
-    assert (brightness.operation.name, equalize.operation.name) == ("Brightness", "Equalize")
-    assert brightness.magnitude == pytest.approx(np.array([[1.27, 0.73], [factor, 2 - factor]]))
-    assert brightness.size == pytest.approx((factor - 1.27) / 1.8)
-
-
-@pytest.mark.parametrize(
-    ("name", "before", "after", "expected"),
-    [
+    ]:
+        (change,) = changes(schedule_of(["Rotate"], rows, copies=2), 1)
+        assert change.size == pytest.approx(size)
+    for name, before, after, shown in [
         ("Brightness", (1.27, 0.73), (1.45, 0.62), [[1.27, 0.73], [1.45, 0.62]]),
-        ("Brightness", (1.2, 1.4), (1.5, 0.9), [[1.2, 1.4], [1.5, 0.9]]),
         ("Brightness", (0.9, 1.5), (1.2, 1.4), [[0.9, 1.5], [1.2, 1.4]]),
         # On one side before, on the other after; then one copy that does nothing.
         ("Brightness", (1.2, 1.4), (0.8, 0.4), [[1.3], [0.6]]),
         ("Brightness", (1.0, 1.4), (0.8, 1.0), [[1.2], [0.9]]),
-        # What does nothing is at an end of the range.
         ("Rotate", (3.0, 9.0), (0.0, 30.0), [[6.0], [15.0]]),
-    ],
-)
-def test_magnitudes_are_told_copy_by_copy_where_copies_are_on_both_sides_of_doing_nothing(
-    name: str, before: tuple[float, float], after: tuple[float, float], expected: list[list[float]]
-) -> None:
-    rows = [[0.5, magnitudes[0], 0.5, magnitudes[1]] for magnitudes in (before, after)]
-    (change,) = changes(schedule_of([name], rows, copies=2), 1)
-    assert change.magnitude == pytest.approx(np.array(expected))
+    ]:
+        rows = [[0.5, magnitudes[0], 0.5, magnitudes[1]] for magnitudes in (before, after)]
+        (change,) = changes(schedule_of([name], rows, copies=2), 1)
+        assert change.magnitude == pytest.approx(np.array(shown))
 
 
-@pytest.mark.parametrize("settings", [None, 3, {}, {"initial_fraction": None}, {"initial_fraction": "0.5"},
-                                      {"initial_fraction": 2.0}, {"initial_fraction": True}])  # fmt: skip
-def test_without_a_known_start_changes_are_from_the_first_epoch(settings: Any) -> None:
-    schedule = schedule_of(["Equalize"], [[0.2], [0.6]], settings=settings)
-    assert start_of(schedule) is None
-    assert changes(schedule, 1)[0].probability == pytest.approx((0.2, 0.6))
+def of_probabilities(probabilities: tuple[float, ...], copies: int, counts: tuple[float, ...]) -> Schedule:
+    """Of operations without magnitude, a probability for each copy."""
+    names = ("AutoContrast", "Invert", "Equalize")[: len(probabilities) // copies]
+    return Schedule(SearchSpace(tuple(OPERATIONS[name] for name in names), copies, counts), np.array([probabilities]))
 
 
-def test_the_start_is_that_of_the_space() -> None:
-    schedule = schedule_of(["Rotate", "Solarize"], [[0.5] * 4], settings={"initial_fraction": 0.25})
-    expected = schedule.space.decode(schedule.space.initial(0.25).double())
-    np.testing.assert_allclose(start_of(schedule), expected, rtol=1e-6)  # type: ignore[arg-type]
+def enumerated(schedule: Schedule) -> tuple[list[float], list[float], float]:
+    """Shares, how often each is applied, and share unchanged, by going through every order and every set that fires."""
+    space, values = schedule.space, schedule.values[0]
+    n = space.n_slots
+    shares, applications, unchanged = np.zeros(len(space.operations)), np.zeros(len(space.operations)), 0.0
+    for count, chance in enumerate(space.count_probabilities):
+        for order in itertools.permutations(range(n)):
+            for fires in itertools.product((False, True), repeat=n):
+                weight = chance / math.factorial(n)
+                weight *= math.prod(p if fired else 1 - p for p, fired in zip(values, fires, strict=True))
+                applied = [slot for slot in order if fires[slot]][:count]
+                for operation in {slot // space.copies for slot in applied}:
+                    shares[operation] += weight
+                for slot in applied:
+                    applications[slot // space.copies] += weight
+                unchanged += weight * (not applied)
+    return shares.tolist(), applications.tolist(), unchanged
 
 
-def test_a_search_that_began_at_randaugment_says_so() -> None:
-    names, settings = ["Rotate", "Invert"], {"init": "randaugment", "initial_fraction": 0.5}
-    start = start_of(schedule_of(names, [[0.5, 15.0, 0.5]], settings=settings))
-    assert start == pytest.approx([0.5, 9.0, 0.2])
+def test_reach_is_that_of_all_orders_and_outcomes() -> None:
+    for probabilities, copies, counts in [
+        ((0.3, 0.8, 0.1), 1, (0.2, 0.3, 0.5)),
+        ((0.3, 0.8, 0.5, 0.05), 2, (0.2, 0.3, 0.5)),
+        ((1.0, 0.0, 0.6, 1.0), 2, (0.2, 0.3, 0.5)),
+        ((0.3, 0.8, 0.5, 0.05), 2, (0.1, 0.0, 0.2, 0.7)),
+        ((0.4,), 1, (0.0, 1.0)),
+        ((0.4, 0.7), 2, (1.0,)),
+    ]:
+        schedule = of_probabilities(probabilities, copies, counts)
+        found, (shares, applications, unchanged) = reach(schedule, 0), enumerated(schedule)
+        assert list(found.shares.values()) == pytest.approx(shares)
+        assert (found.per_image, found.unchanged) == pytest.approx((sum(applications), unchanged))
+        assert list(applied_per_image(schedule, 0).values()) == pytest.approx(applications)
+
+
+def test_reach_is_what_draws_say() -> None:
+    space = SearchSpace(tuple(OPERATIONS.values())[:5], 2, (0.1, 0.2, 0.3, 0.4), searches_count=True)
+    low, high = np.array(space.ranges).T
+    searched = Schedule(space, low + (high - low) * np.random.default_rng(0).random((1, space.n)))
+    for schedule in (hba.load_policy("digits").only(150), searched, searched.with_spread(1.0)):
+        draw = schedule.policy(0).draw(N_DRAWS, torch.Generator().manual_seed(0))
+        operations = torch.where(draw.slots < 0, -1, draw.slots // schedule.space.copies)
+        found = reach(schedule, 0)
+        for number, share in enumerate(found.shares.values()):
+            drawn = (operations == number).any(dim=1).double().mean().item()
+            assert abs(drawn - share) < 5 * math.sqrt(share * (1 - share) / N_DRAWS)
+        counted = (operations >= 0).sum(dim=1)
+        numbers = [(counted == k).double().mean().item() for k in range(len(found.numbers))]
+        assert found.numbers == pytest.approx(numbers, abs=0.005)
+        assert numbers_applied(schedule, 0) == found.numbers
+
+
+def test_a_spread_makes_probabilities_their_means_over_images() -> None:
+    bare = of_probabilities((0.3, 0.8, 0.5), 1, (0.2, 0.3, 0.5))
+    means = tuple(
+        quad(lambda x, p=p: expit(logit(p) + 1.5 * x) * norm.pdf(x), -12, 12)[0] for p in bare.values[0].tolist()
+    )
+    found, expected = reach(bare.with_spread(1.5), 0), reach(of_probabilities(means, 1, (0.2, 0.3, 0.5)), 0)
+    assert list(found.shares.values()) == pytest.approx(list(expected.shares.values()), abs=1e-6)
+
+
+def test_regularizers_have_their_values_and_where_they_began() -> None:
+    for schedule in (both(), alone()):
+        found = summarize_regularizers(schedule)
+        assert tuple(one.hyperparameter.name for one in found) == NAMES
+        for one, values, began in zip(found, np.array(OTHERS).T, (0.05, 5e-4, 4, 1), strict=True):
+            assert (one.values, one.began) == (tuple(values), began)
+        # From 5e-4 to 1e-2, of the five decades of 1e-6 to 0.1.
+        assert [one.size for one in found] == pytest.approx([0.26 / 0.95, np.log10(20) / 5, 2.25 / 24, 1 / 4])
+    assert summarize_regularizers(both().without_regularizers()) == ()
+    row = {"Rotate.1.probability": 0.5, "dropout.fc1": 0.4, "weight_decay": 1e-3}
+    elsewhere = both(settings={"init_from": {"schedule": "earlier", "values": row}})
+    assert [one.began for one in summarize_regularizers(elsewhere)] == [0.4, 0.001, 4, 1]
+    space = SearchSpace((), 2, (1.0,), regularizers=(DROPOUT, *REGULARIZERS["jitter"].hyperparameters))
+    together = of_one_range(summarize_regularizers(Schedule(space, np.full((2, 5), 0.25))))
+    # The hue's range is half of the others'.
+    assert [len(one) for one in together] == [1, 3, 1]
+    assert reach(both(spread=0.5), 2) == reach(both(spread=0.5).without_regularizers(), 2)
+    assert (reach(alone(), 0).per_image, reach(alone(), 0).shares, changes(alone(), 2)) == (0, {}, [])
+
+
+def test_it_is_known_what_a_picture_can_show() -> None:
+    assert [is_seen(one.space) for one in (both(), alone(), of_affine())] == [True, False, True]
+    assert (on_pixels(both().space), not_on_pixels(both().space)) == ((), NAMES)
+    assert (on_pixels(of_affine().space), not_on_pixels(of_affine().space)) == (("affine",), ())
