@@ -15,7 +15,7 @@ from hba.errors import LeftOutWarning, ScheduleError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import without_operations
-from hba.regularization.hyperparameter import Hyperparameter
+from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.schedule import Schedule
 
 SPACE = SearchSpace((OPERATIONS["Rotate"], OPERATIONS["Invert"]), copies=1)
