@@ -1,6 +1,6 @@
 """Does it pay to tune dropout and weight decay together with augmentation?
 
-    python benchmarks/joint.py verdict [--bed digits] [--data DIR] [--jobs 2] [--rows joint,none] [--estimate]
+    python benchmarks/joint.py verdict [--bed digits] [--data DIR] [--jobs 2] [--rows joint,none] [--dry-run]
     python benchmarks/joint.py page
 
 `verdict` runs what benchmarks/joint.toml plans for a bed, which has to be committed before: searches of operations
@@ -139,9 +139,6 @@ class RowTask(TrainingTask):
             torch.manual_seed(derived_seed(self.seed, "default generators of an evaluation"))
             return train(self.config, data, ScheduleAugmentation(schedule), self.seed).test
 
-    def estimated_seconds(self) -> float:
-        return super().estimated_seconds() * (1 + self.draws)
-
 
 def drawn(schedule: Schedule, config: EvaluationConfig, data: EvaluationData, seed: int, n: int) -> list[Schedule]:
     """The schedule with n draws of constant dropout and weight decay, each from its whole range.
@@ -209,7 +206,7 @@ def main() -> None:
 @click.option("--rows", default=",".join(ROWS), help="Names, by commas. [default: all]")
 @with_options_of_runs
 def verdict(
-    bed: str, rows: str, data: str | None, jobs: int, device: str, work: Path, results: Path, estimate: bool
+    bed: str, rows: str, data: str | None, jobs: int, device: str, work: Path, results: Path, dry_run: bool
 ) -> None:
     """Run what is planned for a bed."""
     planned = planned_for(bed)
@@ -218,8 +215,8 @@ def verdict(
     place = NOISY if bed == NOISY.name else find_bed(bed, data)
     seeds = range(planned.first_seed, planned.first_seed + planned.seeds)
     tasks = [row_task(row, place, seed, planned, device, work) for seed in seeds for row in words(rows)]
-    noted = NOTHING_ELSE if estimate else plan_noted(planned.model_dump(mode="json"), PLAN)
-    carry_out(tasks, store_of(results, QUESTION), device, jobs, estimate, noted)
+    noted = NOTHING_ELSE if dry_run else plan_noted(planned.model_dump(mode="json"), PLAN)
+    carry_out(tasks, store_of(results, QUESTION), device, jobs, dry_run, noted)
 
 
 @main.command()

@@ -1,6 +1,6 @@
 """Is a language model better with a schedule of regularization that STN or Delta-STN has found?
 
-    python benchmarks/language_model.py run [--data DIR] [--jobs 2] [--estimate]
+    python benchmarks/language_model.py run [--data DIR] [--jobs 2] [--dry-run]
     python benchmarks/language_model.py page
 
 `run` does what benchmarks/language_model.toml plans: searches on parts of WikiText-2's held-out text, ordinary
@@ -20,7 +20,7 @@ import click
 import numpy as np
 import pandas as pd
 import torch
-from common.options import DATA_FOLDER, DEVICE, ESTIMATE, JOBS, KEPT_IN, OneLineErrors, work
+from common.options import DATA_FOLDER, DEVICE, DRY_RUN, JOBS, KEPT_IN, OneLineErrors, work
 from common.pages import fill_page
 from common.records import DOCS, Record, Results, Run, store_of
 from common.running import carry_out
@@ -117,9 +117,6 @@ class SearchOnText:
             "end": result.schedule.regularization(result.schedule.epochs - 1),
         }
 
-    def estimated_seconds(self) -> float:
-        return 0.3 * self.config.epochs * self.words["train"] / self.config.batch_size / self.config.sequence_length
-
 
 @dataclass(frozen=True)
 class TrainingOnText:
@@ -150,9 +147,6 @@ class TrainingOnText:
         tokens = {name: text.tokens.to(device) for name, text in corpus.texts.items()}
         trained = train(self.config, tokens, len(corpus.vocabulary), self.schedule(), self.seed)
         return {"val_loss": trained.val_loss, "test_loss": trained.test_loss}
-
-    def estimated_seconds(self) -> float:
-        return self.search.estimated_seconds() / 4
 
 
 def fixed(config: TextSearchConfig, rate: float) -> Schedule:
@@ -229,15 +223,15 @@ def main() -> None:
 @DEVICE
 @work("runs/language-model")
 @KEPT_IN
-@ESTIMATE
-def run(data: str | None, jobs: int, device: str, work: Path, results: Path, estimate: bool) -> None:
+@DRY_RUN
+def run(data: str | None, jobs: int, device: str, work: Path, results: Path, dry_run: bool) -> None:
     """Run what is planned."""
     if data is None and DATA_FOLDER not in os.environ:
         raise SettingsError(f"--data must name the folder of {DATASET}, or {DATA_FOLDER} the folder that it is in")
     plan = Plan.make(tomllib.loads(PLAN.read_text(encoding="utf-8")))
     source = Path(data) if data is not None else Path(os.environ[DATA_FOLDER], DATASET)
     text = write_text_folder(source, plan.words, work / "text")
-    carry_out(tasks_of(plan, text, device, work), store_of(results, QUESTION), device, jobs, estimate)
+    carry_out(tasks_of(plan, text, device, work), store_of(results, QUESTION), device, jobs, dry_run)
 
 
 @main.command()

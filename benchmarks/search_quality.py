@@ -2,7 +2,7 @@
 
     python benchmarks/search_quality.py planted [--candidates paper,calibrate] [--problems rotated,inverted]
     python benchmarks/search_quality.py retrain [--bed cifar --data DIR] [--candidates none,randaugment] ...
-    python benchmarks/search_quality.py verdict [--bed cifar --data DIR] [--jobs 2] [--estimate]
+    python benchmarks/search_quality.py verdict [--bed cifar --data DIR] [--jobs 2] [--dry-run]
     python benchmarks/search_quality.py cost [--bed cifar --data DIR] [--candidates paper,from-randaugment] [--rounds 5]
     python benchmarks/search_quality.py page
     python benchmarks/search_quality.py readme
@@ -71,7 +71,7 @@ class Where:
     device: str
     work: Path
     results: Path
-    estimate: bool
+    dry_run: bool
 
     def searches(
         self, rows: Sequence[str], seeds: Sequence[int], epochs: int | None, rivals_of: str = DEFAULT, **further: Any
@@ -87,7 +87,7 @@ class Where:
                 yield row, bed.search(candidate, seed, self.work, **further, **length, device=self.device)
 
     def carry_out(self, tasks: Sequence[Any], question: str, noted: Any = NOTHING_ELSE) -> list[Record]:
-        return carry_out(tasks, store_of(self.results, question), self.device, self.jobs, self.estimate, noted)
+        return carry_out(tasks, store_of(self.results, question), self.device, self.jobs, self.dry_run, noted)
 
 
 @main.command(name="planted")
@@ -141,7 +141,7 @@ def verdict(seeds: int | None, **where: Any) -> None:
     numbers = range(plan.first_seed, plan.first_seed + (seeds or plan.seeds))
     _, search = next(place.searches([plan.of], numbers, plan.epochs))
     rows = rows_of(plan.rows, row_task(plan.of, search, tested=True).config)
-    noted = NOTHING_ELSE if place.estimate else plan_noted(plan.model_dump(mode="json"), PLAN)
+    noted = NOTHING_ELSE if place.dry_run else plan_noted(plan.model_dump(mode="json"), PLAN)
     found = place.searches(rows, numbers, plan.epochs, rivals_of=plan.of)
     kept = place.carry_out([row_task(row, search, tested=True) for row, search in found], "verdict", noted)
     if kept:

@@ -78,7 +78,7 @@ def test_a_stored_run_is_not_run_again(tmp_path: Path) -> None:
 
 def test_records_of_the_repository_belong_to_the_settings_of_today() -> None:
     """Otherwise the commands that pages show would run everything again."""
-    search_quality = output_of("search_quality", "verdict", "--estimate")
-    joint = output_of("joint", "verdict", "--bed", "digits", "--rows", "joint,augmentation,drawn", "--estimate")
+    search_quality = output_of("search_quality", "verdict", "--dry-run")
+    joint = output_of("joint", "verdict", "--bed", "digits", "--rows", "joint,augmentation,drawn", "--dry-run")
     assert search_quality.startswith("0 of 90 runs to do")
     assert joint.startswith("0 of 24 runs to do")

@@ -22,7 +22,7 @@ DEVICE = click.option("--device", default="cpu", show_default=True)
 KEPT_IN = click.option(
     "--results", type=click.Path(path_type=Path), default=RESULTS, help="[default: benchmarks/results]"
 )
-ESTIMATE = click.option("--estimate", is_flag=True, help="Only say what would run, and how long it takes.")
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Only say how many runs are missing.")
 
 
 def work(folder: str) -> Callable[[Command], Command]:
@@ -32,7 +32,7 @@ def work(folder: str) -> Callable[[Command], Command]:
 
 def with_options_of_runs(command: Command) -> Command:
     """Add the options that say where and how things are run."""
-    options = (DATA, JOBS, DEVICE, work("runs/quality"), KEPT_IN, ESTIMATE)
+    options = (DATA, JOBS, DEVICE, work("runs/quality"), KEPT_IN, DRY_RUN)
     return reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
 

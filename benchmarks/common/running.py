@@ -1,4 +1,4 @@
-"""Runs the missing tasks of a benchmark, several at a time, or estimates how long they will take."""
+"""Runs the missing tasks of a benchmark, several at a time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -25,29 +25,24 @@ class Task(Protocol):
 
     def do(self) -> Results: ...
 
-    def estimated_seconds(self) -> float:
-        """Estimated from a few steps that are timed now."""
-        ...
-
 
 def carry_out(
     tasks: Sequence[Task],
     store: Store,
     device: str,
     jobs: int,
-    only_estimate: bool,
+    dry_run: bool,
     noted: Mapping[str, Any] = NOTHING_ELSE,
 ) -> list[Record]:
     """Run the tasks that are not stored yet and return all stored records, in the order of the tasks.
 
     noted: entries that each new record keeps beside the machine that made it. Each record is stored as soon as its run
-    has ended. A task that fails is reported and does not stop the others. An estimate runs nothing and returns [].
+    has ended. A task that fails is reported and does not stop the others. A dry run only says how many are missing.
     """
     known = store.by_key()
     missing = [task for task in tasks if task.run.key not in known]
     click.echo(f"{len(missing)} of {len(tasks)} runs to do")
-    if only_estimate:
-        _print_estimate(missing, jobs)
+    if dry_run:
         return []
     made = made_by(find_device(device))
     for number, (task, outcome) in enumerate(in_parallel(missing, jobs), 1):
@@ -76,21 +71,6 @@ def _outcome(number: int, task: Task) -> tuple[int, Outcome]:
         return number, task.do()
     except HbaError as error:
         return number, str(error)
-
-
-def _print_estimate(missing: Sequence[Task], jobs: int) -> None:
-    """One line per name, estimated from the first of its tasks."""
-    total = 0.0
-    for name in dict.fromkeys(task.run.name for task in missing):
-        same = [task for task in missing if task.run.name == name]
-        try:
-            seconds = same[0].estimated_seconds()
-        except HbaError as error:
-            click.echo(f"{len(same)} x {name}: cannot run: {error}")
-            continue
-        click.echo(f"{len(same)} x {name}: {seconds:.0f} s each")
-        total += len(same) * seconds
-    click.echo(f"in all {total / 60 / jobs:.1f} minutes, {jobs} at a time, without measuring whole splits")
 
 
 def _described(run: Run) -> str:

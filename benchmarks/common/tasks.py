@@ -17,7 +17,6 @@ from common.timing import (
     floor_seconds_per_step,
     n_steps,
     search_seconds_per_step,
-    training_seconds_per_step,
 )
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, SearchData
@@ -29,8 +28,6 @@ from hba.training.augmentation import Augmentation, augmentation_of
 from hba.training.trainer import train
 from hba.utils.seeding import derived_seed
 
-STEPS_MEASURED = 16
-"""For an estimate."""
 TRAINING_GENERATION = 2
 """Trainings of the first generation began with the weights of the search of their seed."""
 Further = Mapping[str, Any]
@@ -71,9 +68,6 @@ class SearchTask:
 
     def do(self) -> Results:
         return results_of(self._searched())
-
-    def estimated_seconds(self) -> float:
-        return self.n_steps * search_seconds_per_step(self.config, self.data, STEPS_MEASURED)
 
     def schedule(self) -> Schedule:
         """It is searched now where that is missing. Several processes may ask for it at a time: the first searches, the
@@ -173,11 +167,6 @@ class TrainingTask:
             measured = train(config, data, augmentation, self.seed).test
         error, loss = (f"{self.measured_on}_{quantity}" for quantity in ("error_percent", "loss"))
         return {error: measured.error_percent, loss: measured.loss, "seconds": time.monotonic() - began}
-
-    def estimated_seconds(self) -> float:
-        """Without the search, and without the time of torchvision's policies."""
-        data = self.data
-        return n_steps(self.config, len(data.train)) * training_seconds_per_step(self.config, data, STEPS_MEASURED)
 
 
 FLOOR = "floor"

@@ -1,6 +1,6 @@
-"""What docs/reproduction.md is filled with, and the picture beside it."""
+"""Fills docs/reproduction.md, and draws the picture beside it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,53 +12,40 @@ from common.tables import NOTHING, markdown, origin, spread_text
 from matplotlib.figure import Figure
 
 from hba.utils.files import write_atomically
-from reproduction.contests import ByRun, difference_table, order_table, rates_table, time_table
 from reproduction.runs import Cell, Table
 from reproduction.tables import TABLES
-from reproduction.tasks import SELF_TUNING
 
 PICTURE = "algorithms.png"
 COLORS = ("tab:red", "tab:orange", "tab:blue", "tab:green")
-QUESTIONS = ("reproduction", SELF_TUNING)
+QUESTION = "reproduction"
+ByRun = Mapping[str, Sequence[Record]]
+"""Records by the name of the run."""
 
 
 @dataclass(frozen=True)
 class AtScale:
-    """A table as it was run at one scale. option: the scale's name for the command. order, differences, times,
-    rates: of methods; empty where there are none to compare.
-    """
+    """A table as it was run at one scale."""
 
     scale: str
-    option: str
     datasets: str
     origin: str
     table: str
-    order: str = ""
-    differences: str = ""
-    times: str = ""
-    rates: str = ""
 
 
 def write_page(results: Path, docs: Path) -> Path:
-    """docs/reproduction.md, and the picture beside it where there is something to draw."""
+    """docs/reproduction.md, and the picture beside it."""
     scales = by_scale(results)
     shown = {
         number: [found for scale in sorted(scales) if (found := _at_scale(table, scale, scales[scale]))]
         for number, table in TABLES.items()
     }
-    return pages.write_page(
-        "reproduction",
-        docs,
-        tables=TABLES,
-        shown=shown,
-        empty={number: markdown(cell_table(table, {})) for number, table in TABLES.items()},
-        picture=PICTURE if draw_derivation(scales, docs / PICTURE) else None,
-    )
+    draw_derivation(scales, docs / PICTURE)
+    return pages.write_page("reproduction", docs, tables=TABLES, shown=shown, paper=_paper_table, picture=PICTURE)
 
 
 def by_scale(results: Path) -> dict[str, ByRun]:
     """The records of each scale by run, in the order of their seeds."""
-    kept = [record for question in QUESTIONS for record in store_of(results, question).by_key().values()]
+    kept = store_of(results, QUESTION).by_key().values()
     records = newest(kept, lambda run: (run.name, run.further["scale"]))
     found: dict[str, dict[str, list[Record]]] = {}
     for record in sorted(records, key=lambda record: record.run.seed):
@@ -67,19 +54,28 @@ def by_scale(results: Path) -> dict[str, ByRun]:
 
 
 def cell_table(table: Table, records: ByRun) -> pd.DataFrame:
-    """A row for each cell: row, quantity, the paper's number, ours, and how many values it is the mean of."""
+    """One row per cell that was run: row, quantity, the paper's number, ours, and how many values it is the mean of."""
     rows = [
-        (cell.row, cell.column, cell.paper, *_ours(cell, records.get(cell.asked.name, ())))
+        (cell.row, cell.column, cell.paper, *ours)
         for cell in table.cells
-    ]  # fmt: skip
+        if (ours := _ours(cell, records.get(cell.asked.name, ())))
+    ]
     return pd.DataFrame(rows, columns=["", "quantity", "paper", "ours", "n"])
 
 
-def _ours(cell: Cell, records: Iterable[Record]) -> tuple[str, str]:
-    """Of a timing, over its rounds."""
+def _ours(cell: Cell, records: Iterable[Record]) -> tuple[str, str] | None:
+    """Over seeds; of a timing, over its rounds. None where it was not run."""
     found = [record.results[cell.quantity] for record in records if cell.quantity in record.results]
     values = [value for one in found for value in (one if isinstance(one, list) else [one])]
-    return (spread_text(values, cell.digits), str(len(values))) if values else ("not run", NOTHING)
+    return (spread_text(values, cell.digits), str(len(values))) if values else None
+
+
+def _paper_table(table: Table, records: Sequence[AtScale]) -> str:
+    """The paper's numbers of a table that was not run at any scale; empty for others."""
+    if records:
+        return ""
+    rows = [(cell.row, cell.column, cell.paper) for cell in table.cells if cell.paper not in (NOTHING, "?")]
+    return markdown(pd.DataFrame(rows, columns=["", "quantity", "paper"]))
 
 
 def _at_scale(table: Table, scale: str, records: ByRun) -> AtScale | None:
@@ -88,30 +84,21 @@ def _at_scale(table: Table, scale: str, records: ByRun) -> AtScale | None:
     if not own:
         return None
     datasets = ", ".join(sorted({record.run.dataset for record in own}))
-    option = scale.removeprefix("epochs-")
-    compared = [make(table.contests, records) for make in (order_table, difference_table, time_table, rates_table)]
-    texts = [markdown(one) if len(one) else "" for one in compared]
-    return AtScale(scale, option, datasets, origin(own), markdown(cell_table(table, records)), *texts)
+    return AtScale(scale, datasets, origin(own), markdown(cell_table(table, records)))
 
 
-def draw_derivation(scales: Mapping[str, ByRun], out: Path) -> bool:
-    """Validation error against time, a line for each seed, a colour for each algorithm, at the largest scale that has
-    results; False where none has.
-    """
+def draw_derivation(scales: Mapping[str, ByRun], out: Path) -> None:
+    """Validation error against time, a line for each seed, a colour for each algorithm, at the largest scale."""
     rows = {cell.asked.name: cell.row for cell in TABLES["algorithms"].cells}
-    for scale in ("full", "small", "tiny"):
-        if not any(name in rows for name in scales.get(scale, {})):
-            continue
-        figure = Figure(figsize=(8, 5), layout="constrained")
-        axes = figure.subplots()
-        for (name, row), color in zip(rows.items(), COLORS, strict=True):
-            for number, record in enumerate(scales[scale].get(name, ())):
-                seconds, errors = zip(*record.results["curve"], strict=True)
-                label = row if number == 0 else None
-                axes.plot(seconds, errors, color=color, label=label, marker=".", linewidth=1)
-        axes.set(xscale="log", xlabel="time (s)", ylabel="validation error of the search network (%)")
-        axes.set_title(f"scale {scale}")
-        axes.legend()
-        write_atomically(out, partial(figure.savefig, format="png", dpi=120))
-        return True
-    return False
+    scale = next(one for one in ("full", "small", "tiny") if any(name in rows for name in scales.get(one, {})))
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.subplots()
+    for (name, row), color in zip(rows.items(), COLORS, strict=True):
+        for number, record in enumerate(scales[scale].get(name, ())):
+            seconds, errors = zip(*record.results["curve"], strict=True)
+            label = row if number == 0 else None
+            axes.plot(seconds, errors, color=color, label=label, marker=".", linewidth=1)
+    axes.set(xscale="log", xlabel="time (s)", ylabel="validation error of the search network (%)")
+    axes.set_title(f"scale {scale}")
+    axes.legend()
+    write_atomically(out, partial(figure.savefig, format="png", dpi=120))

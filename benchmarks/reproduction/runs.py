@@ -1,7 +1,7 @@
-"""What a table is made of: searches, trainings and timings, each with a name that its results are kept by."""
+"""The parts of a table: searches, trainings and timings, each with the name under which its results are stored."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
@@ -74,28 +74,7 @@ class Timing:
         return ()
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """A training that tunes itself, or what it is held against, in an experiment of STN or Delta-STN.
-
-    experiment: an entry of self_tuning.toml. method: one of self_tuning.METHODS; a tuner of tuning_baselines.py;
-    `fixed` or `replay`, of schedules_held_still.py.
-    """
-
-    experiment: str
-    method: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.experiment}-{self.method}"
-
-    @property
-    def needs(self) -> tuple["Tuned", ...]:
-        """Baselines have the time of another, which the table has too."""
-        return ()
-
-
-Asked = Search | Training | Timing | Tuned
+Asked = Search | Training | Timing
 
 
 @dataclass(frozen=True)
@@ -114,24 +93,11 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Contest:
-    """Cells that are compared with each other: one quantity, of which less is better, of several methods. about: the
-    method whose table it is.
-    """
-
-    title: str
-    about: str
-    methods: tuple[tuple[str, Cell], ...]
-
-
-@dataclass(frozen=True)
 class Table:
-    """Cells in the order of the paper's rows. seeds: by scale, where not the scale's own."""
+    """Cells in the order of the paper's rows."""
 
     title: str
     cells: tuple[Cell, ...]
-    contests: tuple[Contest, ...] = ()
-    seeds: Mapping[str, int] = field(default_factory=dict)
 
 
 def _joined(*words: str) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from reproduction.contests import CONTESTS
 from reproduction.runs import Cell, Search, Table, Timing, Training
 
 PAPER = tomllib.loads(Path(__file__).with_name("paper.toml").read_text(encoding="utf-8"))
@@ -89,18 +88,8 @@ def _tables() -> dict[str, Table]:
     cells: dict[str, list[Cell]] = {name: [] for name in PAPER}
     for name, found in _cells():
         cells[name] += found
-    contests = {name: tuple(make(PAPER[name])) for name, make in CONTESTS.items()}
-    for name, compared in contests.items():
-        unordered = [cell for contest in compared for _, cell in contest.methods]
-        rows = list(dict.fromkeys(cell.row for cell in unordered))
-        cells[name] = sorted(unordered, key=lambda cell: rows.index(cell.row))
-    return {
-        name.removeprefix("table-"): Table(
-            entry["title"], tuple(cells[name]), contests.get(name, ()), entry.get("seeds", {})
-        )
-        for name, entry in PAPER.items()
-    }
+    return {name.removeprefix("table-"): Table(entry["title"], tuple(cells[name])) for name, entry in PAPER.items()}
 
 
 TABLES: Mapping[str, Table] = MappingProxyType(_tables())
-"""By the number in the paper; the derivation of Appendix B has none. Those of STN and Delta-STN have their names."""
+"""By the number in the paper; the derivation of Appendix B has none."""

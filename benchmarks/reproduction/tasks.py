@@ -1,4 +1,4 @@
-"""The tasks of a table: its searches, trainings and timings, at a scale."""
+"""The tasks of a table at a scale: its searches, trainings and timings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,44 +7,32 @@ from typing import Any
 
 import pandas as pd
 from common.images import Place, Sizes
-from common.records import RESULTS, Results, Run, store_of
+from common.records import Results, Run
 from common.running import Task
 from common.settings import PAPER
-from common.tasks import FLOOR, STEPS_MEASURED, SearchTask, TrainingTask, seconds_in_turns
+from common.tasks import FLOOR, SearchTask, TrainingTask, seconds_in_turns
 
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import SettingsError
 from hba.policy_search.config import SearchConfig
-from reproduction.runs import Asked, Search, Table, Timing, Training, Tuned
+from reproduction.runs import Asked, Search, Table, Timing, Training
 from reproduction.scales import Scale
-from reproduction.schedules_held_still import FixedTask, ReplayTask
-from reproduction.self_tuning import METHODS, Experiment, find_experiment
-from reproduction.self_tuning_tasks import BaselineTask, Bed, SelfTuningTask
-from reproduction.tuning_baselines import TUNERS
 
 ROUNDS, STEPS_PER_ROUND = 5, 80
 """Of a timing."""
-SELF_TUNING = "self-tuning"
-"""The records of experiments of STN and Delta-STN."""
-TunedTask = SelfTuningTask | BaselineTask | FixedTask | ReplayTask
 
 
 @dataclass(frozen=True)
 class Bench:
-    """At which scale, where images are, and where run folders are, which can be made again. results: where the records
-    are, for what depends on how long another run took.
-    """
+    """The scale, where images are by dataset, and the folder of run folders."""
 
     scale: Scale
     places: Mapping[str, Place] = field(default_factory=dict)
     work: Path = Path("runs/reproduction")
     device: str = "auto"
-    results: Path = RESULTS
 
     def covers(self, asked: Asked) -> bool:
         """Whether the run, and each search that it needs, is part of the scale."""
-        if isinstance(asked, Tuned):
-            return find_experiment(asked, self.scale.name) is not None
         parts = asked.searches if isinstance(asked, Timing) else (asked, *asked.needs)
         return all(self.scale.settings(part) is not None for part in parts)
 
@@ -63,26 +51,8 @@ class Bench:
     def timing(self, timing: Timing) -> "TimingTask":
         return TimingTask(timing.name, tuple(self.search(one, 0) for one in timing.searches), timing.floor)
 
-    def tuned(self, tuned: Tuned, seed: int) -> TunedTask:
-        experiment = find_experiment(tuned, self.scale.name)
-        if experiment is None:
-            raise SettingsError(f"{tuned.name} is not part of the scale {self.scale.name}")
-        method = tuned.method if tuned.method in METHODS else experiment.budget
-        own = self._self_tuning(Tuned(tuned.experiment, method), experiment, seed)
-        if tuned.method in METHODS:
-            return own
-        if tuned.method in TUNERS:
-            return BaselineTask(tuned.name, tuned.method, own, store_of(self.results, SELF_TUNING))
-        return FixedTask(tuned.name, own.bed) if tuned.method == "fixed" else ReplayTask(tuned.name, own)
-
-    def _self_tuning(self, tuned: Tuned, experiment: Experiment, seed: int) -> SelfTuningTask:
-        bed = Bed(experiment, tuned.method, self._place_of(experiment.dataset), self.device, seed)
-        return SelfTuningTask(tuned.name, bed, self.work)
-
     def place(self, asked: Search | Training) -> Place:
-        return self._place_of(str(asked.preset_settings["data"]))
-
-    def _place_of(self, dataset: str) -> Place:
+        dataset = str(asked.preset_settings["data"])
         return self.places.get(dataset, Place(dataset, dataset))
 
     @property
@@ -102,7 +72,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class TimingTask:
-    """Steps of searches in turns, so that what else the machine does falls on all alike; ratios are of the same turn.
+    """Steps of searches in turns, so that other load on the machine hits all alike; ratios are of the same turn.
 
     floor: with that of the last search.
     """
@@ -118,8 +88,9 @@ class TimingTask:
         return Run(self.name, first.dataset, first.settings, 0, first.further)
 
     def do(self) -> Results:
-        seconds = pd.DataFrame(self._round(STEPS_PER_ROUND) for _ in range(ROUNDS))
         last = self.searches[-1]
+        of_floor = last if self.floor else None
+        seconds = pd.DataFrame(seconds_in_turns(self.searches, of_floor, STEPS_PER_ROUND) for _ in range(ROUNDS))
         results: dict[str, Any] = {"seconds_per_step": {one.name: seconds[one.name].tolist() for one in self.searches}}
         if self.floor:
             results["floor_seconds_per_step"] = seconds[FLOOR].tolist()
@@ -131,33 +102,12 @@ class TimingTask:
             results[f"relative_{search.config.flat()['sharing']}"] = ratios.tolist()
         return results
 
-    def estimated_seconds(self) -> float:
-        return ROUNDS * STEPS_PER_ROUND * sum(self._round(STEPS_MEASURED).values())
-
-    def _round(self, measured: int) -> dict[str, float]:
-        return seconds_in_turns(self.searches, self.searches[-1] if self.floor else None, measured)
-
-
-def question_of(table: Table) -> str:
-    """Where the records of a table are."""
-    return SELF_TUNING if table.contests else "reproduction"
-
 
 def tasks_of(bench: Bench, table: Table, n_seeds: int) -> tuple[list[Task], list[Task], list[Task]]:
-    """The searches that the table needs, the trainings with what they found or in their time, and the timings, seed by
-    seed.
-    """
+    """The searches that the table needs, the trainings with what they found, and the timings, seed by seed."""
     covered = [cell.asked for cell in table.cells if bench.covers(cell.asked)]
-    wanted = dict.fromkeys(part for asked in covered for part in (*asked.needs, asked))
-    tuned = [one for one in wanted if isinstance(one, Tuned)]
-    first = [one for one in tuned if one.method in METHODS]
-    searches: list[Task] = [
-        bench.search(one, seed) for seed in range(n_seeds) for one in wanted if isinstance(one, Search)
-    ]
-    searches += [bench.tuned(one, seed) for one in first for seed in range(n_seeds)]
-    trainings: list[Task] = [
-        bench.training(one, seed) for seed in range(n_seeds) for one in wanted if isinstance(one, Training)
-    ]
-    trainings += [bench.tuned(one, seed) for one in tuned if one not in first for seed in range(n_seeds)]
+    wanted = list(dict.fromkeys(part for asked in covered for part in (*asked.needs, asked)))
+    searches = [bench.search(one, seed) for seed in range(n_seeds) for one in wanted if isinstance(one, Search)]
+    trainings = [bench.training(one, seed) for seed in range(n_seeds) for one in wanted if isinstance(one, Training)]
     # A timing takes its spread from its rounds.
-    return searches, trainings, [bench.timing(one) for one in wanted if isinstance(one, Timing)]
+    return [*searches], [*trainings], [bench.timing(one) for one in wanted if isinstance(one, Timing)]
