@@ -17,7 +17,7 @@ from common.records import DOCS, store_of
 from common.running import carry_out
 from common.tables import markdown
 from reproduction.page import QUESTION, by_scale, cell_table, write_page
-from reproduction.scales import find_scale
+from reproduction.scales import SCALES
 from reproduction.tables import TABLES
 from reproduction.tasks import Bench, tasks_of
 
@@ -27,7 +27,7 @@ from hba.errors import HbaError, SettingsError
 
 @click.command(help=__doc__)
 @click.argument("table", type=click.Choice([*TABLES, "page"]))
-@click.option("--scale", default="small", show_default=True, help="full, small, tiny, or a part of the epochs: 0.1.")
+@click.option("--scale", default="small", show_default=True, type=click.Choice(list(SCALES)))
 @click.option("--seeds", type=click.IntRange(1), help="Seeds from 0. [default: by scale]")
 @click.option(
     "--data",
@@ -57,7 +57,7 @@ def main(
         click.echo(f"Page: {write_page(results, DOCS)}")
         return
     try:
-        found = find_scale(scale)
+        found = SCALES[scale]
         known = {dataset: Place(folder, label) for dataset, folder, label in places}
         if unknown := set(known) - set(DATASET_NAMES):
             raise SettingsError(f"--data: unknown dataset {min(unknown)!r}; known: {', '.join(DATASET_NAMES)}")

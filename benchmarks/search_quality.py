@@ -3,7 +3,6 @@
     python benchmarks/search_quality.py planted [--candidates paper,calibrate] [--problems rotated,inverted]
     python benchmarks/search_quality.py retrain [--bed cifar --data DIR] [--candidates none,randaugment] ...
     python benchmarks/search_quality.py verdict [--bed cifar --data DIR] [--jobs 2] [--dry-run]
-    python benchmarks/search_quality.py cost [--bed cifar --data DIR] [--candidates paper,from-randaugment] [--rounds 5]
     python benchmarks/search_quality.py page
     python benchmarks/search_quality.py readme
 
@@ -12,10 +11,9 @@ and test of one folder per class. `planted` searches on problems with a known an
 operation, or a pair, that training images did not, and the search should raise its probability. `retrain` trains a
 fresh network on the search's training images with each schedule (searching it first where it is missing), with no
 augmentation and with RandAugment, and measures the validation images. Only `verdict` opens the test split: it runs the
-rows, seeds and epochs of benchmarks/quality/verdict.toml, which has to be committed before. `cost` times steps, in
-turns, on an otherwise idle machine. Runs of the same seed have the same weights and batches. Each run is stored in
-benchmarks/results as soon as it has ended, and what is stored is not run again. `page` writes docs/search-quality.md;
-`readme` prints the table of README.md.
+rows, seeds and epochs of benchmarks/quality/verdict.toml, which has to be committed before. Runs of the same seed have
+the same weights and batches. Each run is stored in benchmarks/results as soon as it has ended, and what is stored is
+not run again. `page` writes docs/search-quality.md; `readme` prints the table of README.md.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,27 +22,23 @@ from pathlib import Path
 from typing import Any
 
 import click
-import torch
-from common.options import DATA, DEVICE, KEPT_IN, Command, OneLineErrors, with_options_of_runs
-from common.records import DOCS, Record, Run, made_by, plan_noted, store_of
+from common.options import KEPT_IN, Command, OneLineErrors, with_options_of_runs
+from common.records import DOCS, Record, plan_noted, store_of
 from common.running import NOTHING_ELSE, carry_out
 from common.tables import markdown
-from common.tasks import SearchTask, seconds_in_turns
+from common.tasks import SearchTask
 from quality.beds import BEDS, DIGITS, find_bed
-from quality.candidates import CANDIDATES, DEFAULT, PAPER
+from quality.candidates import CANDIDATES, DEFAULT
 from quality.page import readme_results, write_page
 from quality.plan import BLOCK, PLAN, planned_for
 from quality.problems import PROBLEMS, find_problem
-from quality.tables import cost_table, error_table, rate_table, verdict_sentence, verdict_table
+from quality.tables import error_table, rate_table, verdict_sentence, verdict_table
 from quality.tasks import OTHERS, RANGE, planted, row_task, rows_of
 
 from hba.errors import SettingsError
-from hba.utils.devices import find_device
 from hba.utils.settings import words
 
 PLANTED_EPOCHS = 120
-STEPS = 60
-"""Steps of a round of `cost`, timed or not."""
 BED = click.option("--bed", default=DIGITS, show_default=True, help=f"{', '.join(BEDS)}.")
 SEEDS = click.option(
     "--seeds", type=click.IntRange(1, BLOCK), default=5, show_default=True, help="Runs of each, seeds from 0."
@@ -147,30 +141,6 @@ def verdict(seeds: int | None, **where: Any) -> None:
     if kept:
         click.echo(markdown(verdict_table(kept, plan.of)))
         click.echo(verdict_sentence(kept, plan.of))
-
-
-@main.command()
-@BED
-@DATA
-@chosen(list(CANDIDATES))
-@KEPT_IN
-@DEVICE
-@click.option("--rounds", type=click.IntRange(2), default=5, show_default=True)
-def cost(bed: str, data: str | None, names: str, results: Path, rounds: int, device: str) -> None:
-    """Time a step of each candidate and of the paper's floor, in turns, so that all see the same load."""
-    torch.set_num_threads(1)
-    found_bed = find_bed(bed, data)
-    searches = [found_bed.search(name, 0, device=device) for name in dict.fromkeys((PAPER, *words(names)))]
-    found = []
-    for number in range(rounds):
-        found.append(seconds_in_turns(searches, searches[0], STEPS))
-        now = ", ".join(f"{name} {seconds:.4f}" for name, seconds in found[-1].items())
-        click.echo(f"round {number + 1} of {rounds}: {now}")
-    run = Run("cost", bed, {}, seed=0, further=searches[0].further)
-    seconds = {name: [one[name] for one in found] for name in found[0]}
-    record = Record(run, {"seconds_per_step": seconds}, made_by(find_device(device)))
-    store_of(results, "cost").add(record)
-    click.echo(markdown(cost_table(record)))
 
 
 @main.command()

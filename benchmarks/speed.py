@@ -10,7 +10,7 @@ Run these on an otherwise idle machine; all but `throughput` use one thread, and
 `throughput` prints images per second of one policy call beside torchvision, kornia and albumentations; where there is a
 CUDA GPU, it prints milliseconds per call there instead. `steps` times a training step of each algorithm, with its share
 of the lambda steps, and of its floor: the passes through the network that it cannot do without, bare, as
-speeds/floors.py counts them. `fast` times steps with and without bfloat16. Both take turns in one process, and store
+common/floors.py counts them. `fast` times steps with and without bfloat16. Both take turns in one process, and store
 their results in benchmarks/results; `page` writes their tables of docs/speed.md. `search-time` prints the table of
 docs/choosing-settings.md.
 """

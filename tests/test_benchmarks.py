@@ -15,7 +15,6 @@ PAGES = {
     "speed": "speed",
     "gpu": "speed",
     "joint": "regularization",
-    "language_model": "language-models",
 }
 """The pages that the command `page` of each script writes, or whose table it fills in."""
 

@@ -10,20 +10,17 @@ import torch
 from filelock import FileLock
 
 import hba
+from common.floors import PLAIN, bare_seconds_per_step
 from common.images import IMAGES, Sizes, View
 from common.records import Results, Run
 from common.settings import kept_settings, without_data
-from common.timing import (
-    floor_seconds_per_step,
-    n_steps,
-    search_seconds_per_step,
-)
+from common.timing import n_steps, search_seconds_per_step
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, SearchData
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.folder import RunFolder
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import changes, summarize
+from hba.schedule.summary import changes
 from hba.training.augmentation import Augmentation, augmentation_of
 from hba.training.trainer import train
 from hba.utils.seeding import derived_seed
@@ -94,33 +91,18 @@ class SearchTask:
         return hba.search(self.data, out=self.folder, resume=resume, **without_data(self.config))
 
 
-LEAST = 1e-6
-"""Of a probability whose logit is asked for."""
-
-
 def results_of(search: hba.SearchResult) -> Results:
-    """The search network's last validation error and loss, the seconds, how the error fell over them, and by operation
-    its probability, magnitude in its unit, and strength in the last epoch, as means over its copies; and the rise of
-    its probability since the search began, in logits.
+    """The network's last validation error and loss, the seconds, how the error fell over them, and for each operation
+    the probability in the last epoch and its rise since the search began, in logits, as means over copies.
     """
     assert search.schedule is not None
     last = {name: search.metrics[-1][name] for name in ("val_error_percent", "val_loss", "seconds")}
     curve = [[metrics["seconds"], metrics["val_error_percent"]] for metrics in search.metrics]
-    last_epoch = search.schedule.epochs - 1
-    rises = {
-        change.operation.name: torch.tensor(change.probability).logit(LEAST).diff().item()
-        for change in changes(search.schedule, last_epoch)
-    }
-    end = {
-        summary.operation.name: {
-            "probability": round(summary.probability[-1], 5),
-            "rise": round(rises[summary.operation.name], 5),
-            "magnitude": None if summary.magnitude is None else round(summary.magnitude[-1], 5),
-            "strength": round(summary.strength[-1], 5),
-        }
-        for summary in summarize(search.schedule, (last_epoch,))
-    }
     measured = [point for point in curve if point[1] is not None]
+    end = {}
+    for change in changes(search.schedule, search.schedule.epochs - 1):
+        rise = torch.tensor(change.probability).logit(1e-6).diff().item()
+        end[change.operation.name] = {"probability": round(change.probability[-1], 5), "rise": round(rise, 5)}
     return {**last, "epochs": len(search.metrics), "curve": measured, "end": end}
 
 
@@ -177,5 +159,5 @@ def seconds_in_turns(searches: Iterable[SearchTask], floor_of: SearchTask | None
     """One round: seconds per step of each search by name, and of the floor that one of them stands on."""
     seconds = {one.name: search_seconds_per_step(one.config, one.data, measured) for one in searches}
     if floor_of is not None:
-        seconds[FLOOR] = floor_seconds_per_step(floor_of.config, floor_of.data, measured)
+        seconds[FLOOR] = bare_seconds_per_step(PLAIN, floor_of.config, floor_of.data, measured)
     return seconds

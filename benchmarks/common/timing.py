@@ -6,20 +6,14 @@ import time
 from collections.abc import Mapping
 
 import torch
-import torch.nn.functional as F
 
 import hba
 from common.settings import without_data
-from hba.algorithms import LambdaSteps
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, SearchData
-from hba.data.loader import BatchStream
-from hba.models import build_model
 from hba.policy_search.config import SearchConfig
-from hba.preprocessing.preprocessing import Preprocessing
 from hba.training.augmentation import Unchanged
-from hba.training.optim import optimizer_for
-from hba.training.trainer import train
+from hba.training.train import train
 from hba.utils.devices import find_device
 
 
@@ -89,47 +83,6 @@ def search_seconds_per_step(config: SearchConfig, data: SearchData, measured: in
 def _mean_seconds(config: SearchConfig, data: SearchData, measured: int) -> float:
     clock = StepClock(measured, config.algorithm.train_steps, find_device(config.device))
     hba.search(data, callback=clock, **{**without_data(config), "epochs": max(config.epochs, measured)})
-    return clock.seconds_per_step
-
-
-def streams_of(config: SearchConfig, data: SearchData) -> tuple[BatchStream, BatchStream]:
-    """Batches of training and of validation images, as many as the search takes."""
-    algorithm, batch_size = config.algorithm, config.batch_size
-    validated = algorithm.validated_at_once(batch_size) if isinstance(algorithm, LambdaSteps) else batch_size
-    return BatchStream(data.train, batch_size, seed=0), BatchStream(data.val, validated, seed=0)
-
-
-def floor_seconds_per_step(config: SearchConfig, data: SearchData, measured: int) -> float:
-    """Of plain training of the same network on the same batches, with the forward passes on validation batches.
-
-    No augmentation, not even the baseline's, and no hyper-layers: what nothing that validates can go below. Images are
-    of the network's size.
-    """
-    device = find_device(config.device)
-    data = data.to(device)
-    preprocessing = Preprocessing.of(data.train, config.baseline_augmentation())
-    network = build_model(config.model, len(data.class_names), 0, preprocessing.image_size).to(device)
-    train_stream, val_stream = streams_of(config, data)
-    optimizer, schedule = optimizer_for(config, network.parameters(), train_stream.batches_per_pass)
-    prepare = preprocessing.measure
-    updates = config.algorithm.update_schedule
-    clock = StepClock(measured, updates.train_steps, device)
-    clock.started(0, 0, 0, 0)
-    for step in range(measured):
-        network.train()
-        images, labels = train_stream.next()
-        loss = F.cross_entropy(network(prepare(images)), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-        if (step + 1) % updates.train_steps == 0:
-            network.eval()
-            for _ in range(updates.in_a_row):
-                images, labels = val_stream.next()
-                with torch.no_grad():
-                    F.cross_entropy(network(prepare(images)), labels)
-        clock.step_done(step + 1)
     return clock.seconds_per_step
 
 

@@ -15,8 +15,6 @@ from typing import Any
 import pandas as pd
 from common.records import ROOT, Results
 
-from on_gpu.profile import most_of
-
 BENCHMARKS = Path(__file__).parents[1]
 LABEL = "CIFAR-10 (JPEG copy)"
 PRESET_OF_SEARCH, PRESET_OF_EVALUATION = "reduced-cifar10", "cifar10-wrn-40-2"
@@ -130,12 +128,6 @@ def timed(command: str, sizes: str) -> Callable[[Place], Results | None]:
     return do
 
 
-def profile(place: Place) -> Results | None:
-    """Where the time of a search's steps goes."""
-    settings = SMALL if place.is_trial else {"preset": PRESET_OF_SEARCH}
-    return {"largest": most_of(place.data, place.device, settings, n_steps=5 if place.is_trial else 20)}
-
-
 def search(name: str, *further: str) -> Callable[[Place], Results | None]:
     """A search of Reduced CIFAR-10, as in the paper's Table 10. further: options."""
 
@@ -211,7 +203,6 @@ STAGES: Mapping[str, Stage] = MappingProxyType(
         "throughput": Stage("a policy call on 128 images of 32x32", throughput, _calls),
         "steps": Stage("steps of all algorithms beside their floors", timed("steps", "wrn-40-2:32"), _said),
         "fast": Stage("steps with --fast and without", timed("fast", "wrn-40-2:32,resnet-50:224"), _said),
-        "profile": Stage("where the time of a search goes", profile, lambda found: ", ".join(found["largest"][:3])),
         "search": Stage("search of Reduced CIFAR-10, the default", search("search"), _searched),
         "search-paper": Stage("search of Reduced CIFAR-10, --paper", search("search-paper", "--paper"), _searched),
         "evaluation": Stage("WRN-40-2 with the schedule of `search`, and rivals", evaluation, _errors),

@@ -5,11 +5,11 @@ from statistics import fmean
 
 import pandas as pd
 from common.records import Record
-from common.tables import NOTHING, difference_text, rate_text, ratio_text
+from common.tables import NOTHING, difference_text, rate_text
 
 from hba.policy_evaluation.statistics import PairedDifference
 from quality.beds import DIGITS
-from quality.candidates import DEFAULT, FORMER, PAPER
+from quality.candidates import DEFAULT, FORMER
 from quality.tables import Differences, recoveries
 
 RECOVERY = 0.9
@@ -18,16 +18,12 @@ PLANTED = {1: "a planted operation among the first three", 2: "both operations o
 BASELINES = ("none", "random", "shuffled", "randaugment", "trivialaugment", "autoaugment")
 MOST = 0.5
 """Points of test error by which the default may be above the former default, mean over the beds."""
-COST = 1.3
-"""A training step of a search, with its share of the lambda steps, relative to the paper's search."""
 Row = tuple[str, str, bool | None, str]
 """Aim, dataset, whether it is reached (None: not measured), figures."""
 
 
-def aim_table(
-    planted: Sequence[Record], verdicts: Mapping[str, Differences], costs: Mapping[str, Record]
-) -> pd.DataFrame:
-    """One row per aim and dataset. verdicts, costs: by dataset."""
+def aim_table(planted: Sequence[Record], verdicts: Mapping[str, Differences]) -> pd.DataFrame:
+    """One row per aim and dataset. verdicts: by dataset."""
     rows: list[Row] = []
     for n_operations, what in PLANTED.items():
         for epochs, found in recoveries(planted, DEFAULT, n_operations).items():
@@ -36,7 +32,6 @@ def aim_table(
     rows += [_better(dataset, differences) for dataset, differences in verdicts.items()]
     rows += [_no_loss(dataset, differences.get(FORMER)) for dataset, differences in verdicts.items()]
     rows += [_mean_loss([differences.get(FORMER) for differences in verdicts.values()])]
-    rows += [_cheap(dataset, record) for dataset, record in costs.items()]
     words = {True: "reached", False: "not reached", None: "not measured"}
     columns = ["aim", "data", "is it?", "figures"]
     return pd.DataFrame([(*row[:2], words[row[2]], row[3]) for row in rows], columns=columns)
@@ -75,12 +70,3 @@ def _mean_loss(differences: Sequence[PairedDifference | None]) -> Row:
     if not means or len(means) < len(differences):
         return aim, "all of them", None, NOTHING
     return aim, "all of them", fmean(means) <= MOST, f"{fmean(means):+.2f}"
-
-
-def _cheap(dataset: str, record: Record) -> Row:
-    aim = f"a step at most {COST} times that of `{PAPER}`, mean over rounds"
-    seconds = record.results["seconds_per_step"]
-    if DEFAULT not in seconds:
-        return aim, dataset, None, NOTHING
-    ratio = fmean(own / paper for own, paper in zip(seconds[DEFAULT], seconds[PAPER], strict=True))
-    return aim, dataset, ratio <= COST, ratio_text(seconds[DEFAULT], seconds[PAPER])

@@ -74,12 +74,6 @@ _BEDS = (
     _REDUCED_CIFAR,
     replace(
         _REDUCED_CIFAR,
-        name="cifar-shifted",
-        text="cifar, with a shift of validation and test images",
-        view=replace(_SOME_TEST_IMAGES, shift=Shift()),
-    ),
-    replace(
-        _REDUCED_CIFAR,
         name="cifar-grey",
         text="cifar in grey levels, no baseline augmentation",
         settings=_GREY,

@@ -18,7 +18,6 @@ from quality.tables import (
     RECOVERED_WITHIN,
     bed_table,
     candidate_table,
-    cost_table,
     error_table,
     planted_in,
     rate_table,
@@ -72,7 +71,6 @@ def write_page(results: Path, docs: Path) -> Path:
     planted, trainings = records_of(results, "planted"), records_of(results, "trainings")
     verdicts = verdicts_of(results)
     differences = {group[0].run.dataset: verdict_differences(group) for group in verdicts}
-    costs = {record.run.dataset: record for record in store_of(results, "cost").by_key().values()}
     beds = [group for group in grouped(trainings) if {one.run.name for one in group} >= set(RANGE)]
     single, pairs = ([one for one in planted if len(planted_in(one)) == n] for n in (1, 2))
     with_schedules = [one for group in grouped(trainings) if _has_schedules(group) for one in group]
@@ -86,7 +84,7 @@ def write_page(results: Path, docs: Path) -> Path:
         operations=len(OPERATIONS),
         shift=Shift(),
         readme=readme_results(results),
-        aims=markdown(aim_table(planted, differences, costs)),
+        aims=markdown(aim_table(planted, differences)),
         verdicts=[_verdict_section(group) for group in verdicts],
         beats=lambda dataset, *rows: all(is_below_zero(differences[dataset][row]) for row in rows),
         no_difference=lambda dataset, *rows: (
@@ -97,7 +95,6 @@ def write_page(results: Path, docs: Path) -> Path:
         pairs=_sections(pairs, "planted", rate_table),
         beds=_bed_section(beds),
         trainings=_sections(with_schedules, "retrain", error_table),
-        costs=[Section(name, [one], _cost_command(one), markdown(cost_table(one))) for name, one in costs.items()],
     )
 
 
@@ -173,12 +170,6 @@ def _suite_command(command: str, group: Group) -> str:
         training_epochs=run.further.get("training_epochs"),
         seeds=_seeds(group),
     )
-
-
-def _cost_command(record: Record) -> str:
-    seconds = record.results["seconds_per_step"]
-    names = [name for name in seconds if name in CANDIDATES]
-    return _command("cost", record.run.dataset, candidates=",".join(names), rounds=len(seconds[names[0]]))
 
 
 def _command(command: str, dataset: str, **options: str | int | None) -> str:

@@ -1,4 +1,4 @@
-"""The tables of docs/search-quality.md and README.md: aims, verdicts, planted answers, errors, beds and costs."""
+"""The tables of docs/search-quality.md and README.md: verdicts, planted answers, errors and beds."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
@@ -7,8 +7,7 @@ from typing import Any
 import pandas as pd
 from common.records import Record
 from common.settings import is_neutral
-from common.tables import NOTHING, difference, difference_text, frame_of, rate_text, ratio_text, spread_text
-from common.tasks import FLOOR
+from common.tables import NOTHING, difference, difference_text, frame_of, rate_text, spread_text
 
 from hba.policy.spaces import as_markdown
 from hba.policy_evaluation.statistics import PairedDifference
@@ -186,18 +185,3 @@ def recoveries(planted: Iterable[Record], candidate: str, n_operations: int) -> 
         if (record.run.name, record.run.dataset, len(planted_in(record))) == (candidate, DIGITS, n_operations):
             found.setdefault(record.run.settings["epochs"], []).append(recovered(record))
     return dict(sorted(found.items()))
-
-
-def cost_table(record: Record) -> pd.DataFrame:
-    """One row per candidate; ratios are within a round, mean ± standard deviation over rounds."""
-    seconds = record.results["seconds_per_step"]
-    return pd.DataFrame(
-        {
-            "candidate": name,
-            "seconds per step": f"{fmean(seconds[name]):.4f}",
-            f"times `{PAPER}`": ratio_text(seconds[name], seconds[PAPER]),
-            f"times the {FLOOR}": ratio_text(seconds[name], seconds[FLOOR]),
-        }
-        for name in seconds
-        if name in CANDIDATES or name == FLOOR
-    )

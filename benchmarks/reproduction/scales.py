@@ -1,4 +1,4 @@
-"""Scales at which the tables can be run: the paper's own, a fraction of its epochs, and what two CPU cores can do."""
+"""Scales at which the tables can be run: the paper's own, and what two CPU cores can do."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from hba.errors import SettingsError
 from reproduction.runs import Search, Training
 
 ABLATION_SIZES = (30_000, 10_000, 10_000)
@@ -18,7 +17,7 @@ ABLATION_SIZES = (30_000, 10_000, 10_000)
 class Scale:
     """What differs from the paper; docs/reproduction.md tells it in words. None: nothing.
 
-    epochs_factor: of all epochs. models: what stands for a network; another than these is not run. search_sizes:
+    models: what stands for a network; another than these is not run. search_sizes:
     training and validation images by preset. whole_size: images that stand for the whole training set. epochs: by
     preset, for searches and for trainings; by_algorithm goes before them, because the algorithms differ in what an
     epoch costs. ablation, target: further settings of the searches of the ablation and of target tasks. The paper's
@@ -28,7 +27,6 @@ class Scale:
 
     name: str
     seeds: int
-    epochs_factor: float = 1.0
     models: Mapping[str, str] | None = None
     search_sizes: Mapping[str, Sequence[int]] | None = None
     ablation_sizes: Sequence[int] = ABLATION_SIZES
@@ -48,7 +46,7 @@ class Scale:
         model = changes.get("model", preset["model"])
         if self.models is not None and model not in self.models:
             return None
-        epochs = max(1, round(preset["epochs"] * self.epochs_factor))
+        epochs = preset["epochs"]
         if isinstance(run, Search):
             own = self.by_algorithm.get(changes.get("algorithm", ""), {})
             if self.search_sizes is not None and run.preset not in self.search_sizes:
@@ -78,16 +76,3 @@ SCALES: Mapping[str, Scale] = MappingProxyType(
         for name, values in tomllib.loads(Path(__file__).with_name("scales.toml").read_text(encoding="utf-8")).items()
     }
 )
-
-
-def find_scale(name: str) -> Scale:
-    """A scale by name, or the paper's with its epochs times a number in (0, 1], such as 0.1, one seed."""
-    if name in SCALES:
-        return SCALES[name]
-    try:
-        factor = float(name)
-    except ValueError:
-        factor = 0.0
-    if not 0 < factor <= 1:
-        raise SettingsError(f"--scale must be {', '.join(SCALES)} or a number in (0, 1], got {name!r}")
-    return Scale(f"epochs-{factor:g}", seeds=1, epochs_factor=factor)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import torch
+from common.floors import FLOORS, bare_seconds_per_step
 from common.records import Record, Results, Run, newest, store_of
 from common.settings import kept_settings
 from common.tables import hardware_of, markdown, ratio_text, spread_text
@@ -16,7 +17,6 @@ from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, LabelledImages, SearchData
 from hba.policy.spaces import as_markdown
 from hba.policy_search.config import SearchConfig
-from speeds.floors import FLOORS, bare_seconds_per_step
 
 N_CLASSES = 10
 BATCHES = 4

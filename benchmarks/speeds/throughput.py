@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from sklearn.datasets import load_sample_images
 from torch import Tensor
 
-from hba import Policy
 from hba.models import build_model
 from hba.policy.spaces import as_markdown
 from speeds.peers import SEED, Call, all_peers, kornia_rand_augment, two_operations
@@ -115,7 +114,6 @@ def gpu_times(rounds: int, seconds: float) -> dict[str, Rounds]:
     generator = torch.Generator(device).manual_seed(SEED)
     calls: dict[str, Call] = {
         "hba, eager": functools.partial(policy, batch, generator),
-        "hba, CUDA graph": captured(policy, batch).replay,
         "kornia RandAugment, one draw a batch": functools.partial(kornia_rand_augment(), batch),
         TRAINING_STEP: training_step(batch),
     }
@@ -130,23 +128,6 @@ def gpu_table(times: Mapping[str, Rounds]) -> str:
     ]
     size = f"{BATCH_SIZES[GPU_SIDE]} of {GPU_SIDE}x{GPU_SIDE}"
     return as_markdown([torch.cuda.get_device_name(), f"ms, {size}", "of a training step"], rows)
-
-
-def captured(policy: Policy, batch: Tensor) -> torch.cuda.CUDAGraph:
-    """One call of the policy as a CUDA graph; every replay draws anew."""
-    generator = torch.Generator(batch.device).manual_seed(SEED)
-    graph = torch.cuda.CUDAGraph()
-    graph.register_generator_state(generator)
-    # Constants are copied to the device in a first call, which cannot be captured.
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            policy(batch, generator)
-    torch.cuda.current_stream().wait_stream(stream)
-    with torch.cuda.graph(graph):
-        policy(batch, generator)
-    return graph
 
 
 def training_step(batch: Tensor) -> Call:

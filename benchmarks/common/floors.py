@@ -1,4 +1,4 @@
-"""The floor of each algorithm: the passes through the network that its steps cannot do without, and nothing else."""
+"""Floors: the passes through the network that the steps of an algorithm cannot do without, and nothing else."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,17 +7,19 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from common.timing import StepClock, streams_of
 from torch import Tensor, nn
 
+from common.timing import StepClock
+from hba.algorithms import LambdaSteps
 from hba.data import SearchData
+from hba.data.batches import BatchStream
 from hba.models import build_model
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.training.optim import optimizer_for
 from hba.utils.devices import find_device
 
-Reached = Literal["weights", "images"]
+Reached = Literal["weights", "images", "nothing"]
 
 
 @dataclass(frozen=True)
@@ -26,11 +28,11 @@ class Floor:
 
     settings: of the search. trainings: passes forward and backward of a training step. forwards: passes forward of a
     training step, besides. validates: what the gradient of a lambda step, of the loss on a validation batch, has to
-    reach: the weights, or, where it goes through them to lambda, what each layer was given. rewards: passes forward of
-    the training batch in a lambda step.
+    reach: the weights; the input of each layer, where it goes through the weights to lambda; or nothing, which is the
+    loss alone. rewards: passes forward of the training batch in a lambda step.
     """
 
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
     trainings: int = 1
     forwards: int = 0
     validates: Reached = "weights"
@@ -69,6 +71,17 @@ FLOORS: Mapping[str, Floor] = MappingProxyType(
 """By algorithm. Where the response is linearized, the outputs' change takes a pass forward through the weights and one
 through phi_U, beside that of the outputs; and it is only backward of the change that gradients come by.
 """
+
+
+PLAIN = Floor(validates="nothing")
+"""Plain training, and the forward passes on validation batches of a search."""
+
+
+def streams_of(config: SearchConfig, data: SearchData) -> tuple[BatchStream, BatchStream]:
+    """Batches of training and of validation images, as many as the search takes."""
+    algorithm, batch_size = config.algorithm, config.batch_size
+    validated = algorithm.validated_at_once(batch_size) if isinstance(algorithm, LambdaSteps) else batch_size
+    return BatchStream(data.train, batch_size, seed=0), BatchStream(data.val, validated, seed=0)
 
 
 def bare_seconds_per_step(floor: Floor, config: SearchConfig, data: SearchData, measured: int) -> float:
@@ -118,6 +131,9 @@ def _bare_steps(floor: Floor, config: SearchConfig, data: SearchData, n_steps: i
 
 
 def _gradient(network: nn.Module, images: Tensor, labels: Tensor, reached: Reached) -> None:
+    if reached == "nothing":
+        _forward(network, images, 1)
+        return
     wanted = [images.requires_grad_()] if reached == "images" else list(network.parameters())
     torch.autograd.grad(F.cross_entropy(network(images), labels), wanted)
 
