@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from common.timing import StepClock
 from hba.algorithms import LambdaSteps
 from hba.data import SearchData
-from hba.data.batches import BatchStream
+from hba.data.loader import BatchStream
 from hba.models import build_model
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing.preprocessing import Preprocessing

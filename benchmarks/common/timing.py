@@ -13,7 +13,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, SearchData
 from hba.policy_search.config import SearchConfig
 from hba.training.augmentation import Unchanged
-from hba.training.train import train
+from hba.training.trainer import train
 from hba.utils.devices import find_device
 
 
