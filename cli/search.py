@@ -17,10 +17,8 @@ from hba.distributed.collectives import joined
 from hba.distributed.process_info import is_first
 from hba.errors import HbaError, SettingsError
 from hba.policy_search.budget import Budget, with_many_epochs
-from hba.policy_search.config import SearchConfig
-from hba.policy_search.earlier import from_earlier_config
-from hba.policy_search.progress import SearchProgress
-from hba.policy_search.tensorboard import TensorBoardLogger
+from hba.policy_search.callbacks import SearchProgress, TensorBoardLogger
+from hba.policy_search.config import SearchConfig, from_earlier_config
 from hba.report.findings import (
     change_lines,
     error_told,

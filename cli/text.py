@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
+import hba
 import hba.text
 from hba.errors import DivergedError, HbaError, SettingsError
-from hba.text.callbacks import TextPlan, TextProgress
 from hba.text.config import OF_IMAGES, TEXT_ALGORITHMS, TextEvaluationConfig, TextSearchConfig
 from hba.text.evaluation import BASELINES, Loss, TextEvaluationProgress
-from hba.text.measure import in_words, perplexity
+from hba.text.lstm import in_words, perplexity
+from hba.text.task import TextPlan, TextProgress
 from hba.utils.interrupts import terminated_as_interrupted
 from hba.utils.text import counted
 
@@ -69,8 +70,8 @@ class _SearchTerminal(StopsOnSignal, TextProgress):
         super().started(step, total_steps, words_per_step, n_epochs)
         self.catch_signals()
 
-    def epoch_done(self, metrics: Mapping[str, float | None], values: Mapping[str, float]) -> None:
-        super().epoch_done(metrics, values)
+    def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
+        super().epoch_done(metrics)
         if not self.bar.visible and int(metrics["epoch"] or 0) % max(1, self.n_epochs // N_LINES) == 0:
             say(self.text)
 
@@ -90,7 +91,7 @@ def plan_lines(plan: TextPlan) -> list[str]:
     ]
 
 
-def _report(result: hba.text.TextSearchResult, out: Path) -> None:
+def _report(result: hba.SearchResult, out: Path) -> None:
     """What was found, where it is, and what to do next."""
     printer = console()
     resume = f"hba search-text --out {shlex.quote(str(out))} --resume"
@@ -101,6 +102,7 @@ def _report(result: hba.text.TextSearchResult, out: Path) -> None:
     for one in schedule.space.regularizers:
         first, last = (schedule.regularization(epoch)[one.name] for epoch in (0, schedule.epochs - 1))
         printer.print(f"  {one.name:<20} {one.initial:.3g} initially, {first:.3g} after epoch 1, {last:.3g} at the end")
+    assert isinstance(result.network, hba.text.LstmLanguageModel)
     found, n_words = result.metrics[-1]["val_perplexity"] or math.nan, result.network.words.n_words
     printer.print(f"Perplexity of the search network on the validation text: {in_words(found)}")
     if found > n_words:

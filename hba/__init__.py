@@ -43,12 +43,10 @@ if TYPE_CHECKING:
     from hba.policy.space import SearchSpace
     from hba.policy.spaces import SPACES, search_space
     from hba.policy_evaluation import EvaluationCallback, EvaluationResult, Verdict, evaluate
-    from hba.policy_search.callbacks import SearchCallback
-    from hba.policy_search.plan import SearchPlan
-    from hba.policy_search.repeated import repeated_search
-    from hba.policy_search.result import SearchResult
-    from hba.policy_search.run import search
-    from hba.policy_search.tensorboard import TensorBoardLogger
+    from hba.policy_search.callbacks import SearchCallback, TensorBoardLogger
+    from hba.policy_search.result import SearchPlan, SearchResult
+    from hba.policy_search.search import search
+    from hba.policy_search.seeds import repeated_search
     from hba.regularization.groups import register_regularizer
     from hba.regularization.regularizer import Hyperparameter, Regularizer
     from hba.report.compare import Comparison, compare
@@ -73,9 +71,9 @@ _MODULES = {
     "PolicyTransform": "hba.schedule.transform",
     "Schedule": "hba.schedule.schedule",
     "SearchCallback": "hba.policy_search.callbacks",
-    "SearchPlan": "hba.policy_search.plan",
+    "SearchPlan": "hba.policy_search.result",
     "SearchResult": "hba.policy_search.result",
-    "TensorBoardLogger": "hba.policy_search.tensorboard",
+    "TensorBoardLogger": "hba.policy_search.callbacks",
     "SearchSpace": "hba.policy.space",
     "Verdict": "hba.policy_evaluation",
     "compare": "hba.report.compare",
@@ -88,8 +86,8 @@ _MODULES = {
     "Regularizer": "hba.regularization.regularizer",
     "register_operation": "hba.operations",
     "register_regularizer": "hba.regularization.groups",
-    "repeated_search": "hba.policy_search.repeated",
-    "search": "hba.policy_search.run",
+    "repeated_search": "hba.policy_search.seeds",
+    "search": "hba.policy_search.search",
     "search_space": "hba.policy.spaces",
     "write_report": "hba.report.page",
 }

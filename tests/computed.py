@@ -36,18 +36,15 @@ _OF_LAMBDA_STEPS = {
     "calibrate": True,
 }
 _POPULATION = {"population_size": 4}
-_PROBED = {"probes": 2, "train_size": 20, "val_size": 50, "batch_size": 10, "epochs": 100, "validate_every": 100}
 SEARCHES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "lookahead": {"algorithm": "lookahead", **FORMER},
         "lookahead, one draw": {"algorithm": "lookahead", **FORMER, "reward_draws": 1, "train_steps": 2},
-        "lookahead, a probe": {"algorithm": "lookahead", **FORMER, **_PROBED},
         "lookahead, all set": {
             **{"algorithm": "lookahead", **FORMER},
             **{"reward_draws": 3, "reward_limit": 2.0, **_OF_LAMBDA_STEPS},
         },
         "hba": {"paper": True},
-        "hba, a probe": {"paper": True, **_PROBED},
         "hba, all set": {"paper": True, "sharing": "conv", "response_weight_decay": 0.01, **_OF_LAMBDA_STEPS},
         "hba, centered": {"paper": True, "response": "centered", "initial_fraction": 0.5},
         "hba, separate": {"paper": True, "response": "separate", "train_steps": 4},

@@ -20,7 +20,7 @@ import hba
 from hba.operations import Operation
 
 SERVER = "forkserver"
-LOADED = ["hba", "hba.policy_evaluation.jobs", "hba.policy_search.repeated"]
+LOADED = ["hba", "hba.policy_evaluation.jobs", "hba.policy_search.seeds"]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -48,7 +48,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "lookahead-resized-crops": {
         **{"data": larger_data, "random_resized_crop": True, "search_spread": True, "reward_limit": 2.0}
     },
-    "lookahead-exact": {"reward_derivative": "exact", "val_batches": 2, "probes": 2},
+    "lookahead-exact": {"reward_derivative": "exact", "val_batches": 2},
     "lookahead-dropout": {"network": WithDropout},
     "hba": {"algorithm": "hba"},
     "hba-centered": {"algorithm": "hba", "response": "centered", "sharing": "conv+bn", "sigma_entropy": 0.01},

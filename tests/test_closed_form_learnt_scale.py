@@ -34,7 +34,6 @@ class OfQuadratic(Hypergradient):
     """Its validation loss is F, curved by CURVATURES about BEST in the first columns, and flat in the others."""
 
     name = "of-quadratic"
-    probes: int = 0
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         return quadratic(logits)

@@ -17,8 +17,8 @@ from common.settings import kept_settings, without_data
 from common.timing import n_steps, search_seconds_per_step
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, SearchData
+from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.folder import RunFolder
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import changes
 from hba.training.augmentation import Augmentation, augmentation_of

@@ -26,7 +26,7 @@ from hba.algorithms.lambda_optimizers import (
 from hba.algorithms.state import L, SearchState
 from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import UpdateSchedule
-from hba.config.training import SGD, SGDS, CommonSearchConfig, Decay, NotNegative, Positive
+from hba.config.training import CommonSearchConfig, Decay, NotNegative, Positive
 from hba.data.config import Size
 from hba.data.labels import is_multi_label
 from hba.data.loader import BatchStream
@@ -93,9 +93,6 @@ class LambdaSteps(Noisy):
     """Standard deviation of the noise at the end of the search, reached linearly."""
     calibrate: bool = False
     """Divide the validation logits of a lambda step by the temperature that suits them best."""
-    probes: Annotated[int, Field(ge=0)] = 0
-    """Times, at most, when two trainings of ten steps compare the policy with that of the time before, for metrics.csv;
-    fewer where they would cost more than a tenth of the search. They do not tell whether a schedule helps."""
 
     @property
     def update_schedule(self) -> UpdateSchedule:
@@ -109,8 +106,6 @@ class LambdaSteps(Noisy):
                 "warm_up_epochs must leave epochs for lambda steps, "
                 f"got {self.warm_up_epochs} of {config.epochs} epochs; lower warm_up_epochs, or raise epochs"
             )
-        if self.probes and config.optimizer not in SGDS:
-            raise SettingsError(f"probes train by SGD; set probes to 0, or optimizer to {SGD}")
         if self.lambda_optimizer != ADAM and self.lambda_betas != type(self).model_fields["lambda_betas"].default:
             raise SettingsError(
                 f"lambda_betas has no effect where lambda_optimizer is {self.lambda_optimizer}; omit one of them"

@@ -1,37 +1,136 @@
-"""How a search tells what it is doing, and is asked to stop."""
+"""Callbacks of a search: the base class, a progress bar, and TensorBoard events."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from pathlib import Path
+from typing import Any
 
-from hba.policy_search.plan import SearchPlan
 from hba.policy_search.result import SearchResult
+from hba.report.samples import SAMPLES_NAME, Samples, grid
+from hba.schedule.pictures import is_seen
+from hba.utils.progress import ShowsBar
+from hba.utils.tensorboard import EventFiles
+from hba.utils.text import first_of
+
+SHOWN_REGULARIZERS = 2
 
 
 class SearchCallback:
-    """Override what you need; the defaults do nothing. All is called from the thread that searches."""
+    """Override the methods that you need; the defaults do nothing. All are called in the thread that searches."""
 
     def images_read(self, done: int, total: int) -> None:
-        """So many of the images have been read."""
+        """`done` of `total` images have been read."""
 
-    def planned(self, plan: SearchPlan) -> None:
-        """All images are read and the network is made; nothing is trained yet."""
+    def planned(self, plan: Any) -> None:
+        """Everything is read and the network is made, but nothing is trained yet. plan: a SearchPlan, or an
+        hba.text.TextPlan for a search on text.
+        """
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
-        """The first step follows; step is above 0 for a resumed search. batch_size: images per training step."""
+        """The first step follows. step is above 0 for a resumed search. batch_size: images, or words, of a step."""
 
     def step_done(self, step: int) -> None:
-        """Training step `step`, counted from 1, and the lambda steps that belong to it are done."""
+        """Training step `step`, counted from 1, and its policy steps are done."""
 
     def policy_noted(self, epoch: int, values: Mapping[str, float]) -> None:
-        """The schedule's row of an epoch that ends, counted from 1: values in natural units by name, as
+        """The schedule's row of an epoch that ends, counted from 1: values in natural units by name, such as
         `Rotate.1.magnitude` or `dropout.fc1`.
         """
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
-        """An epoch ended; keys as in metrics.csv, None for what this epoch did not measure."""
+        """An epoch ended. The keys are those of metrics.csv; None stands for what was not measured in this epoch."""
 
     def stop_requested(self) -> bool:
-        """True ends the search before its next step, with everything saved."""
+        """Return True to end the search before its next step, with everything saved."""
         return False
 
     def search_ended(self, result: SearchResult) -> None:
-        """After the last step, or the stop that was asked for. All is saved, the report too."""
+        """After the last step, or after the stop. Everything is saved, the report too."""
+
+
+class SearchProgress(ShowsBar, SearchCallback):
+    """A progress bar in a terminal or a notebook, as a context manager: images that are read, then training steps.
+
+    `text` describes the last epoch.
+    """
+
+    unit = "images"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_epochs = 0
+        self.validation_error = "-"
+        self.text = ""
+        self.values: Mapping[str, float] = {}
+        self.regularizers: Container[str] = ()
+
+    def planned(self, plan: Any) -> None:
+        self.begin(plan)
+        for note in plan.notes:
+            self.bar.say(note)
+
+    def begin(self, plan: Any) -> None:
+        """Remember which regularizers are tuned, without printing the notes."""
+        self.regularizers = plan.regularizers
+
+    def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
+        self.n_epochs = n_epochs
+        self.bar.begin("first epoch", step, total_steps, self.unit, per_step=batch_size)
+
+    def step_done(self, step: int) -> None:
+        self.bar.advance_to(step)
+
+    def policy_noted(self, epoch: int, values: Mapping[str, float]) -> None:
+        self.values = values
+
+    def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
+        epoch, error = int(metrics["epoch"] or 0), metrics["val_error_percent"]
+        if error is not None:
+            self.validation_error = f"{error:.2f} % (epoch {epoch})"
+        self.text = (
+            f"epoch {epoch}/{self.n_epochs}: train loss {metrics['train_loss']:.3f}, "
+            f"validation error {self.validation_error}"
+        )
+        if found := self.values_of_regularizers():
+            self.text += f"; {first_of(found, SHOWN_REGULARIZERS)}"
+        self.bar.describe(self.text)
+
+    def values_of_regularizers(self) -> list[str]:
+        return [f"{name} {value:.3g}" for name, value in self.values.items() if name in self.regularizers]
+
+
+class TensorBoardLogger(SearchCallback):
+    """Writes TensorBoard events into a folder: losses, errors, the policy, and at the end a grid of augmented images.
+
+    Steps are epochs, counted from 1. A resumed search replaces the events of the epochs that it repeats. If the events
+    cannot be written, one ReportWarning says so and the search goes on without them. Raises SettingsError if
+    tensorboard is not installed.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self._events = EventFiles(folder, "search")
+        self._regularizers: Container[str] = ()
+
+    def planned(self, plan: Any) -> None:
+        self._regularizers = plan.regularizers
+        self._events.begin(purge_step=plan.epochs_done + 1)
+
+    def policy_noted(self, epoch: int, values: Mapping[str, float]) -> None:
+        self._events.scalars({self._tag(name): value for name, value in values.items()}, epoch)
+
+    def _tag(self, name: str) -> str:
+        """`Rotate.1.magnitude` as `magnitude/Rotate.1` and `dropout.fc1` as `regularizer/dropout.fc1`, because
+        TensorBoard groups tags by their prefix.
+        """
+        return f"regularizer/{name}" if name in self._regularizers else "/".join(name.rsplit(".", 1)[::-1])
+
+    def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
+        measured = {f"search/{name}": value for name, value in metrics.items() if value is not None and name != "epoch"}
+        self._events.scalars(measured, int(metrics["epoch"] or 0))
+
+    def search_ended(self, result: SearchResult) -> None:
+        """The grid shows the images that the run keeps for its report, if it has a folder."""
+        samples = None if result.folder is None else result.folder / SAMPLES_NAME
+        schedule = result.schedule
+        if schedule is not None and is_seen(schedule.space) and samples is not None and samples.exists():
+            self._events.image("augmented", grid(schedule, Samples.load(samples)), schedule.epochs)
+        self._events.end()

@@ -1,70 +1,142 @@
-"""All that a search is made of, before its first step."""
+"""Everything that a search is made of before its first step, and what differs between images and text."""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
-from hba.algorithms import ImageTask
+from hba.algorithms import ImageTask, LambdaSteps, SearchState
 from hba.algorithms.state import Networks, equal_networks, named_networks
+from hba.algorithms.task import Task
+from hba.algorithms.update_schedule import UpdateSchedule
 from hba.data.builtin import DATASET_NAMES
 from hba.data.images import SearchData
-from hba.data.labels import is_multi_label
-from hba.data.load import seen_by_search
+from hba.data.labels import error_note, error_of, is_multi_label
+from hba.data.load import notes_on_classes, seen_by_search
+from hba.data.reading import save_left_out
+from hba.distributed.process_info import single_process, size
 from hba.errors import SettingsError
 from hba.models import Start
 from hba.operations import check_channels, fill_for
 from hba.operations.images import color_for
+from hba.policy.module import GRAY
 from hba.policy.space import SearchSpace
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.folder import STRUCTURE
+from hba.policy_search.history import History, Metrics, row_of
+from hba.policy_search.result import SearchPlan
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.regularization.groups import acts_on_images, hyperparameters_of
 from hba.regularization.in_training import DROPOUT, dropouts
+from hba.report.page import report_at_the_end
+from hba.report.samples import Samples
 from hba.schedule.file import space_entry
 from hba.training.amp import slow_note
 from hba.training.custom_network import CustomNetwork
+from hba.training.metrics import measure
 
 PRETRAINED = "pretrained weights"
-"""Of an identity: their hash, where there are any."""
+"""In an identity: the hash of the weights, if there are any."""
+LEAST_VALIDATION_IMAGES = 10
+"""Of a class, on average."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SearchContext:
-    """fill: the colour that operations uncover, in [0, 1]. identity: what must be the same when a run is resumed, by a
-    name that a person understands. images_seen: of test images, which a search must not see. replaced: settings in
-    whose place the user brought something. notes: sentences on what the networks begin with.
+    """identity: what must be the same when a run is resumed, by a name that a person understands. fill: the colour that
+    operations uncover, in [0, 1]. replaced: settings that are replaced by an object of the user's.
     """
+
+    columns: ClassVar[tuple[str, ...]]
+    """Of metrics.csv."""
+    in_provenance: ClassVar[tuple[str, ...]]
+    """Metrics of the last epoch that the schedule's provenance keeps."""
+
+    config: Any
+    task: Task
+    networks: Networks
+    identity: Mapping[str, str]
+    fill: tuple[float, ...] = GRAY
+    replaced: tuple[str, ...] = ()
+
+    def measure(self, state: SearchState[Any], epoch: int, train_loss: float, train_error_percent: float) -> Metrics:
+        """Metrics of an epoch, counted from 1, that ended: at least val_loss, which is None if it was not measured."""
+        raise NotImplementedError
+
+    def plan(
+        self,
+        state: SearchState[Any],
+        history: History,
+        updates: UpdateSchedule,
+        folder: Path | None,
+        notes: Iterable[str | None],
+    ) -> Any:
+        """What callbacks are told before the first step. notes: about a run that is resumed."""
+        raise NotImplementedError
+
+    def provenance(self) -> dict[str, Any]:
+        """The data, the network and the settings, as JSON values."""
+        raise NotImplementedError
+
+    def inputs_per_step(self, state: SearchState[Any]) -> int:
+        """Images, or words, of a training step."""
+        raise NotImplementedError
+
+    def regularizers(self, state: SearchState[Any]) -> dict[str, float]:
+        """Their current values in natural units, by name."""
+        space = self.task.space
+        values = dict(zip(space.names, row_of(space, state.lam), strict=True))
+        return {one.name: values[one.name] for one in space.regularizers}
+
+    def save_further(self, folder: Path) -> None:
+        """Write what else belongs into the folder of a run."""
+
+    def report(self, folder: Path) -> Path | None:
+        """Write the report of a search that ended, and return its file."""
+        return None
+
+
+def identity_of_space(space: SearchSpace) -> str:
+    return hashlib.sha256(json.dumps(space_entry(space)).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSearchContext(SearchContext):
+    """images_seen: hashes of the images that the search sees, to find test images among them. start_notes: sentences on
+    what the networks begin with, and on the chosen epochs.
+    """
+
+    columns = (
+        "epoch",
+        "train_loss",
+        "train_error_percent",
+        "lambda_loss",
+        "val_loss",
+        "val_error_percent",
+        "learning_rate",
+        "seconds",
+    )
+    in_provenance = ("train_loss", "train_error_percent", "val_loss", "val_error_percent")
 
     config: SearchConfig
     task: ImageTask
-    networks: Networks
-    fill: tuple[float, ...]
-    identity: Mapping[str, str]
     images_seen: Any
-    replaced: tuple[str, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def input_shape(self) -> tuple[int, int, int]:
-        """(C, H, W) of what the networks take."""
-        size = self.task.preprocessing.image_size
-        return self.task.data.train.n_channels, size, size
+    start_notes: tuple[str, ...] = ()
 
     @staticmethod
     def of(
         config: SearchConfig,
         data: SearchData,
-        network: nn.Module | None,
-        own_space: SearchSpace | None,
-        start: Start | None,
-    ) -> "SearchContext":
-        """data is on its device. network, own_space: in the place of settings. start: what the settings' network begins
-        with, which config.network_start() has read.
+        network: nn.Module | None = None,
+        own_space: SearchSpace | None = None,
+        start: Start | None = None,
+    ) -> "ImageSearchContext":
+        """data is on its device. network, own_space: replace settings. start: what the settings' network begins with,
+        as config.network_start() reads it.
         """
         device, n_channels = data.train.device, data.train.n_channels
         preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
@@ -77,34 +149,30 @@ class SearchContext:
             _check_has_dropouts(networks, own_space)
         fill = config.fill or data.train.mean_color()
         if n_channels not in (1, 3):
-            # How many channels a schedule is for is told by its fill.
+            # A schedule's fill says how many channels it is for.
             fill = color_for(n_channels, fill)
-        colour = fill_for(torch.empty(1, data.train.n_channels, 1, 1, device=device), fill)
+        colour = fill_for(torch.empty(1, n_channels, 1, 1, device=device), fill)
         identity = {
             "images or their split": data.train.fingerprint() + data.val.fingerprint(),
             "network": config.model if network is None else type(network).__name__,
-            **({} if network is None else {STRUCTURE: CustomNetwork.of(network).structure}),
+            **({} if network is None else {"structure of the network": CustomNetwork.of(network).structure}),
             "kind of device": device.type,
             **({} if start is None else {PRETRAINED: start.pretrained.sha256}),
-            "search space": hashlib.sha256(json.dumps(space_entry(space)).encode()).hexdigest()[:16],
+            "search space": identity_of_space(space),
         }
-        # Of images in memory, nothing is known of a test split, whatever their name.
+        # Nothing is known of a test split for images in memory, whatever their name.
         is_named = config.data in DATASET_NAMES and data.test_images is not None
-        return SearchContext(
+        notes = (
+            None if start is None else start.note(networks(0), len(data.class_names)),
+            slow_note(device) if config.fast else None,
+        )
+        return ImageSearchContext(
             config=config,
             task=ImageTask(config, space, data, preprocessing, colour),
             networks=networks,
             fill=fill,
             identity=identity,
-            notes=tuple(
-                filter(
-                    None,
-                    [
-                        None if start is None else start.note(networks(0), len(data.class_names)),
-                        slow_note(device) if config.fast else None,
-                    ],
-                )
-            ),
+            start_notes=tuple(filter(None, notes)),
             images_seen=seen_by_search(data.listing, (data.train, data.val), is_named),
             replaced=(
                 *(("model",) if network is not None else ()),
@@ -112,43 +180,154 @@ class SearchContext:
             ),
         )
 
+    def measure(self, state: SearchState[Any], epoch: int, train_loss: float, train_error_percent: float) -> Metrics:
+        """Every measured_every epochs, and in the first and the last one, on the whole validation set."""
+        config, task = self.config, self.task
+        metrics: Metrics = {"train_error_percent": train_error_percent, "val_loss": None, "val_error_percent": None}
+        if epoch in (1, config.epochs) or epoch % config.measured_every == 0:
+            measured = measure(state.to_module(), task.val, task.preprocessing.measure)
+            metrics |= {"val_loss": measured.loss, "val_error_percent": measured.error_percent}
+        for split in (task.data.train, task.data.val):
+            split.share_left_out()
+        return metrics
+
+    def plan(
+        self,
+        state: SearchState[Any],
+        history: History,
+        updates: UpdateSchedule,
+        folder: Path | None,
+        notes: Iterable[str | None],
+    ) -> SearchPlan:
+        config, data = self.config, self.task.data
+        return SearchPlan(
+            data=data.name,
+            class_names=tuple(data.class_names),
+            train_images=len(data.train),
+            val_images=len(data.val),
+            test_images=data.test_images,
+            left_out=len(data.left_out),
+            model=self.identity["network"],
+            n_parameters=sum(parameter.numel() for parameter in state.to_module().parameters()),
+            device=str(state.device),
+            threads=torch.get_num_threads(),
+            processes=size(),
+            image_size=self.task.preprocessing.image_size,
+            epochs=config.epochs,
+            epochs_done=len(history.rows),
+            steps_per_epoch=state.steps_per_epoch,
+            batch_size=state.train_stream.batch_size,
+            policy_steps=updates.policy_steps(config.epochs, lengthened=history.lengthened),
+            first_policy_step=updates.next_policy_step(state.step, config.epochs),
+            train_steps=config.algorithm.train_steps,
+            round_cost=self._round_cost(state),
+            folder=folder,
+            notes=tuple(filter(None, self._notes(history, updates, notes))),
+            operations=tuple(operation.name for operation in self.task.space.operations),
+            regularizers=self.regularizers(state),
+        )
+
+    def _round_cost(self, state: SearchState[Any]) -> float | None:
+        """Of the policy steps that come in a row, in training steps; None if they are not lambda steps."""
+        algorithm, n_val = self.config.algorithm, len(self.task.val)
+        if not isinstance(algorithm, LambdaSteps):
+            return None
+        val_batch_size = min(algorithm.validated_at_once(self.config.batch_size), n_val)
+        return algorithm.update_schedule.in_a_row * algorithm.policy_step_cost(
+            state.train_stream.batch_size, val_batch_size
+        )
+
+    def _notes(
+        self, history: History, updates: UpdateSchedule, of_resumed: Iterable[str | None]
+    ) -> Iterator[str | None]:
+        config, data = self.config, self.task.data
+        yield from data.facts
+        yield from notes_on_classes(data)
+        yield error_note(data.train.labels)
+        yield from self.start_notes
+        yield config.baseline_note()
+        yield from of_resumed
+        warm_up = updates.warm_up_of(config.epochs)
+        if history.lengthened and len(history.rows) < warm_up:
+            yield f"The policy stays as it is until epoch {warm_up} is over, as in a search of this length."
+        yield updates.advice(config.epochs, updates.policy_steps(config.epochs, lengthened=history.lengthened))
+        yield few_validation_images(len(data.val), len(data.class_names))
+
+    def provenance(self) -> dict[str, Any]:
+        config, data, error = self.config, self.task.data, error_of(self.task.data.train.labels)
+        mean, std = config.colors_of_network() or (None, None)
+        weights = {"sha256": self.identity.get(PRETRAINED), "mean": mean, "std": std}
+        return {
+            "dataset": data.name,
+            "class_names": list(data.class_names),
+            **({} if error is None else {"error": error}),
+            "train_images": len(data.train),
+            "val_images": len(data.val),
+            "skipped_images": len(data.train.left_out) + len(data.val.left_out),
+            "data_fingerprint": self.identity["images or their split"],
+            "images_seen": self.images_seen,
+            "image_size": data.train.image_size,
+            "model": self.identity["network"],
+            **({"pretrained": weights} if PRETRAINED in self.identity else {}),
+            "settings": {**config.flat(), **dict.fromkeys(self.replaced)},
+        }
+
+    def inputs_per_step(self, state: SearchState[Any]) -> int:
+        return state.train_stream.batch_size
+
+    def save_further(self, folder: Path) -> None:
+        save_left_out(folder, self.task.data.left_out)
+
+    def report(self, folder: Path) -> Path | None:
+        data = self.task.data
+        with single_process():
+            return report_at_the_end(folder, lambda: Samples.of(data.train, data.class_names))
+
+
+def few_validation_images(n_images: int, n_classes: int) -> str | None:
+    """A sentence if there are so few that the policy moves mostly by noise; None otherwise."""
+    if n_images >= LEAST_VALIDATION_IMAGES * n_classes:
+        return None
+    return (
+        f"{n_images} validation images of {n_classes} classes are too few to tell good augmentation from bad: give at "
+        f"least {LEAST_VALIDATION_IMAGES} a class, by more images or a larger val_size."
+    )
+
 
 def _networks(
     config: SearchConfig, data: SearchData, image_size: int, network: nn.Module | None, start: Start | None
 ) -> Networks:
-    """As the settings name them, or copies of the user's own, which is tried first. image_size: side in pixels."""
+    """As the settings name them, or copies of your own network, which is tried first. image_size: side in pixels."""
     n_classes, n_channels = len(data.class_names), data.train.n_channels
     if network is None:
         return named_networks(config.model, n_classes, config.seed, image_size, start, n_channels)
     if not isinstance(network, nn.Module):
         raise SettingsError(f"network must be an nn.Module, got {type(network).__name__}")
     if config.pretrained is not None:
-        raise SettingsError(
-            "pretrained has no effect on a network of your own; give the network its weights, and omit it"
-        )
+        raise SettingsError("pretrained has no effect on a network of your own; load its weights, and omit pretrained")
     CustomNetwork.of(network).check_takes(data.train, image_size, n_classes, is_copied=True)
     return equal_networks(network)
 
 
 def _check_has_dropouts(networks: Networks, space: SearchSpace) -> None:
-    """SettingsError for a space of one's own that tunes a dropout which the network has not."""
+    """Raise SettingsError if your own space tunes a dropout that the network does not have."""
     wanted = [one.own_name for one in space.regularizers if one.group == DROPOUT]
     known = dropouts(networks(0)) if wanted else {}
     if unknown := [name for name in wanted if name not in known]:
         raise SettingsError(
-            f"the space tunes the dropout {unknown[0]!r}, the network has {', '.join(known) or 'none'}: name a module "
-            f"of these, as in {DROPOUT}.NAME"
+            f"the space tunes the dropout {unknown[0]!r}, but the network has {', '.join(known) or 'none'}: name one "
+            f"of its modules, as in {DROPOUT}.NAME"
         )
 
 
 def _check_goes_with(data: SearchData, config: SearchConfig, space: SearchSpace) -> None:
-    """SettingsError for labels that the algorithm cannot learn, and for channels that an operation cannot change."""
+    """Raise SettingsError for labels that the algorithm cannot learn, and channels that an operation cannot change."""
     if is_multi_label(data.train.labels) and not config.algorithm.multi_label:
         raise SettingsError(
-            f"the algorithm {config.algorithm.name} learns one label of an image: take its losses and errors from "
+            f"the algorithm {config.algorithm.name} learns one label per image: take its losses and errors from "
             "hba.training.criterion and set multi_label = True in its class, or choose the algorithm lookahead"
         )
     check_channels(space.operations, data.train.n_channels)
-    # A space of one's own may hold what the settings do not name.
+    # Your own space may hold what the settings do not name.
     if any(not acts_on_images(one.name) for one in space.regularizers) and not config.algorithm.tunes_training:
         raise SettingsError(f"the algorithm {config.algorithm.name} cannot tune what acts through the weights")

@@ -1,12 +1,18 @@
-"""The history of a search: what it notes at the end of every epoch, and keeps when it is interrupted."""
+"""The history of a search: what it notes at the end of every epoch, and how it can be extended by more epochs."""
 
 import math
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from hba.algorithms import SearchState
+from hba.algorithms.state import InnerModel
+from hba.algorithms.task import Task
+from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
+from hba.training.optim import WITHOUT_EPOCHS
 
 VALUE_DIGITS = 6
 
@@ -15,11 +21,11 @@ Metrics = dict[str, float | None]
 
 @dataclass
 class History:
-    """epochs: how many there are to be. lengthened: how that came to be more than it was, as extend_epochs.py says.
+    """Everything that was noted in the finished epochs.
 
-    rows: one row of values (n,) in natural units for each finished epoch. spreads: a number each, in logits, or one for
-    each hyperparameter where the noise is learnt. metrics: one mapping for each. seconds: computing time so far, over
-    all runs.
+    epochs: how many there are to be. rows: one row of values (n,) in natural units for each finished epoch. spreads:
+    one number for each, in logits, or one list (n,) if the noise is learnt. metrics: one mapping for each. seconds:
+    computing time so far, over all runs. lengthened: one entry for each time that the search was given more epochs.
     """
 
     epochs: int
@@ -30,8 +36,9 @@ class History:
     lengthened: list[dict[str, int]] = field(default_factory=list)
 
     def note(self, row: list[float], spread: float | list[float], metrics: Metrics, space: SearchSpace) -> None:
-        """An epoch that ended, with its row and spread as they were computed."""
-        self.spreads.append(_rounded(spread))
+        """Add an epoch that ended, with its row and spread, which are rounded here."""
+        is_list = isinstance(spread, list)
+        self.spreads.append([round(one, VALUE_DIGITS) for one in spread] if is_list else round(spread, VALUE_DIGITS))
         self.metrics.append({**metrics, "seconds": self.seconds})
         rounded = [float(np.round(value, decimals_of(*ends))) for value, ends in zip(row, space.ranges, strict=True)]
         for column in range(space.n_of_policy, space.n):
@@ -42,15 +49,9 @@ class History:
 
 
 def decimals_of(low: float, high: float) -> int:
-    """Of a value in a range: six, and more where the range is narrower than a tenth."""
+    """Decimals that are kept of a value in a range: six, and more if the range is narrower than a tenth."""
     width = abs(high - low)
     return VALUE_DIGITS + (max(0, -1 - math.floor(math.log10(width))) if width else 0)
-
-
-def _rounded(spread: float | list[float]) -> float | list[float]:
-    if isinstance(spread, list):
-        return [round(one, VALUE_DIGITS) for one in spread]
-    return round(spread, VALUE_DIGITS)
 
 
 def row_of(space: SearchSpace, lam: Tensor) -> list[float]:
@@ -59,11 +60,52 @@ def row_of(space: SearchSpace, lam: Tensor) -> list[float]:
     return row
 
 
-def is_finite(row: list[float], loss: float) -> bool:
-    """Whether an epoch that ended so has not diverged."""
-    return math.isfinite(loss) and all(map(math.isfinite, row))
-
-
 def finite_or_none(value: float | None) -> float | None:
-    """JSON has no word for infinity and not-a-number."""
+    """The value if JSON can hold it: neither infinity nor not-a-number."""
     return value if value is not None and math.isfinite(value) else None
+
+
+def extend_epochs(task: Task, state: SearchState[InnerModel], history: History) -> str | None:
+    """Give a restored search the epochs of its settings, if they are more than before; SettingsError if they are fewer.
+
+    From this step on, the learning rate, the noise of sigma_end and the warm-up are those of a search of the new length
+    at the same step. So the learning rate jumps up, and the schedule is not the one that a search of so many epochs
+    finds from its beginning. Returns a sentence that says so, or None if nothing changes.
+    """
+    epochs, before, done = task.config.epochs, history.epochs, len(history.rows)
+    if epochs < before:
+        raise SettingsError(f"epochs must be at least the {before} that the run was to have, got {epochs}")
+    if epochs == before:
+        return None
+    old_rate = state.learner.learning_rate
+    follows_epochs = task.config.learning_rate_schedule not in WITHOUT_EPOCHS
+    if follows_epochs:
+        _take_the_longer_schedule(task, state)
+    history.epochs = epochs
+    if state.step == 0:
+        return None
+    history.lengthened.append({"from_epochs": before, "to_epochs": epochs, "at_epoch": done, "at_step": state.step})
+    extended = f"Extended from {before} to {epochs} epochs after {done}"
+    if not follows_epochs:
+        return f"{extended}: the learning rate does not depend on their number."
+    return (
+        f"{extended}: from here on the learning rate is that of {epochs} epochs ({old_rate:.3g} -> "
+        f"{state.learner.learning_rate:.3g}), so the schedule differs from that of a search with {epochs} epochs from "
+        "the beginning."
+    )
+
+
+def _take_the_longer_schedule(task: Task, state: SearchState[InnerModel]) -> None:
+    """Set the learning rate to the one that a search of the new length has at this step, to the last bit.
+
+    The schedules compute each rate from the one before, so a stand-in is stepped to this point.
+    """
+    optimizer = state.learner.optimizer
+    groups = [{"params": [torch.zeros(1, requires_grad=True)]} for _ in optimizer.param_groups]
+    stand_in, longer = task.optimizer_of(groups)
+    for _ in range(state.step):
+        stand_in.step()
+        longer.step()
+    state.learner.schedule.load_state_dict(longer.state_dict())
+    for group, of_longer in zip(optimizer.param_groups, stand_in.param_groups, strict=True):
+        group["lr"] = of_longer["lr"]

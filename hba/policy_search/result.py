@@ -1,7 +1,7 @@
-"""What a search returns."""
+"""What a search is about to do, and what it returns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch import Tensor, nn
@@ -11,15 +11,55 @@ from hba.schedule.schedule import Schedule
 
 
 @dataclass(frozen=True)
+class SearchPlan:
+    """Everything that is known before the first step.
+
+    test_images: how many images of the same folder or data set are kept for the test, unopened; 0 if the test images
+    are apart, None if nothing is known of any (images in memory). left_out: files that are not used. model: its name,
+    or the class of your own network. image_size: side in pixels of the network's input. threads: of PyTorch on a CPU.
+    epochs_done: of a resumed search. policy_steps: over all epochs. first_policy_step: the training step, counted from
+    1, after which the next policy step comes; another one follows every train_steps. round_cost: what the policy steps
+    after one training step cost, in training steps; None if it is unknown. notes: sentences to read before the search
+    goes on. operations: names of those that are tuned. regularizers: what else is tuned, by name, with the current
+    values in natural units. processes: how many share every batch.
+    """
+
+    data: str
+    class_names: tuple[str, ...]
+    train_images: int
+    val_images: int
+    test_images: int | None
+    left_out: int
+    model: str
+    n_parameters: int
+    device: str
+    threads: int
+    image_size: int
+    epochs: int
+    epochs_done: int
+    steps_per_epoch: int
+    batch_size: int
+    policy_steps: int
+    first_policy_step: int
+    train_steps: int
+    round_cost: float | None
+    folder: Path | None
+    notes: tuple[str, ...]
+    operations: tuple[str, ...] = ()
+    regularizers: Mapping[str, float] = field(default_factory=dict)
+    processes: int = 1
+
+
+@dataclass(frozen=True)
 class SearchResult:
     """What a search found.
 
-    schedule: one row per finished epoch, None before the first. metrics: one mapping per finished epoch.
-    finished: False when the callback stopped the search. lam (n,): where it stands, as logits. network: the trained
-    network that belongs to lam. hypernetwork: its to_module(lam) gives the network of any other lam; None for the
-    algorithms that have none, `lookahead` and `population`. notes: what a person should know of it, as of one that is
-    too short; the sentences of SearchPlan.notes, and one where its network did not overfit. report: the page in
-    its folder; None without a folder, before the first epoch is over, and where it could not be written.
+    schedule: one row for each finished epoch, None before the first. metrics: one mapping for each finished epoch.
+    finished: False if a callback stopped the search. lam (n,): the final hyperparameters, as logits. network: the
+    trained network that belongs to lam. hypernetwork: hypernetwork.to_module(lam) returns the network of any other lam;
+    None for algorithms without one, such as `lookahead` and `population`. notes: the sentences of SearchPlan.notes, and
+    one if the network did not overfit. report: the HTML page in the folder; None without a folder, before the end of
+    the first epoch, and if it could not be written.
     """
 
     schedule: Schedule | None
@@ -33,10 +73,12 @@ class SearchResult:
     report: Path | None = None
 
     def __repr__(self) -> str:
-        """One line, without the numbers that it holds."""
-        error = self.metrics[-1]["val_error_percent"] if self.metrics else None
+        """One line, without the tensors."""
+        last = self.metrics[-1] if self.metrics else {}
+        measured = "val_perplexity" if "val_perplexity" in last else "val_error_percent"
+        found = last.get(measured)
         return (
             f"SearchResult(epochs={len(self.metrics)}, finished={self.finished}, "
-            f"val_error_percent={None if error is None else round(error, 2)}, "
+            f"{measured}={None if found is None else round(found, 2)}, "
             f"network={type(self.network).__name__}, folder={None if self.folder is None else str(self.folder)!r})"
         )

@@ -11,7 +11,7 @@ import torch
 
 from hba.errors import RunError
 from hba.policy_search.callbacks import SearchCallback
-from hba.policy_search.run import search
+from hba.policy_search.search import search
 
 EPOCHS = 8
 STEPS_BEFORE_STOP = 9

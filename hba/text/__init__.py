@@ -6,22 +6,20 @@ from hba.utils.imports import lazy_names
 
 if TYPE_CHECKING:
     from hba.text.config import TextEvaluationConfig, TextSearchConfig
-    from hba.text.corpus import Corpus, Vocabulary
     from hba.text.evaluation import TextEvaluation, evaluate
     from hba.text.lstm import LstmLanguageModel
-    from hba.text.result import TextSearchResult
-    from hba.text.searching import search
+    from hba.text.reader import Corpus, Vocabulary
+    from hba.text.task import search
 
 _MODULES = {
-    "Corpus": "hba.text.corpus",
+    "Corpus": "hba.text.reader",
     "LstmLanguageModel": "hba.text.lstm",
     "TextEvaluation": "hba.text.evaluation",
     "TextEvaluationConfig": "hba.text.config",
     "TextSearchConfig": "hba.text.config",
-    "TextSearchResult": "hba.text.result",
-    "Vocabulary": "hba.text.corpus",
+    "Vocabulary": "hba.text.reader",
     "evaluate": "hba.text.evaluation",
-    "search": "hba.text.searching",
+    "search": "hba.text.task",
 }
 
 __all__ = [
@@ -30,7 +28,6 @@ __all__ = [
     "TextEvaluation",
     "TextEvaluationConfig",
     "TextSearchConfig",
-    "TextSearchResult",
     "Vocabulary",
     "evaluate",
     "search",

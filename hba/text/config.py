@@ -11,20 +11,21 @@ from torch import Tensor
 from hba.algorithms import DeltaSelfTuning, Hypergradient, SelfTuning
 from hba.algorithms.hypergradient import Entropy
 from hba.algorithms.lambda_steps import WarmUp
-from hba.config.training import DeviceName, NotNegative, Positive
+from hba.config.training import PLATEAU, DeviceName, NotNegative, Positive
 from hba.data.config import Seed, Size
 from hba.errors import SettingsError
+from hba.policy_search.config import DROPPED
 from hba.regularization.groups import REGULARIZERS, registered_regularizers
 from hba.regularization.in_training import DROPOUT, WEIGHT_DECAY
 from hba.regularization.regularizer import Hyperparameter
-from hba.text.measure import next_word_loss
+from hba.text.lstm import next_word_loss
 from hba.utils.settings import Settings, words
 from hba.utils.text import did_you_mean, unknown
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
 HIDDEN = "hidden"
 DROPOUTS = ("words", "input", HIDDEN, "output", "weights")
-"""Of the language model, by name. HIDDEN is between two layers."""
+"""Dropouts of the language model, by name. HIDDEN is between two layers."""
 
 
 def tunable() -> tuple[str, ...]:
@@ -41,12 +42,12 @@ def check_tune(tune: Iterable[str]) -> tuple[str, ...]:
     if not names or len(set(names)) < len(names):
         raise SettingsError(f"tune must name at least one group and each once, got {', '.join(names) or 'none'}")
     if DROPOUT in names and (twice := [name for name in names if name.startswith(f"{DROPOUT}.")]):
-        raise SettingsError(f"{DROPOUT} holds {twice[0]}; omit one of them")
+        raise SettingsError(f"{DROPOUT} includes {twice[0]}; omit one of them")
     return names
 
 
 def is_tuned(one: Hyperparameter, tune: Iterable[str]) -> bool:
-    """Whether a hyperparameter is in one of the groups, or named itself."""
+    """Whether a hyperparameter, or its group, is named in tune."""
     return bool({one.name, one.group.replace("_", "-")} & {*tune})
 
 
@@ -60,7 +61,7 @@ class TextStn(SelfTuning):
     lambda_learning_rate: Positive = 0.01
 
     def loss(self, logits: Any, labels: Tensor) -> Tensor:
-        """Of a validation passage; logits: what the language model returns."""
+        """Of a validation passage. logits: the output of the language model."""
         return next_word_loss(logits, labels)
 
 
@@ -71,7 +72,7 @@ class TextDeltaStn(DeltaSelfTuning):
     warm_up_epochs: WarmUp = 1
 
     def loss(self, logits: Any, labels: Tensor) -> Tensor:
-        """Of a validation passage; logits: what the language model returns."""
+        """Of a validation passage. logits: the output of the language model."""
         return next_word_loss(logits, labels)
 
 
@@ -79,22 +80,14 @@ TEXT_ALGORITHMS: Mapping[str, type[Hypergradient]] = MappingProxyType(
     {algorithm.name: algorithm for algorithm in (TextStn, TextDeltaStn)}
 )
 OF_IMAGES = (
-    "init",
-    "initial_fraction",
-    "init_from",
-    "count",
-    "spread_over",
-    "spread_share",
-    "calibrate",
-    "val_statistics",
-    "strength_learning_rate",
-    "probes",
+    *("init", "initial_fraction", "init_from", "count", "spread_over", "spread_share"),
+    *("calibrate", "val_statistics", "strength_learning_rate"),
 )
 """Settings of these algorithms that need images or operations."""
 
 
 class TextTrainingConfig(Settings):
-    """What a search and an evaluation on text share."""
+    """Settings that a search and an evaluation on text share."""
 
     data: str
     """Folder of text: train.txt, valid.txt and test.txt, words between blanks."""
@@ -125,6 +118,8 @@ class TextTrainingConfig(Settings):
 class TextSearchConfig(TextTrainingConfig):
     """A search. In files, in Python and on the command line, the algorithm's settings stand flat beside the others."""
 
+    learning_rate_schedule: ClassVar[str] = PLATEAU
+
     tune: Annotated[tuple[str, ...], BeforeValidator(words), AfterValidator(check_tune)] = (DROPOUT, "activation")
     """What the search moves, separated by commas: dropout (of words, input, hidden states, output and recurrent
     weights; dropout.output, for example, is one of them), activation (activation regularisation and its temporal kind),
@@ -142,28 +137,29 @@ class TextSearchConfig(TextTrainingConfig):
             raise SettingsError(f"algorithm must be one of {', '.join(TEXT_ALGORITHMS)}, got {name!r}")
         kind = TEXT_ALGORITHMS[name]
         able = [field for field in kind.model_fields if field not in OF_IMAGES]
-        own = {field: value for field, value in settings.items() if field in able}
-        common = {field: value for field, value in settings.items() if field not in own}
+        of_algorithm = {field: value for field, value in settings.items() if field in able}
+        common = {field: value for field, value in settings.items() if field not in of_algorithm}
         for field in common:
             if field not in cls.model_fields:
-                raise SettingsError(
-                    f"there is no setting {field} of text{did_you_mean(field, (*cls.model_fields, *able))}"
-                )
-        algorithm = kind.make(own)
+                known = (*cls.model_fields, *able)
+                raise SettingsError(f"there is no setting {field} of text{did_you_mean(field, known)}")
+        algorithm = kind.make(of_algorithm)
         config = super().make({**common, "algorithm": algorithm})
         algorithm.check(config)  # type: ignore[arg-type]
         if "weight-decay" in config.tune and algorithm.response_weight_decay is not None:
             raise SettingsError("response_weight_decay has no effect where weight-decay is tuned; omit one of them")
         return config
 
+    @classmethod
+    def from_file(cls, stored: Mapping[str, Any]) -> Self:
+        """The settings in the config.json of a run."""
+        return cls.make({name: value for name, value in stored.items() if name not in DROPPED})
+
     def flat(self) -> dict[str, Any]:
         """All settings as JSON values, by name."""
-        own = self.algorithm.model_dump(mode="json", exclude=set(OF_IMAGES))
-        return {**self.model_dump(mode="json", exclude={"algorithm"}), "algorithm": self.algorithm.name, **own}
-
-    def training(self) -> dict[str, Any]:
-        """What an evaluation takes over."""
-        return {name: getattr(self, name) for name in TextTrainingConfig.model_fields}
+        of_algorithm = self.algorithm.model_dump(mode="json", exclude=set(OF_IMAGES))
+        common = self.model_dump(mode="json", exclude={"algorithm"})
+        return {**common, "algorithm": self.algorithm.name, **of_algorithm}
 
 
 class TextEvaluationConfig(TextTrainingConfig):
@@ -173,9 +169,7 @@ class TextEvaluationConfig(TextTrainingConfig):
     """Trainings of each row, with the seeds 0, 1, ..."""
 
 
-def resolved(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with an absolute path of the folder."""
-    found = dict(settings)
-    if isinstance(data := settings.get("data"), str | Path):
-        found["data"] = str(Path(data).resolve())
-    return found
+def resolved(settings: Mapping[str, Any], data: str | Path | None) -> dict[str, Any]:
+    """The settings with data, if given, as the absolute path of the folder."""
+    given = settings.get("data") if data is None else data
+    return {**settings, **({"data": str(Path(given).resolve())} if isinstance(given, str | Path) else {})}

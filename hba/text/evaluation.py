@@ -1,6 +1,7 @@
 """Does a schedule of regularisation help a language model? Ordinary trainings with it and with rivals, seed by seed."""
 
 import json
+import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,23 +11,27 @@ from typing import Any
 
 import numpy as np
 import pydantic
+import torch
+from torch import Tensor
 
 from hba.distributed.process_info import check_single_process
-from hba.errors import RunError, ScheduleError, SettingsError
+from hba.errors import DivergedError, RunError, ScheduleError, SettingsError
 from hba.policy_evaluation.statistics import PairedDifference
 from hba.regularization.in_training import DROPOUT
+from hba.regularization.regularization import Regularization
 from hba.regularization.regularizer import Hyperparameter
 from hba.report.results import TEXT_EVALUATION
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.text.config import DROPOUTS, HIDDEN, TextEvaluationConfig, TextTrainingConfig, resolved, tunable
-from hba.text.corpus import FILES, Corpus
-from hba.text.measure import in_words, perplexity
-from hba.text.train import train
+from hba.text.lstm import LstmLanguageModel, in_words, measured_loss, next_word_loss, perplexity
+from hba.text.reader import FILES, Corpus, TokenStream
+from hba.text.task import network_of, optimizer_of
 from hba.utils.devices import explained_memory_errors, find_device
 from hba.utils.files import read_text, reason_of, run_lock, write_text
 from hba.utils.progress import ShowsBar, shows_progress
 from hba.utils.provenance import environment
+from hba.utils.seeding import default_generators, derived_seed
 from hba.utils.settings import words
 from hba.utils.text import unknown
 
@@ -155,6 +160,73 @@ class TextEvaluationProgress(ShowsBar, TextEvaluationObserver):
         self.bar.describe(f"{name}, seed {seed}: test perplexity {in_words(perplexity(loss.test))}")
 
 
+@dataclass(frozen=True)
+class TextTrained:
+    """Mean losses in nats of a word after the last epoch: val_loss, test_loss. val_losses: of all epochs."""
+
+    network: LstmLanguageModel
+    val_loss: float
+    test_loss: float
+    val_losses: tuple[float, ...]
+
+
+def train(
+    config: TextTrainingConfig,
+    tokens: Mapping[str, Tensor],
+    n_words: int,
+    schedule: Schedule,
+    seed: int,
+    on_step: Callable[[], None] = lambda: None,
+) -> TextTrained:
+    """Train a language model by a schedule's regularisation, and measure the test text once, after the last epoch.
+
+    tokens: the three texts (N,), on their device. The learning rate follows the loss on tokens["valid"], as in a
+    search. The seed decides weights and draws; no network begins as one of a search. Raises DivergedError for a loss
+    that is not finite.
+    """
+    device = tokens["train"].device
+    schedule = schedule.stretched(config.epochs)
+    regularization = Regularization(schedule.space.regularizers, schedule.space.n_of_policy)
+    network = network_of(config, n_words, derived_seed(seed, "an evaluation on text")).to(device)
+    optimizer, learning_rate = optimizer_of(config, network.parameters())
+    stream = TokenStream(tokens["train"], config.batch_size, config.sequence_length, network.zero_state, FILES["train"])
+    val_losses = []
+    with default_generators(device, derived_seed(seed, "default generators of an evaluation on text")):
+        for epoch in range(config.epochs):
+            regularization.give(network, optimizer, schedule.regularization(epoch))
+            values = torch.tensor(schedule.values[epoch], dtype=torch.float32, device=device)
+            _train_an_epoch(network, stream, optimizer, regularization, values, on_step)
+            val_losses.append(measured_loss(network, tokens["valid"], config.sequence_length))
+            if not math.isfinite(val_losses[-1]):
+                raise DivergedError(
+                    f"the loss of epoch {epoch + 1} is not finite; try a learning rate below {config.learning_rate:g}"
+                )
+            learning_rate.observe(val_losses[-1])
+    test_loss = measured_loss(network, tokens["test"], config.sequence_length)
+    return TextTrained(network, val_losses[-1], test_loss, tuple(val_losses))
+
+
+def _train_an_epoch(
+    network: LstmLanguageModel,
+    stream: TokenStream,
+    optimizer: torch.optim.Optimizer,
+    regularization: Regularization,
+    values: Tensor,
+    on_step: Callable[[], None],
+) -> None:
+    """values (n,): the schedule's row."""
+    network.train()
+    for _ in range(stream.batches_per_pass):
+        passage, following = stream.next()
+        prediction = network(passage)
+        stream.carry(prediction.state)
+        loss = next_word_loss(prediction, following) + regularization.penalty(prediction, following, values)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        on_step()
+
+
 @shows_progress(TextEvaluationProgress)
 @explained_memory_errors()
 def evaluate(
@@ -181,7 +253,7 @@ def evaluate(
     names = _checked_rivals(against)
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the evaluation to resume")
-    given = resolved({**settings, **({} if data is None else {"data": data})})
+    given = resolved(settings, data)
     taken = {**_of_search(found), **given}
     if "data" not in taken:
         raise SettingsError("data must be given for a schedule that does not name its search's folder of text")
@@ -216,7 +288,7 @@ def _checked_rivals(against: str | Sequence[str]) -> tuple[str, ...]:
     names = tuple(words(against))
     for name in names:
         if name not in BASELINES:
-            raise SettingsError(f"against: {unknown('rival', name, BASELINES)}")
+            raise SettingsError(f"against: {unknown('baseline', name, BASELINES)}")
     if len(set(names)) < len(names):
         raise SettingsError(f"against must name each rival once, got {', '.join(names)}")
     return names

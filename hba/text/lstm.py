@@ -1,28 +1,84 @@
-"""The LSTM language model on which STN (MacKay et al. 2019) tunes regularisation, of linear layers throughout.
+"""The LSTM language model on which STN (MacKay et al. 2019) tunes regularisation, and its dropouts.
 
 symbol       in the code                          shape
 x_t, h_t     words and states of a layer          (B, H)
 c_t          cell                                 (B, H)
 i, f, g, o   gates, in PyTorch's order            (B, H) each
 
-PyTorch's own LSTM has neither hyper-layers nor dropout of its recurrent weights. Dropout modules, of rate 0 until they
-are given another, are named by what they drop: words, input, hidden, output, weights (STN, section 4.2).
+It is made of linear layers, because PyTorch's own LSTM has neither hyper-layers nor dropout of its recurrent weights.
+Dropout modules, of rate 0 until they are given another, are named by what they drop: words, input, hidden, output,
+weights (STN, section 4.2). Each may have its own rate for each column of a batch, except for the weights, which are
+the same for the whole batch.
 """
 
+import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.func import functional_call
 
-from hba.text.dropouts import EmbeddingDropout, VariationalDropout, WeightDropout
-from hba.text.passages import Passage, Prediction, zero_state
+from hba.hypernet.dropout import RatedDropout, scaled_mask
+from hba.text.reader import Passage, Prediction, once, zero_state
 
+MEASURE_COLUMNS = 10
+"""A text is measured in so many columns side by side, each of which begins without a past."""
+MOST_NATS = 700.0
+"""The perplexity of a larger loss would not be finite."""
 EMBEDDING_BOUND = 0.1
-"""Words begin in U(-0.1, 0.1), as in Merity et al. 2018; linear layers as PyTorch starts them."""
+"""Word vectors are initialised from U(-0.1, 0.1), as in Merity et al. 2018; linear layers as in PyTorch."""
+WEIGHTS = ("weight", "weight_0", "weight_U")
+"""Matrices (outputs, inputs) of a linear layer, and of the hyper-layer that replaces it."""
+
+
+class VariationalDropout(RatedDropout):
+    """One mask for all words of a passage: x (B, T, H), drawn for B and H. Ref: Gal and Ghahramani 2016."""
+
+    def dropped(self, x: Tensor, *further: Any, rate: Tensor) -> Tensor:
+        return x * scaled_mask((len(x), 1, x.shape[2]), rate.to(x).view(-1, 1, 1))
+
+
+class EmbeddingDropout(RatedDropout):
+    """Whole words, wherever they stand in a passage: x (B, T, H) of tokens (B, T). Ref: Gal and Ghahramani 2016.
+
+    Whether a word is dropped is decided by one number for the whole batch, against each column's rate.
+    """
+
+    def __init__(self, n_words: int, p: float = 0.0) -> None:
+        super().__init__(p)
+        self.n_words = n_words
+
+    def dropped(self, x: Tensor, *further: Any, rate: Tensor) -> Tensor:
+        (tokens,) = further
+        rate = rate.to(x).view(-1, 1)
+        kept = torch.rand(self.n_words, device=x.device, dtype=x.dtype)[tokens] >= rate
+        return x * (kept / (1 - rate).clamp(min=torch.finfo(x.dtype).eps)).unsqueeze(2)
+
+
+class WeightDropout(RatedDropout):
+    """DropConnect on a linear layer, or the hyper-layer that replaces it: returns the layer as a function whose dropped
+    weights are the same for all words of a passage. Ref: Wan et al. 2013; Merity et al. 2018.
+    """
+
+    of_batch = True
+
+    def dropped(self, x: nn.Module, *further: Any, rate: Tensor) -> Callable[[Tensor], Tensor]:
+        weights = {name: one for name, one in x.named_parameters() if name in WEIGHTS}
+        first = next(iter(weights.values()))
+        mask = scaled_mask(first.shape, rate.flatten()[0].to(first))
+        return partial(_with_weights, x, {name: one * mask for name, one in weights.items()})
+
+
+def _with_weights(layer: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:
+    found: Tensor = functional_call(layer, weights, (x,))
+    return found
 
 
 class LstmLayer(nn.Module):
-    """One layer; both matrices hold all four gates, as PyTorch's LSTM has them, with one bias instead of two."""
+    """One layer. Both matrices hold all four gates, as in PyTorch's LSTM, with one bias instead of two."""
 
     def __init__(self, n_inputs: int, width: int) -> None:
         super().__init__()
@@ -34,7 +90,7 @@ class LstmLayer(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """x (B, T, n_inputs), state and cell (B, H) to states (B, T, H), and the last state and cell.
 
-        recurrent: self.recurrent, or what dropout leaves of it.
+        recurrent: self.recurrent, or the same after dropout.
         """
         states = []
         for of_input in self.inputs(x).unbind(1):
@@ -46,7 +102,7 @@ class LstmLayer(nn.Module):
 
 
 class LstmLanguageModel(nn.Module):
-    """n_words: of the vocabulary. width: of words and of layers. Words and decoder have weights of their own."""
+    """n_words: of the vocabulary. width: of word vectors and of layers. Embedding and decoder do not share weights."""
 
     def __init__(self, n_words: int, width: int = 650, n_layers: int = 2) -> None:
         super().__init__()
@@ -63,7 +119,7 @@ class LstmLanguageModel(nn.Module):
         nn.init.uniform_(self.embedding.weight, -EMBEDDING_BOUND, EMBEDDING_BOUND)
 
     def forward(self, passage: Passage) -> Prediction:
-        """Of a passage of B columns of T words."""
+        """A passage has B columns of T words."""
         x = self.input(self.words(self.embedding(passage.tokens), passage.tokens))
         states_behind, cells_behind = [], []
         for number, layer in enumerate(self.layers):
@@ -78,5 +134,46 @@ class LstmLanguageModel(nn.Module):
         return Prediction(self.decoder(dropped), x, dropped, behind)
 
     def zero_state(self, n_columns: int) -> Tensor:
-        """What the first passage of a text begins with."""
+        """The state that the first passage of a text begins with."""
         return zero_state(self.n_layers, n_columns, self.width, self.embedding.weight.device)
+
+
+def next_word_loss(prediction: Prediction, following: Tensor) -> Tensor:
+    """Mean cross entropy () in nats of the words (B, T) that follow."""
+    return F.cross_entropy(prediction.logits.flatten(0, 1), following.flatten())
+
+
+def next_word_error(prediction: Prediction, following: Tensor) -> Tensor:
+    """Share () of words that are not the likeliest next one."""
+    return (prediction.logits.argmax(2) != following).float().mean()
+
+
+@torch.no_grad()
+def measured_loss(network: LstmLanguageModel, tokens: Tensor, length: int) -> float:
+    """Mean loss in nats of a word of the text (N,), except for the first of each column and the rest of the division.
+
+    The network is measured in eval mode and returned to its mode. The host waits for the device only at the end.
+    """
+    was_training = network.training
+    network.eval()
+    n_columns = max(1, min(MEASURE_COLUMNS, len(tokens) // 2))
+    state = network.zero_state(n_columns)
+    total, count = torch.zeros((), device=tokens.device, dtype=torch.float64), 0
+    for words, following in once(tokens, n_columns, length):
+        prediction = network(Passage(words, state))
+        total += F.cross_entropy(prediction.logits.flatten(0, 1), following.flatten(), reduction="sum")
+        state, count = prediction.state, count + following.numel()
+    network.train(was_training)
+    return float(total) / count
+
+
+def in_words(perplexity: float) -> str:
+    """A perplexity as people read it."""
+    if perplexity >= math.exp(MOST_NATS):
+        return f"more than {math.exp(MOST_NATS):.0e}"
+    return f"{perplexity:.1f}" if perplexity < 1e6 else f"{perplexity:.1e}"
+
+
+def perplexity(loss: float) -> float:
+    """exp of a mean loss in nats; NaN stays NaN."""
+    return math.exp(min(loss, MOST_NATS)) if not math.isnan(loss) else math.nan

@@ -1,8 +1,10 @@
-"""What stays the same during a search on text."""
+"""A search on text: its task, what it notes, and the public function `search`."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,31 +12,45 @@ from torch import Tensor
 from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from hba.algorithms import SearchState
 from hba.algorithms.responses import RESPONSES
 from hba.algorithms.task import Task
-from hba.errors import SettingsError
+from hba.algorithms.update_schedule import UpdateSchedule
+from hba.distributed.process_info import check_single_process
+from hba.errors import DataError, RunError, SettingsError
 from hba.hypernet.dropout import RatedDropout
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import without_operations
+from hba.policy_search.callbacks import SearchCallback, SearchProgress
+from hba.policy_search.checkpoint import RunFolder
+from hba.policy_search.config import check_unchanged, read_settings
+from hba.policy_search.context import SearchContext, identity_of_space
+from hba.policy_search.history import History, Metrics
+from hba.policy_search.result import SearchResult
+from hba.policy_search.trainer import SearchTrainer
 from hba.regularization.groups import hyperparameters_of
 from hba.regularization.in_training import DROPOUT
-from hba.text.config import HIDDEN, TextSearchConfig, TextTrainingConfig, is_tuned
-from hba.text.corpus import FILES, Corpus
-from hba.text.lstm import LstmLanguageModel
-from hba.text.measure import next_word_error, next_word_loss
-from hba.text.passages import Prediction, TokenStream
+from hba.text.config import HIDDEN, TextSearchConfig, TextTrainingConfig, is_tuned, resolved
+from hba.text.lstm import LstmLanguageModel, in_words, measured_loss, next_word_error, next_word_loss, perplexity
+from hba.text.reader import FILES, Corpus, Prediction, TokenStream
 from hba.training.optim import Parameters, Plateau
+from hba.utils.devices import explained_memory_errors, find_device
+from hba.utils.files import reason_of, run_lock
+from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed, generator_for
+from hba.utils.text import first_of
 
 QUARTER = 0.25
-"""What a plateau leaves of the learning rate (STN, section 4.2)."""
+"""Factor of the learning rate after a plateau (STN, section 4.2)."""
+SEARCHED = ("train", "valid")
+"""Texts that a search reads. The test text is not opened."""
 
 
 class ClippedSGD(SGD):
-    """SGD without momentum along a gradient that is first made no longer than clip_norm, weight decay with it.
+    """SGD without momentum along a gradient that, with the weight decay, is clipped to the length clip_norm.
 
-    So a weight decay that is tuned, which is in the loss of a search, trains as it does here. The groups of parameters
-    are clipped together, or each by itself, where one is learned as if the other were not there.
+    So the weight decay acts as in a search that tunes it, where it is part of the loss. The groups of parameters are
+    clipped together, or each by itself if one is learned as if the other did not exist.
     """
 
     def __init__(
@@ -65,23 +81,21 @@ class ClippedSGD(SGD):
 def optimizer_of(
     config: TextTrainingConfig, parameters: Parameters, together: bool = True
 ) -> tuple[Optimizer, Plateau]:
-    """Of the weights, and the schedule of its learning rate, which waits for the validation loss."""
+    """The optimizer of the weights, and the schedule of its learning rate, which follows the validation loss."""
     optimizer = ClippedSGD(parameters, config.learning_rate, config.weight_decay, config.clip_norm, together)
     return optimizer, Plateau(optimizer, config.patience_epochs, factor=QUARTER)
 
 
 def network_of(config: TextTrainingConfig, n_words: int, seed: int) -> LstmLanguageModel:
-    """With weights by that seed; torch's default generator is left alone."""
+    """A network with weights by this seed; torch's default generator is not used."""
     with default_generators(torch.device("cpu"), derived_seed(seed, "weights of a language model")):
         return LstmLanguageModel(n_words, config.width, config.layers)
 
 
 def space_of(config: TextSearchConfig, network: LstmLanguageModel) -> SearchSpace:
-    """What the settings tune. SettingsError for a dropout that this network has not."""
+    """What the settings tune. SettingsError for a dropout that this network does not have."""
     if f"{DROPOUT}.{HIDDEN}" in config.tune and config.layers == 1:
-        raise SettingsError(
-            f"{DROPOUT}.{HIDDEN} drops what one layer hands to the next: layers must be at least 2, got 1"
-        )
+        raise SettingsError(f"{DROPOUT}.{HIDDEN} is between two layers: layers must be at least 2, got 1")
     groups = list(dict.fromkeys(name.partition(".")[0] for name in config.tune))
     found = hyperparameters_of(groups, lambda: network, config.weight_decay)
     return without_operations(tuple(one for one in found if is_tuned(one, config.tune)))
@@ -91,7 +105,7 @@ def space_of(config: TextSearchConfig, network: LstmLanguageModel) -> SearchSpac
 class TextTask(Task):
     """A search on text, for the algorithms of hba.text.config.
 
-    tokens (N,): by the names of the texts, on the device. network: as it begins.
+    tokens (N,): by the names of the texts, on the device. network: before its first step.
     """
 
     config: TextSearchConfig
@@ -111,7 +125,7 @@ class TextTask(Task):
 
     @cached_property
     def of_batch(self) -> tuple[int, ...]:
-        """Columns of what has one rate for a batch."""
+        """Columns of the hyperparameters that have one rate for a whole batch."""
         modules = {
             f"{DROPOUT}.{name}": one for name, one in self.network.named_modules() if isinstance(one, RatedDropout)
         }
@@ -120,8 +134,8 @@ class TextTask(Task):
         )
 
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
-        """epsilon: standard normal numbers (B, n), a row for each column of text; of what has one rate for a batch, the
-        same in all rows (STN, appendix D).
+        """epsilon: standard normal numbers (B, n), a row for each column of text, with equal rows for what has one rate
+        for a whole batch (STN, appendix D).
         """
         drawn = torch.randn(n_rows, self.space.n, generator=generator, device=self.device)
         for column in self.of_batch:
@@ -135,15 +149,15 @@ class TextTask(Task):
         return next_word_error(prediction, following)
 
     def carry(self, stream: TokenStream, prediction: Prediction) -> None:
-        """The hidden state, to the passage that follows."""
+        """Hand the hidden state on to the next passage."""
         stream.carry(prediction.state)
 
     def initial_lambda(self, *_: object) -> Tensor:
-        """Logits (n,): every regularizer begins where it says."""
+        """Logits (n,) of the initial values of the regularizers."""
         return self.space.initial().to(self.device)
 
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
-        """The response is clipped with the current weights where both learn from one loss."""
+        """The response is clipped together with the current weights if both learn from one loss."""
         return optimizer_of(self.config, parameters, not RESPONSES[self.config.algorithm.response].apart)
 
     def train_stream(self) -> TokenStream:
@@ -157,5 +171,185 @@ class TextTask(Task):
         return TokenStream(self.tokens[part], batch_size, length, state_of, FILES[part])
 
     def generator(self) -> torch.Generator:
-        """For all that a search draws itself, on the device."""
+        """The random generator of everything that a search draws itself, on the device."""
         return generator_for(self.config.seed, "perturbations of a search on text", self.device)
+
+
+@dataclass(frozen=True)
+class TextPlan:
+    """Everything that is known before the first step. words: of each text, by name; unknown_percent: of those, the
+    share that the vocabulary does not have. lambda_steps: over all epochs. regularizers: current values in natural
+    units, by name.
+    """
+
+    words: Mapping[str, int]
+    unknown_percent: Mapping[str, float]
+    vocabulary_size: int
+    n_parameters: int
+    device: str
+    epochs: int
+    epochs_done: int
+    steps_per_epoch: int
+    lambda_steps: int
+    folder: Path | None
+    regularizers: Mapping[str, float]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSearchContext(SearchContext):
+    columns = (
+        "epoch",
+        "train_loss",
+        "train_perplexity",
+        "lambda_loss",
+        "val_loss",
+        "val_perplexity",
+        "learning_rate",
+        "seconds",
+    )
+    in_provenance = ("train_loss", "val_loss", "val_perplexity")
+
+    config: TextSearchConfig
+    task: TextTask
+    corpus: Corpus
+
+    @staticmethod
+    def of(config: TextSearchConfig, corpus: Corpus, device: torch.device) -> "TextSearchContext":
+        task = TextTask.of(config, corpus, device)
+        identity = {
+            "text": ", ".join(text.sha256 for text in corpus.texts.values()),
+            "kind of device": device.type,
+            "search space": identity_of_space(task.space),
+        }
+        return TextSearchContext(
+            config=config, task=task, networks=lambda _: task.network, identity=identity, corpus=corpus
+        )
+
+    def measure(self, state: SearchState[Any], epoch: int, train_loss: float, train_error_percent: float) -> Metrics:
+        """learning_rate: of the epoch that ended."""
+        network = state.to_module()
+        assert isinstance(network, LstmLanguageModel)
+        val_loss = measured_loss(network, self.task.tokens["valid"], self.config.sequence_length)
+        return {
+            "train_perplexity": perplexity(train_loss),
+            "val_loss": val_loss,
+            "val_perplexity": perplexity(val_loss),
+            "learning_rate": state.learner.learning_rate,
+        }
+
+    def plan(
+        self,
+        state: SearchState[Any],
+        history: History,
+        updates: UpdateSchedule,
+        folder: Path | None,
+        notes: Iterable[str | None],
+    ) -> TextPlan:
+        texts = self.corpus.texts
+        return TextPlan(
+            words={name: len(text) for name, text in texts.items()},
+            unknown_percent={name: 100 * text.unknown / len(text) for name, text in texts.items()},
+            vocabulary_size=len(self.corpus.vocabulary),
+            n_parameters=sum(one.numel() for one in self.task.network.parameters()),
+            device=str(state.device),
+            epochs=self.config.epochs,
+            epochs_done=len(history.rows),
+            steps_per_epoch=state.steps_per_epoch,
+            lambda_steps=updates.policy_steps(self.config.epochs, lengthened=history.lengthened),
+            folder=folder,
+            regularizers=self.regularizers(state),
+            notes=tuple(filter(None, notes)),
+        )
+
+    def provenance(self) -> dict[str, Any]:
+        config, texts = self.config, self.corpus.texts
+        return {
+            "dataset": self.corpus.path.name,
+            "train_words": len(texts["train"]),
+            "val_words": len(texts["valid"]),
+            "vocabulary_size": len(self.corpus.vocabulary),
+            "data_fingerprint": self.identity["text"],
+            "model": f"lstm-{config.layers}x{config.width}",
+            "settings": config.flat(),
+        }
+
+    def inputs_per_step(self, state: SearchState[Any]) -> int:
+        return self.config.batch_size * self.config.sequence_length
+
+
+class TextProgress(SearchProgress):
+    """A progress bar in a terminal or a notebook, as a context manager. text: describes the last epoch."""
+
+    unit = "words"
+    n_shown = 3
+
+    def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
+        train, val = (in_words(metrics[f"{part}_perplexity"] or math.nan) for part in ("train", "val"))
+        self.text = (
+            f"epoch {metrics['epoch']:.0f}/{self.n_epochs}: perplexity {train} in training, {val} in validation; "
+            f"{first_of(self.values_of_regularizers(), self.n_shown)}"
+        )
+        self.bar.describe(self.text)
+
+
+@shows_progress(TextProgress)
+@explained_memory_errors()
+def search(
+    data: str | Path | None = None,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    callback: SearchCallback | None = None,
+    progress: bool = False,
+    **settings: Any,
+) -> SearchResult:
+    """Search a schedule of regularisation for a language model on a folder of text, in one training.
+
+    data: the folder, with train.txt and valid.txt. out: a folder for policy.json, config.json, metrics.csv and the
+    checkpoint. resume: resume the run in `out`; data may be elsewhere now, and epochs may be more. callback: an
+    hba.SearchCallback, whose `planned` gets a TextPlan. progress: show a bar in a terminal or a notebook. settings:
+    those of hba.text.TextSearchConfig, and of its algorithm.
+
+    Raises HbaError for what cannot work, DivergedError for a loss that is not finite. What was found until then is
+    saved in `out`.
+    """
+    check_single_process("a search on text")
+    if resume and out is None:
+        raise SettingsError("resume needs out, the folder of the run to resume")
+    given = resolved(settings, data)
+    folder = None if out is None else RunFolder(Path(out))
+    with run_lock(None if folder is None else folder.path):
+        if resume and folder is not None:
+            config = resumed_config(folder, given)
+        else:
+            config = TextSearchConfig.make(given)
+            if folder is not None:
+                folder.check_free()
+        device = find_device(config.device)
+        corpus = Corpus.read(config.data, config.vocabulary_size, SEARCHED)
+        with default_generators(device, derived_seed(config.seed, "default generators")):
+            trainer = SearchTrainer.begun(TextSearchContext.of(config, corpus, device), folder)
+            if folder is not None:
+                folder.write_config(config.flat())
+            return trainer.run(callback or SearchCallback())
+
+
+def resumed_config(folder: RunFolder, given: Mapping[str, Any]) -> TextSearchConfig:
+    """The settings of the run in the folder, with those given that may change: data, device, and more epochs."""
+    if not folder.config.exists():
+        raise RunError(f"{folder.path} holds no run to resume: there is no {folder.config.name} in it")
+    try:
+        before = TextSearchConfig.from_file(read_settings(folder.config))
+    except (ValueError, OSError, RecursionError) as error:
+        raise RunError(f"{folder.config} holds no settings of a search on text: {reason_of(error)}") from None
+    now = TextSearchConfig.make({**before.flat(), **given})
+    old, new = before.flat(), now.flat()
+    kept = {name: old[name] for name in given if name in old and name not in ("data", "device")}
+    check_unchanged(folder.path, kept, new)
+    if not Path(now.data).is_dir():
+        raise DataError(
+            f"the text of {folder.path} is no longer in {now.data}; name the folder where it is now, as in "
+            f"hba search-text DIR --out {folder.path} --resume"
+        )
+    return now

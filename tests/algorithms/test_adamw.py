@@ -89,7 +89,6 @@ def test_the_other_algorithms_search_by_it(algorithm: str) -> None:
     ("settings", "words"),
     [
         ({"algorithm": "hba-lookahead"}, "set optimizer to sgd, or choose the algorithm lookahead or hba"),
-        ({"probes": 2}, "probes train by SGD; set probes to 0, or optimizer to sgd"),
     ],
 )
 def test_what_is_counted_in_steps_of_sgd_refuses_it(settings: dict[str, Any], words: str) -> None:

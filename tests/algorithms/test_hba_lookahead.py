@@ -11,7 +11,7 @@ from former_default import FORMER
 from search_steps import algorithm_of, begun, is_response, next_validation, respond_at_random, space_of, step
 from torch import Tensor
 
-from hba.algorithms import HbaLookahead, gradient_stats, lookahead
+from hba.algorithms import HbaLookahead
 from hba.algorithms.gradient_stats import GradientStats, reach, short_training_rate
 from hba.algorithms.scores import AugmentedBatch, expected_score
 
@@ -135,11 +135,3 @@ def test_rewards_count_for_as_many_steps_as_the_horizon_has() -> None:
     ratio = (distance_of(20) - distance_of(1)) / (distance_of(5) - distance_of(1))
     torch.testing.assert_close(twenty - one, ratio * (five - one), rtol=1e-3, atol=1e-6)
     assert torch.equal(gradient_of(), gradient_of(horizon_steps=10))
-
-
-def test_probes_and_their_length_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = gradient_of()
-    assert torch.equal(gradient_of(probes=3), expected)
-    for module in (gradient_stats, lookahead):
-        monkeypatch.setattr(module, "PROBE_STEPS", 3)
-    assert torch.equal(gradient_of(), expected)

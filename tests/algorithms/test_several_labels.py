@@ -56,7 +56,6 @@ def test_every_algorithm_searches_and_measures_as_scikit_learn_does(algorithm: s
     [
         {"calibrate": True},
         {"reward_draws": 1},
-        {"probes": 1},
         {"algorithm": "hba", "response": "separate"},
         {"algorithm": "hba", "response": "linearized"},
         {"algorithm": "population", "batched_members": False},

@@ -334,7 +334,7 @@ def test_a_training_that_diverged_is_not_promised_to_end_when_resumed(monkeypatc
 
 def test_a_training_that_diverges_is_one_line(searched: tuple[Result, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     # On a busy machine an epoch may last so long that it is saved.
-    monkeypatch.setattr("hba.policy_search.checkpointer.SAVE_EVERY_SECONDS", 1e9)
+    monkeypatch.setattr("hba.policy_search.checkpoint.SAVE_EVERY_SECONDS", 1e9)
     images, options = str(searched[1] / "images"), ["--learning-rate", "1e30", *SMALL]
     remedy = "try a learning rate below 1e+30"
     # The first step's loss is that of the network as it was made; each epoch of this search has one step.

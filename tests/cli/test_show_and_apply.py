@@ -159,14 +159,6 @@ def test_show_says_nothing_of_an_error_that_is_none(found: object) -> None:
     assert "Validation error" not in run("show", "a.json").output
 
 
-@pytest.mark.parametrize("probes", [[], "damaged", [{"epoch": 2, "realized_change": -0.5, "signal_to_noise": None}]])
-def test_show_judges_no_search_by_its_probes(probes: object) -> None:
-    small_schedule(probes=probes).save("a.json")
-    probed = said(run("show", "a.json"))
-    small_schedule().save("a.json")
-    assert said(run("show", "a.json")) == probed
-
-
 def test_apply_writes_a_grid_that_the_seed_decides() -> None:
     small_schedule().save("a.json")
     make_images(Path("images"), 1)

@@ -254,7 +254,7 @@ def test_a_mistake_in_an_evaluation_is_one_line(arguments: list[str], message: s
 
 
 def test_settings_of_images_are_no_options_of_text() -> None:
-    for option in ("--init", "--operations", "--probes", "--model"):
+    for option in ("--init", "--operations", "--model"):
         assert usage_error_of("search-text", "texts", option, "1").startswith(f"Error: No such option '{option}'")
     assert usage_error_of("search-text", "texts", "--algorithm", "hba").startswith(
         "Error: Invalid value for '--algorithm': 'hba' is not one of 'stn', 'delta-stn'"

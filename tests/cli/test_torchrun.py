@@ -14,12 +14,9 @@ from commands import run
 from hba.cli.main import _show_warning
 from hba.cli.terminal import run_folder
 
-from hba.algorithms import ALGORITHMS
 from hba.distributed.collectives import LAUNCH, RESTARTS, note_launch
 from hba.distributed.process_info import ProcessInfo, override_rank
-from hba.errors import ReportWarning, SettingsError
-from hba.policy_search.config import SearchConfig
-from hba.policy_search.run import _check_shares_batches
+from hba.errors import ReportWarning
 
 SEARCH = ("search", "digits", "--image-size", "8", "--device", "cpu")
 
@@ -170,19 +167,6 @@ def test_a_run_without_a_name_goes_on_in_the_folder_of_its_launch(
         patched.setattr("hba.distributed.collectives.broadcast_from_rank0", lambda make: make())
         with run_folder(None, "digits") as folder:
             assert folder == Path("runs/digits-3")
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_population_is_of_one_process(name: str) -> None:
-    config = SearchConfig.make({"data": "digits", "algorithm": name})
-    with override_rank(ProcessInfo(1, 2)):
-        if name in ("population", "hyper-population"):
-            with pytest.raises(
-                SettingsError, match=f"{name} searches in one process, got 2; start it without torchrun"
-            ):
-                _check_shares_batches(config)
-        else:
-            _check_shares_batches(config)
 
 
 @pytest.mark.slow

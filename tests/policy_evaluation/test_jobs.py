@@ -25,7 +25,7 @@ from hba.data.reading import Levels
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.operations.registration import load_operations_file
 from hba.policy_evaluation.jobs import number_of_jobs
-from hba.policy_search.repeated import repeated_search
+from hba.policy_search.seeds import repeated_search
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 INVERT = one_operation("Invert", [[0.0], [1.0]])

@@ -11,7 +11,7 @@ from search_problems import SMALL_SETTINGS, StopAfter, small_data
 
 import hba
 from hba.errors import HbaError, RunError
-from hba.policy_search import checkpointer
+from hba.policy_search import checkpoint
 
 N_PLACES = 12
 SETTINGS: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 6}
@@ -19,7 +19,7 @@ SETTINGS: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 6}
 
 @pytest.fixture(autouse=True)
 def saves_each_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpointer, "SAVE_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint, "SAVE_EVERY_SECONDS", 0.0)
 
 
 def interrupted(out: Path) -> bytes:

@@ -16,7 +16,7 @@ from hba.algorithms.update_schedule import UpdateSchedule
 from hba.errors import SettingsError
 from hba.policy_search import budget as budget_module
 from hba.policy_search.budget import MANY_EPOCHS, Budget, Pieces, seconds_per_step, within
-from hba.policy_search.context import SearchContext
+from hba.policy_search.context import ImageSearchContext
 
 SETTINGS: dict[str, Any] = {name: value for name, value in SMALL_SETTINGS.items() if name != "epochs"}
 
@@ -107,9 +107,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def setup_of(**settings: Any) -> SearchContext:
+def setup_of(**settings: Any) -> ImageSearchContext:
     config = small_config(**{"epochs": MANY_EPOCHS, "algorithm": "lookahead", **settings})
-    return SearchContext.of(config, small_data(), None, None, None)
+    return ImageSearchContext.of(config, small_data(), None, None, None)
 
 
 @pytest.mark.parametrize("seconds", [200.0, pytest.param(1000.0, marks=pytest.mark.slow)])

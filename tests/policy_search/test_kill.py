@@ -14,14 +14,14 @@ import torch
 from search_problems import SMALL_SETTINGS, small_data
 
 import hba
-from hba.policy_search import checkpointer
+from hba.policy_search import checkpoint
 
 SETTINGS: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 60}
 
 
 def search_to_the_end(out: Path) -> None:
     # Saving after every epoch makes it likely that a kill hits a write.
-    checkpointer.SAVE_EVERY_SECONDS = 0.0
+    checkpoint.SAVE_EVERY_SECONDS = 0.0
     # Sums over several threads round otherwise than sums in one.
     torch.set_num_threads(1)
     hba.search(small_data(), out=out, resume=(out / "config.json").exists(), **SETTINGS)

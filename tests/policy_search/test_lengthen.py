@@ -17,9 +17,7 @@ from search_steps import algorithm_of, begun, step
 import hba
 from hba.algorithms import ALGORITHMS
 from hba.errors import DataError, RunError, SettingsError
-from hba.policy_search import cost
-from hba.policy_search.extend_epochs import extend_epochs
-from hba.policy_search.history import History
+from hba.policy_search.history import History, extend_epochs
 
 RATE = 0.02
 
@@ -196,14 +194,6 @@ def test_settings_that_were_made_fewer_by_hand_are_refused(tmp_path: Path) -> No
     (tmp_path / "config.json").write_text(json.dumps({**settings, "epochs": 2}))
     with pytest.raises(SettingsError, match="epochs must be at least the 3 that the run was to have, got 2"):
         run(tmp_path, resume=True)
-
-
-def test_probes_that_are_left_are_spread_over_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "LARGEST_SHARE", 1000.0)
-    run(tmp_path, epochs=4, probes=4, warm_up_epochs=0, callback=StopAfter(6))
-    result = run(tmp_path, epochs=6, resume=True)
-    probed = [row["epoch"] for row in result.metrics if row["saturated_percent"] is not None]
-    assert probed == [1, 2, 4, 6]
 
 
 def write_images(folder: Path) -> Path:

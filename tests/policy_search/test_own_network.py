@@ -13,7 +13,7 @@ from torch.nn.utils import parametrizations
 
 import hba
 from hba.errors import RunError, SettingsError
-from hba.policy_search.checkpointer import Checkpointer
+from hba.policy_search.checkpoint import Checkpointer
 from hba.report.run import Run
 
 SETTINGS: dict[str, Any] = {name: value for name, value in SMALL_SETTINGS.items() if name != "model"}

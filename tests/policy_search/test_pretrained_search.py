@@ -20,7 +20,7 @@ from hba.errors import RunError, SettingsError
 from hba.models import build_model
 from hba.models.timm_networks import freeze
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.context import SearchContext
+from hba.policy_search.context import ImageSearchContext
 
 HEAD = {"fc.weight", "fc.bias"}
 OF_LAYER4 = {name for name in pretrained().state_dict() if name.startswith("layer4")}
@@ -91,7 +91,9 @@ def test_images_are_standardised_as_the_weights_want_it_and_otherwise_where_that
 
     def mean_and_std(**settings: Any) -> Any:
         config = SearchConfig.make({**SETTINGS, "data": "small", "pretrained": weights, **settings})
-        standardize = SearchContext.of(config, data, None, None, config.network_start()).task.preprocessing.standardize
+        standardize = ImageSearchContext.of(
+            config, data, None, None, config.network_start()
+        ).task.preprocessing.standardize
         return [one.flatten().tolist() for one in (standardize.mean, standardize.std)]
 
     np.testing.assert_allclose(mean_and_std(), [MEAN, STD], rtol=1e-6)

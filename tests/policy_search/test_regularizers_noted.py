@@ -10,8 +10,8 @@ from torch import Tensor
 
 import hba
 from hba.policy.space import SearchSpace
+from hba.policy_search.callbacks import SearchProgress
 from hba.policy_search.history import History
-from hba.policy_search.progress import SearchProgress
 from hba.regularization.regularizer import Hyperparameter
 
 TUNE = "augmentation,dropout,weight-decay,label-smoothing"

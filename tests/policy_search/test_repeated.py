@@ -18,7 +18,7 @@ from hba.errors import DivergedError, HbaError, RunError, SettingsError
 from hba.executors.cluster import Cluster, Machine
 from hba.executors.executor import Shared
 from hba.executors.ray_executor import RayExecutor
-from hba.policy_search.repeated import repeated_search
+from hba.policy_search.seeds import repeated_search
 from hba.schedule.schedule import Schedule
 
 
@@ -108,7 +108,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     def connected(address: str | None) -> Iterator[Cluster | None]:
         yield None if address is None else Cluster(None)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("hba.policy_search.repeated.connected", connected)
+    monkeypatch.setattr("hba.policy_search.seeds.connected", connected)
     monkeypatch.setattr(Cluster, "machines", lambda self: (Machine("one", 1, 0),))
     monkeypatch.setattr(RayExecutor, "run", run)
     return given
@@ -152,7 +152,7 @@ def test_one_that_diverges_does_not_keep_the_others_from_being_made(
             raise DivergedError("the loss is not finite")
         return hba.search(data, **further)
 
-    monkeypatch.setattr("hba.policy_search.repeated.search", of_seed)
+    monkeypatch.setattr("hba.policy_search.seeds.search", of_seed)
     with pytest.raises(DivergedError, match=r"^seed 0: the loss is not finite; the other searches are in "):
         repeated(tmp_path, seeds=3)
     assert sorted(path.parent.name for path in tmp_path.glob("*/policy.json")) == ["seed-1", "seed-2"]

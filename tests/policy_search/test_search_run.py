@@ -18,7 +18,7 @@ from hba.data import SearchData
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.policy.spaces import search_space
 from hba.policy.starts import randaugment
-from hba.policy_search.folder import METRICS
+from hba.policy_search.context import ImageSearchContext
 
 
 def run(out: Path | None = None, data: SearchData | None = None, **settings: Any) -> hba.SearchResult:
@@ -93,7 +93,7 @@ def test_a_run_folder_holds_policy_config_metrics_and_checkpoint(tmp_path: Path)
     assert config["warm_up_epochs"] == Lookahead().warm_up_epochs
     with (tmp_path / "run" / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert tuple(rows[0]) == METRICS
+    assert tuple(rows[0]) == ImageSearchContext.columns
     assert [row["epoch"] for row in rows] == ["1", "2", "3"]
 
 

@@ -1,24 +1,21 @@
 """Searches of strength: where they begin, what they search beside the slots, and the spread that they hand out."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from former_default import FORMER
-from search_problems import SELF_TUNING, StopAfter, small_data, small_settings
+from search_problems import SELF_TUNING, small_data, small_settings
 from search_steps import algorithm_of, begun
 
 import hba
-from hba.algorithms import ALGORITHMS, Lookahead
+from hba.algorithms import ALGORITHMS
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.policy.starts import randaugment
-from hba.policy_search.config import BEFORE, SearchConfig
 
 every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
 
@@ -165,40 +162,3 @@ def test_what_does_not_go_together_is_refused_in_one_line(
     assert str(raised.value).startswith(message)
     assert len(str(raised.value).splitlines()) == 1
     assert not (tmp_path / "new").exists()
-
-
-class Strong(Lookahead):
-    """What the defaults may be one day."""
-
-    name = "strong"
-    init: Any = "randaugment"
-    count: Any = "searched"
-    strength_learning_rate: float = 0.1
-    search_spread: bool = True
-    spread_over: Any = "all"
-    spread_share: float = 0.75
-
-
-def test_a_run_that_names_no_such_setting_had_none_whatever_the_defaults_are() -> None:
-    stored = SearchConfig.make({"algorithm": Strong}).flat()
-    assert SearchConfig.from_file(stored, Strong).algorithm == Strong()
-    old = {name: value for name, value in stored.items() if name not in BEFORE}
-    before = {name: value for name, value in BEFORE.items() if name != "sigma_entropy"}
-    assert len(stored) - len(old) == len(before)
-    found = SearchConfig.from_file(old, Strong)
-    assert {name: found.flat()[name] for name in before} == before
-    assert not found.search_space().searches_count
-
-
-def test_a_run_folder_without_the_new_settings_is_resumed_without_them(tmp_path: Path) -> None:
-    former = {**FORMER, "train_steps": 2}
-    whole = schedule_of(run(**former))
-    run(tmp_path, callback=StopAfter(4), **former)
-    path = tmp_path / "config.json"
-    config = json.loads(path.read_text())
-    path.write_text(json.dumps({name: value for name, value in config.items() if name not in BEFORE}))
-    resumed = schedule_of(run(tmp_path, resume=True))
-    np.testing.assert_array_equal(resumed.values, whole.values)
-    assert not resumed.spread.any()
-    with pytest.raises(SettingsError, match=r"has spread_over 'none' \(given 'all'\)"):
-        run(tmp_path, resume=True, spread_over="all")

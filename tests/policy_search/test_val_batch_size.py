@@ -10,7 +10,7 @@ from search_problems import SMALL_SETTINGS, small_data
 import hba
 from hba.algorithms import Lookahead
 from hba.errors import SettingsError
-from hba.policy_search.repeated import repeated_search
+from hba.policy_search.seeds import repeated_search
 
 SETTINGS: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 1}
 

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+import hba
 import hba.text
-from hba.text.callbacks import TextObserver
 from hba.text.config import TextTrainingConfig
-from hba.text.corpus import Corpus
 from hba.text.lstm import LstmLanguageModel
+from hba.text.reader import Corpus
 
 WORDS = "abcdefghij"
 WORDS_OF_A_LINE = 5
@@ -42,7 +42,7 @@ def write_texts(folder: Path, lines: Mapping[str, int] = LINES, seed: int = 0) -
     return folder
 
 
-def small_search(data: Path | None, **given: Any) -> hba.text.TextSearchResult:
+def small_search(data: Path | None, **given: Any) -> hba.SearchResult:
     """Lambda moves from the first epoch on, unless the settings say otherwise."""
     return hba.text.search(data, **{**SMALL, "warm_up_epochs": 0, **given})
 
@@ -64,7 +64,7 @@ def small_network(n_layers: int = 2, n_words: int = 12, width: int = 4, seed: in
     return network
 
 
-class StopAfter(TextObserver):
+class StopAfter(hba.SearchCallback):
     """Asks for a stop once so many steps were done in this process."""
 
     def __init__(self, n_steps: int) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hba.errors import DataError
-from hba.text.corpus import Corpus, Vocabulary
+from hba.text.reader import Corpus, Vocabulary
 
 TEXTS = {"train": "b a c\n\nb a <unk> d\nb", "valid": "a z\n", "test": " q\t b  \n"}
 

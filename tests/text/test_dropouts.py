@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from hba.hypernet import HyperNetwork, TunedRates
 from hba.hypernet.dropout import RatedDropout, scaled_mask
 from hba.hypernet.layers import Door, HyperLinear
-from hba.text.dropouts import EmbeddingDropout, VariationalDropout, WeightDropout
+from hba.text.lstm import EmbeddingDropout, VariationalDropout, WeightDropout
 
 COLUMNS, LENGTH, WIDTH = 3, 5, 2000
 RATES = torch.tensor([0.1, 0.5, 0.9])

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from hba.regularization.in_training import dropouts
 from hba.text.config import DROPOUTS
 from hba.text.lstm import LstmLanguageModel
-from hba.text.passages import Passage, Prediction
+from hba.text.reader import Passage, Prediction
 
 WIDTH, N_WORDS, COLUMNS, LENGTH = 4, 12, 3, 6
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.text.passages import Passage, TokenStream, once, zero_state
+from hba.text.reader import Passage, TokenStream, once, zero_state
 
 N_WORDS, COLUMNS, LENGTH = 37, 3, 4
 """12 words in each column, so two passages and words left over."""

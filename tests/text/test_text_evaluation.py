@@ -16,8 +16,7 @@ import hba
 from hba.data import EvaluationData
 from hba.errors import DataError, DivergedError, HbaError, RunError, ScheduleError, SettingsError
 from hba.schedule.schedule import Schedule
-from hba.text.evaluation import Loss, TextEvaluation, TextEvaluationObserver, TextRow
-from hba.text.train import train
+from hba.text.evaluation import Loss, TextEvaluation, TextEvaluationObserver, TextRow, train
 
 
 @pytest.fixture(scope="module")

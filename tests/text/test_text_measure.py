@@ -9,8 +9,8 @@ import torch
 from small_texts import small_network
 from torch import Tensor, nn
 
-from hba.text.measure import MEASURE_COLUMNS, measured_loss, next_word_error, next_word_loss, perplexity
-from hba.text.passages import Passage, Prediction
+from hba.text.lstm import MEASURE_COLUMNS, measured_loss, next_word_error, next_word_loss, perplexity
+from hba.text.reader import Passage, Prediction
 
 N_WORDS = 12
 

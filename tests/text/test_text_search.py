@@ -13,9 +13,8 @@ from small_texts import SMALL, StopAfter, small_search, tokens_of, write_texts
 
 import hba
 from hba.errors import DataError, DivergedError, HbaError, RunError, SettingsError
-from hba.text.callbacks import TextObserver, TextPlan
-from hba.text.measure import measured_loss
-from hba.text.result import TextSearchResult
+from hba.text.lstm import measured_loss
+from hba.text.task import TextPlan
 
 NAMES = ("dropout.words", "dropout.input", "dropout.hidden", "dropout.output", "dropout.weights")
 ALGORITHMS = ("stn", "delta-stn")
@@ -26,18 +25,18 @@ def texts(tmp_path: Path) -> Path:
     return write_texts(tmp_path / "texts")
 
 
-def values_of(result: TextSearchResult) -> list[list[float]]:
+def values_of(result: hba.SearchResult) -> list[list[float]]:
     assert result.schedule is not None
     found: list[list[float]] = result.schedule.values.tolist()
     return found
 
 
-def metrics_of(result: TextSearchResult) -> list[Mapping[str, float | None]]:
+def metrics_of(result: hba.SearchResult) -> list[Mapping[str, float | None]]:
     """But for the time that it took."""
     return [{name: one for name, one in row.items() if name != "seconds"} for row in result.metrics]
 
 
-def check_equal(found: TextSearchResult, expected: TextSearchResult) -> None:
+def check_equal(found: hba.SearchResult, expected: hba.SearchResult) -> None:
     assert found.finished
     assert values_of(found) == values_of(expected)
     assert metrics_of(found) == metrics_of(expected)
@@ -65,7 +64,7 @@ def test_a_search_notes_every_epoch(algorithm: str, texts: Path) -> None:
             assert row[f"{name}_perplexity"] == pytest.approx(math.exp(loss))
     measured = measured_loss(result.network, tokens_of(texts)["valid"], SMALL["sequence_length"])
     assert result.metrics[-1]["val_loss"] == measured
-    assert repr(result).startswith("TextSearchResult(epochs=3, finished=True, val_perplexity=")
+    assert repr(result).startswith("SearchResult(epochs=3, finished=True, val_perplexity=")
 
 
 def test_the_network_is_that_of_lambda(texts: Path) -> None:
@@ -244,7 +243,6 @@ def test_settings_of_a_run_that_is_none_on_text_are_refused(content: str, stoppe
     [
         ({"algorithm": "hba"}, "algorithm must be one of stn, delta-stn, got 'hba'"),
         ({"widths": 4}, "there is no setting widths of text; did you mean width?"),
-        ({"probes": 3}, "there is no setting probes of text"),
         ({"tune": "augmentation"}, "unknown group 'augmentation'; known: dropout, dropout.words, dropout.input"),
         ({"tune": "dropout,dropout.words"}, "dropout holds dropout.words; omit one of them"),
         ({"tune": "dropout,dropout"}, "tune must name at least one group and each once, got dropout, dropout"),
@@ -282,7 +280,7 @@ def test_a_loss_that_is_not_finite_ends_a_search_in_one_line(texts: Path, tmp_pa
     assert not (tmp_path / "run" / "policy.json").exists()
 
 
-class Counting(TextObserver):
+class Counting(hba.SearchCallback):
     def __init__(self) -> None:
         self.plans: list[TextPlan] = []
         self.starts: list[tuple[int, ...]] = []
@@ -298,7 +296,7 @@ class Counting(TextObserver):
     def step_done(self, step: int) -> None:
         self.steps.append(step)
 
-    def epoch_done(self, metrics: Mapping[str, float | None], values: Mapping[str, float]) -> None:
+    def policy_noted(self, epoch: int, values: Mapping[str, float]) -> None:
         self.rows.append(values)
 
 

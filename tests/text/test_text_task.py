@@ -15,9 +15,8 @@ from hba.errors import SettingsError
 from hba.hypernet import HyperNetwork
 from hba.regularization.in_training import activation
 from hba.text.config import DROPOUTS, TextSearchConfig
-from hba.text.corpus import Corpus
-from hba.text.measure import next_word_loss
-from hba.text.passages import Passage, Prediction
+from hba.text.lstm import next_word_loss
+from hba.text.reader import Corpus, Passage, Prediction
 from hba.text.task import ClippedSGD, TextTask, network_of, optimizer_of
 
 ALL = (*(f"dropout.{name}" for name in DROPOUTS), "activation.alpha", "activation.beta", "weight_decay")

@@ -16,11 +16,10 @@ from hba.policy.spaces import without_operations
 from hba.regularization.groups import hyperparameters_of
 from hba.schedule.schedule import Schedule
 from hba.text.config import DROPOUTS
-from hba.text.lstm import LstmLanguageModel
-from hba.text.measure import measured_loss
-from hba.text.passages import Passage
+from hba.text.evaluation import TextTrained, train
+from hba.text.lstm import LstmLanguageModel, measured_loss
+from hba.text.reader import Passage
 from hba.text.task import network_of
-from hba.text.train import TextTrained, train
 from hba.utils.seeding import derived_seed
 
 COLUMNS, LENGTH, PASSAGES, N_WORDS, SEED = 4, 5, 14, 12, 3

@@ -25,11 +25,10 @@ from hba.executors.cluster import Cluster, connected
 from hba.executors.executor import Executor, SerialExecutor, Shared
 from hba.executors.processes import ProcessExecutor
 from hba.executors.ray_executor import RayExecutor
-from hba.policy_search.arguments import check_resume
 from hba.policy_search.callbacks import SearchCallback
-from hba.policy_search.custom_components import custom_components
-from hba.policy_search.folder import RunFolder
-from hba.policy_search.run import chosen_settings, search
+from hba.policy_search.checkpoint import RunFolder
+from hba.policy_search.config import custom_components
+from hba.policy_search.search import check_arguments, chosen_settings, search
 from hba.report.over_seeds import OverSeeds
 from hba.report.page import REPORT_NAME
 from hba.schedule.library import seed_folder, seed_folders
@@ -102,7 +101,7 @@ def _check(
     seeds: int | None, jobs: int, cluster: str | None, resume: bool, settings: Mapping[str, Any], out: Path
 ) -> None:
     """SettingsError for what cannot be, before anything is done."""
-    check_resume(settings.get("preset"), settings.get("paper", False), resume, out, settings.get("config"))
+    check_arguments(settings.get("preset"), settings.get("paper", False), resume, out, settings.get("config"))
     if seeds is None and not resume:
         raise SettingsError("a repeated search needs seeds, the number of searches")
     if seeds is not None and seeds < 2:
@@ -131,7 +130,7 @@ def _wanted(folder: Path, data: Any, seeds: int | None, settings: Mapping[str, A
         _forget(folder)
         for seed in range(config.seed, config.seed + seeds):
             seed_folder(folder, seed).mkdir(exist_ok=True)
-            RunFolder(seed_folder(folder, seed)).write_config(config.model_copy(update={"seed": seed}), own=own)
+            RunFolder(seed_folder(folder, seed)).write_config({**config.flat(), "seed": seed}, own)
         return [*range(config.seed, config.seed + seeds)]
     if not there:
         raise RunError(f"{folder} holds no searches to resume: there is no {seed_folder(folder, 0).name} in it")

@@ -1,0 +1,265 @@
+"""The public function `search`: a whole policy search."""
+
+import contextlib
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from hba.algorithms import Algorithm
+from hba.data.config import DataConfig
+from hba.data.folder import check_beside
+from hba.data.images import SearchData
+from hba.data.load import (
+    AnyDataset,
+    as_search_data,
+    check_data,
+    check_settings_of_dataset,
+    is_dataset,
+    load_search_data,
+    name_of,
+)
+from hba.distributed.collectives import (
+    broadcast_from_rank0,
+    check_alike,
+    is_restarted_in,
+    local_device,
+    note_launch,
+    rank0_first,
+    rank0_only,
+    share_tensors,
+    signals_to_rank0,
+)
+from hba.distributed.process_info import is_first, single_process, size
+from hba.distributed.whole_batch import whole_batch_layers
+from hba.errors import SettingsError
+from hba.operations import check_known
+from hba.policy.space import SearchSpace
+from hba.policy_search.budget import Budget, with_many_epochs, within
+from hba.policy_search.callbacks import SearchCallback, SearchProgress
+from hba.policy_search.checkpoint import RunFolder
+from hba.policy_search.config import SearchConfig, custom_components, from_earlier_config, resumed_config
+from hba.policy_search.context import ImageSearchContext
+from hba.policy_search.result import SearchResult
+from hba.policy_search.trainer import SearchTrainer
+from hba.preprocessing.preprocessing import network_input_size
+from hba.regularization.groups import AUGMENTATION, find_regularizer
+from hba.utils.devices import explained_memory_errors
+from hba.utils.files import run_lock
+from hba.utils.progress import shows_progress
+from hba.utils.seeding import default_generators, derived_seed
+from hba.utils.settings import check_batch_size
+
+OF_MACHINE = ("data", "data_root", "classes", "workers", "pretrained", "device")
+"""Settings that may differ between the processes of one search: paths, which another machine may have elsewhere."""
+Choose = Callable[[Mapping[str, Any]], SearchConfig]
+"""All settings of a search, from those that are given."""
+
+
+@shows_progress(SearchProgress)
+@explained_memory_errors()
+def search(
+    data: str | Path | SearchData | AnyDataset | None = None,
+    *,
+    preset: str | None = None,
+    paper: bool = False,
+    network: nn.Module | None = None,
+    space: SearchSpace | str | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    callback: SearchCallback | None = None,
+    progress: bool = False,
+    budget_seconds: Budget | float | None = None,
+    config: str | Path | None = None,
+    **settings: Any,
+) -> SearchResult:
+    """Search an augmentation schedule in one training, by the setting `algorithm`.
+
+    data: a dataset's name, a folder of images, images in memory, or a torch Dataset or list of (image, label), which is
+    read once, fitted to image_size and split by val_size; None is the preset's, or digits.
+    settings: fields of SearchConfig, and those of the algorithm. `algorithm` is a name, as in `algorithm="lookahead",
+    reward_draws=8`, or an algorithm with its settings, as in `algorithm=hba.algorithms.Lookahead(reward_draws=8)`,
+    which may be of your own class.
+    paper: use the paper's algorithm, `hba`, unless another one of the paper's is given.
+    network: your own network instead of the setting `model`. Frozen parameters stay as they are; BatchNorm's running
+    statistics follow its train().
+    space: a search space, or the name of one. Your own operations must be registered.
+    out: the folder of the run.
+    resume: resume the run in `out` with its settings. Its images may have moved, and `epochs` may be more
+    (history.extend_epochs says what that means).
+    progress: show a bar in a terminal or a notebook.
+    budget_seconds: choose `epochs` so that the search ends within this time on this machine, counted from the call.
+    Some steps are measured first, which does not change what the search finds.
+    config: the config.json of an earlier search, or its folder, whose settings, except for the device, replace the
+    defaults.
+
+    Inside hba.distributed.joined, the processes that torchrun has started make one search together: all call this with
+    the same arguments, only the first one calls its callback and writes files, and all get the result.
+
+    Raises HbaError for what cannot work, DivergedError for a loss that is not finite. What was found until then is
+    saved in `out`.
+    """
+    check_arguments(preset, paper, resume, out, config)
+    budget = None if budget_seconds is None else Budget.of(budget_seconds)
+    if budget is not None:
+        if resume or size() > 1:
+            raise SettingsError("budget_seconds chooses the epochs of a new search in one process; give epochs instead")
+        settings = with_many_epochs(settings)
+    check_data(data, SearchData, settings.get("data_root"))
+    folder = RunFolder(Path(out)) if out is not None and is_first() else None
+    callback = callback if callback is not None and is_first() else SearchCallback()
+    with rank0_only(run_lock(None if folder is None else folder.path)):
+        if broadcast_from_rank0(lambda: folder is not None and _is_restarted(folder)):
+            resume = True
+        settings |= settings_of_space(space, settings)
+        if resume and out is not None:
+            choose: Choose = partial(_resumed, Path(out), custom_components(network, space))
+        else:
+            choose = _chooser(data, preset, paper, network, space, config)
+        settings |= settings_of_data(data, settings, choose)
+        chosen = choose(settings)
+        if not resume:
+            broadcast_from_rank0(lambda: None if folder is None else _check_new(folder, chosen.data))
+        return _search(data, chosen, settings, network, space, folder, callback, budget)
+
+
+def chosen_settings(data: Any, settings: dict[str, Any]) -> SearchConfig:
+    """All settings of the search that `search` would begin with these arguments.
+
+    HbaError as there, except for what only reading the images shows.
+    """
+    preset, paper, config = settings.pop("preset", None), settings.pop("paper", False), settings.pop("config", None)
+    network, space = settings.pop("network", None), settings.pop("space", None)
+    check_arguments(preset, paper, False, None, config)
+    check_data(data, SearchData, settings.get("data_root"))
+    settings |= settings_of_space(space, settings)
+    choose = _chooser(data, preset, paper, network, space, config)
+    return choose({**settings, **settings_of_data(data, settings, choose)})
+
+
+def check_arguments(
+    preset: str | None, paper: bool, resume: bool, out: str | Path | None, config: str | Path | None = None
+) -> None:
+    """Raise SettingsError for arguments that contradict each other: each of them chooses all settings."""
+    given = {"resume": resume, "config": config is not None, "preset": bool(preset), "paper": paper}
+    names = [name for name, is_given in given.items() if is_given]
+    if len(names) > 1 and names != ["preset", "paper"]:
+        raise SettingsError(f"{names[0]} already chooses all settings; remove {' and '.join(names[1:])}")
+    if resume and out is None:
+        raise SettingsError("resume needs out, the folder of the search to resume")
+
+
+def settings_of_data(data: object, settings: Mapping[str, Any], choose: Choose) -> dict[str, Any]:
+    """The settings that the data decide. Images in memory are already read and split."""
+    if data is None:
+        return {}
+    if is_dataset(data):
+        check_settings_of_dataset(settings)
+        return {"data": name_of(data)}
+    if not isinstance(data, SearchData):
+        return {"data": data}
+    if idle := [name for name in settings if name in DataConfig.model_fields]:
+        raise SettingsError(f"{idle[0]} has no effect on images in memory; remove it")
+    baseline = choose({**settings, "data": data.name}).baseline_augmentation()
+    return {"data": data.name, "image_size": network_input_size(data.train, baseline)}
+
+
+def settings_of_space(space: SearchSpace | str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that the argument `space` decides: its name, or what your own space tunes."""
+    if not isinstance(space, SearchSpace):
+        return {} if space is None else {"space": space}
+    algorithm = settings.get("algorithm")
+    given = {*settings, *(algorithm.model_fields_set if isinstance(algorithm, Algorithm) else ())}
+    if idle := [name for name in ("operations", "interpolation", "count", "tune") if name in given]:
+        raise SettingsError(f"{idle[0]} has no effect on a search space of your own; remove it")
+    for operation in space.operations:
+        check_known(operation)
+    groups = dict.fromkeys(find_regularizer(one.group).tuned_as for one in space.regularizers)
+    return {"tune": (*((AUGMENTATION,) if space.operations else ()), *groups)} if groups else {}
+
+
+def _chooser(
+    data: Any, preset: str | None, paper: bool, network: nn.Module | None, space: Any, config: str | Path | None
+) -> Choose:
+    """Chooses the settings of a new search."""
+    if config is None:
+        return lambda settings: SearchConfig.from_preset(settings, preset, paper=paper).resolved()
+    own, in_memory = custom_components(network, space), isinstance(data, SearchData)
+    return partial(from_earlier_config, Path(config), own=own, in_memory=in_memory)
+
+
+def _resumed(out: Path, own: tuple[str, ...], settings: Mapping[str, Any]) -> SearchConfig:
+    """Only the first process is sure to see the folder."""
+    return broadcast_from_rank0(lambda: resumed_config(out, settings, own))
+
+
+def _is_restarted(folder: RunFolder) -> bool:
+    """Whether torchrun has started the processes of this run again, which then resume it."""
+    return folder.has_checkpoint() and is_restarted_in(folder.path)
+
+
+def _check_new(folder: RunFolder, data: str) -> None:
+    """Raise RunError if no run can be begun in the folder."""
+    check_beside(folder.path, data)
+    folder.check_free()
+
+
+def _search(
+    data: Any,
+    config: SearchConfig,
+    given: Mapping[str, Any],
+    network: nn.Module | None,
+    space: SearchSpace | str | None,
+    folder: RunFolder | None,
+    callback: SearchCallback,
+    budget: Budget | None,
+) -> SearchResult:
+    """Read the images, make everything that the search needs, and run it. given: settings that the user chose."""
+    if isinstance(network, nn.Module):
+        share_tensors(network.state_dict().values())
+    if size() > 1 and not config.algorithm.shares_batches:
+        raise SettingsError(
+            f"the algorithm {config.algorithm.name} searches in one process, got {size()}; start it without torchrun, "
+            "or choose the algorithm lookahead"
+        )
+    # Before the images are read, which may take long.
+    device, start = local_device(config.device), config.network_start()
+    if not isinstance(data, SearchData):
+        read = partial(as_search_data, data) if is_dataset(data) else load_search_data
+        load = partial(read, config, callback.images_read)
+        # Several downloads would write over each other.
+        data = rank0_first(load) if config.download else load()
+    check_batch_size(given, len(data.train))
+    data = data if network is not None else data.in_color()
+    # A resumed run, and an evaluation, then use the scale that was found.
+    config = config.model_copy(update={"levels": data.levels})
+    with (
+        default_generators(device, derived_seed(config.seed, "default generators")),
+        contextlib.closing(data.to(device)) as placed,
+        whole_batch_layers(),
+        signals_to_rank0(),
+    ):
+        own_space = space if isinstance(space, SearchSpace) else None
+        with single_process():
+            context = ImageSearchContext.of(config, placed, network, own_space, start)
+        check_alike({**context.identity, "settings": _shared_settings(config)})
+        if budget is not None:
+            context = within(budget, context, folder)
+        trainer = SearchTrainer.begun(context, folder)
+        if folder is not None:
+            # Before the first save, so that a run that is killed in between can still be extended, or find its images.
+            note_launch(folder.path)
+            folder.write_config(context.config.flat(), custom_components(network, space))
+            context.save_further(folder.path)
+        return trainer.run(callback)
+
+
+def _shared_settings(config: SearchConfig) -> str:
+    """All settings that decide what a search finds, but for where files lie on a machine."""
+    settings = {name: one for name, one in config.flat().items() if name not in OF_MACHINE}
+    if isinstance(start := settings.get("init_from"), dict):
+        settings["init_from"] = start["values"]
+    return json.dumps(settings, default=str)

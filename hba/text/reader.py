@@ -1,0 +1,196 @@
+"""A folder of text, read as numbers, and the passages that a language model is trained on.
+
+The folder has train.txt, valid.txt and test.txt with words between blanks, and one vocabulary.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from hba.errors import DataError, SettingsError
+
+FILES: Mapping[str, str] = MappingProxyType({"train": "train.txt", "valid": "valid.txt", "test": "test.txt"})
+END_OF_LINE = "<eos>"
+UNKNOWN = "<unk>"
+ALWAYS = (UNKNOWN, END_OF_LINE)
+"""Words of every vocabulary; the first stands for all words that it does not have."""
+FEWEST_MEASURED = 20
+"""Words: two in each of the ten columns in which a text is measured."""
+StateOf = Callable[[int], Tensor]
+"""The hidden state of a network that so many columns begin with; the columns are its second dimension from the end."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """words: by number. The first is UNKNOWN."""
+
+    words: tuple[str, ...]
+
+    @staticmethod
+    def of(words: Iterable[str], size: int) -> "Vocabulary":
+        """The `size` most frequent words, including ALWAYS; among equally frequent ones, the alphabetically first."""
+        counts = Counter(words)
+        for word in ALWAYS:
+            counts.pop(word, None)
+        by_frequency = sorted(counts, key=lambda word: (-counts[word], word))
+        return Vocabulary((*ALWAYS, *by_frequency)[:size])
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def encoded(self, words: Sequence[str]) -> Tensor:
+        """Numbers (N,) of the words, int64."""
+        numbers = {word: number for number, word in enumerate(self.words)}
+        return torch.tensor([numbers.get(word, 0) for word in words], dtype=torch.int64)
+
+
+@dataclass(frozen=True)
+class Text:
+    """tokens (N,): a text in its order, int64. unknown: how many of them are UNKNOWN. sha256: of the file."""
+
+    tokens: Tensor
+    unknown: int
+    sha256: str
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """texts: those that were read, by the names of FILES."""
+
+    path: Path
+    vocabulary: Vocabulary
+    texts: Mapping[str, Text]
+
+    @staticmethod
+    def read(path: str | Path, vocabulary_size: int, parts: Sequence[str] = tuple(FILES)) -> "Corpus":
+        """The named parts of a folder, with the vocabulary of its training text, which must be among them.
+
+        Every line, also an empty one, ends in END_OF_LINE. Raises DataError if there is no such folder, and for a file
+        that cannot be read as UTF-8 or has no words.
+        """
+        folder = Path(path)
+        if not folder.is_dir():
+            raise DataError(f"there must be a folder with {', '.join(FILES.values())}, got {folder}")
+        read = {part: _words(folder / FILES[part]) for part in parts}
+        vocabulary = Vocabulary.of(read["train"][0], vocabulary_size)
+        texts = {}
+        for part, (words, sha256) in read.items():
+            tokens = vocabulary.encoded(words)
+            texts[part] = Text(tokens, int((tokens == 0).sum()), sha256)
+        return Corpus(folder, vocabulary, MappingProxyType(texts))
+
+    def check_measured(self, *parts: str) -> None:
+        """Raise DataError for a text that is too short to measure a model by."""
+        for part in parts:
+            if len(self.texts[part]) < FEWEST_MEASURED:
+                raise DataError(
+                    f"{self.path / FILES[part]} must hold at least {FEWEST_MEASURED} words and ends of lines to "
+                    f"measure a model by, got {len(self.texts[part])}"
+                )
+
+
+def _words(path: Path) -> tuple[list[str], str]:
+    """All words of a file, and its SHA-256."""
+    try:
+        content = path.read_bytes()
+        text = content.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"it must be UTF-8, but byte {error.start} is not"
+        raise DataError(f"{path} cannot be read: {reason}") from None
+    # Only here, as in other tools, and not at every character that Unicode calls the end of a line.
+    lines = text.removesuffix("\n").split("\n")
+    words = [word for line in lines for word in (*line.split(), END_OF_LINE)]
+    if all(word == END_OF_LINE for word in words):
+        raise DataError(f"{path} must hold words between blanks, but there are none")
+    return words, hashlib.sha256(content).hexdigest()
+
+
+@dataclass(frozen=True)
+class Passage:
+    """tokens (B, T): of B columns. state: the hidden state after the previous passage. It has the length B."""
+
+    tokens: Tensor
+    state: Tensor
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+class Prediction(NamedTuple):
+    """Output of a language model for a passage: logits (B, T, V) of the next word; states (B, T, H) of the last layer;
+    the same after dropout (B, T, H); the hidden state at the end of the passage.
+    """
+
+    logits: Tensor
+    states: Tensor
+    dropped: Tensor
+    state: Tensor
+
+
+class TokenStream:
+    """Endless passages of a text, from its beginning to its end and again, each with the words that follow.
+
+    The text is cut into batch_size columns of equal length; the rest is dropped. A passage has `length` words of each;
+    the last, shorter one of a pass is dropped. The hidden state is the one that `carry` was last given, and the
+    network's initial one at the beginning of a pass. name: of the text, in an error.
+    """
+
+    def __init__(self, tokens: Tensor, batch_size: int, length: int, state_of: StateOf, name: str = "a text") -> None:
+        self.columns = columns_of(tokens, batch_size)
+        self.batch_size, self.length, self.state_of = batch_size, length, state_of
+        self.batches_per_pass = (self.columns.shape[1] - 1) // length
+        if self.batches_per_pass < 1:
+            raise SettingsError(
+                f"{name} must have at least {batch_size * (length + 1)} words for {batch_size} columns of {length} "
+                f"words and one more, got {len(tokens)}; lower batch_size or sequence_length"
+            )
+        self.position = 0
+        self.state = state_of(batch_size)
+
+    def next(self) -> tuple[Passage, Tensor]:
+        """A passage and the words (B, T) that follow its words."""
+        if self.position == self.batches_per_pass:
+            self.position, self.state = 0, self.state_of(self.batch_size)
+        start = self.position * self.length
+        found = self.columns[:, start : start + self.length + 1]
+        self.position += 1
+        return Passage(found[:, :-1], self.state), found[:, 1:]
+
+    def carry(self, state: Tensor) -> None:
+        """The next passage begins with this hidden state, without its past."""
+        self.state = state.detach()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"position": self.position, "state": self.state}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.position, self.state = state["position"], state["state"].to(self.columns.device)
+
+
+def columns_of(tokens: Tensor, n_columns: int) -> Tensor:
+    """The text (N,) in order as (n_columns, N // n_columns), a column of it in each row."""
+    n_rows = len(tokens) // n_columns
+    return tokens[: n_rows * n_columns].view(n_columns, n_rows)
+
+
+def once(tokens: Tensor, n_columns: int, length: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Words (B, T) and those that follow (B, T), from the beginning to the end; the last piece may be shorter."""
+    columns = columns_of(tokens, n_columns)
+    for start in range(0, columns.shape[1] - 1, length):
+        found = columns[:, start : start + length + 1]
+        yield found[:, :-1], found[:, 1:]
+
+
+def zero_state(n_layers: int, n_columns: int, width: int, device: torch.device) -> Tensor:
+    """Hidden state and cell of each layer, (2, layers, B, H)."""
+    return torch.zeros(2, n_layers, n_columns, width, device=device)
