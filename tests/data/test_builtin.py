@@ -1,0 +1,229 @@
+"""Named datasets: digits, and torchvision's from small files in their formats."""
+
+import pickle
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchvision.datasets
+from in_memory import in_memory
+from PIL import Image
+from scipy.io import savemat
+
+from hba.data import load_evaluation_data, load_search_data
+from hba.data.builtin import NATIVE_IMAGE_SIZES, builtin_source
+from hba.data.config import DataConfig
+from hba.errors import DataError
+from hba.preprocessing.baseline import BASELINES
+
+N_TRAIN, N_TEST = 60, 20
+
+
+def labels_of(n: int, n_classes: int = 10) -> np.ndarray:
+    return np.arange(n) % n_classes
+
+
+def pixels_of(n: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(n).integers(0, 256, (n, *shape), dtype=np.uint8)
+
+
+# Digits.
+
+
+def test_digits_are_scikit_learns_1797_images_in_17_levels_from_0_to_255() -> None:
+    from sklearn.datasets import load_digits
+
+    source, known = builtin_source("digits", Path("nowhere"), False), load_digits()
+    data = source.train.read(np.arange(1797), 8)
+    assert data.images.shape == (1797, 3, 8, 8)
+    assert source.class_names == tuple("0123456789")
+    assert data.labels.tolist() == known.target.tolist()
+    levels = data.images[:, 0].numpy()
+    assert np.abs(levels - known.images * 255 / 16).max() <= 0.5
+    assert (levels.min(), levels.max(), len(np.unique(levels))) == (0, 255, 17)
+    assert torch.equal(data.images[:, 0], data.images[:, 1])
+    assert torch.equal(data.images[:, 0], data.images[:, 2])
+
+
+def test_digits_are_split_into_200_500_and_1097() -> None:
+    config = DataConfig(data="digits", train_size=200, val_size=500)
+    search, evaluation = load_search_data(config), load_evaluation_data(config)
+    assert (len(search.train), len(search.val), len(evaluation.test)) == (200, 500, 1097)
+    assert in_memory(search.train).images.shape == (200, 3, 16, 16)
+    assert len(load_evaluation_data(DataConfig(data="digits")).train) == 700
+
+
+# FashionMNIST: the idx format, big-endian sizes behind a magic number.
+
+
+def write_fashion(root: Path, part: str, pixels: np.ndarray, labels: np.ndarray) -> None:
+    folder = root / "FashionMNIST" / "raw"
+    folder.mkdir(parents=True, exist_ok=True)
+    header = struct.pack(">IIII", 0x0803, *pixels.shape)
+    (folder / f"{part}-images-idx3-ubyte").write_bytes(header + pixels.tobytes())
+    label_header = struct.pack(">II", 0x0801, len(labels))
+    (folder / f"{part}-labels-idx1-ubyte").write_bytes(label_header + labels.astype(np.uint8).tobytes())
+
+
+def test_fashion_mnist_is_read_from_torchvisions_raw_files(tmp_path: Path) -> None:
+    train, test = pixels_of(N_TRAIN, 28, 28), pixels_of(N_TEST, 28, 28)
+    write_fashion(tmp_path, "train", train, labels_of(N_TRAIN))
+    write_fashion(tmp_path, "t10k", test, labels_of(N_TEST)[::-1])
+    source = builtin_source("fashionmnist", tmp_path, False)
+    data = source.train.read(np.arange(N_TRAIN), 28)
+    assert all(np.array_equal(data.images[:, channel], train) for channel in range(3))
+    assert data.labels.tolist() == labels_of(N_TRAIN).tolist()
+    assert (source.class_names[0], len(source.class_names)) == ("T-shirt/top", 10)
+    assert NATIVE_IMAGE_SIZES["fashionmnist"] == 28
+    assert source.test is not None
+    tested = source.test().read(np.array([3, 4]), 28)
+    assert np.array_equal(tested.images[:, 0], test[3:5])
+    assert tested.labels.tolist() == [6, 5]
+
+
+# CIFAR: pickled rows of 3,072 bytes, the red, green and blue plane one after the other.
+
+
+def write_cifar(folder: Path, name: str, planes: np.ndarray, **labels: Any) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {"data": planes.reshape(len(planes), -1), **labels}
+    (folder / name).write_bytes(pickle.dumps(content))
+
+
+@pytest.fixture
+def any_file_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torchvision compares files to the checksums of the real ones; here it asks only whether they exist."""
+
+    def exists(path: str, md5: str | None = None) -> bool:
+        return Path(path).is_file()
+
+    monkeypatch.setattr(torchvision.datasets.cifar, "check_integrity", exists)
+    monkeypatch.setattr(torchvision.datasets.svhn, "check_integrity", exists)
+
+
+@pytest.mark.usefixtures("any_file_is_whole")
+def test_cifar10_is_read_from_its_five_training_files_and_its_test_file(tmp_path: Path) -> None:
+    folder = tmp_path / "cifar-10-batches-py"
+    train, test = pixels_of(N_TRAIN, 3, 32, 32), pixels_of(N_TEST, 3, 32, 32)
+    for part in range(5):
+        chosen = slice(12 * part, 12 * (part + 1))
+        write_cifar(folder, f"data_batch_{part + 1}", train[chosen], labels=labels_of(N_TRAIN)[chosen].tolist())
+    write_cifar(folder, "test_batch", test, labels=labels_of(N_TEST).tolist())
+    names = ["airplane", *(f"thing {index}" for index in range(1, 10))]
+    (folder / "batches.meta").write_bytes(pickle.dumps({"label_names": names}))
+    source = builtin_source("cifar10", tmp_path, False)
+    data = source.train.read(np.arange(N_TRAIN), 32)
+    assert np.array_equal(data.images, train)
+    assert data.labels.tolist() == labels_of(N_TRAIN).tolist()
+    assert source.class_names == tuple(names)
+    assert source.test is not None
+    assert np.array_equal(source.test().read(np.arange(N_TEST), 32).images, test)
+
+
+@pytest.mark.usefixtures("any_file_is_whole")
+def test_cifar100_has_the_fine_labels(tmp_path: Path) -> None:
+    folder = tmp_path / "cifar-100-python"
+    train, fine = pixels_of(200, 3, 32, 32), labels_of(200, 100).tolist()
+    coarse = labels_of(200, 20).tolist()
+    write_cifar(folder, "train", train, fine_labels=fine, coarse_labels=coarse)
+    write_cifar(folder, "test", train[:100], fine_labels=fine[:100], coarse_labels=coarse[:100])
+    names = [f"fine {index}" for index in range(100)]
+    (folder / "meta").write_bytes(pickle.dumps({"fine_label_names": names, "coarse_label_names": ["coarse"] * 20}))
+    source = builtin_source("cifar100", tmp_path, False)
+    data = source.train.read(np.arange(200), 32)
+    assert np.array_equal(data.images, train)
+    assert data.labels.tolist() == fine
+    assert source.class_names == tuple(names)
+
+
+# SVHN: Matlab files with X of shape (32, 32, 3, n) and the digit 0 labelled 10.
+
+
+def write_svhn(root: Path, part: str, images: np.ndarray, digits: np.ndarray) -> None:
+    labels = np.where(digits == 0, 10, digits)[:, None].astype(np.uint8)
+    savemat(root / f"{part}_32x32.mat", {"X": images.transpose(1, 2, 3, 0), "y": labels})
+
+
+@pytest.mark.usefixtures("any_file_is_whole")
+def test_svhn_is_read_with_its_digits_as_classes(tmp_path: Path) -> None:
+    train = pixels_of(N_TRAIN, 32, 32, 3)
+    write_svhn(tmp_path, "train", train, labels_of(N_TRAIN))
+    source = builtin_source("svhn", tmp_path, False)
+    data = source.train.read(np.arange(N_TRAIN), 32)
+    assert np.array_equal(data.images.permute(0, 2, 3, 1), train)
+    assert data.labels.tolist() == labels_of(N_TRAIN).tolist()
+    assert source.class_names == tuple("0123456789")
+
+
+@pytest.mark.usefixtures("any_file_is_whole")
+def test_a_search_does_not_need_the_test_file_and_an_evaluation_says_that_it_lacks(tmp_path: Path) -> None:
+    write_svhn(tmp_path, "train", pixels_of(N_TRAIN, 32, 32, 3), labels_of(N_TRAIN))
+    config = DataConfig(data="svhn", data_root=str(tmp_path), train_size=30, val_size=20)
+    search = load_search_data(config)
+    assert (len(search.train), len(search.val)) == (30, 20)
+    with pytest.raises(DataError, match="--data-root"):
+        load_evaluation_data(config)
+    write_svhn(tmp_path, "test", pixels_of(N_TEST, 32, 32, 3), labels_of(N_TEST))
+    evaluation = load_evaluation_data(config.model_copy(update={"train_size": None}))
+    assert evaluation.n_test is None, "only opening the file would tell"
+    assert (len(evaluation.train), len(evaluation.test)) == (N_TRAIN, N_TEST)
+
+
+@pytest.mark.usefixtures("any_file_is_whole")
+def test_the_full_svhn_is_the_core_set_and_behind_it_the_extra_one(tmp_path: Path) -> None:
+    train, extra = pixels_of(N_TRAIN, 32, 32, 3), pixels_of(90, 32, 32, 3)
+    write_svhn(tmp_path, "train", train, labels_of(N_TRAIN))
+    with pytest.raises(DataError, match="svhn-full is not in"):
+        builtin_source("svhn-full", tmp_path, False)
+    write_svhn(tmp_path, "extra", extra, labels_of(90)[::-1])
+    write_svhn(tmp_path, "test", pixels_of(N_TEST, 32, 32, 3), labels_of(N_TEST))
+    source = builtin_source("svhn-full", tmp_path, False)
+    data = source.train.read(np.arange(N_TRAIN + 90), 32)
+    assert np.array_equal(data.images.permute(0, 2, 3, 1), np.concatenate([train, extra]))
+    assert data.labels.tolist() == [*labels_of(N_TRAIN), *labels_of(90)[::-1]]
+    assert source.class_names == tuple("0123456789")
+    assert source.test is not None
+    assert len(source.test().labels) == N_TEST
+    assert len(builtin_source("svhn", tmp_path, False).train.labels) == N_TRAIN
+    assert BASELINES["svhn-full"] == BASELINES["svhn"]
+
+
+# ImageNet: a folder per class, of which val/ is what errors are reported on.
+
+
+def write_imagenet(root: Path, parts: tuple[str, ...] = ("train", "val")) -> None:
+    for part in parts:
+        for label, wnid in enumerate(("n01440764", "n01443537", "n01484850")):
+            (root / "imagenet" / part / wnid).mkdir(parents=True)
+            for index in range(8 if part == "train" else 3):
+                image = Image.new("RGB", (30, 20), (80 * label, 0, 255 if part == "train" else 0))
+                image.save(root / "imagenet" / part / wnid / f"{wnid}_{index}.JPEG")
+
+
+def test_imagenet_is_searched_on_its_training_folder_and_tested_on_its_validation_folder(tmp_path: Path) -> None:
+    write_imagenet(tmp_path)
+    config = DataConfig(data="imagenet", data_root=str(tmp_path), image_size=16)
+    search, evaluation = load_search_data(config), load_evaluation_data(config)
+    assert search.name == evaluation.name == "imagenet"
+    assert search.class_names == ("n01440764", "n01443537", "n01484850")
+    assert (len(search.train), len(search.val)) == (19, 5)
+    for part in (search.train, search.val, evaluation.train):
+        assert int(in_memory(part).images[:, 2].min()) > 200
+    assert int(in_memory(evaluation.test).images[:, 2].max()) < 50
+    assert len(evaluation.test) == 9
+    assert NATIVE_IMAGE_SIZES["imagenet"] == 224
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "svhn", "svhn-full", "fashionmnist"])
+def test_missing_files_are_reported_in_one_line_that_says_what_to_do(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError) as raised:
+        load_search_data(DataConfig(data=name, data_root=str(tmp_path)))
+    message = str(raised.value)
+    assert len(message.splitlines()) == 1
+    assert all(word in message for word in (name, str(tmp_path), "--data-root", "--download"))

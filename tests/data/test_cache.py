@@ -1,0 +1,222 @@
+"""Prepared images: the same images and splits as the data, resumable, and refused when they are damaged."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from own_formats import WRITERS, write_images
+from streamed_folders import SIZE, passes, write_folder
+from test_levels import write_folder as write_deep_folder
+
+import hba.data.cache
+from hba.data import load_evaluation_data, load_search_data, prepare
+from hba.data.config import DataConfig, resolved_data
+from hba.data.images import Images, LazySplit, OnRead
+from hba.data.leakage import SeenImages, all_hashes
+from hba.data.loader import BatchStream, StreamedImages
+from hba.errors import DataError, HbaError, RunError, SettingsError
+
+
+def config_of(data: Path, **settings: Any) -> DataConfig:
+    return DataConfig.make(resolved_data({"data": str(data), **settings}))
+
+
+def content_of(images: Images | LazySplit) -> tuple[bytes, list[int]]:
+    ((pixels, labels),) = images.once(5000)
+    return pixels.numpy().tobytes(), labels.tolist()
+
+
+def alike(first: DataConfig, second: DataConfig) -> None:
+    """Searches and evaluations get the same."""
+    searches, evaluations = map(load_search_data, (first, second)), map(load_evaluation_data, (first, second))
+    (one, other), (tested, also) = searches, evaluations
+    assert (one.class_names, one.levels, one.test_images) == (
+        other.class_names,
+        other.levels or one.levels,
+        other.test_images,
+    )
+    for part, another in (
+        (one.train, other.train),
+        (one.val, other.val),
+        (tested.train, also.train),
+        (tested.test, also.test),
+    ):
+        assert content_of(part) == content_of(another)
+
+
+def _into(told: list[tuple[int, int]]) -> OnRead:
+    return lambda done, total: told.append((done, total))
+
+
+def files_of(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(out.iterdir()) if path.name != ".lock"}
+
+
+@pytest.mark.parametrize("kind", ["folder", *WRITERS])
+def test_splits_pixels_and_classes_are_those_of_the_data(kind: str, tmp_path: Path) -> None:
+    for name, parts in (("unsplit", {"": 9}), ("split", {"train": 6, "val": 2, "test": 3})):
+        place = tmp_path / name
+        shown = write_images(place / "images", parts)
+        shown = [one._replace(path=f"images/{one.path}") for one in shown]
+        data = place / "images" if kind == "folder" else WRITERS[kind](place, shown)
+        found = prepare(data, place / "out", image_size=SIZE)
+        assert found.n_images == {part or "train": 4 * count for part, count in parts.items()}
+        sizes: list[dict[str, Any]] = [{}, {"train_size": 8, "val_size": 4, "split_seed": 3}]
+        for settings in sizes:
+            for stream in (False, True):
+                streamed = config_of(place / "out", stream=stream, workers=0, **settings)
+                alike(config_of(data, image_size=SIZE, **settings), streamed)
+        # What a search has seen of the data is known again in what is prepared of them.
+        seen = SeenImages.of_listing(load_search_data(config_of(data, image_size=SIZE)).listing)  # type: ignore[arg-type]
+        for seed in (0, 1):
+            tested = [
+                load_evaluation_data(config_of(one, image_size=SIZE, split_seed=seed)) for one in (data, place / "out")
+            ]
+            counts = [seen.overlap(all_hashes(one.listing.chosen)) for one in tested if one.listing]
+            assert counts[0] == counts[1]
+
+
+def test_named_data_deep_images_and_several_labels_can_be_prepared(tmp_path: Path) -> None:
+    prepare("digits", tmp_path / "digits.hba")
+    alike(DataConfig(data="digits"), config_of(tmp_path / "digits.hba"))
+    deep = write_deep_folder(tmp_path / "deep", 4095)
+    prepare(deep, tmp_path / "deep.hba", image_size=SIZE)
+    alike(config_of(deep, image_size=SIZE), config_of(tmp_path / "deep.hba"))
+    for settings in ({"split_seed": 1}, {"levels": (0, 100)}, {"image_size": 2 * SIZE}):
+        with pytest.raises(HbaError):
+            load_search_data(config_of(tmp_path / "deep.hba", **settings))
+    images, labels = np.random.default_rng(0).integers(0, 256, (2, 30, SIZE, SIZE, 4), dtype=np.uint8)
+    np.savez(tmp_path / "a.npz", images=images, labels=labels[:, 0, 0, :3] % 2)
+    prepare(tmp_path / "a.npz", tmp_path / "a.hba", image_size=SIZE)
+    alike(config_of(tmp_path / "a.npz", image_size=SIZE), config_of(tmp_path / "a.hba"))
+
+
+def test_streamed_batches_colours_and_fingerprints(tmp_path: Path) -> None:
+    prepare(write_folder(tmp_path / "images", 10), tmp_path / "out", image_size=SIZE)
+    kept = load_search_data(config_of(tmp_path / "out")).train
+    for workers in (0, 2):
+        streamed = load_search_data(config_of(tmp_path / "out", stream=True, workers=workers)).train
+        assert isinstance(streamed, StreamedImages)
+        pairs = zip(passes(BatchStream(kept, 4, seed=1), 7), passes(BatchStream(streamed, 4, seed=1), 7), strict=True)
+        assert all(torch.equal(*pair) for pair in pairs)
+        assert (streamed.mean_color(), streamed.std_color()) == (kept.mean_color(), kept.std_color())
+        streamed.close()
+    prints = {
+        load_search_data(config_of(tmp_path / "out", stream=True, **settings)).train.fingerprint()
+        for settings in ({}, {"split_seed": 1}, {"train_size": 6})
+    }
+    assert len(prints) == 3
+
+
+def test_an_interrupted_call_is_resumed_to_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also between the pixels and the note of them, and with a half written row behind."""
+    monkeypatch.setattr(hba.data.cache, "ROWS_OF_CHUNK", 4)
+    folder = write_folder(tmp_path / "images", 9)
+    (folder / "cat" / "004.png").write_bytes(b"no picture")
+    whole = prepare(folder, tmp_path / "whole", image_size=SIZE, skip_broken=True)
+    assert (whole.n_images, [Path(item.path).name for item in whole.left_out]) == ({"train": 17}, ["004.png"])
+    write_text = hba.data.cache.write_text
+    for stopped_at in (2, 3, 5):
+        out, saves = tmp_path / str(stopped_at), [0]
+
+        def stop(path: Path, text: str, saves: list[int] = saves, stopped_at: int = stopped_at) -> None:
+            saves[0] += 1
+            if saves[0] > stopped_at:
+                raise KeyboardInterrupt
+            write_text(path, text)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(hba.data.cache, "write_text", stop)
+            with pytest.raises(KeyboardInterrupt):
+                prepare(folder, out, image_size=SIZE, skip_broken=True)
+        with (out / "train_images.npy").open("ab") as file:
+            file.write(b"half a row")
+        with pytest.raises(DataError, match="--resume"):
+            load_search_data(config_of(out))
+        with pytest.raises(RunError, match="--resume"):
+            prepare(folder, out, image_size=SIZE, skip_broken=True)
+        for settings in ({"image_size": SIZE + 1}, {"image_size": SIZE, "levels": (0, 9)}):
+            with pytest.raises(RunError, match="changed"):
+                prepare(folder, out, resume=True, skip_broken=True, **settings)
+        told: list[tuple[int, int]] = []
+        prepare(
+            folder, out, image_size=SIZE, skip_broken=True, resume=True, on_read=lambda *n, told=told: told.append(n)
+        )
+        assert (told[0], told[-1]) == ((min(18, 4 * stopped_at), 18), (18, 18))
+        assert files_of(out) == files_of(tmp_path / "whole")
+
+
+def test_a_broken_image_can_be_mended_and_the_rest_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hba.data.cache, "ROWS_OF_CHUNK", 4)
+    folder = write_folder(tmp_path / "images", 9)
+    good = (folder / "dog" / "002.png").read_bytes()
+    (folder / "dog" / "002.png").write_bytes(b"no picture")
+    with pytest.raises(DataError, match=r"002\.png"):
+        prepare(folder, tmp_path / "out", image_size=SIZE)
+    assert json.loads((tmp_path / "out" / "preparing.json").read_text())["rows"] == {"train": 8}
+    (folder / "dog" / "002.png").write_bytes(good)
+    prepare(folder, tmp_path / "out", image_size=SIZE, resume=True)
+    prepare(folder, tmp_path / "whole", image_size=SIZE)
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+
+
+def test_broken_images_are_left_out_as_they_are_from_memory(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "images", 9)
+    for broken in ("cat/001.png", "dog/002.png"):
+        (folder / broken).write_bytes(b"no picture")
+    prepare(folder, tmp_path / "out", image_size=SIZE, skip_broken=True)
+    plain = config_of(folder, image_size=SIZE, skip_broken=True)
+    for stream in (False, True):
+        alike(plain, config_of(tmp_path / "out", stream=stream))
+        assert load_search_data(config_of(tmp_path / "out")).left_out == load_search_data(plain).left_out
+    for path in folder.rglob("*.png"):
+        path.write_bytes(b"no picture")
+    with pytest.raises(DataError):
+        prepare(folder, tmp_path / "none", image_size=SIZE, skip_broken=True)
+
+
+def test_calls_that_cannot_work_are_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_folder(tmp_path / "images", 9)
+    prepare(folder, tmp_path / "done", image_size=SIZE)
+    calls: list[tuple[Path | str, Path, dict[str, Any], type[HbaError], str]] = [
+        (folder, tmp_path / "new", {"train_size": 5}, SettingsError, "train_size"),
+        (tmp_path / "done", tmp_path / "new", {}, SettingsError, "done"),
+        (folder, tmp_path / "done", {}, RunError, "done"),
+        (folder, folder, {}, RunError, "images"),
+        (folder, tmp_path / "new", {"resume": True}, RunError, "--resume"),
+        (tmp_path / "nothing", tmp_path / "new", {}, DataError, "nothing"),
+        (folder, tmp_path / "new", {"image_size": 4}, SettingsError, "image_size"),
+    ]
+    for data, out, settings, error, named in calls:
+        with pytest.raises(error, match=named) as raised:
+            prepare(data, out, **{"image_size": SIZE, **settings})
+        assert len(str(raised.value).splitlines()) == 1
+        assert not (tmp_path / "new").exists()
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10}))
+    with pytest.raises(RunError, match="room"):
+        prepare(folder, tmp_path / "new", image_size=SIZE)
+
+
+def test_damaged_files_are_refused_in_one_line(tmp_path: Path) -> None:
+    prepare(write_folder(tmp_path / "images", 9), tmp_path / "out", image_size=SIZE)
+    out = tmp_path / "out"
+    about = json.loads((out / "prepared_images.json").read_text())
+    damages: list[tuple[str, bytes]] = [
+        ("prepared_images.json", b"{"),
+        ("prepared_images.json", json.dumps({**about, "version": 2}).encode()),
+        ("prepared_images.json", json.dumps({**about, "parts": {}}).encode()),
+        ("train_labels.npy", b"no array"),
+        ("train_labels.npy", (out / "train_labels.npy").read_bytes()[:-8]),
+        ("train_images.npy", (out / "train_images.npy").read_bytes()[:-1]),
+        ("train_images.npy", (out / "train_identities.npy").read_bytes()),
+    ]
+    for name, content in damages:
+        before = (out / name).read_bytes()
+        (out / name).write_bytes(content)
+        with pytest.raises(DataError, match="anew") as raised:
+            load_search_data(config_of(out, image_size=SIZE))
+        assert len(str(raised.value).splitlines()) == 1
+        (out / name).write_bytes(before)

@@ -1,0 +1,230 @@
+"""Folders: which files are images, which folders are splits, and what is refused."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hba.data.config import check_clash, display_name, format_of, resolved_data, run_name
+from hba.data.folder import check_beside, find_layout, folder_source
+from hba.data.images import LabelledImages
+from hba.data.pool import Pool
+from hba.errors import DataError, HbaError, RunError, SettingsError
+
+
+def folder_with(folder: Path, *names: str) -> Path:
+    """Small images under these names; a name that ends in / is an empty folder."""
+    for name in names:
+        path = folder / name
+        (path if name.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)
+        if not name.endswith("/"):
+            Image.new("RGB", (4, 4), (len(name), 0, 0)).save(path)
+    return folder
+
+
+def files_of(pool: Pool) -> list[str]:
+    return [Path(pool.items.name(number)).name for number in pool.numbers]
+
+
+def read_all(folder: Path, skip_broken: bool = False, **told: Any) -> LabelledImages:
+    pool = folder_source(folder, skip_broken).train
+    return pool.read(np.arange(len(pool)), 4, **told)
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(DataError) as raised:
+        folder_source(folder)
+    assert len(str(raised.value).splitlines()) == 1
+    return str(raised.value)
+
+
+def test_classes_and_files_are_sorted_and_splits_are_pools(tmp_path: Path) -> None:
+    folder_with(tmp_path / "a", "dog/b.png", "cat/z.png", "cat/a.png", "dog/a.png", "cat/more/e.png")
+    source = folder_source(tmp_path / "a")
+    assert source.class_names == ("cat", "dog")
+    assert source.train.labels.tolist() == [0, 0, 0, 1, 1]
+    assert files_of(source.train) == ["a.png", "e.png", "z.png", "a.png", "b.png"]
+    assert (source.name, source.val, source.test) == (str(tmp_path / "a"), None, None)
+    folder_with(
+        tmp_path / "b", "train/cat/1.png", "train/dog/2.png", "val/dog/3.png", "test/cat/4.png", "test/dog/5.png"
+    )
+    source = folder_source(tmp_path / "b")
+    assert source.val is not None
+    assert source.test is not None
+    found = [(files_of(pool), pool.labels.tolist()) for pool in (source.train, source.val, source.test())]
+    assert found == [(["1.png", "2.png"], [0, 1]), (["3.png"], [1]), (["4.png", "5.png"], [0, 1])]
+    # A class without images is noted, but not of training images.
+    assert [Path(item.path).name for item in source.val.left_out] == ["cat"]
+
+
+def test_which_files_count(tmp_path: Path) -> None:
+    names = ["a.PNG", "b.JPG", "c.Jpeg", "d.BMP", "e.ppm", "f.TIF", "g.webp"]
+    folder_with(
+        tmp_path, *(f"cat/{name}" for name in names), "cat/.b.png", ".thumbnails/d.png", "dog/x.png", "loose.png"
+    )
+    for name in ("notes.txt", "cat/Thumbs.db", "cat/labels.csv", "cat/png"):
+        (tmp_path / name).write_bytes(b"no image")
+    (tmp_path / "cat" / "folder.png").mkdir()
+    (tmp_path / "cat" / "link.png").symlink_to(tmp_path / "dog" / "x.png")
+    (tmp_path / "cat" / "gone.png").symlink_to(tmp_path / "nothing.png")
+    (tmp_path / "cat" / "self.png").symlink_to(tmp_path / "cat" / "self.png")
+    (tmp_path / "cat" / "dogs").symlink_to(tmp_path / "dog")
+    os.mkfifo(tmp_path / "cat" / "pipe.png")
+    train = folder_source(tmp_path).train
+    assert files_of(train) == [*names, "link.png", "x.png"]
+    left_out = {Path(item.path).name for item in train.left_out}
+    assert left_out == {"labels.csv", "png", "loose.png", "gone.png", "self.png", "dogs", "pipe.png"}
+    assert all(item.reason for item in train.left_out)
+
+
+def test_names_may_be_any_bytes(tmp_path: Path) -> None:
+    folder_with(tmp_path, "cat/a.png", "dog/a.png")
+    (tmp_path / "cat" / "a.png").rename(os.fsdecode(os.fsencode(tmp_path / "cat") + b"/\xff\xfe.png"))
+    assert len(read_all(tmp_path)) == 2
+
+
+BROKEN = {
+    "text.png": b"no image at all",
+    "empty.jpg": b"",
+    "cut.png": None,
+    "program.eps": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\nshowpage\n",
+}
+
+
+def test_broken_images_are_named_or_left_out_with_a_reason(tmp_path: Path) -> None:
+    folder_with(tmp_path, "cat/a.png", "dog/b.png", "dog/c.png")
+    assert len(read_all(tmp_path)) == 3
+    for name, content in BROKEN.items():
+        path = tmp_path / "cat" / name.replace(".eps", ".png")
+        path.write_bytes((tmp_path / "cat" / "a.png").read_bytes()[:-40] if content is None else content)
+        with pytest.raises(DataError, match=path.name) as raised:
+            read_all(tmp_path)
+        assert len(str(raised.value).splitlines()) == 1
+        data = read_all(tmp_path, skip_broken=True)
+        assert (len(data), [item.path for item in data.left_out]) == (3, [str(path)])
+        assert data.labels.tolist() == [0, 1, 1]
+        path.unlink()
+    for path in tmp_path.rglob("*.png"):
+        path.write_bytes(b"nothing")
+    with pytest.raises(DataError):
+        read_all(tmp_path, skip_broken=True)
+
+
+def test_images_come_in_order_with_progress_however_many_there_are(tmp_path: Path) -> None:
+    for label, name in enumerate(("cat", "dog")):
+        (tmp_path / name).mkdir()
+        for number in range(150):
+            Image.new("RGB", (4, 4), (number, label, 0)).save(tmp_path / name / f"{number:03}.png")
+    told: list[tuple[int, int]] = []
+    data = read_all(tmp_path, on_read=lambda *counts: told.append(counts))
+    assert data.images[:, 0, 0, 0].tolist() == [*range(150), *range(150)]
+    assert data.labels.tolist() == data.images[:, 1, 0, 0].tolist()
+    assert told[-1] == (300, 300)
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+
+
+NAMES = [
+    ("train", "val", "test"), ("Training", "Validation", "Testing"), ("train_images", "valid-images", "test images"),
+    ("trainset", "devset", "testset"), ("training_set", "validation_set", "test_set"),
+    ("TrainData", "ValData", "TestData"),
+]  # fmt: skip
+
+
+def test_splits_are_read_under_all_their_names_and_told(tmp_path: Path) -> None:
+    for number, names in enumerate(NAMES):
+        folder = folder_with(tmp_path / str(number), *(f"{part}/{name}/1.png" for part in names for name in "ab"))
+        layout = find_layout(folder)
+        assert (layout.train, layout.val, layout.test) == tuple(folder / name for name in names)
+        assert (layout.fact == "") is (number == 0)
+        assert all(name in layout.fact for name in names if number)
+
+
+def test_what_could_be_a_split_or_a_class_is_refused_with_its_name(tmp_path: Path) -> None:
+    refused = {
+        "both mean": ("train/a/1.png", "training/a/1.png", "train/b/1.png"),
+        "test": ("cat/1.png", "dog/1.png", "test/1.png"),
+        "holdout": ("train/a/1.png", "train/b/1.png", "holdout/a/1.png"),
+        "test_old": ("train/a/1.png", "train/b/1.png", "test_old/x/1.png"),
+        "more": ("train/a/1.png", "train/b/1.png", "test/a/1.png", "more/a/1.png"),
+        "cars": ("train/a/1.png", "train/b/1.png", "cars/1.png"),
+        "cats_train": ("cats_train/1.png", "cats_test/1.png", "dogs_train/1.png", "dogs_test/1.png"),
+        "the same sub-folders": ("cat/good/1.png", "cat/bad/1.png", "dog/good/1.png", "dog/bad/1.png"),
+        "without a class": ("train/a/1.png", "train/b/1.png", "test/1.png"),
+        "'c'": ("train/a/1.png", "train/b/1.png", "val/c/1.png"),
+        "'Cat'": ("train/Cat/1.png", "train/b/1.png", "val/cat/1.png"),
+        "one class": ("cat/1.png",),
+        "no classes": ("1.png",),
+        "no images": ("train/a/1.png", "train/b/1.png", "test/a/"),
+    }
+    for number, (name, files) in enumerate(refused.items()):
+        assert name in refusal(folder_with(tmp_path / str(number), *files)), name
+    read = {
+        "a vehicle": ("car/1.png", "train/1.png"),
+        "the opposite of invalid": ("invalid/1.png", "valid/1.png"),
+        "one sub-folder": ("cat/photos/1.png", "dog/photos/1.png"),
+    }
+    for name, files in read.items():
+        assert len(folder_source(folder_with(tmp_path / name, *files)).class_names) == 2
+
+
+def test_images_beside_splits_and_runs_among_images_are_no_classes(tmp_path: Path) -> None:
+    folder_with(tmp_path / "a", *(f"{part}/{name}/1.png" for part in ("train", "test") for name in "ab"), "extra/1.png")
+    assert [Path(item.path).parent.name for item in folder_source(tmp_path / "a").left_out] == ["extra"]
+    folder = folder_with(tmp_path / "b", "cat/1.png", "dog/1.png", "runs/b-1/samples.png")
+    (folder / "runs" / "b-1" / ".lock").touch()
+    assert folder_source(folder).class_names == ("cat", "dog")
+    check_beside(folder / "runs" / "x", str(folder))
+    with pytest.raises(RunError):
+        check_beside(folder / "cat" / "x", str(folder))
+    (folder / "runs" / "b-1" / ".lock").unlink()
+    assert folder_source(folder).class_names == ("cat", "dog", "runs")
+
+
+def test_a_folder_that_cannot_be_used_is_one_line_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "file.zip").touch()
+    (tmp_path / "arrays" / "a").mkdir(parents=True)
+    (tmp_path / "arrays" / "b").mkdir()
+    (tmp_path / "arrays" / "a" / "1.npy").touch()
+    for name in ("file.zip", "nothing"):
+        assert name in refusal(tmp_path / name)
+    assert ".npy" in refusal(tmp_path / "arrays")
+
+
+def test_a_name_that_could_mean_a_folder_or_a_data_set_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
+    folder_with(tmp_path, "digits/a/1.png")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingsError, match=r"\./digits.*dataset:digits"):
+        check_clash("digits")
+    check_clash("./digits")
+    assert resolved_data({"data": "./digits"})["data"] == str(tmp_path / "digits")
+    assert resolved_data({"data": "dataset:digits"})["data"] == "digits"
+    with pytest.raises(HbaError, match="nothing"):
+        resolved_data({"data": "dataset:nothing"})
+    (tmp_path / "digits" / "a" / "1.png").unlink()
+    check_clash("digits")
+
+
+def test_formats_and_names_of_data(tmp_path: Path) -> None:
+    formats = {"a.csv": "table", "a.TSV": "table", "a.parquet": "table", "a.pq": "table", "a.npz": "npz", "a": "folder"}
+    assert {name: format_of(name) for name in formats} == formats
+    for kind, file in (
+        ("saved", "dataset_dict.json"),
+        ("prepared", "prepared_images.json"),
+        ("prepared", "preparing.json"),
+    ):
+        (tmp_path / file.replace(".json", ".hba")).mkdir()
+        (tmp_path / file.replace(".json", ".hba") / file).touch()
+        assert format_of(tmp_path / file.replace(".json", ".hba")) == kind
+    for data, display, run in (
+        ("/a/pets", "pets", "pets"),
+        ("/a/pets/train", "pets/train", "pets-train"),
+        ("/a/pets/test.csv", "pets/test.csv", "pets-test"),
+        ("/a/pets.npz", "pets.npz", "pets"),
+        ("/a/v1.0", "v1.0", "v1.0"),
+        (str(tmp_path / "preparing.hba"), "preparing.hba", "preparing"),
+        ("digits", "digits", "digits"),
+    ):
+        assert (display_name(data), run_name(data)) == (display, run)

@@ -1,0 +1,182 @@
+"""Tables, arrays and saved datasets are the same data as the class folder with the same images."""
+
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from in_memory import in_memory
+from opened_images import record_images
+from own_formats import CLASSES, WRITERS, as_csv, write_images
+from PIL import Image
+
+from hba.data import load_evaluation_data, load_search_data
+from hba.data.config import DataConfig, resolved_data
+from hba.data.leakage import SeenImages, all_hashes
+from hba.data.loader import StreamedImages
+from hba.errors import DataError, SettingsError
+
+SPLIT = {"train": 5, "val": 2, "test": 3}
+UNSPLIT = {"": 10}
+
+
+def config_of(data: Path, **settings: Any) -> DataConfig:
+    return DataConfig.make({"data": str(data), "image_size": 8, **settings})
+
+
+def told(data: Path, **settings: Any) -> dict[str, Any]:
+    """All that a search and an evaluation get of the data."""
+    config = config_of(data, **settings)
+    search, evaluation = load_search_data(config), load_evaluation_data(config)
+    parts = (search.train, search.val, evaluation.train, in_memory(evaluation.test))
+    return {
+        "classes": (search.class_names, evaluation.class_names),
+        "images": [part.fingerprint() for part in parts],
+        "counts": (*map(len, parts), evaluation.n_test, search.test_images),
+    }
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_each_format_is_the_folder_with_the_same_images(kind: str, tmp_path: Path) -> None:
+    """12x10 pixels are resized to 8, so that how this is done counts too."""
+    (tmp_path / "classes.txt").write_text("dog # comment\n9\n")
+    for name, parts in (("split", SPLIT), ("unsplit", UNSPLIT)):
+        folder = tmp_path / name / "images"
+        shown = [one._replace(path=f"images/{one.path}") for one in write_images(folder, parts)]
+        data = WRITERS[kind](tmp_path / name, shown)
+        expected = told(folder)
+        assert expected["classes"] == (CLASSES, CLASSES)
+        assert told(data) == expected
+        for settings in (
+            {"train_size": 8, "val_size": 4, "split_seed": 3},
+            {"classes": str(tmp_path / "classes.txt")},
+        ):
+            assert told(data, **settings) == told(folder, **settings)
+
+
+@pytest.mark.parametrize("kind", ["csv", "saved"])
+def test_a_jpeg_that_is_far_too_large_is_decoded_as_in_a_folder(kind: str, tmp_path: Path) -> None:
+    """At a part of its size, by the decoder itself, which gives other pixels than a whole decoding."""
+    shown = write_images(tmp_path, {"train": 3, "test": 1}, kind="jpg")
+    for one in shown:
+        Image.open(tmp_path / one.path).resize((320, 300)).save(tmp_path / one.path)
+    data = WRITERS[kind](tmp_path, shown)
+    for part in ("train", "test"):
+        shutil.copytree(tmp_path / part, tmp_path / "only" / part)
+    assert told(data) == told(tmp_path / "only")
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_search_reads_nothing_of_a_test_split(kind: str, tmp_path: Path) -> None:
+    """It works where nothing of it can be read, and an evaluation then does not."""
+    shown = write_images(tmp_path, SPLIT)
+    data = WRITERS[kind](tmp_path, shown)
+    expected = load_search_data(config_of(data))
+    if kind == "npz":
+        with zipfile.ZipFile(data) as whole:
+            content = {name: whole.read(name) for name in whole.namelist()}
+        with zipfile.ZipFile(data, "w") as broken:
+            for name, one in content.items():
+                broken.writestr(name, b"nothing" if name.startswith("test_images") else one)
+    else:
+        shutil.rmtree(data / "test" if kind == "saved" else tmp_path / "test")
+    search = load_search_data(config_of(data))
+    assert search.train.fingerprint() == expected.train.fingerprint()
+    assert search.test_images == 0
+    with pytest.raises(DataError):
+        len(load_evaluation_data(config_of(data)).test)
+
+
+def test_a_search_opens_no_file_that_is_drawn_for_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = write_images(tmp_path / "images", UNSPLIT)
+    table = WRITERS["csv"](tmp_path, [one._replace(path=f"images/{one.path}") for one in shown])
+    opened = record_images(monkeypatch)
+    for data in (table, tmp_path / "images"):
+        opened.clear()
+        search = load_search_data(config_of(data))
+        of_search = set(opened)
+        assert len(of_search) == len(search.train) + len(search.val) == 32
+        opened.clear()
+        in_memory(load_evaluation_data(config_of(data)).test)
+        assert len(set(opened) - of_search) == 8 == search.test_images
+
+
+def test_files_of_a_table_are_streamed_and_other_formats_cannot_be(tmp_path: Path) -> None:
+    folder = tmp_path / "images"
+    shown = [one._replace(path=f"images/{one.path}") for one in write_images(folder, SPLIT)]
+    config = config_of(WRITERS["csv"](tmp_path, shown), stream=True, workers=0)
+    of_table, of_folder = load_search_data(config), load_search_data(config_of(folder, stream=True, workers=0))
+    assert isinstance(of_table.train, StreamedImages)
+    assert of_table.train.fingerprint() == of_folder.train.fingerprint()
+    ((images, labels),) = of_table.train.once(100)
+    kept = in_memory(load_search_data(config_of(folder)).train)
+    assert torch.equal(images, kept.images)
+    assert torch.equal(labels, kept.labels)
+    assert load_evaluation_data(config).is_streamed
+    for data in (WRITERS["npz"](tmp_path, shown), WRITERS["saved"](tmp_path, shown), Path("digits")):
+        with pytest.raises(DataError, match="stream"):
+            load_search_data(config_of(data, stream=True))
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_what_a_search_has_seen_is_known_again(kind: str, tmp_path: Path) -> None:
+    """In the same data split otherwise, and for files in a folder as well."""
+    folder = tmp_path / "images"
+    shown = [one._replace(path=f"images/{one.path}") for one in write_images(folder, UNSPLIT)]
+    data = WRITERS[kind](tmp_path, shown)
+    listing = load_search_data(config_of(data)).listing
+    assert listing is not None
+    seen = SeenImages.from_json(SeenImages.of_listing(listing).to_json())
+    assert seen is not None
+
+    def count(place: Path, seed: int) -> int:
+        tested = load_evaluation_data(config_of(place, split_seed=seed)).listing
+        assert tested is not None
+        return seen.overlap(all_hashes(tested.chosen)).n_seen if seen.kind == tested.kind else -1
+
+    assert count(data, 0) == 0
+    assert 0 < count(data, 1) < 8
+    if kind != "npz":
+        assert (count(folder, 0), count(folder, 1)) == (0, count(data, 1))
+
+
+def test_broken_and_missing_files_of_a_table_are_named_or_left_out(tmp_path: Path) -> None:
+    shown = write_images(tmp_path, SPLIT)
+    data = WRITERS["csv"](tmp_path, shown)
+    broken, gone = (tmp_path / shown[number].path for number in (0, 1))
+    broken.write_bytes(b"no image")
+    with pytest.raises(DataError, match=f"{broken} .*--skip-broken"):
+        load_search_data(config_of(data))
+    gone.unlink()
+    with pytest.raises(DataError, match=f"{gone}"):
+        load_search_data(config_of(data))
+    left_out = load_search_data(config_of(data, skip_broken=True)).left_out
+    assert {Path(item.path) for item in left_out} == {broken, gone}
+
+
+def test_settings_of_other_formats_are_refused(tmp_path: Path) -> None:
+    shown = write_images(tmp_path, SPLIT)
+    for kind, setting in (
+        ("npz", {"label_column": "label"}),
+        ("npz", {"label_separator": ";"}),
+        ("saved", {"split_column": "split"}),
+        ("csv", {"download": True}),
+    ):
+        with pytest.raises(SettingsError, match=next(iter(setting))):
+            load_search_data(config_of(WRITERS[kind](tmp_path, shown), **setting))
+    with pytest.raises(SettingsError, match="path_column"):
+        load_search_data(config_of(tmp_path, path_column="path"))
+    with pytest.raises(DataError, match="did you mean digits"):
+        load_search_data(config_of(Path("digit")))
+
+
+def test_a_table_is_called_by_where_it_lies_and_not_where_a_link_leads(tmp_path: Path, monkeypatch: Any) -> None:
+    """What its paths are relative to is then the same from everywhere."""
+    (tmp_path / "lists").mkdir()
+    as_csv(tmp_path, write_images(tmp_path, UNSPLIT)).rename(tmp_path / "lists" / "all.csv")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "lists" / "all.csv")
+    monkeypatch.chdir(tmp_path)
+    assert resolved_data({"data": "link.csv"}) == {"data": str(tmp_path / "link.csv")}
+    assert len(load_search_data(config_of(Path("link.csv"))).train) == 26

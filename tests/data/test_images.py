@@ -1,0 +1,207 @@
+"""Images in memory: what is converted, what is refused, and torch Datasets in the place of a folder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from in_memory import in_memory
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
+from torchvision.datasets import ImageFolder
+
+import hba
+from hba.data import EvaluationData, LabelledImages, SearchData, from_dataset, load_search_data
+from hba.data.config import DataConfig
+from hba.data.load import as_evaluation_data, as_search_data, check_data, check_settings_of_dataset
+from hba.errors import DataError, HbaError, SettingsError
+
+BYTES = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (6, 3, 8, 8), dtype=np.uint8))
+LABELS = torch.arange(6) % 2
+MATRIX = torch.tensor([[1, 0], [0, 1], [1, 1], [0, 0], [1, 0], [0, 1]])
+
+
+def refused(named: str, make: Any) -> None:
+    with pytest.raises(HbaError) as raised:
+        make()
+    assert len(str(raised.value).splitlines()) == 1
+    assert named in str(raised.value), (named, str(raised.value))
+
+
+def test_images_and_labels_are_the_same_however_they_are_given() -> None:
+    for given in (
+        BYTES.numpy(), BYTES.permute(0, 2, 3, 1), BYTES.float() / 255, (BYTES.double() / 255).numpy(), BYTES.tolist()
+        and BYTES.numpy().astype(">u1"),
+    ):  # fmt: skip
+        assert torch.equal(LabelledImages(given, LABELS).images, BYTES)
+    assert LabelledImages(BYTES[:, 0], LABELS).images.shape == (6, 1, 8, 8)
+    for labels in (LABELS.int(), LABELS.numpy().astype(">i2"), LABELS.tolist(), LABELS.numpy().astype(np.uint8)):
+        found = LabelledImages(BYTES, labels).labels
+        assert found.dtype == torch.int64
+        assert torch.equal(found, LABELS)
+    for matrix in (MATRIX, MATRIX.bool(), MATRIX.float().numpy(), MATRIX.tolist()):
+        assert torch.equal(LabelledImages(BYTES, matrix).labels, MATRIX.bool())
+    for shape, channels in (((6, 8, 8, 4), 4), ((6, 4, 8, 8), 4), ((6, 1, 8, 8), 1), ((6, 8, 8, 2), 2)):
+        assert LabelledImages(torch.zeros(shape, dtype=torch.uint8), LABELS).n_channels == channels
+
+
+def test_what_cannot_be_images_or_labels_is_refused() -> None:
+    for images, named in (
+        (BYTES.float(), "float32"),
+        (BYTES.int(), "int32"),
+        (BYTES.float() * float("nan"), "float32"),
+        (torch.zeros(6, 8, 8, 8, dtype=torch.uint8), "(6, 8, 8, 8)"),
+        (torch.zeros(6, 0, 8, 8, dtype=torch.uint8), "(6, 0, 8, 8)"),
+        (BYTES[0, 0], "(8, 8)"),
+        (["a"] * 6, "list"),
+        (None, "NoneType"),
+    ):
+        refused(named, lambda images=images: LabelledImages(images, LABELS))
+    for labels, named in (
+        (LABELS[:5], "(5,)"),
+        (LABELS.float(), "float32"),
+        (LABELS.bool(), "bool"),
+        (["cat"] * 6, "text"),
+        (MATRIX * 2, "0 and 1"),
+        (MATRIX[:5], "(5, 2)"),
+    ):
+        refused(named, lambda labels=labels: LabelledImages(BYTES, labels))
+
+
+def test_parts_must_fit_the_class_names_and_each_other() -> None:
+    data, matrix = LabelledImages(BYTES, LABELS), LabelledImages(BYTES, MATRIX)
+    assert SearchData("d", ["a", "b"], data, data).class_names == ("a", "b")  # type: ignore[arg-type]
+    for names, train, val, named in (
+        ("ab", data, data, "'ab'"),
+        (("a",), data, data, "label 1"),
+        (("a", "b", "c"), data, data, "3 class names"),
+        (("a", "b"), LabelledImages(BYTES, LABELS - 1), data, "label -1"),
+        (("a", "b"), data, LabelledImages(BYTES[:0], LABELS[:0]), "validation"),
+        (("a", "b"), data, LabelledImages(BYTES[:, :, :4], LABELS), "shape"),
+        (("a", "b"), data, matrix, "matrix"),
+        (("a", "b", "c"), matrix, matrix, "column"),
+        (("a", "b"), matrix, LabelledImages(BYTES, MATRIX * 0), "validation"),
+        (("a", "b"), BYTES, data, "training"),
+    ):
+        refused(named, lambda names=names, train=train, val=val: SearchData("d", names, train, val))
+    for wrong in (BYTES, 1, data, EvaluationData("d", ("a", "b"), data, data)):
+        refused("SearchData", lambda wrong=wrong: check_data(wrong, SearchData))
+    assert "\n" not in repr(SearchData("d", ("a", "b"), data, data))
+
+
+def test_one_channel_becomes_three_for_networks_by_name() -> None:
+    data = LabelledImages(BYTES[:, :1], LABELS)
+    search = SearchData("d", ("a", "b"), data, data).in_color()
+    assert torch.equal(in_memory(search.train).images, BYTES[:, :1].repeat(1, 3, 1, 1))
+    assert LabelledImages(BYTES, LABELS).in_color().images is not None
+
+
+# Datasets of torch.
+
+
+class Pictures(Dataset[Any]):
+    """Pairs of images of a kind and labels; counts how often each is read."""
+
+    def __init__(self, n: int, kind: str = "PIL") -> None:
+        self.n, self.kind, self.read = n, kind, [0] * n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> Any:
+        self.read[index] += 1
+        pixels = np.full((8, 8, 3), 10 * index, dtype=np.uint8)
+        tensor = torch.from_numpy(pixels).permute(2, 0, 1)
+        images = {"PIL": Image.fromarray(pixels), "array": pixels, "uint8": tensor, "float": tensor / 255}
+        return images[self.kind], index % 2
+
+
+class Stream(IterableDataset[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        yield BYTES[0], 0
+
+
+def config(**settings: Any) -> DataConfig:
+    return DataConfig(data="digits", image_size=8, **settings)
+
+
+def test_a_search_splits_a_dataset_as_the_training_images_of_a_folder_with_a_test_split(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    for part, n in (("train", 15), ("test", 2)):
+        for name in ("cat", "dog"):
+            (tmp_path / part / name).mkdir(parents=True)
+            for number in range(n):
+                pixels = random.integers(0, 256, (12, 10, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(tmp_path / part / name / f"{number:02}.png")
+    settings: dict[str, Any] = {"train_size": 12, "val_size": 6, "split_seed": 3}
+    found = as_search_data(ImageFolder(tmp_path / "train"), config(**settings))
+    expected = load_search_data(DataConfig(data=str(tmp_path), image_size=8, **settings))
+    assert found.class_names == expected.class_names
+    assert found.train.fingerprint() == expected.train.fingerprint()
+    assert found.val.fingerprint() == expected.val.fingerprint()
+
+
+def test_datasets_of_all_kinds_are_read_once() -> None:
+    for kind in ("PIL", "uint8", "float", "array"):
+        pictures = Pictures(20, kind)
+        data = as_search_data(pictures, config())
+        assert pictures.read == [1] * 20
+        assert (len(data.train), len(data.val), data.class_names) == (16, 4, ("0", "1"))
+        assert data.test_images is None
+        colors = in_memory(data.train).images[:, 0, 0, 0] // 10 % 2
+        assert torch.equal(colors.long(), in_memory(data.train).labels)
+    assert len(as_search_data(list(Pictures(20)), config()).train) == 16
+    named = Pictures(20)
+    named.classes = ["cat", "dog"]  # type: ignore[attr-defined]
+    assert as_search_data(Subset(named, range(12)), config()).class_names == ("cat", "dog")
+    pair = as_evaluation_data((named, Pictures(6)), config(train_size=10))
+    assert (len(pair.train), pair.n_test, pair.class_names) == (10, 6, ("cat", "dog"))
+    told: list[tuple[int, int]] = []
+    images = from_dataset(Pictures(3), image_size=4, on_read=lambda *counts: told.append(counts))
+    assert images.images.shape == (3, 3, 4, 4)
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_what_is_no_dataset_of_pairs_is_refused() -> None:
+    pictures, image = Pictures(4), Image.new("RGB", (8, 8))
+    for data, named in (
+        ((pictures, pictures), "pair"),
+        (DataLoader(pictures), "DataLoader"),
+        (Stream(), "Stream"),
+        ([], "empty"),
+        ([1, 2], "number 0"),
+        ([(image, 0), (image, 0.5)], "number 1"),
+        ([(image, 0), (image, True)], "number 1"),
+        ([(image, 0), (BYTES.float(), 1)], "number 1"),
+        ([(torch.zeros(4, 8, 8), 0)], "4 channels"),
+        ([(image, -1), (image, 1)], "-1"),
+        ([(image, 0)] * 4 + [(image, 1)], "'1'"),
+    ):
+        refused(named, lambda data=data: as_search_data(data, config()))
+    for data in (pictures, list(pictures)):
+        refused("(train, test)", lambda data=data: as_evaluation_data(data, config()))
+    for name in ("download", "stream", "workers", "classes", "skip_broken", "data_root"):
+        with pytest.raises(SettingsError, match=name):
+            check_settings_of_dataset({name: 1})
+    refused("number 0", lambda: from_dataset([(5, 0)], image_size=8))
+    with pytest.raises(DataError):
+        hba.search((pictures, pictures), epochs=1)
+
+
+def test_data_move_and_tell_themselves_apart() -> None:
+    first = LabelledImages(BYTES, LABELS)
+    others = [
+        LabelledImages(BYTES.flip(0), LABELS),
+        LabelledImages(BYTES, 1 - LABELS),
+        LabelledImages(BYTES.view(6, 3, 4, 16), LABELS),
+        LabelledImages(BYTES[:5], LABELS[:5]),
+    ]
+    assert len({one.fingerprint() for one in (first, *others)}) == 5
+    assert first.to(torch.device("cpu")).fingerprint() == first.fingerprint()
+    levels: Tensor = BYTES.double() / 255
+    assert first.mean_color() == pytest.approx(levels.mean(dim=(0, 2, 3)).tolist(), abs=1e-6)
+    assert first.std_color() == pytest.approx(levels.std(dim=(0, 2, 3), correction=0).tolist(), abs=1e-6)
+    assert LabelledImages(BYTES * 0, LABELS).std_color() == (1.0, 1.0, 1.0)

@@ -1,0 +1,149 @@
+"""What a schedule's file tells of the images of its search: known again wherever they lie, and no others."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import hba
+import hba.data.leakage
+from hba.data.config import DataConfig
+from hba.data.images import LabelledImages
+from hba.data.leakage import Listing, SeenCount, SeenImages, all_hashes, hashes_of_pixels
+from hba.data.load import load_evaluation_data, load_search_data, seen_by_search
+
+CLASSES = ("cat", "dog")
+
+
+def make_folder(folder: Path, n: int = 20, seed: int = 0) -> Path:
+    """n noisy images of each class, all of one size in bytes, as uncompressed files are."""
+    random = np.random.default_rng(seed)
+    for name in CLASSES:
+        (folder / name).mkdir(parents=True)
+        for number in range(n):
+            levels = random.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+            Image.fromarray(levels).save(folder / name / f"{number:03}.bmp")
+    return folder
+
+
+def config_of(folder: Path, **settings: Any) -> DataConfig:
+    return DataConfig(data=str(folder), image_size=8, **settings)
+
+
+def listing_of_search(folder: Path, **settings: Any) -> Listing:
+    listing = load_search_data(config_of(folder, **settings)).listing
+    assert listing is not None
+    return listing
+
+
+def seen_in(folder: Path, **settings: Any) -> SeenImages:
+    """As it comes back from a schedule's file."""
+    told = SeenImages.of_listing(listing_of_search(folder, **settings)).to_json()
+    seen = SeenImages.from_json(json.loads(json.dumps(told)))
+    assert seen is not None
+    return seen
+
+
+def count_in(seen: SeenImages, folder: Path, **settings: Any) -> SeenCount:
+    listing = load_evaluation_data(config_of(folder, **settings)).listing
+    assert listing is not None
+    return seen.overlap(all_hashes(listing.chosen))
+
+
+def split_by_hand(folder: Path, seed: int) -> tuple[set[Any], set[Any]]:
+    """The files that a search has opened, and those that an evaluation tests on."""
+    search = load_search_data(config_of(folder)).listing
+    test = load_evaluation_data(config_of(folder, split_seed=seed)).listing
+    assert search is not None
+    assert test is not None
+    files = [{image.source for image in all_hashes(listing.chosen)} for listing in (search, test)]
+    return files[0], files[1]
+
+
+def test_another_split_s_test_images_are_counted_one_by_one(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "images")
+    seen, tested = split_by_hand(folder, seed=1)
+    assert count_in(seen_in(folder), folder, split_seed=1) == SeenCount(len(seen & tested), 8, is_estimate=False)
+    assert 0 < len(seen & tested) < 8
+
+
+def test_images_are_known_again_in_another_place_and_another_layout(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "images")
+    seen = seen_in(folder, train_size=10, val_size=6)
+    chosen, _ = split_by_hand(folder, seed=0)
+    assert len(chosen) == 32
+    shutil.copytree(folder, tmp_path / "moved" / "train")
+    (tmp_path / "moved" / "test").mkdir()
+    shutil.copytree(folder, tmp_path / "moved" / "test", dirs_exist_ok=True)
+    assert count_in(seen, tmp_path / "moved") == SeenCount(16, 40, is_estimate=False)
+
+
+def test_files_of_one_name_and_size_but_other_content_are_others(tmp_path: Path) -> None:
+    make_folder(tmp_path / "images" / "train", seed=0)
+    make_folder(tmp_path / "images" / "test", seed=1)
+    sizes = {path.stat().st_size for path in (tmp_path / "images").rglob("*.bmp")}
+    assert len(sizes) == 1
+    assert count_in(seen_in(tmp_path / "images"), tmp_path / "images") == SeenCount(0, 40, is_estimate=False)
+
+
+def test_no_test_file_is_opened_unless_a_seen_one_has_its_name_and_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_folder(tmp_path / "images")
+    seen = seen_in(folder)
+    opened: list[Path] = []
+    read = hba.data.leakage.open_regular
+
+    def recording(path: Path) -> BinaryIO:
+        opened.append(path)
+        return read(path)
+
+    monkeypatch.setattr("hba.data.leakage.open_regular", recording)
+    count_in(seen, folder)
+    assert opened == []
+    was_seen, tested = split_by_hand(folder, seed=1)
+    count_in(seen, folder, split_seed=1)
+    assert set(opened) == was_seen & tested
+
+
+def test_of_many_images_a_sample_is_kept_and_the_count_is_an_estimate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hba.data.leakage.MOST_KEPT", 100)
+    folder = make_folder(tmp_path / "images", n=300)
+    seen = seen_in(folder, split_seed=0)
+    assert (len(seen.hashes), seen.n_images, seen.n_source) == (100, 480, 600)
+    was_seen, tested = split_by_hand(folder, seed=1)
+    count = count_in(seen, folder, split_seed=1)
+    assert (count.n_tested, count.is_estimate) == (120, True)
+    # About 25 of 120 are compared; 15 points is more than three standard errors of a share of 0.8.
+    assert count.n_seen == pytest.approx(len(was_seen & tested), abs=0.25 * 120)
+    assert count_in(seen, folder).n_seen == 0
+
+
+def test_pixels_in_memory_are_known_by_what_they_are() -> None:
+    images = torch.randint(0, 256, (30, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    labels = torch.zeros(30, dtype=torch.int64)
+    parts = (LabelledImages(images[:12], labels[:12]), LabelledImages(images[12:20], labels[12:20]))
+    seen = SeenImages.from_json(seen_by_search(None, parts, is_named=False))
+    assert seen is not None
+    assert (seen.kind, seen.n_images, seen.n_source) == ("pixels", 20, None)
+    assert seen.overlap(hashes_of_pixels(images[15:].flip(0))) == SeenCount(5, 15, is_estimate=False)
+    assert seen.share_among(hashes_of_pixels(images[:15])) == 0.75
+
+
+def test_grey_images_are_the_same_in_three_channels() -> None:
+    images = torch.randint(0, 256, (5, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    assert list(hashes_of_pixels(images)) == list(hashes_of_pixels(images.repeat(1, 3, 1, 1)))
+
+
+@pytest.mark.parametrize(
+    "told", [None, 3, {}, {"by": "files", "images": 2, "of": 2, "hashes": "?"}, {"by": "files", "hashes": ""}, "text"]
+)
+def test_what_is_no_record_of_seen_images_is_none(told: Any) -> None:
+    assert SeenImages.from_json(told) is None

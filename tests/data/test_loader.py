@@ -1,0 +1,174 @@
+"""Images read from their files in every pass: the same as in memory, in order, with processes that end."""
+
+import gc
+import multiprocessing
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from in_memory import in_memory
+from streamed_folders import SIZE, kept, numbers, passes, pool_in, streamed, write_folder
+
+from hba.data import load_evaluation_data, load_search_data
+from hba.data.config import DataConfig
+from hba.data.images import LabelledImages
+from hba.data.loader import BatchStream, StreamedImages, default_workers
+from hba.errors import DataError, RunError
+
+# The same as in memory.
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["png", "jpg"])
+def test_batches_are_those_of_images_in_memory(tmp_path: Path, workers: int, kind: str) -> None:
+    write_folder(tmp_path, 10, kind)
+    streams = [BatchStream(data, 6, seed=3) for data in (streamed(tmp_path, workers), kept(tmp_path))]
+    for first, second in zip(*(passes(stream, 8) for stream in streams), strict=True):
+        assert torch.equal(first, second)
+    streams[0].data.close()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("n_before", [0, 1, 2, 3, 5, 6])
+def test_a_restored_stream_goes_on_as_the_saved_one(tmp_path: Path, n_before: int, workers: int) -> None:
+    data = streamed(write_folder(tmp_path, 10), workers)
+    stream = BatchStream(data, 6, seed=0)
+    passes(stream, n_before)
+    state = stream.state_dict()
+    expected = passes(stream, 5)
+    other = BatchStream(data, 6, seed=99)
+    passes(other, 1)
+    other.load_state_dict(state)
+    assert all(torch.equal(*pair) for pair in zip(passes(other, 5), expected, strict=True))
+    data.close()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_once_is_every_image_in_order(tmp_path: Path, workers: int) -> None:
+    data, memory = streamed(write_folder(tmp_path, 10), workers), kept(tmp_path)
+    read = list(data.once(6))
+    assert [len(labels) for _, labels in read] == [6, 6, 6, 2]
+    assert torch.equal(torch.cat([images for images, _ in read]), memory.images)
+    assert torch.equal(torch.cat([labels for _, labels in read]), memory.labels)
+    assert read[0][0].dtype == torch.uint8
+
+
+def test_colours_of_many_images_are_those_of_a_fixed_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_folder(tmp_path, 50)
+    memory = kept(tmp_path)
+    monkeypatch.setattr("hba.data.loader.COLOR_SAMPLE", 30)
+    first, second = streamed(tmp_path), streamed(tmp_path, 0)
+    assert first.mean_color() == second.mean_color() != memory.mean_color()
+    assert first.mean_color() == pytest.approx(memory.mean_color(), abs=0.03)
+    assert first.std_color() == pytest.approx(memory.std_color(), abs=0.03)
+
+
+def test_the_default_generator_of_torch_is_left_alone(tmp_path: Path) -> None:
+    data = streamed(write_folder(tmp_path, 10))
+    before = torch.get_rng_state()
+    passes(BatchStream(data, 6, seed=0), 5)
+    data.mean_color()
+    assert torch.equal(torch.get_rng_state(), before)
+    data.close()
+
+
+# What decides about streaming.
+
+
+def test_only_what_does_not_fit_is_streamed_unless_told_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_folder(tmp_path, 20)
+    config = DataConfig(data=str(tmp_path), image_size=SIZE)
+    # 32 images that are not test leave 6 for validation and 26 for training.
+    monkeypatch.setattr("hba.data.load.STREAM_ABOVE_BYTES", 10 * 3 * SIZE**2)
+    search = load_search_data(config)
+    assert isinstance(search.train, StreamedImages)
+    assert search.train.workers == default_workers()
+    assert isinstance(search.val, LabelledImages)
+    for stream, kind in ((True, StreamedImages), (False, LabelledImages)):
+        told = load_search_data(config.model_copy(update={"stream": stream, "workers": 1}))
+        assert isinstance(told.train, kind)
+        assert isinstance(told.val, kind)
+    evaluation = load_evaluation_data(config.model_copy(update={"stream": True}))
+    assert isinstance(evaluation.train, StreamedImages)
+    assert isinstance(in_memory(load_evaluation_data(config.model_copy(update={"stream": False})).test), LabelledImages)
+
+
+def test_the_fingerprint_tells_names_labels_sizes_and_files_apart(tmp_path: Path) -> None:
+    write_folder(tmp_path / "a", 5)
+    found = {streamed(tmp_path / "a").fingerprint()}
+    (tmp_path / "a").rename(tmp_path / "b")
+    found.add(streamed(tmp_path / "b").fingerprint())
+    (tmp_path / "b" / "cat" / "000.png").rename(tmp_path / "b" / "cat" / "0000.png")
+    found.add(streamed(tmp_path / "b").fingerprint())
+    (tmp_path / "b" / "cat" / "0000.png").rename(tmp_path / "b" / "cat" / "000.png")
+    assert streamed(tmp_path / "b").fingerprint() in found
+    with (tmp_path / "b" / "dog" / "001.png").open("ab") as file:
+        file.write(b"more")
+    found.add(streamed(tmp_path / "b").fingerprint())
+    pool = pool_in(tmp_path / "b")
+    found.add(StreamedImages.of(pool, np.arange(10), SIZE + 1, 0).fingerprint())
+    found.add(StreamedImages.of(pool, np.arange(9), SIZE, 0).fingerprint())
+    assert len(found) == 5
+
+
+# Files that cannot be read.
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_broken_image_is_named_in_one_line(tmp_path: Path, workers: int) -> None:
+    write_folder(tmp_path, 10)
+    broken = tmp_path / "dog" / "004.png"
+    broken.write_bytes(b"no image")
+    data = streamed(tmp_path, workers)
+    for read in (lambda: passes(BatchStream(data, 20, seed=0), 1), lambda: list(data.once(6)), data.mean_color):
+        with pytest.raises(DataError, match=r"cannot read the image .*004\.png .*--skip-broken") as raised:
+            read()
+        assert len(str(raised.value).splitlines()) == 1
+    gc.collect()
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_next_readable_image_of_the_order_takes_the_place_of_a_broken_one(tmp_path: Path, workers: int) -> None:
+    write_folder(tmp_path, 10)
+    broken = [tmp_path / name for name in ("cat/003.png", "cat/007.png", "dog/009.png")]
+    for path in broken:
+        path.write_bytes(b"no image")
+    data = streamed(tmp_path, workers, skip_broken=True)
+    order = torch.tensor([0, 3, 7, 12, 5, 8, 11, 1, 2, 14, 4, 19])
+    before = order.clone()
+    assert [numbers(batch) for batch in data.batches(order, 4)] == [[0, 12, 12, 12], [5, 8, 11, 1], [2, 14, 4, 0]]
+    assert [numbers(batch) for batch in data.batches(order, 4, start=2)] == [[2, 14, 4, 0]]
+    # The images that fill no batch can stand in too.
+    assert [numbers(batch) for batch in data.batches(torch.tensor([7, 3, 6, 2, 1]), 3)] == [[6, 6, 6]]
+    assert torch.equal(order, before)
+    assert [item.path for item in data.left_out] == list(map(str, broken))
+    assert data.to(torch.device("cpu")).left_out == data.left_out
+
+
+def test_nothing_that_can_be_read_is_one_line(tmp_path: Path) -> None:
+    write_folder(tmp_path, 3)
+    for path in tmp_path.rglob("*.png"):
+        path.write_bytes(b"no image")
+    data = streamed(tmp_path, 1, skip_broken=True)
+    for read in (lambda: list(data.once(2)), lambda: passes(BatchStream(data, 2, seed=0), 1), data.std_color):
+        with pytest.raises(DataError, match="none of 6 images could be read"):
+            read()
+
+
+@pytest.mark.parametrize("error", [EOFError(), ConnectionResetError(104, "Connection reset by peer")])
+def test_a_reader_that_is_killed_while_it_hands_over_is_told_in_one_line(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object, **__: object) -> Iterator[object]:
+        raise error
+        yield
+
+    data = streamed(write_folder(tmp_path, 10), 1)
+    monkeypatch.setattr("hba.data.loader.DataLoader", killed)
+    with pytest.raises(RunError, match=r"^a process that reads images has died \(.+\); try fewer workers"):
+        list(data.once(4))

@@ -1,0 +1,185 @@
+"""Image folders: what is read from a file, which files count, and what is refused."""
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from hba.data.reading import read_image
+
+RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
+
+
+def save(path: Path, image: Image.Image, **options: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image.save(path, **options)
+    return path
+
+
+def plain_image(color: tuple[int, ...] | int = RED, size: tuple[int, int] = (4, 4), mode: str = "RGB") -> Image.Image:
+    return Image.new(mode, size, color)
+
+
+def color_of(pixels: Tensor) -> tuple[int, ...]:
+    """The colour of an image that has only one."""
+    assert pixels.dtype == torch.uint8
+    assert bool((pixels == pixels[:, :1, :1]).all())
+    return tuple(pixels[:, 0, 0].tolist())
+
+
+# What one file becomes.
+
+
+@pytest.mark.parametrize("ending", ["png", "bmp", "ppm", "tif", "webp"])
+def test_colours_are_kept_in_the_order_red_green_blue(tmp_path: Path, ending: str) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 6, 3), dtype=np.uint8)
+    options = {"lossless": True} if ending == "webp" else {}
+    path = save(tmp_path / f"a.{ending}", Image.fromarray(pixels), **options)
+    assert np.array_equal(read_image(path, 6).permute(1, 2, 0).numpy(), pixels)
+
+
+def test_grey_becomes_three_equal_channels(tmp_path: Path) -> None:
+    pixels = np.arange(36, dtype=np.uint8).reshape(6, 6) * 7
+    image = read_image(save(tmp_path / "a.png", Image.fromarray(pixels)), 6)
+    assert all(np.array_equal(channel, pixels) for channel in image.numpy())
+
+
+def test_black_and_white_becomes_0_and_255(tmp_path: Path) -> None:
+    pixels = np.arange(36).reshape(6, 6) % 2 == 0
+    image = read_image(save(tmp_path / "a.png", Image.fromarray(pixels)), 6)
+    assert all(np.array_equal(channel, 255 * pixels) for channel in image.numpy())
+
+
+@pytest.mark.parametrize("ending", ["png", "tif"])
+def test_all_16_bit_levels_are_scaled_to_8_bits(tmp_path: Path, ending: str) -> None:
+    levels = np.arange(2**16, dtype=np.uint16).reshape(256, 256)
+    image = read_image(save(tmp_path / f"a.{ending}", Image.fromarray(levels)), 256, (0, 65535)).numpy()
+    # 65535 / 255 is 257: k * 257 is k, and everything goes to the nearest.
+    assert np.array_equal(image[0].ravel(), (np.arange(2**16) + 128) // 257)
+    assert image[0].ravel()[[0, 257, 32768, 65535]].tolist() == [0, 1, 128, 255]
+    assert np.array_equal(image[0], image[1])
+    assert np.array_equal(image[0], image[2])
+
+
+@pytest.mark.parametrize(
+    ("color", "expected"),
+    [
+        ((255, 0, 0, 255), RED),
+        ((255, 0, 0, 0), (255, 255, 255)),
+        ((0, 0, 0, 0), (255, 255, 255)),
+        # Black at an opacity of 102 / 255 = 0.4 on white: 0.6 of 255.
+        ((0, 0, 0, 102), (153, 153, 153)),
+    ],
+)
+def test_transparent_pixels_lie_on_white(
+    tmp_path: Path, color: tuple[int, int, int, int], expected: tuple[int, ...]
+) -> None:
+    assert color_of(read_image(save(tmp_path / "a.png", plain_image(color, mode="RGBA")), 4)) == expected
+
+
+def palette_image() -> Image.Image:
+    image = Image.new("P", (4, 4), 1)
+    image.putpalette([*BLUE, *GREEN, *RED])
+    return image
+
+
+def test_a_palette_image_has_its_palettes_colours(tmp_path: Path) -> None:
+    assert color_of(read_image(save(tmp_path / "a.png", palette_image()), 4)) == GREEN
+
+
+def test_a_transparent_colour_of_a_palette_lies_on_white(tmp_path: Path) -> None:
+    assert color_of(read_image(save(tmp_path / "a.png", palette_image(), transparency=1), 4)) == (255, 255, 255)
+    assert color_of(read_image(save(tmp_path / "b.png", palette_image(), transparency=2), 4)) == GREEN
+    half = bytes([255, 153, 255])
+    # Green at an opacity of 153 / 255 = 0.6.
+    assert color_of(read_image(save(tmp_path / "c.png", palette_image(), transparency=half), 4)) == (102, 255, 102)
+
+
+def test_a_jpeg_in_printing_colours_becomes_rgb(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.jpg", plain_image((0, 255, 255, 0), mode="CMYK"), quality=100)
+    assert color_of(read_image(path, 4)) == pytest.approx(RED, abs=3)
+
+
+LEVELS = {"a": 20, "b": 90, "c": 160, "d": 230}
+
+
+# The file holds the quarters a b over c d; the table of the EXIF standard says how they are to be seen.
+@pytest.mark.parametrize(
+    ("orientation", "seen"),
+    [(1, "abcd"), (2, "badc"), (3, "dcba"), (4, "cdab"), (5, "acbd"), (6, "cadb"), (7, "dbca"), (8, "bdac")],
+)
+@pytest.mark.parametrize("ending", ["jpg", "png"])
+def test_a_photo_stands_upright_as_its_exif_orientation_says(
+    tmp_path: Path, orientation: int, seen: str, ending: str
+) -> None:
+    quarters = np.array([[LEVELS["a"], LEVELS["b"]], [LEVELS["c"], LEVELS["d"]]], dtype=np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = save(tmp_path / f"photo.{ending}", Image.fromarray(quarters.repeat(16, 0).repeat(16, 1)), exif=exif)
+    middle = read_image(path, 32)[0, 8::16, 8::16].flatten().tolist()
+    assert middle == pytest.approx([LEVELS[quarter] for quarter in seen], abs=3)
+
+
+def stripes(size: tuple[int, int], across: bool) -> Image.Image:
+    """Red, green, blue; from left to right, or from top to bottom."""
+    pixels = np.array([RED, GREEN, BLUE], dtype=np.uint8)
+    width, height = size
+    rows = pixels[None].repeat(width // 3, 1).repeat(height, 0)
+    return Image.fromarray(rows if across else pixels[:, None].repeat(height // 3, 0).repeat(width, 1))
+
+
+@pytest.mark.parametrize(("size", "across"), [((30, 10), True), ((10, 30), False), ((90, 30), True), ((9, 27), False)])
+@pytest.mark.parametrize("ending", ["png", "jpg"])
+def test_of_a_wide_or_tall_image_the_middle_is_left(
+    tmp_path: Path, size: tuple[int, int], across: bool, ending: str
+) -> None:
+    image = read_image(save(tmp_path / f"a.{ending}", stripes(size, across), quality=100), 10)
+    assert image.shape == (3, 10, 10)
+    assert image[:, 3:7, 3:7].float().mean(dim=(1, 2)).tolist() == pytest.approx(GREEN, abs=6)
+    assert image.float().mean(dim=(1, 2)).tolist() == pytest.approx(GREEN, abs=40)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 40), (33, 20), (20, 33), (8, 8), (501, 500), (7, 100)])
+def test_every_image_gets_the_size_asked_for(tmp_path: Path, size: tuple[int, int]) -> None:
+    image = read_image(save(tmp_path / "a.png", plain_image((10, 20, 30), size)), 16)
+    assert image.shape == (3, 16, 16)
+    assert color_of(image) == (10, 20, 30)
+
+
+def test_a_large_photo_keeps_what_is_where_when_it_is_made_small(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    photo = Image.fromarray(pixels.repeat(64, 0).repeat(64, 1))
+    image = read_image(save(tmp_path / "a.jpg", photo, quality=95), 8)
+    expected = np.asarray(photo.resize((8, 8), Image.Resampling.BILINEAR), dtype=int)
+    assert np.abs(image.permute(1, 2, 0).numpy() - expected).mean() < 4
+
+
+# Which files count.
+
+
+# What is refused.
+
+
+def truncated(image: Image.Image, form: str) -> bytes:
+    whole = BytesIO()
+    image.save(whole, form)
+    return whole.getvalue()[: len(whole.getvalue()) // 2]
+
+
+NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
+BROKEN = {
+    "text.png": b"not an image at all",
+    "empty.jpg": b"",
+    "cut.jpg": truncated(NOISE, "JPEG"),
+    "cut.png": truncated(NOISE, "PNG"),
+    "cut.bmp": truncated(NOISE, "BMP"),
+    "cut.webp": truncated(NOISE, "WEBP"),
+    "cut.tif": truncated(NOISE, "TIFF"),
+    "zeros.png": bytes(500),
+    "header.png": b"\x89PNG\r\n\x1a\n",
+}

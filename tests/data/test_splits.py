@@ -1,0 +1,229 @@
+"""Splits: sizes, shares of the classes, and independence of the test split."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hba.data.arrays import ArrayItems
+from hba.data.pool import Pool, Source
+from hba.data.splits import Splits, split, take_training
+from hba.errors import DataError
+
+EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True)
+COUNTS = st.lists(st.integers(3, 40), min_size=1, max_size=8)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def pool_of(counts: list[int]) -> Pool:
+    labels = np.repeat(np.arange(len(counts)), counts)
+    labels = np.random.default_rng(0).permutation(labels)
+    return Pool(ArrayItems(torch.zeros(len(labels), 1, 1, 1, dtype=torch.uint8)), labels)
+
+
+def source_of(
+    counts: list[int], *, val: list[int] | None = None, own_test: bool = False, test_size: int | None = None
+) -> Source:
+    return Source(
+        name="pictures",
+        class_names=tuple(f"class {label}" for label in range(len(counts))),
+        train=pool_of(counts),
+        val=None if val is None else pool_of(val),
+        test=(lambda: pool_of(counts)) if own_test else None,
+        test_size=test_size,
+    )
+
+
+def counts_in(source: Source, indices: np.ndarray | None) -> np.ndarray:
+    assert indices is not None
+    return np.bincount(source.train.labels[indices], minlength=len(source.class_names))
+
+
+def parts_of(splits: Splits) -> list[np.ndarray]:
+    return [splits.train, splits.val, *([] if splits.test is None else [splits.test])]
+
+
+@st.composite
+def sources_with_sizes(draw: st.DrawFn) -> tuple[Source, int, int]:
+    """A source without pools of its own for validation and test, and sizes that fit it."""
+    source = source_of(draw(COUNTS))
+    n_classes = len(source.class_names)
+    n_available = len(split(source, None, None, 0).available)
+    val_size = draw(st.integers(n_classes, n_available - n_classes))
+    return source, draw(st.integers(n_classes, n_available - val_size)), val_size
+
+
+@EXAMPLES
+@given(sources_with_sizes(), SEEDS)
+def test_parts_are_disjoint_exact_in_size_and_hold_every_class(case: tuple[Source, int, int], seed: int) -> None:
+    source, train_size, val_size = case
+    splits = split(source, train_size, val_size, seed)
+    assert (len(splits.train), len(splits.val)) == (train_size, val_size)
+    together = np.concatenate(parts_of(splits))
+    assert len(np.unique(together)) == len(together)
+    assert set(together.tolist()) <= set(range(len(source.train.labels)))
+    assert all(counts_in(source, part).min() >= 1 for part in parts_of(splits))
+
+
+@EXAMPLES
+@given(COUNTS, SEEDS, st.booleans())
+def test_by_default_a_fifth_is_test_a_fifth_of_the_rest_validation_and_all_the_rest_training(
+    counts: list[int], seed: int, own_test: bool
+) -> None:
+    source = source_of(counts, own_test=own_test)
+    splits = split(source, None, None, seed)
+    n, n_classes = sum(counts), len(counts)
+    n_test = 0 if own_test else max(n_classes, round(n / 5))
+    n_val = max(n_classes, round((n - n_test) / 5))
+    assert [len(part) for part in parts_of(splits)] == [n - n_test - n_val, n_val, *([] if own_test else [n_test])]
+    assert sorted(np.concatenate(parts_of(splits)).tolist()) == list(range(n))
+
+
+@EXAMPLES
+@given(sources_with_sizes(), SEEDS)
+def test_the_test_split_is_the_same_whatever_the_other_sizes_are(case: tuple[Source, int, int], seed: int) -> None:
+    source, train_size, val_size = case
+    first, second = split(source, None, None, seed), split(source, train_size, val_size, seed)
+    assert first.test is not None
+    assert second.test is not None
+    assert np.array_equal(first.test, second.test)
+    assert np.array_equal(first.available, second.available)
+    assert sorted([*first.available, *first.test]) == list(range(len(source.train.labels)))
+
+
+@EXAMPLES
+@given(sources_with_sizes(), SEEDS)
+def test_what_an_evaluation_trains_on_is_never_in_the_test_split(case: tuple[Source, int, int], seed: int) -> None:
+    source, train_size, _ = case
+    splits = split(source, None, None, seed)
+    training = take_training(source, splits.available, train_size, seed)
+    assert len(training) == train_size
+    assert counts_in(source, training).min() >= 1
+    assert splits.test is not None
+    assert not set(training) & set(splits.test)
+    assert np.array_equal(take_training(source, splits.available, None, seed), splits.available)
+
+
+@pytest.mark.parametrize(
+    ("counts", "train_size", "val_size"),
+    [
+        ([100] * 10, 200, 500),
+        ([60, 60, 60], 50, 70),
+        ([400, 300, 200, 100], 371, 129),
+        # The classes of SVHN, a tenth of each.
+        ([495, 1386, 1058, 850, 746, 688, 573, 560, 505, 466], 400, 1000),
+    ],
+)
+def test_every_part_has_the_classes_in_their_shares_to_within_one_image(
+    counts: list[int], train_size: int, val_size: int
+) -> None:
+    source = source_of(counts)
+    shares = np.array(counts) / sum(counts)
+    splits = split(source, train_size, val_size, 3)
+    for part in parts_of(splits):
+        assert np.abs(counts_in(source, part) - len(part) * shares).max() <= 1
+
+
+CIFAR10 = [5_000] * 10
+SVHN = [4_948, 13_861, 10_585, 8_497, 7_458, 6_882, 5_727, 5_595, 5_045, 4_659]
+IMAGENET_120 = [1_300] * 90 + [732, 755, 891, 908, 936, 969, 1_005, 1_029, 1_053, 1_062] * 3
+
+
+@pytest.mark.parametrize(
+    ("counts", "train_size"), [(CIFAR10, 4_000), (SVHN, 4_000), (IMAGENET_120, 6_000)], ids=["cifar10", "svhn", "120"]
+)
+def test_the_papers_sizes_10000_for_validation_first_then_the_reduced_training_set(
+    counts: list[int], train_size: int
+) -> None:
+    source = source_of(counts, own_test=True)
+    splits = split(source, train_size, 10_000, 0)
+    assert (len(splits.train), len(splits.val)) == (train_size, 10_000)
+    assert not set(splits.train) & set(splits.val)
+    for part in (splits.train, splits.val):
+        assert np.abs(counts_in(source, part) - len(part) * np.array(counts) / sum(counts)).max() <= 1
+    for other_size in (None, train_size // 2, train_size + 1):
+        assert np.array_equal(split(source, other_size, 10_000, 0).val, splits.val)
+    rest = np.setdiff1d(splits.available, splits.val)
+    assert np.array_equal(splits.train, take_training(source, rest, train_size, 0))
+
+
+def test_the_same_seed_splits_the_same_and_another_one_differently() -> None:
+    source = source_of([50, 40, 30])
+    first, second, other = split(source, 30, 20, 7), split(source, 30, 20, 7), split(source, 30, 20, 8)
+    for part, same, different in zip(parts_of(first), parts_of(second), parts_of(other), strict=True):
+        assert np.array_equal(part, same)
+        assert not np.array_equal(part, different)
+
+
+def test_splitting_leaves_the_global_generator_alone() -> None:
+    before = np.random.get_state()[1].tolist()  # type: ignore[index]
+    split(source_of([50, 40]), 30, 20, 7)
+    assert np.random.get_state()[1].tolist() == before  # type: ignore[index]
+
+
+def test_a_validation_pool_of_its_own_is_taken_as_it_is_and_leaves_training_whole() -> None:
+    source = source_of([20, 30], val=[7, 5], own_test=True)
+    splits = split(source, None, None, 0)
+    assert splits.val.tolist() == list(range(12))
+    assert splits.train.tolist() == list(range(50))
+    assert splits.test is None
+
+
+def test_part_of_a_validation_pool_of_its_own_is_stratified_by_its_own_labels() -> None:
+    source = source_of([20, 20], val=[40, 10], own_test=True)
+    val = split(source, None, 10, 0).val
+    assert source.val is not None
+    assert np.abs(np.bincount(source.val.labels[val]) - [8, 2]).max() <= 1
+    assert len(val) == 10
+
+
+def test_the_sources_own_test_size_counts() -> None:
+    splits = split(source_of([100] * 3, test_size=90), None, None, 0)
+    assert splits.test is not None
+    assert len(splits.test) == 90
+
+
+@pytest.mark.parametrize(
+    ("val", "own_test", "parts"),
+    [
+        (None, False, ["training", "validation", "test"]),
+        (None, True, ["training", "validation"]),
+        ([3, 3, 3], False, ["training", "test"]),
+        ([3, 3, 3], True, ["training"]),
+    ],
+)
+def test_a_class_with_too_few_images_is_named_with_what_it_has_and_needs(
+    val: list[int] | None, own_test: bool, parts: list[str]
+) -> None:
+    n = len(parts) - 1
+    source = source_of([9, n, 8], val=val, own_test=own_test)
+    with pytest.raises(DataError) as raised:
+        split(source, None, None, 0)
+    message = str(raised.value)
+    assert "class 1" in message
+    assert "pictures" in message
+    assert re.findall(r"\d+", message.replace("class 1", "")) == [str(n), str(len(parts))]
+    assert re.findall("training|validation|test", message) == parts
+
+
+@pytest.mark.parametrize(
+    ("train_size", "val_size", "words"),
+    [
+        (None, 100, ["add up", "80", "100"]),
+        (50, 31, ["add up", "80", "50", "31"]),
+        (None, 1, ["validation", "2", "78", "got 1"]),
+        (None, 79, ["validation", "2", "78", "got 79"]),
+        (1, None, ["training", "2", "64", "got 1"]),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused_with_what_there_is(
+    train_size: int | None, val_size: int | None, words: list[str]
+) -> None:
+    with pytest.raises(DataError) as raised:
+        split(source_of([50, 50]), train_size, val_size, 0)
+    message = str(raised.value)
+    assert all(word in message for word in words), message
+    assert len(message.splitlines()) == 1

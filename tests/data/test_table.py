@@ -1,0 +1,299 @@
+"""Tables, saved datasets and .npz files: columns, labels, splits, and what is refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import pandas
+import pytest
+import torch
+from in_memory import in_memory
+from PIL import Image
+
+from hba.data import load_evaluation_data, load_search_data
+from hba.data.config import DataConfig
+from hba.data.load import find_source, notes_on_classes
+from hba.errors import DataError, SettingsError
+
+datasets.disable_progress_bars()
+ROWS = [(f"{number:02}.png", ("cat", "dog")[number % 2]) for number in range(12)]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    for number in range(12):
+        Image.new("RGB", (8, 8), (20 * number, 0, 0)).save(tmp_path / f"{number:02}.png")
+    return tmp_path
+
+
+def written(place: Path, content: str | bytes, name: str = "a.csv") -> Path:
+    (place / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return place / name
+
+
+def csv_of(rows: Any, head: str = "path,label", separator: str = ",") -> str:
+    return "\n".join([head, *(separator.join(map(str, row)) for row in rows)]) + "\n"
+
+
+def config_of(data: Path, **settings: Any) -> DataConfig:
+    return DataConfig.make({"data": str(data), "image_size": 8, **settings})
+
+
+def labels_of(data: Path, **settings: Any) -> dict[str, str]:
+    """By file, its class among the training images."""
+    source = find_source(config_of(data, **settings))
+    names = [Path(source.train.items.name(number)).name for number in source.train.numbers]
+    return {name: source.class_names[label] for name, label in zip(names, source.train.labels.tolist(), strict=True)}
+
+
+def refused(data: Path, named: str, **settings: Any) -> None:
+    with pytest.raises((DataError, SettingsError)) as raised:
+        load_evaluation_data(config_of(data, **settings))
+    assert len(str(raised.value).splitlines()) == 1
+    assert named in str(raised.value), (named, str(raised.value))
+
+
+def test_these_tables_are_read_alike(place: Path) -> None:
+    expected = dict(ROWS)
+    frame = pandas.DataFrame(ROWS, columns=["path", "label"])
+    for name, content in {
+        "plain.csv": csv_of(ROWS),
+        "order.csv": csv_of(reversed(ROWS)),
+        "windows.csv": "\ufeff" + csv_of(ROWS).replace("\n", "\r\n"),
+        "semicolon.csv": csv_of(ROWS, "path;label", ";"),
+        "tabs.tsv": csv_of(ROWS, "path\tlabel", "\t"),
+        "spaces.csv": csv_of(ROWS, "Path , LABEL").replace(",", ", "),
+        "quoted.csv": csv_of([(f'"{path}"', f'"{label}"') for path, label in ROWS]),
+        "blank.csv": csv_of(ROWS) + "\n\n",
+        "more.csv": csv_of([(*row, 1.5) for row in ROWS], "file_name,target,weight"),
+        "absolute.csv": csv_of([(place / path, label) for path, label in ROWS]),
+        "round.csv": csv_of([(f"x/../{path}", label) for path, label in ROWS]),
+    }.items():
+        assert labels_of(written(place, content, name)) == expected, name
+    frame.to_parquet(place / "plain.parquet")
+    assert labels_of(place / "plain.parquet") == expected
+    data = written(place, csv_of(ROWS, "where,species"), "chosen.csv")
+    assert labels_of(data, path_column="where", label_column="species") == expected
+
+
+def test_classes_are_text_or_whole_numbers(place: Path) -> None:
+    paths = [path for path, _ in ROWS]
+    for labels, classes in (
+        ([10, 9, 2], ("10", "2", "9")),
+        ([True, False], ("False", "True")),
+        ([1.0, 2.0], ("1", "2")),
+    ):
+        column = (labels * 6)[:12]
+        pandas.DataFrame({"path": paths, "label": column}).to_parquet(place / "a.parquet")
+        assert find_source(config_of(place / "a.parquet")).class_names == classes
+    data = written(place, csv_of(zip(paths, ["NA", "None"] * 6, strict=True)))
+    assert find_source(config_of(data)).class_names == ("NA", "None")
+
+
+def test_splits_are_those_of_the_column_and_may_lack_a_class(place: Path) -> None:
+    parts = ("Train", "training", "train", "valid", "dev", "Test")
+    rows = [(*row, parts[number // 2]) for number, row in enumerate(ROWS[:11])]
+    data = written(place, csv_of(rows, "path,label,split"))
+    search, evaluation = load_search_data(config_of(data)), load_evaluation_data(config_of(data))
+    assert (len(search.train), len(search.val), evaluation.n_test, search.test_images) == (6, 4, 1, 0)
+    assert [item.reason for item in evaluation.left_out] == ["no image of this class"]
+    assert len(labels_of(data, split_column="none")) == 11
+    refused(written(place, csv_of([(*row, "extra") for row in ROWS], "path,label,split")), "'extra'")
+    refused(written(place, csv_of([(*row, "holdout") for row in ROWS], "path,label,split")), "'holdout'")
+    rows[-1] = (ROWS[10][0], "emu", "test")
+    refused(written(place, csv_of(rows, "path,label,split")), "'emu'")
+
+
+def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) -> None:
+    for content, named in (
+        ("", "a.csv"),
+        ("path,label\n", "no rows"),
+        (b"path,label\n\xff\xfe\x00,x\n", "a.csv"),
+        (csv_of(ROWS, "id,name"), "--path-column"),
+        (csv_of(ROWS, "path,name"), "--label-column"),
+        (csv_of([(*row, row[0]) for row in ROWS], "path,label,image"), "--path-column"),
+        (csv_of([(*row, 1) for row in ROWS], "path,label,label"), "'label'"),
+        (csv_of([*ROWS, ("", "cat")]), "row 14"),
+        (csv_of([*ROWS, ("x.png", "")]), "row 14"),
+        (csv_of([*ROWS, ROWS[0]]), "rows 2 and 14"),
+        (csv_of([*ROWS, (f"./{ROWS[0][0]}", "cat")]), "rows 2 and 14"),
+        (csv_of([*ROWS, ("none.png", "cat")]), "none.png"),
+        (csv_of([(path, "cat") for path, _ in ROWS]), "two classes"),
+        (csv_of(ROWS) + "00.png,cat,dog,emu\n", "a.csv"),
+    ):
+        refused(written(place, content), named)
+    refused(written(place, csv_of(ROWS)), "'labels'", label_column="labels")
+    for labels, named in (([0.5] * 12, "0.5"), ([[1, 2]] * 12, "label"), ([None, "a"] * 6, "row 1")):
+        pandas.DataFrame({"path": [path for path, _ in ROWS], "label": labels}).to_parquet(place / "b.parquet")
+        refused(place / "b.parquet", named)
+    pandas.DataFrame({"path": [b"x"] * 12, "label": [1, 2] * 6}).to_parquet(place / "b.parquet")
+    refused(place / "b.parquet", "'path'")
+    refused(written(place, b"PAR1 and no more", "c.parquet"), "c.parquet")
+
+
+# Several labels of an image.
+
+SEVERAL = ["cat;dog", "dog", "", "cat; emu ", "dog;cat", "emu"] * 2
+
+
+def table_of_several(place: Path) -> Path:
+    return written(place, csv_of(zip([path for path, _ in ROWS], SEVERAL, strict=True)), "several.csv")
+
+
+def test_a_cell_has_the_labels_between_separators_and_an_empty_one_has_none(place: Path) -> None:
+    data, settings = table_of_several(place), {"label_separator": ";"}
+    source = find_source(config_of(data, **settings))
+    assert source.class_names == ("cat", "dog", "emu")
+    found = {}
+    for number, row in zip(source.train.numbers, source.train.labels, strict=True):
+        name = Path(source.train.items.name(number)).name
+        found[name] = {source.class_names[label] for label in np.flatnonzero(row)}
+    expected = [{one.strip() for one in cell.split(";")} - {""} for cell in SEVERAL]
+    assert found == dict(zip([path for path, _ in ROWS], expected, strict=True))
+    search = load_search_data(config_of(data, **settings))
+    streamed = load_search_data(config_of(data, stream=True, workers=0, **settings))
+    ((images, labels),) = streamed.train.once(100)
+    assert torch.equal(images, in_memory(search.train).images)
+    assert torch.equal(labels, in_memory(search.train).labels)
+    # Splits are drawn at random, as NumPy permutes.
+    chosen = np.sort(np.random.default_rng(0).permutation(12)[:2])
+    test = in_memory(load_evaluation_data(config_of(data, **settings)).test)
+    assert torch.equal(test.labels, torch.from_numpy(source.train.labels[chosen]))
+    (place / "classes.txt").write_text("cat\ndog\n")
+    kept = find_source(config_of(data, classes=str(place / "classes.txt"), **settings))
+    assert np.array_equal(kept.train.labels, source.train.labels[:, :2])
+    assert list(notes_on_classes(search)) == [] or "emu" in " ".join(notes_on_classes(search))
+    refused(data, "','", label_separator=",")
+    refused(data, "has no label")
+    for separator in ("", ";;", "x", "1"):
+        with pytest.raises(SettingsError, match="label_separator"):
+            config_of(data, label_separator=separator)
+
+
+# Datasets that `datasets` has saved.
+
+
+def saved(folder: Path, kind: Any, labels: Any, images: Any = None) -> datasets.Dataset:
+    pictures = images or [Image.new("RGB", (8, 8), (10 * number, 0, 0)) for number in range(len(labels))]
+    features = datasets.Features({"image": datasets.Image(), "label": kind})
+    return datasets.Dataset.from_dict({"image": pictures, "label": labels}, features=features)
+
+
+def test_a_class_label_keeps_its_order_and_other_labels_are_sorted(tmp_path: Path) -> None:
+    kind = datasets.ClassLabel(names=["z", "a"])
+    saved(tmp_path, kind, [0, 1] * 8).save_to_disk(tmp_path / "a")
+    saved(tmp_path, datasets.Value("string"), ["z", "a"] * 8).rename_column("label", "species").save_to_disk(
+        tmp_path / "b"
+    )
+    first = find_source(config_of(tmp_path / "a"))
+    second = find_source(config_of(tmp_path / "b", label_column="species"))
+    assert (first.class_names, second.class_names) == (("z", "a"), ("a", "z"))
+    images = first.train.read(np.arange(16), 8)
+    assert images.images[:, 0, 0, 0].tolist() == [*range(0, 160, 20), *range(10, 170, 20)]
+    assert images.labels.tolist() == [0] * 8 + [1] * 8
+    splits = datasets.DatasetDict(train=saved(tmp_path, kind, [0, 1] * 4), test=saved(tmp_path, kind, [0, -1]))
+    splits.save_to_disk(tmp_path / "c")
+    assert len(load_search_data(config_of(tmp_path / "c")).train) == 6
+    refused(tmp_path / "c", "number 1")
+
+
+def test_saved_datasets_that_cannot_be_used_are_refused_by_what_is_wrong(tmp_path: Path) -> None:
+    kind, number = datasets.ClassLabel(names=["a", "b"]), datasets.Value("float32")
+    cases: list[tuple[Callable[[], Any], str]] = [
+        (lambda: saved(tmp_path, number, [0.5, 1.0]), "0.5"),
+        (lambda: saved(tmp_path, datasets.Sequence(kind), [[0, 1], [1]]), "label"),
+        (lambda: saved(tmp_path, kind, [0, None]), "number 1"),
+        (lambda: saved(tmp_path, kind, [0, 1]).remove_columns("image"), "--path-column"),
+        (lambda: saved(tmp_path, kind, [0, 1]).remove_columns("label"), "--label-column"),
+        (
+            lambda: datasets.DatasetDict(train=saved(tmp_path, kind, [0, 1]), extra=saved(tmp_path, kind, [0])),
+            "'extra'",
+        ),
+        (lambda: datasets.DatasetDict(test=saved(tmp_path, kind, [0, 1])), "training"),
+    ]
+    for number_of, (make, named) in enumerate(cases):
+        make().save_to_disk(tmp_path / str(number_of))
+        refused(tmp_path / str(number_of), named)
+    saved(tmp_path, kind, [0, 1]).save_to_disk(tmp_path / "broken")
+    for path in (tmp_path / "broken").glob("*.arrow"):
+        path.write_bytes(b"nothing")
+    refused(tmp_path / "broken", "broken")
+    pictures = [{"bytes": b"no image", "path": "1.png"}, *[Image.new("RGB", (8, 8))] * 15]
+    saved(tmp_path, kind, [0, 1] * 8, pictures).save_to_disk(tmp_path / "one")
+    pool = find_source(config_of(tmp_path / "one")).train
+    with pytest.raises(DataError, match="number 0"):
+        pool.read(np.arange(16), 8)
+    assert len(find_source(config_of(tmp_path / "one", skip_broken=True)).train.read(np.arange(16), 8)) == 15
+
+
+# Arrays.
+
+
+def noise(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+
+
+def npz(place: Path, **arrays: Any) -> Path:
+    np.savez(place / "a.npz", **arrays)
+    return place / "a.npz"
+
+
+def test_arrays_have_their_usual_names_and_shapes(tmp_path: Path) -> None:
+    labels = np.arange(20) % 2
+    for train, test in (("train_images", "test_images"), ("x_train", "x_test"), ("X", "TestX")):
+        names = {one: one.replace("images", "labels").replace("x", "y").replace("X", "Y") for one in (train, test)}
+        if train == "X":
+            test, names = "x_test", {"X": "Y", "x_test": "y_test"}
+        data = npz(
+            tmp_path, **{train: noise(20, 8, 8), names[train]: labels, test: noise(4, 8, 8), names[test]: labels[:4]}
+        )
+        evaluation = load_evaluation_data(config_of(data))
+        assert (len(evaluation.train), evaluation.n_test) == (20, 4)
+    for shape in ((20, 8, 8), (20, 8, 8, 1), (20, 8, 8, 3), (20, 1, 8, 8), (20, 3, 8, 8), (20, 8, 8, 4), (20, 4, 8, 8)):
+        images = noise(*shape)
+        pool = find_source(config_of(npz(tmp_path, images=images, labels=labels))).train
+        last = np.moveaxis(images, 1, 3) if images.ndim == 4 and shape[1] < 8 else images.reshape(20, 8, 8, -1)
+        expected = np.repeat(last, 3 if last.shape[3] == 1 else 1, axis=3)[np.argsort(labels, kind="stable")]
+        assert np.array_equal(pool.read(np.arange(20), 8).images.permute(0, 2, 3, 1).numpy(), expected)
+
+
+def test_other_sizes_are_resized_as_pil_resizes_a_grey_image(tmp_path: Path) -> None:
+    images = noise(20, 16, 16, 4)
+    found = find_source(config_of(npz(tmp_path, images=images, labels=[0, 1] * 10))).train.read(np.array([0]), 8)
+    for channel in range(4):
+        expected = Image.fromarray(images[0, ..., channel]).resize((8, 8), Image.Resampling.BILINEAR)
+        assert np.array_equal(found.images[0, channel].numpy(), np.asarray(expected))
+
+
+def test_a_matrix_of_an_npz_file_is_several_labels_in_their_order(tmp_path: Path) -> None:
+    matrix = np.random.default_rng(1).integers(0, 2, (20, 3))
+    for dtype in (bool, np.uint8, np.float32):
+        source = find_source(config_of(npz(tmp_path, images=noise(20, 8, 8), labels=matrix.astype(dtype))))
+        assert source.class_names == ("0", "1", "2")
+        assert np.array_equal(source.train.labels, matrix.astype(bool))
+
+
+def test_arrays_that_cannot_be_used_are_refused_by_what_is_wrong(tmp_path: Path) -> None:
+    images, labels = noise(20, 8, 8), np.arange(20) % 2
+    for arrays, named in (
+        ({}, "images and labels"),
+        ({"images": images}, "images and labels"),
+        ({"images": images, "labels": labels, "x": images}, "two arrays"),
+        ({"extra_images": images, "extra_labels": labels}, "extra"),
+        ({"images": images, "labels": labels[:16]}, "16 labels"),
+        ({"images": images, "labels": labels[:0]}, "labels"),
+        ({"images": images[0], "labels": labels}, "images"),
+        ({"images": noise(20, 8, 8, 8), "labels": labels}, "(20, 8, 8, 8)"),
+        ({"images": images.astype(complex), "labels": labels}, "complex"),
+        ({"images": images, "labels": labels + 0.5}, "0.5"),
+        ({"images": images, "labels": labels * 0}, "two classes"),
+        ({"images": images, "labels": np.array([{}] * 20)}, "Python objects"),
+        ({"images": images, "labels": np.arange(60).reshape(20, 3)}, "0 and 1"),
+    ):
+        refused(npz(tmp_path, **arrays), named)
+    whole = npz(tmp_path, images=images, labels=labels).read_bytes()
+    for n_bytes in (0, 10, 100, len(whole) // 2, len(whole) - 5):
+        (tmp_path / "a.npz").write_bytes(whole[:n_bytes])
+        refused(tmp_path / "a.npz", "a.npz")
