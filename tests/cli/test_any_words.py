@@ -5,8 +5,7 @@ from collections import Counter
 
 import pytest
 from commands import command_of
-from fuzzed.checks import COMPUTES, READ, REFUSED, check_command, end
-from fuzzed.inputs import command_lines
+from fuzzed import COMPUTES, READ, REFUSED, check_command, command_lines, end
 from hba.cli.main import COMMANDS
 from hypothesis import HealthCheck, given, settings
 

@@ -20,24 +20,7 @@ Levels = NDArray[np.uint8]
 Results = NDArray[np.int64]
 Magnitudes = NDArray[np.float32]
 
-PHOTO_SIZES = ((64, 64), (65, 91), (90, 51))
-SMALL_SIZES = ((24, 24), (17, 23), (16, 24), (3, 3), (2, 5), (1, 29), (29, 1), (1, 1))
-PIECE_SIZES = ((32, 32), (45, 71), (224, 224))
-
-
-def photo_like(height: int, width: int, channels: int, seed: int) -> Levels:
-    """One image of smooth waves of random direction and length, different in each channel, with a little noise."""
-    rng = np.random.default_rng(seed)
-    y, x = np.mgrid[:height, :width]
-    planes = []
-    for _ in range(channels):
-        plane = rng.normal(0, 0.05, (height, width))
-        for _ in range(6):
-            frequency_x, frequency_y = rng.normal(0, 0.06, 2)
-            plane += np.sin(2 * np.pi * (frequency_x * x + frequency_y * y + rng.random()))
-        planes.append(rng.uniform(90, 160) + rng.uniform(20, 45) * plane)
-    levels: Levels = np.stack(planes, axis=2).clip(0, 255).round().astype(np.uint8)[None]
-    return levels
+SIZES = ((32, 32), (33, 33), (16, 24), (6, 10), (65, 91), (3, 3), (2, 5), (1, 29), (29, 1), (1, 1))
 
 
 def noise(height: int, width: int, channels: int, n_images: int = 1) -> Levels:
@@ -46,17 +29,21 @@ def noise(height: int, width: int, channels: int, n_images: int = 1) -> Levels:
     return rng.integers(0, 256, (n_images, height, width, channels), dtype=np.uint8)
 
 
+@functools.cache
+def noise_of_every_size() -> tuple[Levels, ...]:
+    return tuple(noise(*size, channels) for size in SIZES for channels in (1, 3))
+
+
 def adversarial(height: int, width: int, channels: int) -> Levels:
     """Images with histograms that the rules for photographs do not cover."""
     rng = np.random.default_rng(height * 1000 + width)
     shape = (height, width, channels)
-    one_level_per_channel = np.broadcast_to(np.array([17, 128, 240][:channels], np.uint8), shape)
     one_pixel_apart = np.full(shape, 100, np.uint8)
     one_pixel_apart[0, 0] = 200
     return np.stack(
         [
             *(np.full(shape, level, np.uint8) for level in (0, 1, 127, 254, 255)),
-            one_level_per_channel,
+            np.broadcast_to(np.array([17, 128, 240][:channels], np.uint8), shape),
             one_pixel_apart,
             (rng.random(shape) < 0.5).astype(np.uint8) * 255,
             77 + (rng.random(shape) < 0.1).astype(np.uint8),
@@ -67,39 +54,22 @@ def adversarial(height: int, width: int, channels: int) -> Levels:
     )
 
 
-def gray(images: Levels) -> Levels:
-    """Coloured images in PIL's mode L."""
-    return np.stack([np.asarray(Image.fromarray(image).convert("L")) for image in images])[..., None]
-
-
 @functools.cache
 def photographs() -> tuple[Levels, ...]:
-    """The two photographs that ship with scikit-learn, coloured and grey."""
+    """Pieces of the two photographs that ship with scikit-learn, coloured and grey."""
     whole: Levels = np.stack(load_sample_images().images)
-    return whole, gray(whole)
-
-
-@functools.cache
-def photograph_pieces() -> tuple[Levels, ...]:
-    """Pieces of real photographs, coloured and grey: a flower, petals, a roof, the sky."""
-    whole, _ = photographs()
     pieces = [
         np.concatenate([whole[:, top : top + height, left : left + width] for top, left in ((0, 0), (190, 270))])
-        for height, width in PIECE_SIZES
+        for height, width in ((32, 32), (45, 71), (224, 224))
     ]
-    return (*pieces, *map(gray, pieces))
+    grey = [np.stack([np.asarray(Image.fromarray(one).convert("L")) for one in piece])[..., None] for piece in pieces]
+    return (*pieces, *grey)
 
 
 @functools.cache
-def every_size() -> tuple[Levels, ...]:
-    """Photo-like and adversarial images of all sizes and pieces of photographs, grey and coloured."""
-    photos = [photo_like(*size, channels, seed) for seed, size in enumerate(PHOTO_SIZES) for channels in (1, 3)]
-    small = [
-        np.concatenate([photo_like(*size, channels, seed=7), adversarial(*size, channels)])
-        for size in SMALL_SIZES
-        for channels in (1, 3)
-    ]
-    return (*photos, *small, *photograph_pieces())
+def any_images() -> tuple[Levels, ...]:
+    """Adversarial images of all sizes and pieces of photographs, grey and coloured."""
+    return (*(adversarial(*size, channels) for size in SIZES for channels in (1, 3)), *photographs())
 
 
 def fill_of(images: Levels) -> tuple[int, ...]:
@@ -108,8 +78,8 @@ def fill_of(images: Levels) -> tuple[int, ...]:
 
 def magnitudes_within(low: float, high: float, count: int, seed: int) -> Magnitudes:
     """Both ends and uniform numbers between them."""
-    inside = np.random.default_rng(seed).uniform(low, high, count - 2)
-    return np.array([low, high, *inside], dtype=np.float32)
+    inside = np.random.default_rng(seed).uniform(low, high, max(0, count - 2))
+    return np.array([low, high, *inside], dtype=np.float32)[-count:]
 
 
 def by_pil(
@@ -125,15 +95,9 @@ def by_pil(
     return np.stack(results).astype(np.int64)
 
 
-def by_hba(
-    operation: str | Operation,
-    images: Levels,
-    magnitude: float | Magnitudes | None = None,
-    positions: Sequence[tuple[float, float]] | None = None,
-) -> Results:
-    """Grey levels; positions are one for each image."""
-    exact = on_the_grid(operation, images, magnitude, positions)
-    return exact.round().astype(np.int64)
+def by_hba(operation: str | Operation, images: Levels, magnitude: float | Magnitudes | None = None) -> Results:
+    """Grey levels."""
+    return on_the_grid(operation, images, magnitude).round().astype(np.int64)
 
 
 def on_the_grid(
@@ -142,7 +106,7 @@ def on_the_grid(
     magnitude: float | Magnitudes | None = None,
     positions: Sequence[tuple[float, float]] | None = None,
 ) -> NDArray[np.float64]:
-    """What hba gives, in grey levels and not rounded to whole ones."""
+    """What hba gives, in grey levels and not rounded to whole ones; positions are one for each image."""
     operation = OPERATIONS[operation] if isinstance(operation, str) else operation
     result = operation(
         torch.from_numpy(images.copy()).permute(0, 3, 1, 2).float() / 255,
@@ -156,7 +120,3 @@ def on_the_grid(
 
 def one_for_each(images: Levels, magnitude: float | Magnitudes) -> Magnitudes:
     return np.broadcast_to(np.asarray(magnitude, dtype=np.float32), len(images)).copy()
-
-
-def share_of_different_pixels(ours: Results, pils: Results) -> float:
-    return float((ours != pils).any(axis=3).mean())

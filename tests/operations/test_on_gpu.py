@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from mixed_draws import SPACES, draw_of_one, fill_of, mixed_draw, space_of_one
-from pil_comparison import by_pil, noise, photo_like
+from pil_comparison import adversarial, by_pil, noise
 from pil_comparison import fill_of as levels_of_fill
 from random_inputs import eight_bit_images
 from torch import Tensor
@@ -83,7 +83,7 @@ def test_a_mixed_draw_gives_the_cpu_s_pixels(name: str) -> None:
 @any_operation
 @pytest.mark.parametrize("channels", [1, 3])
 def test_each_operation_gives_pil_s_pixels(operation: Operation, channels: int) -> None:
-    shown = np.concatenate([noise(24, 31, channels, 20), photo_like(24, 31, channels, seed=5)])
+    shown = np.concatenate([noise(24, 31, channels, 20), adversarial(24, 31, channels)])
     images = torch.from_numpy(shown).permute(0, 3, 1, 2).float() / 255
     drawn = draw_of_one(operation, len(images), seed=6)
     draw = BatchSample(drawn.slots, drawn.magnitudes, torch.full_like(drawn.positions, 0.5))

@@ -8,8 +8,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from fuzzed.checks import check_log, check_schedule
-from fuzzed.inputs import logs, schedule_texts
+from fuzzed import check_log, check_schedule, logs, schedule_texts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from own_operations import DARKEN, GAMMA, gamma

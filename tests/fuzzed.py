@@ -1,17 +1,95 @@
-"""Input that nobody should give: schedules, logs of PBA, options, tables and arrays that are nearly right, or not."""
+"""Input that nobody should give, and what may come of it: it is read, or refused in one clear line."""
 
-import io
 import json
-import math
+import warnings
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
-import numpy as np
-import pandas
+from click.testing import CliRunner
+from hba.cli import main
 from hypothesis import strategies as st
+
+import hba
+from hba.errors import HbaError, RunError, ScheduleError
+from hba.importers.pba import PbaSegment, pba_segments
+from hba.schedule.schedule import Schedule
+from hba.schedule.summary import summarize_regularizers
+
+Found = TypeVar("Found")
+READ, REFUSED = "read", "refused"
+LONGEST = 7000
+"""Characters of a message."""
+THE_END = "the end"
+"""Says a search, or an evaluation, that is not to compute."""
+COMPUTES = ("hba.policy_search.trainer.SearchTrainer.run", "hba.policy_evaluation.evaluation._train_all")
+"""What is to be `end`, so that searches and evaluations end where they would begin to compute."""
+
+
+def end(*_: Any) -> None:
+    """In the place of what computes."""
+    raise RunError(THE_END)
+
+
+def ending_of(read: Callable[[], Found], use: Callable[[Found], object], error: type[HbaError] = HbaError) -> str:
+    """READ, after what was read is used; REFUSED where reading raised such an error, whose message is one line."""
+    try:
+        found = read()
+    except error as raised:
+        message = str(raised)
+        assert message.isprintable(), message
+        assert 0 < len(message) < LONGEST, message
+        return REFUSED
+    use(found)
+    return READ
+
+
+def check_schedule(text: str, folder: Path) -> str:
+    """A schedule that is read can be used and written."""
+    path = folder / "policy.json"
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    return ending_of(lambda: hba.load_policy(path), _use, ScheduleError)
+
+
+def check_log(text: str) -> str:
+    """Of PBA."""
+
+    def use(segments: Sequence[PbaSegment]) -> None:
+        assert sum(segment.n_epochs for segment in segments) == 10
+
+    return ending_of(lambda: pba_segments(text, 10), use, ScheduleError)
+
+
+def _use(schedule: Schedule) -> None:
+    assert repr(schedule).isprintable()
+    if schedule.space.operations:
+        schedule.without_regularizers().policy(0)
+    assert len(summarize_regularizers(schedule)) == len(schedule.regularization(0))
+    json.loads(schedule.text())
+
+
+def check_command(*words: str) -> str:
+    """hba with these words, in this process: one line for what went wrong, and none but warnings for nothing."""
+    with warnings.catch_warnings():
+        result = CliRunner().invoke(main, list(words))
+    raised = result.exception
+    if raised is not None and not isinstance(raised, SystemExit):
+        raise raised
+    lines = result.stderr.splitlines()
+    if result.exit_code == 0:
+        assert all(line.startswith("hba: warning: ") for line in lines), (words, lines)
+        return READ
+    assert lines, (words, "nothing is said")
+    if lines[-1].startswith("Error: "):
+        # Of click, after the usage of the command.
+        return REFUSED
+    assert len(lines) == 1, (words, lines)
+    assert lines[0].startswith("hba: error: "), (words, lines)
+    assert lines[0].isprintable(), (words, lines)
+    return READ if lines[0].endswith(THE_END) else REFUSED
+
 
 GOOD = files("hba.policies").joinpath("digits.json").read_text("utf-8")
 NUMBERS: Sequence[Any] = (0, -1, 1, 0.5, 1.5, 10**9, 10**20, 10**400, 1e308, float("nan"), float("inf"), float("-inf"))
@@ -26,7 +104,7 @@ VALUES = st.one_of(
 )
 
 
-TUNED = json.loads((Path(__file__).parents[1] / "golden" / "schedule-v3.json").read_text("utf-8"))
+TUNED = json.loads((Path(__file__).parent / "golden" / "schedule-v3.json").read_text("utf-8"))
 """Of version 3, as JSON."""
 
 
@@ -75,9 +153,6 @@ def edited(draw: st.DrawFn, text: str) -> str:
     length = draw(st.integers(0, 3))
     other = draw(st.sampled_from(["", '"', "[", "]", "{", "}", ",", ":", "NaN", "1e999", "\\u0000", "\n", "9" * 5000]))
     return text[:place] + other + text[place + length :]
-
-
-LOG_LINE = json.dumps([0, 1, 5, 6, [1] * 60, [2] * 60])
 
 
 @st.composite
@@ -152,99 +227,3 @@ def command_lines(names: Sequence[str], command_of: Callable[[str], click.Comman
 
 NOT_TRIED = ("help", "help_all", "operations_file", "download")
 """An operations file is run, and a download asks for more than patience."""
-
-CELLS = (
-    *(
-        "cat/0.png",
-        "cat/1.png",
-        "cat/2.png",
-        "dog/0.png",
-        "dog/1.png",
-        "dog/2.png",
-        "cat",
-        "dog",
-        "train",
-        "val",
-        "test",
-    ),
-    *("", " ", "nan", "0", "1.5", "λ", "a\nb", "\x00", "\x1b[31m", '"', "'", "../x.png", "/", "pipe", "x" * 5000, "="),
-)
-HEADINGS = ("path", "label", "split", "file", "class", "Path", "", "λ", "index", "a\nb")
-
-
-@st.composite
-def csv_files(draw: st.DrawFn) -> bytes:
-    """A table of paths and labels of which some cells, columns or bytes are others."""
-    headings = ["path", "label", *draw(st.lists(st.sampled_from(HEADINGS), max_size=2))]
-    rows = [[f"{name}/{number}.png", name, "train", "x"] for name in ("cat", "dog") for number in range(3)]
-    for _ in range(draw(st.integers(0, 4))):
-        row = draw(st.sampled_from(rows))
-        row[draw(st.integers(0, 2))] = draw(st.sampled_from(CELLS))
-    if draw(st.integers(0, 4)) == 0:
-        headings[draw(st.integers(0, len(headings) - 1))] = draw(st.sampled_from(HEADINGS))
-    separator = draw(st.sampled_from([",", ";", "\t", "|"]))
-    lines = [headings, *(row[: len(headings)] for row in rows[draw(st.integers(0, 2)) :])]
-    text = draw(st.sampled_from(["\n", "\r\n", "\n\n"])).join(separator.join(line) for line in lines)
-    encoding = draw(st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "latin-1"]))
-    return draw(other_bytes(text.encode(encoding, errors="replace"), most=draw(st.sampled_from([0, 0, 3]))))
-
-
-@st.composite
-def other_bytes(draw: st.DrawFn, good: bytes, most: int = 3) -> bytes:
-    """The bytes of a file of which some are others, cut out or twice there; or its beginning."""
-    content = good
-    for _ in range(draw(st.integers(0, most))):
-        place, length = draw(st.integers(0, len(content))), draw(st.integers(0, 40))
-        new = draw(st.sampled_from([b"", content[place : place + 2 * length], b"\xff" * length, b"\x00"]))
-        content = content[:place] + new + content[place + length :]
-    return content[: draw(st.integers(0, len(content)))] if most and draw(st.integers(0, 9)) == 0 else content
-
-
-def parquet() -> bytes:
-    """The same table, whole."""
-    names = ["cat"] * 3 + ["dog"] * 3
-    paths = [f"{name}/{number % 3}.png" for number, name in enumerate(names)]
-    file = io.BytesIO()
-    pandas.DataFrame({"path": paths, "label": names}).to_parquet(file)
-    return file.getvalue()
-
-
-def parquet_files() -> st.SearchStrategy[bytes]:
-    return other_bytes(parquet())
-
-
-ARRAYS = ("images", "labels", "train_images", "train_labels", "val_images", "test_x", "test_y", "x", "y", "λ", "a b")
-TYPES = (
-    "uint8",
-    "uint16",
-    "int8",
-    "int64",
-    "float16",
-    "float32",
-    "float64",
-    "bool",
-    "complex64",
-    "U3",
-    "datetime64[s]",
-)
-
-
-@st.composite
-def npz_files(draw: st.DrawFn) -> bytes:
-    """Arrays of images and labels of which some names, shapes, types or bytes are others."""
-    n_images = draw(st.sampled_from([1, 4, 8, 12]))
-    shapes = {"images": (n_images, 6, 6), "labels": (n_images,)}
-    for _ in range(draw(st.integers(0, 2))):
-        sides = draw(st.lists(st.integers(0, 6), max_size=4))
-        shapes[draw(st.sampled_from(ARRAYS))] = tuple([n_images, *sides] if draw(st.booleans()) else sides)
-    arrays: dict[str, Any] = {}
-    for name, shape in shapes.items():
-        is_usual = draw(st.integers(0, 3)) > 0
-        kind = "uint8" if is_usual else draw(st.sampled_from(TYPES))
-        values = np.arange(math.prod(shape)) % (2 if name == "labels" else 251)
-        arrays[name] = values.astype("int64").astype(kind).reshape(shape)
-        if kind.startswith("float") and values.size and draw(st.booleans()):
-            arrays[name].flat[0] = draw(st.sampled_from([math.nan, math.inf, -1e4]))
-    file = io.BytesIO()
-    (np.savez_compressed if draw(st.booleans()) else np.savez)(file, **arrays)
-    return draw(other_bytes(file.getvalue(), most=draw(st.sampled_from([0, 0, 3]))))

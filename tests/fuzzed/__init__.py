@@ -1,1 +1,0 @@
-"""Input that nobody should give, for tests of who has to take it."""
