@@ -166,14 +166,22 @@ class Schedule:
             raise ScheduleError(
                 "the schedule has regularizers alone and no operations; schedule.regularization(epoch) has their values"
             )
-        columns = slice(self.space.n_of_policy)
-        space = dataclasses.replace(self.space, regularizers=())
+        return self._columns(dataclasses.replace(self.space, regularizers=()), slice(self.space.n_of_policy))
+
+    def without_operations(self) -> "Schedule":
+        """The regularizers alone. ScheduleError where none was tuned."""
+        if not self.space.regularizers:
+            raise ScheduleError("the schedule has no regularizers; search one with tune (--tune dropout, ...)")
+        space = SearchSpace((), count_probabilities=(1.0,), regularizers=self.space.regularizers)
+        return self._columns(space, slice(self.space.n_of_policy, None))
+
+    def _columns(self, space: SearchSpace, columns: slice) -> "Schedule":
         return dataclasses.replace(self, space=space, values=self.values[:, columns], spread=self.spread[:, columns])
 
     def with_regularizers(self, regularizers: Sequence[Hyperparameter], values: Sequence[float]) -> "Schedule":
         """The same policy beside regularizers that stay as they are: one value for each, in natural units.
 
-        They take the place of those that it has. Raises ScheduleError for another number of values.
+        They replace those that it has. Raises ScheduleError for another number of values.
         """
         if len(values) != len(regularizers):
             raise ScheduleError(
@@ -185,14 +193,6 @@ class Schedule:
         rows = np.concatenate([self.values[:, columns], constant], axis=1)
         spread = np.concatenate([self.spread[:, columns], np.zeros(constant.shape)], axis=1)
         return dataclasses.replace(self, space=space, values=rows, spread=spread)
-
-    def without_operations(self) -> "Schedule":
-        """The regularizers alone. ScheduleError where none was tuned."""
-        if not self.space.regularizers:
-            raise ScheduleError("the schedule has no regularizers; search one with tune (--tune dropout, ...)")
-        columns = slice(self.space.n_of_policy, None)
-        space = SearchSpace((), count_probabilities=(1.0,), regularizers=self.space.regularizers)
-        return dataclasses.replace(self, space=space, values=self.values[:, columns], spread=self.spread[:, columns])
 
     def _checked(self, epoch: int) -> int:
         epoch = whole_number("epoch", epoch)
@@ -209,7 +209,7 @@ class Schedule:
         return PolicyTransform(self._operations_alone("transform()"))
 
     def _operations_alone(self, function: str) -> "Schedule":
-        """For the function that is called so, whose caller is told."""
+        """The policy alone, with a warning that names the function that the user called."""
         if not self.space.regularizers:
             return self
         policy = self.without_regularizers()

@@ -4,7 +4,7 @@ import functools
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import PIL.Image
@@ -19,24 +19,18 @@ from hba.packed import apply_to_array
 from hba.policy.draw import apply_operations, draw_by_means, means_of
 from hba.policy.module import RangeCheck
 from hba.policy.single_image import OpSample, PlainRow, apply_to_all, apply_to_pil, draw_for_one, plain_row
-from hba.policy.space import SearchSpace
 from hba.schedule.annotations import ANNOTATIONS, Size, moved, unmovable
 from hba.utils.settings import whole_number
 from hba.utils.text import first_of
 
+if TYPE_CHECKING:
+    from hba.schedule.schedule import Schedule
+
 PIL_MODES = ("L", "RGB")
-DEEP_PIL_MODES = ("I", "F")
-"""And those that begin with `I;`: their levels are not 0 to 255, and PIL's convert() clips them."""
 NOT_SET = -1.0
 SHOWN_ITEMS = 4
 """How many things of a sample an error lists."""
-ACCEPTED = (
-    "PIL images, tv_tensors.Image, uint8 NumPy arrays (H, W), (H, W, 1) or (H, W, 3), and tensors (..., C, H, W) with "
-    "C 1 or 3"
-)
-SCALED = "scaled to [0, 1] by the maximum of the whole data set"
-
-
+SCALED = "as a float tensor scaled to [0, 1] by the maximum of the whole data set"
 IMAGE_TENSORS = (tv_tensors.Image, tv_tensors.Video)
 
 
@@ -51,60 +45,37 @@ def _is_image_array(given: Any) -> bool:
     return given.ndim == 2 or (given.ndim == 3 and given.shape[2] in (1, 3))
 
 
-class Rows(Protocol):
-    """What the transform asks of a schedule; hba.Schedule is one, and says what each means."""
-
-    @property
-    def space(self) -> SearchSpace: ...
-
-    @property
-    def fill(self) -> tuple[float, ...]: ...
-
-    @property
-    def epochs(self) -> int: ...
-
-    @property
-    def is_stretched(self) -> bool: ...
-
-    def position(self, fraction: float) -> float: ...
-
-    def values_at(self, position: float) -> np.ndarray: ...
-
-    def spread_at(self, position: float) -> np.ndarray: ...
-
-
 class PolicyTransform(v2.Transform):  # type: ignore[misc]
     """Augments images by the policy of the current place in the schedule; returns what it got, augmented.
 
     Takes a PIL image (mode L or RGB), a tv_tensors.Image, a NumPy array, uint8 of shape (H, W), (H, W, 1) or
     (H, W, 3), or a tensor, uint8 or floating point in [0, 1], of shape (..., C, H, W) with C 1 or 3,
-    or as many as the fill of the schedule has; type, dtype and
-    size stay. Three channels are red, green and blue: in cv2's order, Color and Contrast weigh red as blue, and the
-    fill colour is the wrong way round. Every image of a batch gets its own draw. PIL images are augmented by
-    PIL itself, and arrays become what PIL makes of them; rounded to 8 bits, each operation is within a grey level of
-    the same on tensors. With Numba installed, uint8 arrays and tensors on a CPU take a fraction of the time.
+    or as many as the fill of the schedule has; type, dtype and size stay. Three channels are red, green and blue.
+    Every image of a batch gets its own draw. PIL images are augmented by PIL itself, and arrays become what PIL makes
+    of them; rounded to 8 bits, each operation is within a grey level of the same on tensors. With Numba installed,
+    uint8 arrays and tensors on a CPU take a fraction of the time.
 
     Place it before the normalisation: floats far outside [0, 1] are refused. On a GPU, only the first batch is checked,
-    so the host does not wait in every step.
+    so that the host does not wait in every step.
 
     A sample, of any structure, holds one image. Labels and everything else that is no image pass through. So does a
     tensor of three dimensions or more beside a PIL image or a tv_tensors.Image; without these, the first such tensor is
-    the image. Raises TypeError for a sample without an image, and for one with two, because one of them may be a mask.
-    Only several tv_tensors.Image are accepted, and get the same draw.
+    the image. Raises TypeError for a sample without an image, and for one with two, because one of them may be a mask;
+    only several tv_tensors.Image are accepted, and get the same draw.
 
-    tv_tensors.BoundingBoxes, Mask and KeyPoints of the image move as its pixels do (hba/schedule/annotations.py), which
-    only a single image has. All frames of a tv_tensors.Video get one draw. Raises TypeError where they are there and an
-    operation of one's own is in the schedule that does not say whether it moves pixels.
+    tv_tensors.BoundingBoxes, Mask and KeyPoints of a single image move as its pixels do (hba/schedule/annotations.py).
+    All frames of a tv_tensors.Video get one draw. Raises TypeError where annotations meet an operation of your own that
+    does not say whether it moves pixels.
 
     set_epoch or set_progress choose the place in the schedule, and reach DataLoader workers, persistent ones too.
-    Before the first of them, the last row is used: a fixed policy. Each image draws its probabilities and magnitudes
+    Before the first call, the last row is used: a fixed policy. Each image draws its probabilities and magnitudes
     around the row, as far as the schedule's spread says. Draws come from torch's default generator, which
     DataLoader seeds for each worker.
     """
 
     _transformed_types = (PIL.Image.Image, *IMAGE_TENSORS, *ANNOTATIONS, _is_image_array, _is_plain_tensor)
 
-    def __init__(self, schedule: Rows) -> None:
+    def __init__(self, schedule: "Schedule") -> None:
         super().__init__()
         self.schedule = schedule
         # A row number in shared memory: worker processes hold copies of this object, but see the same number.
@@ -163,8 +134,9 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         images += [*filter(_is_image_array, flat_inputs), *tensors[:1]]
         if not images:
             raise TypeError(
-                f"Found no image in the sample, only {_listed(flat_inputs)}; images are {ACCEPTED}; give what has "
-                f"other levels as a float tensor {SCALED}"
+                f"Found no image in the sample, only {_listed(flat_inputs)}; images are PIL images, tv_tensors.Image, "
+                "uint8 NumPy arrays (H, W), (H, W, 1) or (H, W, 3), and tensors (..., C, H, W) with C 1 or 3; give "
+                f"other levels {SCALED}"
             )
         if len(images) > 1 and not all(isinstance(given, tv_tensors.Image) for given in images):
             raise TypeError(
@@ -174,25 +146,21 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """One draw, used for every image of the sample; they must hold equally many."""
-        space = self.schedule.space
         images = [given for given in flat_inputs if not isinstance(given, ANNOTATIONS)]
-        first, is_annotated = images[0], len(images) < len(flat_inputs)
-        if isinstance(first, PIL.Image.Image | np.ndarray):
-            return {"one_draw": draw_for_one(self._place().plain), "size": _size(first)}
-        for given in images:
-            _check_form(given, len(self.schedule.fill))
-            self._check_range(given)
-        if is_annotated or isinstance(first, tv_tensors.Video):
+        first = images[0]
+        if isinstance(first, Tensor):
             for given in images:
-                if math.prod(given.shape[: -4 if isinstance(given, tv_tensors.Video) else -3]) > 1:
-                    what = "a video" if isinstance(given, tv_tensors.Video) else "boxes, masks and keypoints"
-                    raise TypeError(f"{what} must come with a single draw, got a batch {tuple(given.shape)}")
-            return {"one_draw": draw_for_one(self._place().plain), "size": _size(first)}
-        n_images = math.prod(first.shape[:-3])
-        if n_images == 1 and first.device.type == "cpu":
-            return {"one_draw": draw_for_one(self._place().plain), "size": _size(first)}
-        means, spread = self._place().on(first.device)
-        return {"tensor_draw": draw_by_means(space, means, n_images, spread=spread)[0]}
+                _check_form(given, len(self.schedule.fill))
+                self._check_range(given)
+            n_images = math.prod(first.shape[: -4 if isinstance(first, tv_tensors.Video) else -3])
+            is_video, is_annotated = isinstance(first, tv_tensors.Video), len(images) < len(flat_inputs)
+            if n_images > 1 and (is_video or is_annotated):
+                what = "a video" if is_video else "boxes, masks and keypoints"
+                raise TypeError(f"{what} must come with a single draw, got a batch {tuple(first.shape)}")
+            if not (is_video or is_annotated or (n_images == 1 and first.device.type == "cpu")):
+                means, spread = self._place().on(first.device)
+                return {"tensor_draw": draw_by_means(self.schedule.space, means, n_images, spread=spread)[0]}
+        return {"one_draw": draw_for_one(self._place().plain), "size": _size(first)}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         if isinstance(inpt, ANNOTATIONS):
@@ -244,7 +212,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
 class _Place:
     """What images at a row number of a schedule are drawn by, float32. Each form is made when it is first needed."""
 
-    def __init__(self, schedule: Rows, position: float) -> None:
+    def __init__(self, schedule: "Schedule", position: float) -> None:
         self.position = position
         self._space = schedule.space
         values, spread = schedule.values_at(position), schedule.spread_at(position)
@@ -269,13 +237,9 @@ def _checked_mode(image: PIL.Image.Image) -> str:
     """The image's mode, a letter per channel, if it is one that can be augmented."""
     if image.mode in PIL_MODES:
         return image.mode
-    rule = f"a PIL image must be of mode {' or '.join(PIL_MODES)}, got {image.mode}"
-    if image.mode in DEEP_PIL_MODES or image.mode.startswith("I;"):
-        raise TypeError(
-            f"{rule}, which PIL's convert() would clip to 255; give it as a float tensor {SCALED}: "
-            "torch.from_numpy(numpy.asarray(image) / maximum)[None].float()"
-        )
-    raise TypeError(f"{rule}; use .convert('RGB')")
+    # PIL's convert() would clip levels of more than 8 bits to 255.
+    advice = f"give it {SCALED}" if image.mode[0] in "IF" else "use .convert('RGB')"
+    raise TypeError(f"a PIL image must be of mode {' or '.join(PIL_MODES)}, got {image.mode}; {advice}")
 
 
 def _size(image: Any) -> Size:
@@ -289,15 +253,10 @@ def _size(image: Any) -> Size:
 def _check_form(given: Tensor, n_channels: int) -> None:
     """Raise TypeError unless a tensor has the shape and the type of images. n_channels: of the schedule's fill."""
     if given.ndim < 3 or given.shape[-3] not in (1, 3, n_channels):
-        raise TypeError(
-            f"images must be of shape (..., C, H, W) with {_channels_text(n_channels)}, got {tuple(given.shape)}"
-        )
+        channels = "1 or 3" if n_channels in (1, 3) else n_channels
+        raise TypeError(f"images must be of shape (..., C, H, W) with C {channels}, got {tuple(given.shape)}")
     if given.dtype != torch.uint8 and not given.is_floating_point():
         raise TypeError(f"images must be uint8 or floating point, got {given.dtype}; give other levels {SCALED}")
-
-
-def _channels_text(n_channels: int) -> str:
-    return "C 1 or 3" if n_channels in (1, 3) else f"C {n_channels}"
 
 
 def _to_batch(given: Tensor) -> Tensor:
@@ -312,12 +271,12 @@ def _to_batch(given: Tensor) -> Tensor:
 
 def _listed(items: Sequence[Any]) -> str:
     """What kinds of things these are, the first of them."""
-    return first_of([_kind(item) for item in items], SHOWN_ITEMS) or "nothing"
-
-
-def _kind(item: Any) -> str:
-    if isinstance(item, Tensor | np.ndarray):
-        return f"{type(item).__name__} {item.dtype} {tuple(item.shape)}"
-    if isinstance(item, PIL.Image.Image):
-        return f"PIL image of mode {item.mode}"
-    return type(item).__name__
+    kinds = [
+        f"{type(one).__name__} {one.dtype} {tuple(one.shape)}"
+        if isinstance(one, Tensor | np.ndarray)
+        else f"PIL image of mode {one.mode}"
+        if isinstance(one, PIL.Image.Image)
+        else type(one).__name__
+        for one in items
+    ]
+    return first_of(kinds, SHOWN_ITEMS) or "nothing"
