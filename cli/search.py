@@ -21,7 +21,7 @@ from hba.policy_search.callbacks import SearchProgress, TensorBoardLogger
 from hba.policy_search.config import SearchConfig, from_earlier_config
 from hba.report.findings import (
     change_lines,
-    error_told,
+    error_definition,
     evaluation_words,
     network_line,
     network_measured,
@@ -249,7 +249,7 @@ def _report(result: hba.SearchResult, out: Path) -> None:
         printer.print(spread_line(schedule))
     errors = ((metrics["epoch"], metrics["val_error_percent"]) for metrics in result.metrics)
     measured = [(int(epoch), error) for epoch, error in errors if epoch is not None and error is not None]
-    printer.print(network_line(dict((measured[0], measured[-1])), error_told(schedule.provenance)))
+    printer.print(network_line(dict((measured[0], measured[-1])), error_definition(schedule.provenance)))
     for note in filter(None, (advice_in(schedule.provenance), overfitting_note_in(schedule.provenance))):
         printer.print(note)
     policy = out / "policy.json"

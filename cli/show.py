@@ -13,7 +13,7 @@ import hba
 from hba.algorithms.update_schedule import advice_in, overfitting_note_in
 from hba.report.findings import (
     change_lines,
-    error_told,
+    error_definition,
     network_line,
     network_measured,
     numbers_line,
@@ -73,7 +73,7 @@ def _show(loaded: Schedule, name: str, out: Path | None, *, as_json: bool) -> No
     for line in (*filter(None, [whole_line(loaded)]), *change_lines(loaded)):
         printer.print(line)
     if measured := network_measured(provenance):
-        printer.print(network_line(measured, error_told(provenance)))
+        printer.print(network_line(measured, error_definition(provenance)))
     for note in filter(None, (advice_in(provenance), overfitting_note_in(provenance))):
         printer.print(note)
     draw_schedule(loaded, out)

@@ -1,4 +1,4 @@
-"""The card of a shipped schedule: what it was found on, by which commands, and what an evaluation said of it."""
+"""The card of a shipped schedule: what it was found on, by which commands, and what an evaluation found."""
 
 import json
 from collections.abc import Mapping
@@ -9,13 +9,13 @@ import pydantic
 from hba.errors import ScheduleError
 from hba.report.results import Results
 from hba.schedule.library import files_of, policy_names
-from hba.utils.provenance import LARGEST_COUNT, count_of, number_of
+from hba.utils.provenance import count_of, number_of
 from hba.utils.text import counted, did_you_mean, duration, listed
 
 
 class Card(pydantic.BaseModel):
-    """text: what the schedule is for, in a sentence or two. search, evaluate: the commands that make it again, where
-    DIR is a folder of one's own. results: of the evaluation, as its results.json has them.
+    """text: what the schedule is for, in a sentence or two. search, evaluate: the commands that reproduce it, where DIR
+    is a folder of your own. results: of the evaluation, as in its results.json.
     """
 
     text: str
@@ -25,7 +25,7 @@ class Card(pydantic.BaseModel):
 
 
 def read_card(name: str) -> Card:
-    """Of the schedule that ships under that name; ScheduleError where none does."""
+    """The card of the schedule that ships under that name; ScheduleError where none does."""
     if name not in policy_names():
         meant = did_you_mean(name, policy_names())
         raise ScheduleError(f"no shipped schedule {name!r}{listed(meant, 'shipped ones', policy_names())}")
@@ -33,27 +33,17 @@ def read_card(name: str) -> Card:
 
 
 def costs(name: str) -> tuple[str, str]:
-    """What the search of a shipped schedule took, as its provenance has it, and the trainings of the evaluation on its
-    card: time and hardware, a line each.
-    """
-    provenance = json.loads(files_of(name)[0].read_text("utf-8"))["provenance"]
+    """Time and hardware of the search of a shipped schedule, and of the trainings of its evaluation, a line each."""
     results = read_card(name).results
-    trained = results.model_dump()
     trainings, each = counted(results.n_trainings, "training"), ""
     if results.jobs is not None and results.jobs > 1:
         trainings, each = f"{trainings}, {results.jobs} at a time", " each"
-    return (
-        f"Search: {_time(provenance)}; {_machine(provenance)}.",
-        f"Evaluation: {trainings}, {_time(trained)}; {_machine(trained)}{each}.",
-    )
+    provenance = json.loads(files_of(name)[0].read_text("utf-8"))["provenance"]
+    return f"Search: {_cost(provenance)}.", f"Evaluation: {trainings}, {_cost(results.model_dump())}{each}."
 
 
-def _time(found: Mapping[str, Any]) -> str:
-    seconds = number_of(found.get("wall_seconds"), 0, LARGEST_COUNT)
-    return "time not kept" if seconds is None else duration(seconds)
-
-
-def _machine(found: Mapping[str, Any]) -> str:
-    n_threads = count_of(found.get("n_threads"))
+def _cost(found: Mapping[str, Any]) -> str:
+    seconds, n_threads = number_of(found.get("wall_seconds"), 0, 1e9), count_of(found.get("n_threads"))
     threads = "" if n_threads is None else f", {counted(n_threads, 'thread')}"
-    return f"{found.get('device')}, {found.get('device_name')}{threads}"
+    time = "time not kept" if seconds is None else duration(seconds)
+    return f"{time}; {found.get('device')}, {found.get('device_name')}{threads}"

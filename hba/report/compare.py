@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hba.errors import SettingsError
-from hba.report.findings import error_told, natural, share
+from hba.report.findings import error_definition, natural, share
 from hba.report.page import setting_text
 from hba.report.run import Run
 from hba.report.tables import Table
@@ -99,7 +99,7 @@ def _validation(run: Run) -> Cells:
     losses = {} if run.search is None else run.search.measured("val_loss")
     if run.search is None or not losses:
         return {}
-    errors, meaning = run.search.measured("val_error_percent"), error_told(run.search.schedule.provenance)
+    errors, meaning = run.search.measured("val_error_percent"), error_definition(run.search.schedule.provenance)
     found = {"epoch": f"{max(losses)}", "loss": f"{losses[max(losses)]:.3f}"}
     found |= {"error": percent(errors[max(errors)])} if errors else {}
     return found | ({"an error is": meaning} if meaning else {})

@@ -1,4 +1,4 @@
-"""What was found, in words that `hba search`, `hba show`, `hba apply` and reports share."""
+"""Sentences and rows about a schedule that `hba search`, `hba show`, `hba apply` and reports share."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,8 +9,6 @@ from hba.config.training import PLATEAU
 from hba.data.labels import error_in_words
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import (
-    Change,
-    Reach,
     changes,
     is_of_text,
     key_epochs,
@@ -25,12 +23,15 @@ from hba.utils.text import counted, percent
 N_CHANGES = 5
 N_REGULARIZERS = 12
 LEAST_CHANGE = 0.005
-"""Of a range: what moves less would be printed as equal numbers."""
+"""As a share of a range; a smaller change would be printed as equal numbers."""
+CHANGE_HEADINGS = ("", "probability", "magnitude", "share of images")
 
 
 def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
-    """The command that tells whether a schedule helps, in words. A training has no validation loss to wait for, as the
-    search's learning rate had; a step schedule takes tenths too.
+    """The command that evaluates a schedule, in words.
+
+    A training has no validation loss for a plateau schedule of the learning rate to wait for, so a step schedule takes
+    its place.
     """
     if is_of_text(schedule):
         return ["hba", "evaluate-text", str(policy)]
@@ -39,18 +40,12 @@ def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
     return ["hba", "evaluate", str(policy), *(["--learning-rate-schedule", "step"] if waits else [])]
 
 
-ChangeRow = tuple[str, str, str, str]
-CHANGE_HEADINGS: ChangeRow = ("", "probability", "magnitude", "share of images")
-
-
 def change_lines(schedule: Schedule) -> list[str]:
-    """What the search changed most, from where to where and by how many policy steps, and what it made of regularizers;
-    empty where nothing moved.
-    """
+    """What the search changed most, and where each regularizer began and ended; empty where nothing moved."""
     title, moved = change_table(schedule)
     lines = [f"{title}:", *_aligned([CHANGE_HEADINGS, *moved])] if moved else []
     title, rows = regularizer_changes(schedule)
-    # The first title has said already what they came from.
+    # The title of the operations has named the epochs already.
     title = title.partition(", ")[2].capitalize() if moved else title
     return [*lines, f"{title}:", *_aligned(rows)] if rows else lines
 
@@ -63,18 +58,27 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def change_table(schedule: Schedule) -> tuple[str, list[ChangeRow]]:
-    """The same as a title and rows under CHANGE_HEADINGS; no rows where nothing moved."""
-    last = schedule.epochs - 1
+def change_table(schedule: Schedule) -> tuple[str, list[tuple[str, ...]]]:
+    """A title and rows under CHANGE_HEADINGS: the operations that changed most. No rows where nothing moved."""
+    last, copies = schedule.epochs - 1, schedule.space.copies
     moved = [change for change in changes(schedule, last)[:N_CHANGES] if change.size >= LEAST_CHANGE]
-    reached = reach(schedule, last)
+    reached, rows = reach(schedule, last), []
+    for change in moved:
+        before, after = change.probability
+        magnitude, unit = "-", change.operation.unit
+        if change.magnitude is not None:
+            ends = (", ".join(f"{copy:.3g}" for copy in one) for one in change.magnitude)
+            magnitude = " -> ".join(ends) + (f" {unit}" if unit else "")
+        name = change.operation.name
+        rows.append((name, f"{before:.2f} -> {after:.2f}", magnitude, share(reached.shares[name])))
     each = any(change.magnitude is not None and len(change.magnitude[0]) > 1 for change in moved)
-    title = f"{_since(schedule)}, changed most{copies_note(schedule, each)}"
-    return title, [_row(change, reached) for change in moved]
+    or_each = ", or one number for each copy" if each else ""
+    note = "" if copies == 1 else f" (means over each operation's {copies} copies{or_each})"
+    return f"{_since(schedule)}, changed most{note}", rows
 
 
 def _since(schedule: Schedule) -> str:
-    """By what a schedule came from where the search began to its last epoch."""
+    """Over which epochs and policy steps the changes are."""
     steps = policy_steps_in(schedule.provenance)
     known = start_of(schedule) is not None
     since = f"After {schedule.epochs} epochs" if known else f"From epoch 1 to epoch {schedule.epochs}"
@@ -82,8 +86,9 @@ def _since(schedule: Schedule) -> str:
 
 
 def regularizer_changes(schedule: Schedule) -> tuple[str, list[tuple[str, str]]]:
-    """A title, and from where to where each regularizer came: `dropout.fc1`, `0.05 -> 0.31`. Of very many, those that
-    moved most. No rows where none was tuned.
+    """A title, and where each regularizer began and ended: `dropout.fc1`, `0.05 -> 0.31`.
+
+    Of very many, those that moved most. No rows where none was tuned.
     """
     found = summarize_regularizers(schedule)
     farthest = sorted(found, key=lambda one: -one.size)[:N_REGULARIZERS]
@@ -98,26 +103,21 @@ def regularizer_changes(schedule: Schedule) -> tuple[str, list[tuple[str, str]]]
 
 
 def regularizer_table(schedule: Schedule) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headings, and a row for each regularizer: where the search began, and its values at key epochs, with the unit, if
-    any has one.
-    """
+    """Headings, and a row for each regularizer: where the search began, its values at key epochs, and units if any."""
     epochs, found = key_epochs(schedule), summarize_regularizers(schedule)
-    has_units = any(one.hyperparameter.unit for one in found)
+    units = [one.hyperparameter.unit or "" for one in found]
     rows = [
-        (
-            one.hyperparameter.name,
-            f"{one.began:.3g}",
-            *(f"{one.values[epoch]:.3g}" for epoch in epochs),
-            *([one.hyperparameter.unit or ""] if has_units else []),
-        )
+        (one.hyperparameter.name, *(f"{value:.3g}" for value in (one.began, *(one.values[epoch] for epoch in epochs))))
         for one in found
     ]
     headings = ("regularizer", "began at", *(f"epoch {epoch + 1}" for epoch in epochs))
-    return (*headings, "unit") if has_units else headings, rows
+    if not any(units):
+        return headings, rows
+    return (*headings, "unit"), [(*row, unit) for row, unit in zip(rows, units, strict=True)]
 
 
 def whole_line(schedule: Schedule) -> str | None:
-    """On regularizers that act as whole numbers; None where none does."""
+    """Which regularizers act as whole numbers; None where none does."""
     names = [one.name for one in schedule.space.regularizers if one.whole]
     return f"Rounded to whole numbers where they act: {', '.join(names)}." if names else None
 
@@ -127,8 +127,13 @@ def natural(value: float, unit: str | None) -> str:
     return f"{value:.3g} {unit}" if unit else f"{value:.3g}"
 
 
+def share(value: float) -> str:
+    """`12.4 %`"""
+    return f"{100 * value:.1f} %"
+
+
 def reach_line(schedule: Schedule, epoch: int) -> str:
-    """How many operations an image gets at an epoch (from 0), which no probability says."""
+    """How many operations an image gets at an epoch (from 0)."""
     most, reached = schedule.space.max_count, reach(schedule, epoch)
     return (
         f"An image gets at most {counted(most, 'operation')}, {reached.per_image:.2f} on average; "
@@ -153,7 +158,7 @@ def numbers_line(schedule: Schedule) -> str:
 
 
 def spread_line(schedule: Schedule) -> str:
-    """How far the numbers of images are from the rows', over all epochs; nothing of a kind that has no spread."""
+    """The range of the spread over all epochs, of magnitudes and of probabilities, where they have one."""
     found = []
     for kind, words in (("magnitude", "magnitudes"), ("probability", "probabilities")):
         spread = schedule.spread[:, [name.endswith(kind) for name in schedule.space.names]]
@@ -169,46 +174,24 @@ def spread_line(schedule: Schedule) -> str:
 def network_measured(provenance: Mapping[str, Any]) -> dict[int, float]:
     """Validation error in percent of the search network after its last epoch, by that epoch, counted from 1.
 
-    Empty where the provenance, which may come from elsewhere, does not say it.
+    Empty where the provenance, which may come from elsewhere, does not have it.
     """
     epoch = count_of(provenance.get("epochs_finished"), least=1)
     error = number_of(provenance.get("val_error_percent"), 0, 100)
     return {} if epoch is None or error is None else {epoch: error}
 
 
-def error_told(provenance: Mapping[str, Any]) -> str | None:
-    """What an error is, as a provenance tells it where that is not the share of wrong answers."""
+def error_definition(provenance: Mapping[str, Any]) -> str | None:
+    """How the error is defined, where it is not the share of wrong answers."""
     found = provenance.get("error")
     return found if isinstance(found, str) else None
 
 
 def network_line(measured: Mapping[int, float], error: str | None = None) -> str:
-    """`Validation error of the search network: ...`, and what that is not. measured: as network_measured has it. error:
-    what an error is, as error_told has it.
+    """`Validation error of the search network: ...`
+
+    measured: as network_measured has it. error: as error_definition has it.
     """
-    errors = ", ".join(f"{percent(error)} after epoch {epoch}" for epoch, error in measured.items())
+    errors = ", ".join(f"{percent(value)} after epoch {epoch}" for epoch, value in measured.items())
     name = f"Validation error{error_in_words(error)} of the search network"
     return f"{name}: {errors}. It is not that of a training with the schedule."
-
-
-def copies_note(schedule: Schedule, each: bool) -> str:
-    """What the numbers of an operation stand for, where it has several copies. each: some are told copy by copy."""
-    copies = schedule.space.copies
-    if copies == 1:
-        return ""
-    return f" (means over each operation's {copies} copies{', or one number for each copy' if each else ''})"
-
-
-def share(value: float) -> str:
-    """`12.4 %`"""
-    return f"{100 * value:.1f} %"
-
-
-def _row(change: Change, reached: Reach) -> ChangeRow:
-    before, after = change.probability
-    magnitude = "-"
-    if change.magnitude is not None:
-        unit = f" {change.operation.unit}" if change.operation.unit else ""
-        magnitude = " -> ".join(", ".join(f"{copy:.3g}" for copy in copies) for copies in change.magnitude) + unit
-    name = change.operation.name
-    return name, f"{before:.2f} -> {after:.2f}", magnitude, share(reached.shares[name])

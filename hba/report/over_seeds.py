@@ -1,4 +1,4 @@
-"""What searches that differ by their seed alone have in common: means over seeds, and how far seeds are apart."""
+"""What searches that differ only by their seed have in common: means over seeds, and how far they are apart."""
 
 import itertools
 import statistics
@@ -17,8 +17,8 @@ from hba.schedule.summary import changes, reach, summarize, summarize_regularize
 from hba.utils.intervals import interval_of_mean
 from hba.utils.text import counted
 
-OF_MACHINE = ("seed", "data", "data_root", "classes", "download", "workers", "device", "pretrained")
-"""Settings in which searches may differ that are put together: their seeds, and where things are."""
+MAY_DIFFER = ("seed", "data", "data_root", "classes", "download", "workers", "device", "pretrained")
+"""Settings in which the searches may differ: their seeds, and where things are."""
 
 
 class Over(NamedTuple):
@@ -71,12 +71,13 @@ class OverSeeds:
 
     @staticmethod
     def read(folder: Path) -> "OverSeeds":
-        """Of the searches in a folder that have ended. RunError where these are fewer than two, or differ by more than
-        their seeds.
+        """The searches in a folder that have ended.
+
+        RunError where these are fewer than two, or differ by more than their seeds.
         """
         found = {seed: path / POLICY_NAME for seed, path in sorted(seed_folders(folder).items())}
         schedules = {seed: Schedule.load(path) for seed, path in found.items() if path.exists()}
-        whole = {seed: one for seed, one in schedules.items() if _epochs_wanted(one) in (None, one.epochs)}
+        whole = {seed: one for seed, one in schedules.items() if _settings(one).get("epochs", one.epochs) == one.epochs}
         left_out = tuple(f"{PREFIX}{seed}" for seed in found if seed not in whole)
         if len(whole) < 2:
             more = f"; unfinished: {', '.join(left_out)}" if left_out else ""
@@ -86,21 +87,25 @@ class OverSeeds:
     @staticmethod
     def of(schedules: Mapping[int, Schedule]) -> "OverSeeds":
         """RunError where they differ by more than the seeds of their searches."""
-        first, *others = schedules.values()
+        first, *others = found = list(schedules.values())
         if any(other.space.names != first.space.names for other in others):
-            raise RunError("schedules of different search spaces cannot be put together")
+            raise RunError("schedules of different search spaces cannot be combined")
         if any(other.epochs != first.epochs for other in others):
-            told = ", ".join(f"{one.epochs} (seed {seed})" for seed, one in schedules.items())
-            raise RunError(f"schedules of different lengths cannot be put together: they have epochs {told}")
-        if differing := sorted({name for other in others for name in _differences(first, other)}):
-            raise RunError(
-                f"searches that are put together differ by their seeds alone, but here by {differing[0]} too"
-            )
-        errors = [error for one in schedules.values() for error in network_measured(one.provenance).values()]
+            lengths = ", ".join(f"{one.epochs} (seed {seed})" for seed, one in schedules.items())
+            raise RunError(f"schedules of different lengths cannot be combined: they have epochs {lengths}")
+        for name in sorted({name for one in found for name in _settings(one)} - set(MAY_DIFFER)):
+            if any(_settings(other).get(name) != _settings(first).get(name) for other in others):
+                raise RunError(
+                    f"searches that are combined must differ only by their seeds, but these differ by {name}"
+                )
+        errors = [error for one in found for error in network_measured(one.provenance).values()]
+        values: dict[str, list[float]] = {}
+        for one in itertools.chain.from_iterable(map(summarize_regularizers, found)):
+            values.setdefault(one.hyperparameter.name, []).append(one.values[-1])
         return OverSeeds(
             dict(schedules),
-            _operations(list(schedules.values())),
-            _regularizers(list(schedules.values())),
+            _operations(found),
+            {name: Over.of(of_each) for name, of_each in values.items()},
             Over.of(errors) if len(errors) == len(schedules) else None,
         )
 
@@ -152,35 +157,17 @@ class OverSeeds:
         save_figure(figure, path)
 
 
-def _settings_of(schedule: Schedule) -> Mapping[str, Any]:
-    """Of its search, as far as its provenance, which may come from elsewhere, says them."""
+def _settings(schedule: Schedule) -> Mapping[str, Any]:
+    """The settings of its search, as far as its provenance, which may come from elsewhere, has them."""
     settings = schedule.provenance.get("settings")
     return settings if isinstance(settings, Mapping) else {}
 
 
-def _epochs_wanted(schedule: Schedule) -> int | None:
-    epochs = _settings_of(schedule).get("epochs")
-    return epochs if isinstance(epochs, int) else None
-
-
-def _differences(one: Schedule, other: Schedule) -> set[str]:
-    """Settings that decide what a search finds, and are not the same."""
-    first, second = _settings_of(one), _settings_of(other)
-    names = (first.keys() | second.keys()) - set(OF_MACHINE)
-    return {name for name in names if first.get(name) != second.get(name)}
-
-
 def _operations(schedules: Sequence[Schedule]) -> tuple[OperationOverSeeds, ...]:
-    last = [one.epochs - 1 for one in schedules]
-    shares = [reach(one, epoch).shares for one, epoch in zip(schedules, last, strict=True)]
-    summaries = [
-        {summary.operation.name: summary for summary in summarize(one, (epoch,))}
-        for one, epoch in zip(schedules, last, strict=True)
-    ]
-    moves = [
-        {change.operation.name: change.probability[1] - change.probability[0] for change in changes(one, epoch)}
-        for one, epoch in zip(schedules, last, strict=True)
-    ]
+    last = schedules[0].epochs - 1
+    shares = [reach(one, last).shares for one in schedules]
+    summaries = [{one.operation.name: one for one in summarize(schedule, (last,))} for schedule in schedules]
+    moves = [{one.operation.name: one.probability for one in changes(schedule, last)} for schedule in schedules]
     found = []
     for operation in schedules[0].space.operations:
         name = operation.name
@@ -191,16 +178,8 @@ def _operations(schedules: Sequence[Schedule]) -> tuple[OperationOverSeeds, ...]
                 operation.unit,
                 Over.of([share[name] for share in shares]),
                 Over.of([summary[name].probability[-1] for summary in summaries]),
-                Over.of([move[name] for move in moves]),
+                Over.of([after - before for before, after in (move[name] for move in moves)]),
                 None if None in magnitudes else Over.of([one[-1] for one in magnitudes if one is not None]),
             )
         )
     return tuple(sorted(found, key=lambda one: -one.share.mean))
-
-
-def _regularizers(schedules: Sequence[Schedule]) -> Mapping[str, Over]:
-    values: dict[str, list[float]] = {}
-    for schedule in schedules:
-        for one in summarize_regularizers(schedule):
-            values.setdefault(one.hyperparameter.name, []).append(one.values[-1])
-    return {name: Over.of(found) for name, found in values.items()}

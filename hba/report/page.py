@@ -14,7 +14,7 @@ from hba.errors import ReportWarning
 from hba.report.findings import (
     CHANGE_HEADINGS,
     change_table,
-    error_told,
+    error_definition,
     evaluation_words,
     network_line,
     network_measured,
@@ -267,7 +267,7 @@ def _losses(search: SearchFiles) -> Iterator[tuple[str, str, Table]]:
     """Title, figure and numbers: loss and error of training and validation, where they were measured."""
     from hba.report.figures import metrics_figure
 
-    error = f"Error{error_in_words(error_told(search.schedule.provenance))}, per cent"
+    error = f"Error{error_in_words(error_definition(search.schedule.provenance))}, per cent"
     for title, ending, digits in (("Loss", "loss", 3), (error, "error_percent", 2)):
         lines = {"training": search.measured(f"train_{ending}"), "validation": search.measured(f"val_{ending}")}
         lines = {name: line for name, line in lines.items() if line}
@@ -284,7 +284,7 @@ def _trust(schedule: Schedule) -> Iterator[str]:
     if schedule.spread.any():
         yield spread_line(schedule)
     if measured := network_measured(schedule.provenance):
-        yield network_line(measured, error_told(schedule.provenance))
+        yield network_line(measured, error_definition(schedule.provenance))
     yield from filter(None, (advice_in(schedule.provenance), overfitting_note_in(schedule.provenance)))
 
 

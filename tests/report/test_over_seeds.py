@@ -55,12 +55,12 @@ def test_other_spaces_and_single_schedules_cannot_be_put_together(tmp_path: Path
     other = Schedule(SearchSpace((OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0)), np.array([[0.5]]))
     with pytest.raises(RunError, match="different search spaces"):
         OverSeeds.of({0: UP[0], 1: other})
-    with pytest.raises(RunError, match=r"of different lengths .*: they have epochs 2 \(seed 0\), 1 \(seed 1\)"):
+    with pytest.raises(RunError, match="different lengths"):
         OverSeeds.of({0: UP[0], 1: Schedule(SPACE, np.array([[0.5, 0.5, 0.5]]))})
     searched = [
         replace(UP[0], provenance={"settings": {"seed": n, "batch_size": size}}) for n, size in ((0, 8), (1, 4))
     ]
-    with pytest.raises(RunError, match="differ by their seeds alone, but here by batch_size too"):
+    with pytest.raises(RunError, match="batch_size"):
         OverSeeds.of(dict(enumerate(searched)))
     (tmp_path / "seed-0").mkdir()
     UP[0].save(tmp_path / "seed-0" / "policy.json")
