@@ -239,11 +239,11 @@ def row_configs(
     """
     compared = respread(schedule, config.spread)
     # It may call the user's function, so once for all rows.
-    common = (own_network, start, None if own_network is None else own_network.definition)
+    definition = None if own_network is None else own_network.definition
     return tuple(
-        RowConfig(name, config, (ScheduleAugmentation(respread(row, config.spread)),), *common)
+        RowConfig(name, config, (ScheduleAugmentation(respread(row, config.spread)),), own_network, start, definition)
         if isinstance(row, Schedule)
-        else RowConfig(name, *row(compared, config), *common)
+        else RowConfig(name, *row(compared, config), own_network, start, definition)
         for name, row in rows.items()
     )
 

@@ -38,6 +38,7 @@ from hba.policy_evaluation.baseline_augmentations import respread
 from hba.policy_evaluation.baselines import (
     NONE,
     Baseline,
+    Make,
     RowConfig,
     check_networks_take,
     check_of_images,
@@ -50,7 +51,7 @@ from hba.policy_evaluation.callbacks import EvaluationCallback, EvaluationPlan, 
 from hba.policy_evaluation.jobs import Job, check_executor, executor_for, run_jobs
 from hba.policy_evaluation.leakage import LeakageReport, leakage_reports, notes_on, settings_of
 from hba.policy_evaluation.results import FREE_SETTINGS, EvaluationResult, Record, check_device, check_resumable
-from hba.policy_evaluation.settings import check_config, check_weights, chosen, with_earlier
+from hba.policy_evaluation.settings import Chosen, check_config, check_weights, chosen, with_earlier
 from hba.preprocessing.preprocessing import network_input_size
 from hba.report.page import REPORT_NAME, is_reported, report_at_the_end
 from hba.report.results import RESULTS_NAME, Results, read_results
@@ -118,7 +119,9 @@ def evaluate(
     callback = callback if callback is not None and is_first() else EvaluationCallback()
     check_executor(jobs, cluster, gpus_per_training)
     check_data(data, EvaluationData, settings.get("data_root"))
-    own_network = None if network is None else CustomNetwork.of(_of_rank0(network))
+    if isinstance(network, nn.Module):
+        share_tensors(network.state_dict().values())
+    own_network = None if network is None else CustomNetwork.of(network)
     rows = named_rows(schedule, against)
     main = next(row for row in rows.values() if isinstance(row, Schedule))
     check_of_images(rows)
@@ -141,25 +144,13 @@ def evaluate(
     lock = contextlib.nullcontext() if is_whole else rank0_only(run_lock(folder))
     with lock, connected(None if is_whole else cluster) as machines:
         resume = broadcast_from_rank0(
-            lambda: resume or (folder is not None and _has_results(folder) and is_restarted_in(folder))
+            lambda: resume or (folder is not None and (folder / RESULTS_NAME).exists() and is_restarted_in(folder))
         )
         stored = broadcast_from_rank0(lambda: _stored(folder, resume, used, everyone))
-        is_in_memory = not isinstance(data, str | Path | None)
-        data = _loaded(data, used, callback)
-        check_batch_size(given, len(data.train))
-        if own_network is None:
-            data = data.in_color()
-        schedules = {name: row for name, row in rows.items() if isinstance(row, Schedule)}
-        with single_process():
-            _try_out(data, used, against, everyone, schedules)
-            of_start = _notes_on_start(data, used, start)
-        searched = leakage_reports(schedules, used, data, is_in_memory)
-        for row in () if allow_seen else searched:
-            row.check()
-        its_data = str(settings_of(main).get("data"))
-        notes = (*data.facts, *notes_on_classes(data), *filter(None, [error_note(data.train.labels)]), *of_start)
-        notes = (*notes, *notes_on(main, used, searched))
-        run = _Evaluation(main, used, data, everyone, folder, stored, settled.inherited, its_data, searched, notes)
+        data, searched, notes = _read_and_check(data, settled, rows, against, everyone, given, callback)
+        for report in () if allow_seen else searched:
+            report.check()
+        run = _Evaluation(main, used, data, everyone, folder, stored, settled.inherited, searched, notes)
         run.check_processes_alike()
         if stored is not None and run.is_whole:
             # Nothing is trained, so its device need not be on this machine.
@@ -168,10 +159,32 @@ def evaluate(
         return _train_all(run, executor, callback)
 
 
-def _of_rank0(network: nn.Module | Callable[[int], nn.Module]) -> nn.Module | Callable[[int], nn.Module]:
-    if isinstance(network, nn.Module):
-        share_tensors(network.state_dict().values())
-    return network
+def _read_and_check(
+    source: object,
+    settled: Chosen,
+    rows: Mapping[str, Schedule | Make],
+    against: Sequence[Baseline],
+    everyone: Sequence[RowConfig],
+    given: Mapping[str, Any],
+    callback: EvaluationCallback,
+) -> tuple[EvaluationData, tuple[LeakageReport, ...], tuple[str, ...]]:
+    """The data, what the searches have seen of them, and notes on them; HbaError for what does not fit the data.
+
+    source: the data as evaluate takes them. rows: by name. given: the settings that were given.
+    """
+    config, start = settled.config, everyone[0].start
+    data = _loaded(source, config, callback)
+    check_batch_size(given, len(data.train))
+    if everyone[0].own_network is None:
+        data = data.in_color()
+    schedules = {name: row for name, row in rows.items() if isinstance(row, Schedule)}
+    main = next(iter(schedules.values()))
+    with single_process():
+        _try_out(data, config, against, everyone, schedules)
+        of_start = _notes_on_start(data, config, start)
+    searched = leakage_reports(schedules, config, data, not isinstance(source, str | Path | None))
+    of_data = (*data.facts, *notes_on_classes(data), *filter(None, [error_note(data.train.labels)]))
+    return data, searched, (*of_data, *of_start, *notes_on(main, config, searched))
 
 
 def _loaded(data: object, config: EvaluationConfig, callback: EvaluationCallback) -> EvaluationData:
@@ -210,10 +223,6 @@ def _try_out(
     check_networks_take(everyone, data)
 
 
-def _has_results(folder: Path) -> bool:
-    return (folder / RESULTS_NAME).exists()
-
-
 def _stored(
     folder: Path | None, resume: bool, config: EvaluationConfig, everyone: Sequence[RowConfig]
 ) -> Results | None:
@@ -242,7 +251,7 @@ def _to_resume(path: Path) -> Results:
 
 def _is_whole(folder: Path | None, config: EvaluationConfig, everyone: Sequence[RowConfig]) -> bool:
     """Whether everything in the folder is trained and reported, so that it need not be writable."""
-    if folder is None or not _has_results(folder):
+    if folder is None or not (folder / RESULTS_NAME).exists():
         return False
     is_trained = _to_resume(folder / RESULTS_NAME).holds([row.name for row in everyone], config.training_seeds)
     return is_trained and is_reported(folder)
@@ -259,7 +268,6 @@ class _Evaluation:
     folder: Path | None
     stored: Results | None
     inherited: Mapping[str, Any]
-    inherited_from: str
     searched: tuple[LeakageReport, ...]
     notes: tuple[str, ...]
 
@@ -379,7 +387,7 @@ def _plan(run: _Evaluation, n_trainings: int, executor: Executor) -> EvaluationP
         jobs=min(executor.n_jobs, max(1, n_trainings)),
         folder=run.folder,
         inherited=run.inherited,
-        inherited_from=run.inherited_from,
+        inherited_from=str(settings_of(run.schedule).get("data")),
         searched=run.searched,
         notes=(*run.notes, *filter(None, [slow])),
     )

@@ -1,16 +1,40 @@
-"""Schedules made of a schedule: the middle of its space, its mean, its last epoch, and its curves shuffled."""
+"""Schedules made of a schedule, with its spread and its regularizers, and schedules that are made equally strong."""
 
 from collections import Counter
+from statistics import fmean, geometric_mean
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
+from tuned_schedules import OTHERS, POLICY, both
 
+import hba
+from hba.config.evaluation import EvaluationConfig
+from hba.data import LabelledImages
+from hba.data.load import load_evaluation_data
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
-from hba.policy_evaluation.baseline_augmentations import final, middle, shuffled, start, static
+from hba.policy.starts import randaugment
+from hba.policy_evaluation.baseline_augmentations import (
+    AsStrong,
+    final,
+    middle,
+    only_augmentation,
+    only_regularization,
+    point,
+    respread,
+    sample_of,
+    shuffled,
+    start,
+    start_point,
+    static,
+    strength,
+    strengthened,
+)
 from hba.schedule.schedule import Schedule
+from hba.training.augmentation import Augment, regularization_of
 
 Values = NDArray[np.float64]
 NAMES = ("Rotate", "Invert", "Solarize", "Posterize", "Equalize", "Brightness", "AutoContrast")
@@ -44,33 +68,11 @@ def test_the_middle_is_the_middle_of_every_range_throughout() -> None:
     assert (schedule.stretched(5).values == schedule.values[0]).all()
 
 
-@pytest.mark.parametrize("fraction", [0.05, 0.25])
-def test_random_is_where_the_search_began(fraction: float) -> None:
-    found = random_schedule()
-    schedule = start(Schedule(found.space, found.values, FILL, {"settings": {"initial_fraction": fraction}}))
-    low, high = np.array(found.space.ranges).T
-    np.testing.assert_allclose(schedule.values[0], low + fraction * (high - low), rtol=1e-5)
-    assert (schedule.epochs, schedule.fill) == (1, FILL)
-
-
-@pytest.mark.parametrize("provenance", [{}, {"settings": None}, {"settings": {"initial_fraction": 2}}])
-def test_random_is_the_middle_where_the_start_is_not_known(provenance: dict[str, object]) -> None:
-    found = random_schedule()
-    schedule = start(Schedule(found.space, found.values, FILL, provenance))
-    assert schedule.values.tolist() == middle(found).values.tolist()
-
-
 def test_static_is_the_mean_over_the_epochs_throughout() -> None:
     found = random_schedule()
     schedule = static(found)
     np.testing.assert_allclose(schedule.stretched(6).values, np.tile(found.values.sum(axis=0) / 4, (6, 1)))
     assert schedule.fill == FILL
-
-
-def test_a_mean_stays_in_its_range_whatever_the_rounding() -> None:
-    space = SearchSpace((OPERATIONS["Cutout"],), copies=1, count_probabilities=(0.0, 1.0))
-    schedule = static(Schedule(space, np.tile([1.0, 0.2], (3, 1))))
-    assert schedule.values.tolist() == [[1.0, 0.2]]
 
 
 def test_final_is_the_last_epoch_throughout() -> None:
@@ -122,14 +124,159 @@ def test_a_magnitude_goes_with_its_probability_and_what_is_left_over_in_order() 
     assert n_filled > 0
 
 
-def test_shuffled_is_the_same_every_time() -> None:
-    first, again = (shuffled(random_schedule()) for _ in range(2))
-    assert [schedule.values.tolist() for schedule in first] == [schedule.values.tolist() for schedule in again]
-
-
 def test_two_operations_are_exchanged_and_a_single_one_is_refused() -> None:
     found = random_schedule(("Rotate", "Brightness"))
     for schedule in shuffled(found):
         assert givers(found, schedule, "probability") == {"Rotate": "Brightness", "Brightness": "Rotate"}
     with pytest.raises(SettingsError, match="shuffled needs a schedule of at least two operations, got one"):
         shuffled(random_schedule(("Rotate",), copies=2))
+
+
+SPACE = SearchSpace(
+    tuple(OPERATIONS[name] for name in ("Rotate", "Invert", "Solarize", "Brightness", "Equalize")),
+    count_probabilities=(0.1, 0.2, 0.3, 0.4),
+    searches_count=True,
+)
+COUNTS = slice(SPACE.n - 3, SPACE.n)
+
+
+def found(**provenance: object) -> Schedule:
+    """A schedule in whose curves and spreads no two are alike."""
+    random = np.random.default_rng(0)
+    low, high = np.array(SPACE.ranges).T
+    values = low + (high - low) * random.random((4, SPACE.n))
+    return Schedule(SPACE, values, FILL, {"settings": provenance}, spread=random.random((4, SPACE.n)))
+
+
+def test_the_start_is_that_of_the_search_with_the_mean_spread() -> None:
+    schedule = found(initial_fraction=0.25)
+    low, high = np.array(SPACE.ranges).T
+    of_policy = slice(0, SPACE.n - 3)
+    np.testing.assert_allclose(start(schedule).values[0, of_policy], (low + 0.25 * (high - low))[of_policy], rtol=1e-5)
+    expected = SPACE.decode(randaugment(SPACE).double()).numpy()
+    np.testing.assert_array_equal(start(found(init="randaugment", initial_fraction=0.5)).values, expected[None])
+    assert start(found(initial_fraction=2)).values.tolist() == middle(schedule).values.tolist(), "it is not known"
+    for made in (start(schedule), middle(schedule), static(schedule)):
+        np.testing.assert_allclose(made.spread, schedule.spread.sum(axis=0)[None] / 4)
+    for made in (start(schedule), middle(schedule)):
+        # K of at least 1, 2 and 3 operations, each given the one before.
+        assert made.values[0, COUNTS] == pytest.approx([0.9, 0.7 / 0.9, 0.4 / 0.7])
+    assert final(schedule).spread.tolist() == schedule.spread[-1:].tolist()
+    assert point(schedule).values.tolist() == schedule.values.tolist()
+    assert start_point(schedule).values.tolist() == start(schedule).values.tolist()
+    assert not point(schedule).spread.any()
+    assert not start_point(schedule).spread.any()
+
+
+def test_a_shuffled_curve_takes_its_spread_along_and_k_stays() -> None:
+    schedule = found()
+    for permuted in shuffled(schedule):
+        np.testing.assert_array_equal(permuted.values[:, COUNTS], schedule.values[:, COUNTS])
+        np.testing.assert_array_equal(permuted.spread[:, COUNTS], schedule.spread[:, COUNTS])
+        spread_of = dict(zip(SPACE.names, schedule.spread.T, strict=True))
+        spread_at = dict(zip(SPACE.names, permuted.spread.T, strict=True))
+        for kind in ("probability", "magnitude"):
+            before = fractions(schedule, kind)
+            for taker, curve in fractions(permuted, kind).items():
+                (giver,) = [name for name, other in before.items() if np.allclose(curve, other, atol=1e-9)]
+                np.testing.assert_array_equal(spread_at[taker], spread_of[giver])
+
+
+def test_another_spread_leaves_probabilities_bare_where_magnitudes_alone_are_spread() -> None:
+    schedule = found()
+    assert respread(schedule, None) is schedule
+    assert (respread(schedule, 0.25).spread == 0.25).all()
+    assert (respread(point(schedule), 0.25).spread == 0.25).all(), "of a schedule without a spread too"
+    made = respread(schedule.with_spread(1.0, probabilities=False), 0.25)
+    assert made.spread.tolist() == [[0.0 if name.endswith("probability") else 0.25 for name in SPACE.names]] * 4
+
+
+def test_regularizers_are_kept_and_can_be_taken_alone() -> None:
+    schedule = both(spread=0.5)
+    augmentation, regularization = only_augmentation(schedule), only_regularization(schedule)
+    assert augmentation.values.tolist() == list(POLICY)
+    assert (augmentation.spread == 0.5).all()
+    assert regularization.values.tolist() == list(OTHERS)
+    epochs = [regularization_of(one, 3, torch.device("cpu")) for one in (augmentation, regularization, schedule)]
+    assert [one.row for one in epochs[1]] == [one.row for one in epochs[2]]
+    assert not epochs[0]
+    schedule = both()
+    dropout, decay, length, holes = zip(*OTHERS, strict=True)
+    # Weight decay is searched by its logarithm.
+    means = [fmean(dropout), geometric_mean(decay), fmean(length), fmean(holes)]
+    assert static(schedule).values[0, 3:].tolist() == pytest.approx(means, rel=1e-5)
+    assert final(schedule).values[0, 3:].tolist() == OTHERS[-1]
+    for one in (start(schedule), middle(schedule)):
+        assert one.values[0, 3:].tolist() == pytest.approx([0.05, 5e-4, 4, 1], rel=1e-5), "where a search begins"
+    assert all((one.values[:, 3:] == schedule.values[:, 3:]).all() for one in shuffled(schedule))
+    assert not respread(schedule, 0.25).spread[:, 3:].any()
+
+
+def digits() -> LabelledImages:
+    train = load_evaluation_data(EvaluationConfig.make({"data": "digits", "train_size": 100})).train
+    assert isinstance(train, LabelledImages)
+    return train
+
+
+def moved_levels(augment: Augment, images: LabelledImages, seed: int) -> float:
+    """Over many draws, by the pixels themselves."""
+    before = images.images.float() / 255
+    generator = torch.Generator().manual_seed(seed)
+    return float(torch.cat([255 * (augment(before, generator) - before).abs() for _ in range(20)]).mean())
+
+
+def test_strength_is_the_mean_change_in_grey_levels() -> None:
+    always = SearchSpace((OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0))
+    levels = torch.tensor([0, 55, 100, 255])
+    images = levels.float()[:, None, None, None].expand(4, 3, 8, 8) / 255
+    by_hand = np.mean([abs(255 - 2 * level) for level in levels.tolist()])
+    assert strength(Schedule(always, np.array([[1.0]])), images) == pytest.approx(by_hand, rel=1e-5)
+    assert strength(Schedule(always, np.array([[0.0], [1.0]])), images) == pytest.approx(by_hand / 2, rel=1e-5)
+    space = SearchSpace((OPERATIONS["Brightness"],), copies=1, count_probabilities=(0.0, 1.0))
+    identity, grey = Schedule(space, np.array([[1.0, 1.0]])), torch.full((200, 1, 2, 2), 0.5)
+    assert strength(identity, grey) == 0
+    noise = np.random.default_rng(0).normal(size=100_000)
+    factors = np.minimum(0.5 * (0.1 + 1.8 / (1 + np.exp(-noise))), 1.0)
+    of_spread = strength(identity.with_spread(1.0, probabilities=False), grey)
+    assert of_spread == pytest.approx(255 * abs(factors - 0.5).mean(), rel=0.05)
+
+
+def test_shuffled_schedules_move_images_as_far_as_the_schedule_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hba.policy_evaluation.baseline_augmentations.N_DRAWS", 1800)
+    bare, train = hba.load_policy("digits").with_spread(0.0), digits()
+    for schedule in (bare, found()):
+        wanted = strength(schedule, sample_of(train))
+        permuted = shuffled(schedule)[0]
+        matched = AsStrong(permuted, schedule).matched(train)
+        assert strength(matched, sample_of(train)) == pytest.approx(wanted, rel=0.01)
+    last_row = Schedule(bare.space, bare.values[-1:], bare.fill)
+    measured = moved_levels(AsStrong(last_row, last_row).by_epoch(1, train)[0], train, seed=5)
+    alike = AsStrong(Schedule(bare.space, shuffled(bare)[0].values[-1:], bare.fill), last_row)
+    assert moved_levels(alike.by_epoch(1, train)[0], train, seed=6) == pytest.approx(measured, rel=0.1)
+
+
+def test_a_factor_stretches_distances_from_doing_nothing_within_the_range() -> None:
+    schedule = random_schedule(("Rotate", "Solarize", "Brightness", "Invert"), copies=1, epochs=3)
+    weaker, stronger = strengthened(schedule, 0.5), strengthened(schedule, 3.0)
+    identities = {"Rotate": 0.0, "Solarize": 256.0, "Brightness": 1.0}
+    for column, name in enumerate(schedule.space.names):
+        old, half, triple = (one.values[:, column] for one in (schedule, weaker, stronger))
+        operation, _, kind = name.split(".")
+        if kind == "probability":
+            np.testing.assert_allclose(half, old / 2)
+            np.testing.assert_array_equal(triple, old)
+        else:
+            identity, (low, high) = identities[operation], sorted(schedule.space.ranges[column])
+            np.testing.assert_allclose(half, np.clip((old + identity) / 2, low, high))
+            np.testing.assert_allclose(triple, np.clip(identity + 3 * (old - identity), low, high))
+    np.testing.assert_array_equal(strengthened(found(), 0.5).spread, found().spread)
+
+
+def test_a_strength_that_cannot_be_reached_is_warned_of() -> None:
+    space = SearchSpace((OPERATIONS["Brightness"], OPERATIONS["Sharpness"]), copies=1, count_probabilities=(0.0, 1.0))
+    dark = Schedule(space, np.array([[1.0, 0.1, 0.0, 1.0]]))
+    sharp = Schedule(space, np.array([[0.0, 1.0, 1.0, 1.2]]))
+    with pytest.warns(UserWarning, match="cannot be made as strong"):
+        matched = AsStrong(sharp, dark).matched(digits())
+    assert matched.values == pytest.approx(np.array([[0.0, 1.0, 1.0, 1.9]]))
+    assert len({AsStrong(a, b).definition for a in (sharp, dark) for b in (sharp, dark)}) == 4

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from small_trainings import one_operation, tiny_data
+from tuned_schedules import CUTOUT, DECAY, alone, both
 
 import hba
 from hba.config.evaluation import EvaluationConfig
-from hba.errors import SettingsError
+from hba.errors import ScheduleError, SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
-from hba.policy_evaluation.baseline_augmentations import final, middle, point, start_point, static
+from hba.policy_evaluation.baseline_augmentations import AsStrong, final, middle, point, start_point, static
 from hba.policy_evaluation.baselines import BASELINES, RowConfig, named_rows, row_configs
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation, Unchanged
@@ -43,13 +44,6 @@ def schedule_of(row: RowConfig, seed: int = 0) -> Schedule:
     return augmentation.schedule
 
 
-def test_names_in_one_text_are_refused() -> None:
-    with pytest.raises(
-        SettingsError, match=r"^against must be a list of names, got the text 'none'; write \['none'\]$"
-    ):
-        hba.evaluate(SCHEDULE, tiny_data(), against="none", **SETTINGS)
-
-
 OF_OPERATIONS = [name for name in BASELINES if not name.startswith("only-")]
 """The others need regularizers too."""
 
@@ -72,29 +66,6 @@ def test_shuffled_takes_its_ten_schedules_in_turn() -> None:
     assert row.augmentation(23) is row.augmentations[3]
 
 
-@pytest.mark.parametrize(
-    ("settings", "size"),
-    [
-        ({"data": "digits"}, 8),
-        ({"data": "digits", "image_size": 24}, 12),
-        ({"data": "a folder", "image_size": 8}, 4),
-        ({"data": "fashionmnist"}, 14),
-        ({"data": "cifar10", "cutout_size": 0}, 16),
-        ({"data": "cifar10", "cutout_size": 0, "image_size": 16}, 8),
-        ({"data": "svhn", "cutout_size": 0}, 20),
-        ({"data": "a folder", "baseline_like": "svhn", "cutout_size": 0}, 20),
-    ],
-)
-def test_cutout_is_the_dataset_s_own_else_of_half_the_side(settings: dict[str, Any], size: int) -> None:
-    rows = rows_for("none", "cutout", **settings)
-    assert [rows[name].config.baseline_augmentation().cutout_size for name in rows] == [0, 0, size]
-
-
-def test_cutout_where_the_baseline_has_it_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"a Cutout of 16 pixels already, so cutout would equal none; omit cutout"):
-        rows_for("cutout", data="cifar10")
-
-
 def test_a_reserved_name_comes_before_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     SCHEDULE.save("random")
@@ -102,13 +73,6 @@ def test_a_reserved_name_comes_before_a_file(monkeypatch: pytest.MonkeyPatch, tm
     assert named_rows(SCHEDULE, ["random", "final"])["random"] is BASELINES["random"]
     row = named_rows(SCHEDULE, ["random", "./final"])["final"]
     assert isinstance(row, Schedule)
-
-
-def test_two_rows_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    SCHEDULE.save("static.json")
-    with pytest.raises(SettingsError, match="two rows would be called 'static'"):
-        named_rows("static.json", ["static"])
 
 
 @pytest.mark.parametrize(
@@ -151,6 +115,76 @@ def test_a_search_of_k_has_all_rows_too() -> None:
     assert [len(row.test_error_percent) for row in result.rows] == [1] * 13
 
 
-def test_shuffled_of_one_operation_is_refused_before_any_training() -> None:
-    with pytest.raises(SettingsError, match="at least two operations"):
-        hba.evaluate(one_operation("Invert", [[0.5]]), tiny_data(), against=["shuffled"], **SETTINGS)
+def test_cutout_is_the_dataset_s_own_else_of_half_the_side() -> None:
+    for settings, size in (
+        ({"data": "digits"}, 8),
+        ({"data": "a folder", "image_size": 8}, 4),
+        ({"data": "cifar10", "cutout_size": 0, "image_size": 16}, 8),
+        ({"data": "a folder", "baseline_like": "svhn", "cutout_size": 0}, 20),
+    ):
+        rows = rows_for("none", "cutout", **settings)
+        assert [rows[name].config.baseline_augmentation().cutout_size for name in rows] == [0, 0, size]
+
+
+def test_the_setting_spread_reaches_every_row_that_is_made_of_a_schedule() -> None:
+    schedule = dataclasses.replace(SCHEDULE, spread=np.array([[0.5], [1.0]]))
+    names = [*MADE, "shuffled"]
+    rows = rows_for(*names, schedule=schedule, spread=0.25)
+    for name in ("schedule", *MADE):
+        assert (schedule_of(rows[name]).spread == (0.0 if "point" in name else 0.25)).all(), name
+    for augmentation in rows["shuffled"].augmentations:
+        assert isinstance(augmentation, AsStrong)
+        assert (augmentation.schedule.spread == 0.25).all()
+    bare = rows_for(*names, schedule=schedule, spread=0.0)
+    assert bare["schedule"].definition == bare["point"].definition
+
+
+def test_what_no_row_can_be_made_of_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in ("static.json", "a.json", "b/a.json", "run/policy.json", "none.json"):
+        SCHEDULE.save(path)
+    for schedule, against, settings, named in (
+        (SCHEDULE, "none", {}, "against"),
+        (SCHEDULE, ["cutout"], {"baseline_like": "cifar10"}, "Cutout"),
+        (SCHEDULE, [], {"spread": -0.5}, "spread"),
+        (one_operation("Invert", [[0.5]]), ["shuffled"], {}, "shuffled"),
+        (both().without_regularizers(), ["only-regularization"], {}, "only-regularization"),
+        (alone(), ["only-augmentation"], {}, "only-augmentation"),
+        ("static.json", ["static"], {}, "'static'"),
+        ("a.json", ["b/a.json"], {}, "'a'"),
+        ("run", ["run/policy.json"], {}, "'run'"),
+        ("none.json", ["none"], {}, "'none'"),
+        ("digits", ["digits"], {}, "'digits'"),
+    ):
+        with pytest.raises(SettingsError, match=named) as raised:
+            hba.evaluate(schedule, tiny_data(), against=against, **{**SETTINGS, **settings})
+        assert len(str(raised.value).splitlines()) == 1
+    with pytest.raises(ScheduleError, match="nowhere"):
+        named_rows(SCHEDULE, ["none", "nowhere"])
+
+
+def test_rows_are_called_by_file_run_folder_or_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in ("a.json", "b.v2.json", "run.1/policy.json", "other/policy.json"):
+        SCHEDULE.save(tmp_path / path)
+    monkeypatch.chdir(tmp_path)
+    assert list(named_rows("a.json", ("none", "b.v2.json", SCHEDULE))) == ["a", "none", "b.v2", "schedule 4"]
+    assert list(named_rows(tmp_path / "run.1", ("other/policy.json", "digits"))) == ["run.1", "other", "digits"]
+    monkeypatch.chdir(tmp_path / "run.1")
+    assert list(named_rows("policy.json", ("../other",))) == ["run.1", "other"]
+    assert list(named_rows(".", ())) == ["run.1"]
+
+
+def without_dropout(schedule: Schedule) -> Schedule:
+    """For networks that have no module fc1."""
+    space, first = schedule.space, schedule.space.n_of_policy
+    tuned = SearchSpace(space.operations, space.copies, space.count_probabilities, regularizers=(DECAY, *CUTOUT))
+    return Schedule(tuned, np.delete(schedule.values, first, axis=1), spread=np.delete(schedule.spread, first, axis=1))
+
+
+def test_all_rows_of_a_schedule_with_regularizers_train_beside_each_other() -> None:
+    settings = {**SETTINGS, "epochs": 1, "seeds": 1}
+    result = hba.evaluate(without_dropout(both(spread=0.5)), tiny_data(), against=list(BASELINES), **settings)
+    assert [len(row.test_error_percent) for row in result.rows] == [1] * (1 + len(BASELINES))
+    assert len({row.definition for row in result.rows}) >= len(BASELINES), "random began in the middle"
+    result = hba.evaluate(without_dropout(alone()), tiny_data(), against=["none", "static", "point"], **settings)
+    assert result.rows[3].definition == result.rows[0].definition, "there is no spread"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from small_trainings import one_operation, tiny_data
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 
 import hba
 from hba.config.evaluation import EvaluationConfig
@@ -87,17 +87,6 @@ def test_seeds_share_the_weights_of_a_network_and_have_their_own_of_a_function()
     assert torch.equal(torch.rand(2), expected), "the caller's draws are left alone"
 
 
-def test_a_function_is_told_the_seed_of_the_training() -> None:
-    told: list[int] = []
-
-    def make(seed: int) -> nn.Module:
-        told.append(seed)
-        return net(seed)
-
-    evaluate(network=make, seeds=3, against=())
-    assert told[-3:] == [0, 1, 2]
-
-
 def test_a_schedule_that_was_searched_with_an_own_network_is_evaluated_with_it() -> None:
     searched = Schedule(INVERT.space, INVERT.values, provenance={"settings": {"data": "other", "model": None}})
     with pytest.raises(SettingsError, match=r"in Python give the network as network="):
@@ -129,98 +118,44 @@ class TwoHeads(Net):
         return (logits, logits) if self.training else logits
 
 
-@pytest.mark.parametrize(
-    ("network", "said"),
-    [
-        (3, r"^network must be an nn\.Module, or a function of the seed that makes one, got int$"),
-        (Net, r"got the class Net; give Net\(\.\.\.\), or lambda seed: Net\(\.\.\.\)$"),
-        (lambda seed: 3, r"^the function network must return an nn\.Module, got int$"),
-        (net().requires_grad_(False), r"^the network must have parameters to train"),
-        (lambda seed: nn.Flatten(), r"^the network must have parameters to train"),
-        (nn.Sequential(nn.Flatten(), nn.LazyLinear(2)), r"has layers that wait for their first images; call it once"),
-        (Net(side=9), r"^the network Net cannot take images of shape \(3, 8, 8\) \("),
-        (
-            Net(n_classes=3),
-            r"one output for each of 2 classes, so a tensor of shape \(2, 2\) for two images, got \(2, 3\)$",
-        ),
-        (OneOutput(), r"got \(2, 1\)$"),
-        (TwoHeads(), r"got tuple in train mode; omit what it gives besides \(aux_logits=False\)$"),
-    ],
-    ids=[
-        "number",
-        "class",
-        "no network",
-        "frozen",
-        "nothing to train",
-        "lazy",
-        "size",
-        "classes",
-        "one output",
-        "two heads",
-    ],
-)
-def test_what_is_no_network_for_these_images_is_refused_before_any_training(network: Any, said: str) -> None:
-    with pytest.raises(SettingsError, match=said) as raised:
-        evaluate(network=network)
-    assert len(str(raised.value).splitlines()) == 1
-
-
-def test_a_batch_norm_of_all_processes_is_tried_by_each_for_itself(tmp_path: Path) -> None:
-    """SyncBatchNorm takes no images on a CPU where there are processes to share with."""
-    network = nn.SyncBatchNorm.convert_sync_batchnorm(
-        nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 2))
-    )
-    distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
-    try:
-        CustomNetwork.of(network).check_takes(tiny_data().train, 8, 2)
-    finally:
-        distributed.destroy_process_group()
-    assert isinstance(network[1], nn.SyncBatchNorm)
-
-
-def test_a_model_beside_a_network_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"^model has no effect on a network of your own; omit it$"):
-        evaluate(network=net(), model="wrn-10-1")
-
-
 def with_dropout(p: float) -> nn.Module:
     network = net()
     network.add_module("dropout", nn.Dropout(p))
     return network
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "alike"),
-    [
-        (net, net, True),
-        (lambda: make_net, lambda: make_net, True),
-        (net, lambda: net(1), False),
-        (net, lambda: net().requires_grad_(True), False),
-        (net, lambda: make_net, False),
-        (lambda: with_dropout(0.1), lambda: with_dropout(0.2), False),
-        (net, net().double, False),
-    ],
-    ids=["same", "same function", "weights", "frozen", "function", "dropout", "precision"],
-)
-def test_the_definition_tells_networks_apart(first: Callable[[], Any], second: Callable[[], Any], alike: bool) -> None:
-    assert (CustomNetwork.of(first()).definition == CustomNetwork.of(second()).definition) == alike
+def test_definition_and_structure_tell_networks_apart() -> None:
+    for first, second, same_definition, same_structure in (
+        (net(), net(), True, True),
+        (make_net, make_net, True, True),
+        (net(), net(1), False, True),
+        (net(), make_net, False, True),
+        (net(), Net(side=9), False, False),
+        (net(), net().requires_grad_(True), False, False),
+        (with_dropout(0.1), with_dropout(0.2), False, False),
+    ):
+        one, other = CustomNetwork.of(first), CustomNetwork.of(second)
+        assert (one.definition == other.definition) == same_definition
+        assert (one.structure == other.structure) == same_structure
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "alike"),
-    [
-        (net, lambda: net(1), True),
-        (net, lambda: make_net, True),
-        (net, lambda: Net(side=9), False),
-        (net, lambda: net().requires_grad_(True), False),
-        (lambda: with_dropout(0.1), lambda: with_dropout(0.2), False),
-    ],
-    ids=["weights", "function", "shape", "frozen", "dropout"],
-)
-def test_the_structure_tells_apart_what_cannot_take_each_other_s_weights(
-    first: Callable[[], Any], second: Callable[[], Any], alike: bool
-) -> None:
-    assert (CustomNetwork.of(first()).structure == CustomNetwork.of(second()).structure) == alike
+def test_what_is_no_network_for_these_images_is_refused_before_any_training() -> None:
+    for network, named in (
+        (3, "got int"),
+        (Net, "got the class Net"),
+        (lambda seed: 3, "must return an nn.Module"),
+        (net().requires_grad_(False), "parameters to train"),
+        (nn.Sequential(nn.Flatten(), nn.LazyLinear(2)), "first images"),
+        (Net(side=9), "Net cannot take images"),
+        (Net(n_classes=3), r"got \(2, 3\)"),
+        (OneOutput(), r"got \(2, 1\)"),
+        (TwoHeads(), "got tuple in train mode"),
+    ):
+        with pytest.raises(SettingsError, match=named) as raised:
+            evaluate(network=network)
+        assert len(str(raised.value).splitlines()) == 1
+    with pytest.raises(SettingsError, match="model has no effect"):
+        evaluate(network=net(), model="wrn-10-1")
 
 
 def test_another_network_is_not_resumed_with(tmp_path: Path) -> None:
@@ -232,12 +167,6 @@ def test_another_network_is_not_resumed_with(tmp_path: Path) -> None:
     for other in (net(1), make_net, None):
         with pytest.raises(SettingsError, match=r"keeps its network; .* has Net [0-9a-f]+ \(now "):
             evaluate(network=other, seeds=2, out=tmp_path, resume=True)
-
-
-def test_a_network_is_not_resumed_with_where_a_model_was(tmp_path: Path) -> None:
-    evaluate(model="wrn-10-1", seeds=1, out=tmp_path)
-    with pytest.raises(SettingsError, match=r"keeps its network; .* has a model by name \(now Net "):
-        evaluate(network=net(), seeds=1, out=tmp_path, resume=True)
 
 
 @dataclass(frozen=True)
@@ -289,49 +218,26 @@ class Returns:
         return [lambda images, generator: self.augment(images)] * (self.n_epochs or epochs)
 
 
-@pytest.mark.parametrize(
-    ("rival", "said"),
-    [
-        (
-            3,
-            r"^against must have names, schedule files, schedules, or objects .* hba\.Augmentation .* got int$",
-        ),
-        (Noise, r"got the class Noise; give an object of it$"),
-        (
-            Returns(lambda images: images[:, :1]),
-            r"^Returns must return images of torch\.float32 \(2, 3, 8, 8\) for such",
-        ),
-        (Returns(lambda images: images.double()), r"got torch\.float64 \(2, 3, 8, 8\)$"),
-        (Returns(lambda images: 2 * images), r"^Returns must return images in \[0, 1\], got .*; add \.clamp\(0, 1\)$"),
-        (Returns(lambda images: images.mul_(0.5)), r"must return new images, and writes into those that it is given"),
-        (
-            Returns(lambda images: images, n_epochs=1),
-            r"^Returns must return one function for each of 2 epochs, got 1$",
-        ),
-    ],
-    ids=["number", "class", "channels", "precision", "range", "in place", "epochs"],
-)
-def test_an_augmentation_that_no_network_could_train_with_is_refused(rival: Any, said: str) -> None:
-    with pytest.raises(SettingsError, match=said) as raised:
-        evaluate(against=[rival], model="wrn-10-1")
-    assert len(str(raised.value).splitlines()) == 1
-
-
-def test_two_augmentations_of_one_name_are_refused() -> None:
-    with pytest.raises(
-        SettingsError, match=r"two rows would be called 'Noise'; .* each augmentation of your own a `name`"
+def test_an_augmentation_that_no_network_could_train_with_is_refused() -> None:
+    for augmentation, named in (
+        (3, "got int"),
+        (Noise, "got the class Noise"),
+        (Returns(lambda images: images[:, :1]), "Returns must return images of"),
+        (Returns(lambda images: images.double()), "float64"),
+        (Returns(lambda images: 2 * images), "clamp"),
+        (Returns(lambda images: images.mul_(0.5)), "clone"),
+        (Returns(lambda images: images, n_epochs=1), "2 epochs, got 1"),
     ):
+        with pytest.raises(SettingsError, match=named) as raised:
+            evaluate(against=[augmentation], model="wrn-10-1")
+        assert len(str(raised.value).splitlines()) == 1
+    with pytest.raises(SettingsError, match="two rows would be called 'Noise'"):
         evaluate(against=[Noise(0.1), Noise(0.2)], model="wrn-10-1")
 
 
 def test_what_the_user_brings_reaches_the_processes() -> None:
-    settings: dict[str, Any] = {"network": make_net, "against": [Noise(0.2)]}
+    settings: dict[str, Any] = {"network": lambda seed: net(seed), "against": [Noise(0.2)]}
     assert evaluate(jobs=2, **settings).rows == evaluate(**settings).rows
-    assert evaluate(jobs=2, network=net()).rows == evaluate(network=net()).rows
-
-
-def test_a_function_without_a_name_reaches_the_processes_too() -> None:
-    assert evaluate(jobs=2, network=lambda seed: net(seed)).rows == evaluate(network=net).rows
 
 
 def test_what_cannot_reach_the_processes_is_refused_in_one_line() -> None:

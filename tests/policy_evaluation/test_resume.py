@@ -84,15 +84,6 @@ def test_it_goes_on_to_the_numbers_of_one_that_was_not_interrupted(out: Path, tm
     assert content_of(out) == content_of(tmp_path / "whole")
 
 
-def test_what_is_finished_is_only_read_again(out: Path) -> None:
-    first = evaluate(out, resume=True)
-    before = (out / "results.json").read_bytes()
-    callback = StopAfter(0)
-    assert evaluate(out, resume=True, callback=callback) == first
-    assert callback.trainings == []
-    assert (out / "results.json").read_bytes() == before
-
-
 def test_what_is_finished_needs_no_device(out: Path) -> None:
     """By a cluster, which need not answer either: another evaluation could not be made here."""
     evaluate(out, resume=True)
@@ -118,20 +109,6 @@ def test_what_is_finished_needs_no_folder_to_write_into(out: Path) -> None:
         out.chmod(0o755)
     assert (again, again.report) == (first, out / "report.html")
     assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before
-
-
-@pytest.mark.parametrize("is_old", [True, False])
-def test_a_report_that_a_kill_has_prevented_is_written_by_resuming(out: Path, is_old: bool) -> None:
-    first = evaluate(out, resume=True).report
-    assert first is not None
-    text = first.read_text(encoding="utf-8")
-    first.write_text("of fewer trainings", encoding="utf-8")
-    if is_old:
-        os.utime(first, ns=(0, 0))
-    else:
-        first.unlink()
-    assert evaluate(out, resume=True).report == first
-    assert first.read_text(encoding="utf-8") == text
 
 
 def test_seeds_and_rows_may_be_added(out: Path) -> None:
@@ -164,105 +141,57 @@ OTHER_TEST = EvaluationData("tiny", ("left", "right"), tiny_data().train, two_si
 NEW_VALUES = one_operation("Brightness", [[1.0, 0.5], [0.5, 0.8]])
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"epochs": 3, "learning_rate": 0.2}, "keeps its settings; RUN has epochs 2 (now 3), learning_rate 0.1 (now"),
-        ({"seeds": 1}, "a resumed evaluation may have more seeds, not fewer; RUN has 2 (now 1)"),
-        ({"first_seed": 1}, "keeps its settings; RUN has first_seed 0 (now 1)"),
-        ({"schedule": NEW_VALUES}, "the row schedule has changed since RUN was begun"),
-        ({"schedule": DIM.with_spread(0.5)}, "the row schedule has changed since RUN was begun"),
-        ({"spread": 0.5}, "keeps its settings; RUN has spread None (now 0.5)"),
-        ({"against": ("final", "none")}, "keeps its rows, and new ones come last; RUN has schedule, none, final (now"),
-        ({"against": ("none",)}, "keeps its rows, and new ones come last; RUN has schedule, none, final (now"),
-        ({"against": ("none", "static", "final")}, "keeps its rows, and new ones come last"),
-        ({"data": OTHER_TRAIN}, "the training images changed since RUN was begun ("),
-        ({"data": OTHER_TEST}, "the test images changed since RUN was begun ("),
-    ],
-    ids=[
-        "settings",
-        "fewer seeds",
-        "first seed",
-        "schedule",
-        "a schedule's spread",
-        "spread",
-        "order",
-        "fewer rows",
-        "inserted row",
-        "training images",
-        "test images",
-    ],
-)
-def test_another_evaluation_is_refused_and_nothing_changes(out: Path, settings: dict[str, Any], message: str) -> None:
+def test_another_evaluation_is_refused_and_nothing_changes(out: Path) -> None:
     before = (out / "results.json").read_bytes()
-    with pytest.raises((SettingsError, RunError)) as raised:
-        evaluate(out, resume=True, **settings)
-    assert message.replace("RUN", str(out)) in str(raised.value)
-    assert len(str(raised.value).splitlines()) == 1
-    assert (out / "results.json").read_bytes() == before
+    for settings, named in (
+        ({"epochs": 3, "learning_rate": 0.2}, "epochs 2 (now 3), learning_rate 0.1"),
+        ({"seeds": 1}, "seeds"),
+        ({"first_seed": 1}, "first_seed"),
+        ({"schedule": NEW_VALUES}, "row schedule"),
+        ({"schedule": DIM.with_spread(0.5)}, "row schedule"),
+        ({"spread": 0.5}, "spread"),
+        ({"against": ("final", "none")}, "rows"),
+        ({"against": ("none",)}, "rows"),
+        ({"against": ("none", "static", "final")}, "rows"),
+        ({"data": OTHER_TRAIN}, "training images"),
+        ({"data": OTHER_TEST}, "test images"),
+    ):
+        with pytest.raises((SettingsError, RunError)) as raised:
+            evaluate(out, resume=True, **settings)
+        assert named in str(raised.value)
+        assert str(out) in str(raised.value)
+        assert len(str(raised.value).splitlines()) == 1
+        assert (out / "results.json").read_bytes() == before
+    # Where files are does not matter.
+    evaluate(out, resume=True, data_root="elsewhere", workers=1, download=True)
 
 
-def test_a_row_of_a_file_that_changed_is_refused_by_name(tmp_path: Path) -> None:
-    INVERT.save(tmp_path / "mine.json")
-    evaluate(tmp_path / "run", against=[str(tmp_path / "mine.json")], seeds=1)
-    DIM.save(tmp_path / "mine.json")
-    with pytest.raises(SettingsError, match="the row mine has changed"):
-        evaluate(tmp_path / "run", against=[str(tmp_path / "mine.json")], seeds=1, resume=True)
-
-
-def test_where_files_are_may_change(out: Path) -> None:
-    result = evaluate(out, resume=True, data_root="elsewhere", workers=1, download=True)
-    assert [len(row.seeds) for row in result.rows] == [2, 2, 2]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "holds no evaluation to resume: there is no results.json in it"),
-        ("mine", "cannot be resumed: "),
-        ('{"rows": []}', "cannot be resumed: settings is missing"),
-        ('{"settings": {}, "rows": [{"name": "a", "test_error_percent": [1.0]}]}', "cannot be resumed: rows"),
-    ],
-)
-def test_what_is_no_evaluation_is_refused(tmp_path: Path, text: str | None, message: str) -> None:
-    if text is not None:
-        (tmp_path / "results.json").write_text(text, encoding="utf-8")
-    with pytest.raises(RunError, match=message):
-        evaluate(tmp_path, resume=True)
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 100.5, None, "x"])
-def test_a_test_error_that_no_training_can_have_is_refused_with_its_place(out: Path, value: Any) -> None:
-    content = content_of(out)
-    content["rows"][1]["test_error_percent"][0] = value
-    (out / "results.json").write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(
-        RunError, match=r"cannot be resumed: rows\[1\]\.test_error_percent\[0\] .*other --out"
-    ) as raised:
-        evaluate(out, resume=True)
-    assert len(str(raised.value).splitlines()) == 1
-
-
-def test_a_row_with_a_seed_twice_is_refused(out: Path) -> None:
-    content = content_of(out)
-    content["rows"][0]["seeds"] = [0, 0]
-    (out / "results.json").write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(RunError, match="row schedule must have each seed once"):
-        evaluate(out, resume=True)
-
-
-def test_resume_needs_a_folder() -> None:
+def test_what_is_no_evaluation_is_refused(out: Path, tmp_path: Path) -> None:
+    content = json.loads((out / "results.json").read_text(encoding="utf-8"))
     with pytest.raises(SettingsError, match="resume needs out"):
         evaluate(None, resume=True)
-
-
-def test_another_kind_of_device_is_refused(out: Path) -> None:
-    results = json.loads((out / "results.json").read_text(encoding="utf-8"))
-    (out / "results.json").write_text(json.dumps({**results, "device": "cuda:0"}), encoding="utf-8")
-    with pytest.raises(
-        SettingsError, match=r"keeps its kind of device; .*run has cuda \(now cpu\); resume there, or start"
+    with pytest.raises(RunError, match="holds no evaluation to resume"):
+        evaluate(tmp_path / "empty", resume=True)
+    for changed, error in (
+        ("mine", RunError),
+        ({**content, "rows": []}, RunError),
+        ({**content, "rows": [{**content["rows"][0], "test_error_percent": [200.0, 0.0]}]}, RunError),
+        ({**content, "device": "cuda:0"}, SettingsError),
     ):
-        evaluate(out, resume=True)
+        (out / "results.json").write_text(json.dumps(changed), encoding="utf-8")
+        with pytest.raises(error) as raised:
+            evaluate(out, resume=True)
+        assert len(str(raised.value).splitlines()) == 1
+
+
+def test_a_report_that_a_kill_has_prevented_is_written_by_resuming(out: Path) -> None:
+    report = evaluate(out, resume=True).report
+    assert report is not None
+    text = report.read_text(encoding="utf-8")
+    report.write_text("of fewer trainings", encoding="utf-8")
+    os.utime(report, ns=(0, 0))
+    evaluate(out, resume=True)
+    assert report.read_text(encoding="utf-8") == text
 
 
 def test_what_is_left_is_trained_on_as_many_threads_as_before(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,15 +209,3 @@ def test_what_is_left_is_trained_on_as_many_threads_as_before(out: Path, monkeyp
     assert (result.environment["jobs"], result.environment["n_threads"]) == (3, 2)
     assert evaluate(out, resume=True, jobs=3).environment == result.environment
     assert seen == [(2, 2)], "nothing is left"
-
-
-def test_a_second_evaluation_in_the_folder_is_kept_out(tmp_path: Path) -> None:
-    class Second(StopAfter):
-        def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
-            super().training_done(name, seed, test_error_percent)
-            with pytest.raises(RunError, match="another search or evaluation is at work in"):
-                evaluate(tmp_path / "run", resume=True)
-
-    callback = Second()
-    evaluate(tmp_path / "run", callback=callback)
-    assert len(callback.trainings) == 6

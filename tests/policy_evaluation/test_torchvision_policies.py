@@ -73,7 +73,7 @@ def test_each_image_is_what_torchvision_makes_of_it(name: str, side: int) -> Non
         assert torch.equal((result * 255).round().byte(), expected.permute(2, 0, 1))
 
 
-@pytest.mark.parametrize(("side", "pixels"), [(16, 2), (32, 4), (112, 16), (224, 32), (448, 32)])
+@pytest.mark.parametrize(("side", "pixels"), [(16, 2), (112, 16), (224, 32)])
 def test_trivial_augment_shifts_by_up_to_a_seventh_of_small_images(side: int, pixels: int) -> None:
     transform = policy_of("trivialaugment").make(fill=[255])
     picture = Image.new("L", (side, side), 0)
@@ -85,20 +85,6 @@ def test_trivial_augment_shifts_by_up_to_a_seventh_of_small_images(side: int, pi
     assert max(lines) == pixels
 
 
-def test_trivial_augment_scales_each_axis_by_its_own_side_and_nothing_else() -> None:
-    scaled, torchvisions = policy_of("trivialaugment").make(fill=[0]), torchvision.transforms.TrivialAugmentWide()
-    scaled(Image.new("L", (56, 112), 0))
-    expected = torchvisions._augmentation_space(31)
-    for name, (magnitudes, signed) in scaled._augmentation_space(31).items():
-        factor = {"TranslateX": 1 / 4, "TranslateY": 1 / 2}.get(name, 1)
-        assert torch.equal(magnitudes, expected[name][0] * factor), name
-        assert signed == expected[name][1]
-
-
-def test_trivial_augment_is_not_resumed_as_the_one_that_did_not_scale() -> None:
-    assert policy_of("trivialaugment").definition != "torchvision TrivialAugmentWide"
-
-
 def test_what_is_uncovered_has_the_mean_colour_of_the_training_images() -> None:
     white = torch.ones(100, 3, 12, 12)
     dim, dark = ((augmented("randaugment", white, mean=mean) * 255).round() for mean in (0.4, 0.0))
@@ -106,20 +92,14 @@ def test_what_is_uncovered_has_the_mean_colour_of_the_training_images() -> None:
     assert not (dark == 102).any()
 
 
-@pytest.mark.parametrize(
-    ("settings", "policy"),
-    [
-        ({"data": "cifar10"}, "CIFAR10"),
+def test_auto_augment_takes_the_policy_of_the_dataset() -> None:
+    for settings, policy in (
         ({"data": "cifar100"}, "CIFAR10"),
-        ({"data": "svhn"}, "SVHN"),
         ({"data": "svhn-full"}, "SVHN"),
         ({"data": "digits"}, "IMAGENET"),
-        ({"data": "imagenet"}, "IMAGENET"),
         ({"data": "a folder", "baseline_like": "svhn"}, "SVHN"),
         ({"data": "cifar10-of-mine"}, "IMAGENET"),
-    ],
-)
-def test_auto_augment_takes_the_policy_of_the_dataset(settings: dict[str, str], policy: str) -> None:
-    assert policy_of("autoaugment", **settings).definition == f"torchvision AutoAugment {policy}"
-    transform = policy_of("autoaugment", **settings).make(fill=[0])
-    assert transform.policy == AutoAugmentPolicy[policy]
+    ):
+        found = policy_of("autoaugment", **settings)
+        assert found.definition == f"torchvision AutoAugment {policy}"
+        assert found.make(fill=[0]).policy == AutoAugmentPolicy[policy]

@@ -1,0 +1,137 @@
+"""What results.json keeps of each training beside the error: confusion and balanced accuracy, and the test loss."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from scipy.stats import ttest_rel
+from sklearn.metrics import balanced_accuracy_score, confusion_matrix
+from small_trainings import one_operation, tiny_data
+
+import hba
+from hba.data import EvaluationData, LabelledImages
+from hba.data.loader import as_floats
+from hba.policy_evaluation.jobs import Job, TrainingResult
+from hba.preprocessing.preprocessing import Preprocessing
+from hba.training.augmentation import augmentation_of
+from hba.training.metrics import Measured
+from hba.training.trainer import train
+
+DIM = one_operation("Brightness", [[1.0, 0.5]])
+SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 1, "batch_size": 20, "device": "cpu", "seeds": 3}
+
+
+def uneven() -> EvaluationData:
+    """Fifteen test images of one class, five of the other."""
+    data = tiny_data()
+    assert isinstance(data.test, LabelledImages)
+    kept = torch.cat([torch.arange(0, 30, 2), torch.arange(1, 10, 2)])
+    names = ("left", "bytes \udcff")
+    return EvaluationData("tiny", names, data.train, LabelledImages(data.test.images[kept], data.test.labels[kept]))
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[hba.EvaluationResult, Path]:
+    out = tmp_path_factory.mktemp("uneven")
+    return hba.evaluate(DIM, uneven(), out=out, **SETTINGS), out
+
+
+def content_of(out: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    return content
+
+
+def test_confusion_accuracy_and_loss_are_those_of_each_trained_network(
+    evaluated: tuple[hba.EvaluationResult, Path],
+) -> None:
+    result, out = evaluated
+    data = uneven()
+    assert isinstance(data.test, LabelledImages)
+    prepare = Preprocessing.of(data.train, result.config.baseline_augmentation(), None).measure
+    (row, _), (stored, _) = result.rows, content_of(out)["rows"]
+    labels = data.test.labels.tolist()
+    for seed in row.seeds:
+        trained = train(result.config, data, augmentation_of(DIM), seed)
+        with torch.no_grad():
+            logits = trained.network.eval()(prepare(as_floats(data.test.images)))
+        answers, kept = logits.argmax(1).tolist(), row.confusion[seed]
+        assert kept is not None
+        assert kept.matrix().tolist() == confusion_matrix(labels, answers, labels=[0, 1]).tolist()
+        expected = pytest.approx(100 * balanced_accuracy_score(labels, answers))
+        assert row.balanced_accuracy_percent[seed] == stored["balanced_accuracy"]["percent"][seed] == expected
+        loss = float(F.cross_entropy(logits, data.test.labels))
+        assert row.test_loss_by_seed[seed] == stored["test_loss"]["nats"][seed] == pytest.approx(loss, rel=1e-5)
+        assert trained.test.error_percent == row.by_seed()[seed]
+    assert content_of(out)["class_names"] == ["left", "bytes \\udcff"]
+    assert stored["test_loss"]["std"] == pytest.approx(torch.tensor(stored["test_loss"]["nats"]).std().item())
+
+
+def test_their_differences_are_paired_by_seed(evaluated: tuple[hba.EvaluationResult, Path]) -> None:
+    result, out = evaluated
+    for name in ("balanced_accuracy_percent", "test_loss_by_seed"):
+        mine, none = (list(getattr(row, name).values()) for row in result.rows)
+        interval = ttest_rel(mine, none).confidence_interval(0.95)
+        found = content_of(out)["rows"][1]["test_loss" if "loss" in name else "balanced_accuracy"]["schedule_minus_row"]
+        assert (found["n_pairs"], found["mean"]) == (3, pytest.approx(sum(mine) / 3 - sum(none) / 3))
+        assert found["interval"] == pytest.approx([interval.low, interval.high])
+    assert result.is_unbalanced
+    verdict, difference = result.verdict, result.differences["none"]
+    assert verdict is not None
+    assert difference is not None
+    assert verdict.difference == difference.mean, "the verdict is on the error"
+
+
+def test_an_evaluation_of_an_older_version_is_resumed_without_them(tmp_path: Path) -> None:
+    hba.evaluate(DIM, uneven(), out=tmp_path, **{**SETTINGS, "seeds": 1})
+    content = content_of(tmp_path)
+    del content["class_names"]
+    for row in content["rows"]:
+        del row["confusion"], row["balanced_accuracy"], row["test_loss"]
+    (tmp_path / "results.json").write_text(json.dumps(content), encoding="utf-8")
+    hba.write_report(tmp_path)
+    result = hba.evaluate(DIM, uneven(), out=tmp_path, resume=True, **SETTINGS)
+    whole = hba.evaluate(DIM, uneven(), **SETTINGS)
+    for row, expected in zip(result.rows, whole.rows, strict=True):
+        assert row.test_error_percent == expected.test_error_percent
+        assert row.confusion == (None, *expected.confusion[1:])
+        assert row.test_loss == (None, *expected.test_loss[1:])
+    stored = content_of(tmp_path)["rows"][1]
+    assert stored["confusion"][0] is stored["balanced_accuracy"]["percent"][0] is stored["test_loss"]["nats"][0] is None
+    assert stored["balanced_accuracy"]["schedule_minus_row"]["n_pairs"] == 2
+
+
+def test_a_loss_that_is_not_finite_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = iter([0.5, math.inf, math.nan, 0.25])
+
+    def trained(job: Job, *others: Any) -> TrainingResult:
+        return TrainingResult(Measured(next(losses), 10.0), ())
+
+    monkeypatch.setattr("hba.policy_evaluation.jobs.train_and_measure", trained)
+    for resume in (False, True):
+        result = hba.evaluate(DIM, tiny_data(), out=tmp_path, resume=resume, **{**SETTINGS, "seeds": 2})
+        assert [row.test_loss for row in result.rows] == [(0.5, None), (None, 0.25)]
+    assert result.test_loss_differences == {"none": None}
+
+
+def test_damaged_rows_are_refused_in_one_line(evaluated: tuple[hba.EvaluationResult, Path], tmp_path: Path) -> None:
+    for path, value, named in (
+        (("confusion",), [{"0": {"2": 1}}] * 3, "labels"),
+        (("confusion",), [{"0": {"1": 1}}], "confusion matrix"),
+        (("confusion",), [{"0": {"1": "many"}}] * 3, "confusion"),
+        (("test_loss", "nats"), [0.5], "test loss"),
+        (("test_loss", "nats"), ["low"] * 3, "nats"),
+        (("seeds",), [0, 0, 1], "each seed once"),
+    ):
+        content = content_of(evaluated[1])
+        holder = content["rows"][0]
+        for name in path[:-1]:
+            holder = holder[name]
+        holder[path[-1]] = value
+        (tmp_path / "results.json").write_text(json.dumps(content), encoding="utf-8")
+        with pytest.raises(hba.HbaError, match=named) as raised:
+            hba.write_report(tmp_path)
+        assert len(str(raised.value).splitlines()) == 1

@@ -1,0 +1,146 @@
+"""Paired differences and resolution against scipy, by hand and by simulation; verdicts on planted test errors."""
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+import scipy.stats
+from scipy import stats
+
+from hba.policy_evaluation.statistics import PairedDifference, Resolution, seeds_to_show, spread_of
+from hba.policy_evaluation.verdict import Verdict, best_other, verdict, what_it_can_tell
+
+
+def paired(first: list[float], second: list[float]) -> PairedDifference:
+    difference = PairedDifference.of(dict(enumerate(first)), minus=dict(enumerate(second)))
+    assert difference is not None
+    return difference
+
+
+def test_mean_and_interval_are_those_of_the_paired_t_test() -> None:
+    for n in (2, 3, 5, 30):
+        first, second = np.random.default_rng(n).normal([3.0, 4.0], 1.0, (n, 2)).T
+        difference = paired(first.tolist(), second.tolist())
+        expected = scipy.stats.ttest_rel(first, second).confidence_interval(0.95)
+        assert (difference.n_pairs, difference.equal_pairs) == (n, False)
+        assert difference.mean == pytest.approx((first - second).mean())
+        assert difference.interval == pytest.approx((expected.low, expected.high))
+
+
+def test_only_seeds_that_both_have_are_pairs_and_a_spread_needs_two() -> None:
+    difference = PairedDifference.of({0: 1.0, 1: 2.0, 3: 9.0}, minus={1: 4.0, 2: 0.0, 0: 1.0})
+    assert difference is not None
+    assert (difference.n_pairs, difference.mean) == (2, -1)
+    assert PairedDifference.of({0: 1.0}, minus={1: 1.0}) is None
+    assert PairedDifference.of({4: 1.0}, minus={4: 1.5}) == PairedDifference(1, -0.5, None, equal_pairs=False)
+    errors = {seed: 100 * wrong / 1097 for seed, wrong in enumerate((7, 11, 30))}
+    for shift in (0.0, 0.3):
+        difference = PairedDifference.of({seed: error + shift for seed, error in errors.items()}, minus=errors)
+        assert difference == PairedDifference(3, pytest.approx(shift), None, equal_pairs=True)  # type: ignore[arg-type]
+
+
+SCHEDULE, OTHER = [5.0, 5.5, 4.0, 6.5], [5.5, 5.0, 5.5, 5.5]
+
+
+def resolution_of(errors: list[float], others: list[float], test_images: int = 200) -> Resolution:
+    return Resolution.of(paired(errors, others), statistics.fmean(errors), test_images)
+
+
+def test_half_width_spread_and_standard_error_are_scipys() -> None:
+    differences = [error - other for error, other in zip(SCHEDULE, OTHER, strict=True)]
+    low, high = stats.t.interval(0.95, 3, loc=statistics.fmean(differences), scale=stats.sem(differences))
+    resolution = resolution_of(SCHEDULE, OTHER)
+    assert resolution.half_width == pytest.approx((high - low) / 2)
+    assert spread_of(resolution.half_width or 0, 4) == pytest.approx(statistics.stdev(differences))
+    assert resolution.standard_error == pytest.approx(100 * stats.binom.std(200, 0.0525) / 200)
+    assert resolution.one_image == 0.5
+    # The upper end of Wilson's interval for none of 200 is 1.9 %: about that is two standard errors from 0.
+    wilson = stats.binomtest(0, 200).proportion_ci(method="wilson").high
+    for error in (0.0, 100.0):
+        found = resolution_of([error] * 2, [50.0, 51.0]).standard_error
+        assert found is not None
+        assert 100 * wilson / 8 < found < 100 * wilson / 2
+    for errors, others in (([5.0], [6.0]), ([5.0, 5.0], [6.0, 6.0])):
+        without = resolution_of(errors, others)
+        assert (without.half_width, without.seeds_for_one_point) == (None, None)
+
+
+def test_the_number_of_seeds_is_the_fewest_with_the_power_of_a_paired_t_test() -> None:
+    for spread in (0.2, 0.5, 1.0, 1.7, 3.0, 12.0):
+        n = seeds_to_show(1.0, spread)
+        power = [float(stats.nct.sf(stats.t.ppf(0.975, k - 1), k - 1, math.sqrt(k) / spread)) for k in (n, n - 1 or 1)]
+        assert power[0] >= 0.8
+        assert n == 2 or power[1] < 0.8
+    n = seeds_to_show(1.0, 1.3)
+    drawn = np.random.default_rng(0).normal(1.0, 1.3, (4000, n))
+    low = drawn.mean(1) - stats.t.ppf(0.975, n - 1) * drawn.std(1, ddof=1) / math.sqrt(n)
+    # Three standard errors of a share of 0.8 of 4,000.
+    assert (low > 0).mean() == pytest.approx(0.8, abs=0.03)
+
+
+ERRORS = [1.0, 1.2, 1.1, 0.9, 1.0]
+
+
+def verdict_on(**others: list[float]) -> Verdict | None:
+    errors = dict(enumerate(ERRORS))
+    return verdict({name: PairedDifference.of(errors, minus=dict(enumerate(one))) for name, one in others.items()})
+
+
+def test_the_verdict_is_on_the_best_other_row() -> None:
+    close, by_little = [1.2, 1.0, 1.2, 1.0, 1.1], [0.7, 1.1, 0.9, 0.8, 0.7]
+    for others, kind, against, difference, words in (
+        ({"none": [3.0] * 5, "random": [1.4, 1.9, 1.6, 1.3, 1.6]}, "better", "random", -0.52, "0.36 to 0.68"),
+        ({"none": close}, "no difference shown", "none", -0.06, "0.25 lower to 0.13 higher"),
+        ({"random": [2.0] * 5, "final": [0.5, 0.9, 0.6, 0.2, 0.5]}, "worse", "final", 0.5, "0.32 to 0.68"),
+        ({"none": [1.5], "random": [1.9]}, "no difference shown", "none", -0.5, "one seed"),
+        ({"none": ERRORS, "random": [2.0, 3.0]}, "no difference shown", "none", 0.0, "fewer seeds: random"),
+        ({"none": close, "random": [0.2]}, "no difference shown", "none", -0.06, "fewer seeds: random"),
+        ({"none": [2.0, 2.2, 2.1, 1.9, 2.0]}, "no difference shown", "none", -1.0, "exactly 1.00 points lower"),
+        ({"lucky": by_little}, "worse", "lucky", 0.2, "higher"),
+        # What the best of many explains is not called worse.
+        ({"lucky": by_little, **{f"row {n}": [3.0] * 5 for n in range(20)}}, "no difference shown", "lucky", 0.2, "21"),
+    ):
+        found = verdict_on(**others)  # type: ignore[arg-type]
+        assert found is not None
+        assert (found.kind, found.against) == (kind, against)
+        assert found.difference == pytest.approx(difference)
+        assert words in str(found)
+        assert str(found) == found.sentence
+    assert verdict_on() is None
+    assert verdict_on(none=[]) is None
+
+
+def told(test_images: int = 95, n_seeds: int = 5, **others: list[float]) -> str:
+    """The sentences after the verdict."""
+    errors = dict(enumerate(ERRORS[:n_seeds]))
+    best = best_other({name: PairedDifference.of(errors, minus=dict(enumerate(one))) for name, one in others.items()})
+    assert best is not None
+    resolution = Resolution.of(best.difference, statistics.fmean(errors.values()), test_images)
+    return what_it_can_tell(best, resolution, ["schedule", *others], fresh=n_seeds)
+
+
+def test_no_difference_says_what_the_numbers_can_resolve_and_what_to_try() -> None:
+    # Differences 0, -4, 0, -4, 0: a deviation of 2.19, times 2.776 over the root of 5.
+    unsure = [1.0, 5.2, 1.1, 4.9, 1.0]
+    text = told(none=unsure)
+    for words in ("2.72 points", "about 40", "95 test images is 1.05 points", "--seeds 40 --first-seed 5", "randaug"):
+        assert words in text
+    for name, is_searched_anew, instead in (
+        ("random", True, "use random"),
+        ("shuffled", True, None),
+        ("static", False, "use static"),
+        ("mine", False, None),
+        ("randaugment", False, "use randaugment"),
+    ):
+        text = told(**{name: unsure})
+        assert ("search anew" in text) == is_searched_anew, name
+        assert ("; or use " in text) == (instead is not None), name
+        assert instead is None or instead in text
+    shown = "One point would probably have been shown"
+    assert shown in told(test_images=10_000, none=[1.2, 1.0, 1.2, 1.0, 1.1])
+    for too_many in ([1.0, 65.2, 1.1, 64.9, 1.0], ERRORS):
+        assert shown not in told(test_images=10_000, none=too_many)
+    clear = [3.0, 3.1, 3.0, 3.2, 3.0]
+    assert "To try" not in told(none=clear)
+    assert "--seeds 10 --first-seed 3" in told(n_seeds=3, none=clear)
