@@ -21,7 +21,7 @@ from reproduction.scales import SCALES
 from reproduction.tables import TABLES
 from reproduction.tasks import Bench, tasks_of
 
-from hba.data.builtin import DATASET_NAMES
+from hba.data.arrays import DATASET_NAMES
 from hba.errors import HbaError, SettingsError
 
 

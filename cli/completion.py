@@ -7,7 +7,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
-from hba.data.builtin import DATASET_NAMES
+from hba.data.arrays import DATASET_NAMES
 from hba.data.splits import shipped_class_lists
 from hba.models import MODELS
 from hba.models.timm_networks import ALL_BUT_HEAD, NOTHING, TIMM

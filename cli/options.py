@@ -10,7 +10,7 @@ from typing import Any, Literal
 import click
 import pydantic
 
-from hba.data.builtin import DATASET_NAMES
+from hba.data.arrays import DATASET_NAMES
 from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
 from hba.models.timm_networks import TIMM

@@ -21,7 +21,7 @@ from hba.config.training import (
     defaults_with,
     source_of_weights,
 )
-from hba.data.builtin import DATASET_NAMES
+from hba.data.arrays import DATASET_NAMES
 from hba.data.config import LAST_SEED, Seed, Size, format_of, has_columns, resolved_data
 from hba.errors import SettingsError
 from hba.preprocessing.baseline import Baseline

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 import pydantic
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from hba.data.builtin import DATASET_NAMES, NATIVE_IMAGE_SIZES
+from hba.data.arrays import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.data.config import DataConfig, Seed, Size
 from hba.data.images import Colors
 from hba.errors import SettingsError

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from hba.data.builtin import DATASET_NAMES, NATIVE_IMAGE_SIZES
-from hba.data.folder import holds_images, split_called
+from hba.data.arrays import DATASET_NAMES, NATIVE_IMAGE_SIZES
+from hba.data.folder import holds_images
+from hba.data.labels import split_called
 from hba.data.reading import Levels
 from hba.data.splits import shipped_class_lists
 from hba.data.table import PARQUET_ENDINGS, SPLITS_FILE

@@ -2,17 +2,15 @@
 
 import math
 import os
-import re
-import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
+from hba.data.labels import SPLITS, split_called, unknown_class, words_of
 from hba.data.pool import NO_CLASS, NO_IMAGE, FileItems, Pool, Source
 from hba.data.reading import SkippedFile, image_endings
 from hba.errors import DataError, RunError
@@ -21,19 +19,6 @@ from hba.utils.text import counted, first_of
 
 CLUTTER = frozenset({"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"})
 """What systems put into folders; lower case."""
-SPLITS = ("train", "val", "test")
-UNCLEAR = "val or test"
-_ROLE_OF: Mapping[str, str] = MappingProxyType(
-    {
-        **dict.fromkeys(("train", "training", "trn"), "train"),
-        **dict.fromkeys(("val", "valid", "validation", "validate", "dev", "devel", "development"), "val"),
-        **dict.fromkeys(("test", "tests", "testing", "tst"), "test"),
-        **dict.fromkeys(("eval", "evaluation", "holdout", "heldout"), UNCLEAR),
-    }
-)
-"""By word. Whether a search may see the images of an evaluation is unclear, so a person must say it."""
-_FILLERS = frozenset({"set", "data", "dataset", "split", "part", "folder", "images", "image", "imgs", "img"})
-"""Words that change nothing: training_set, test-images."""
 _CLASSES_TOO = frozenset({"train", "valid"})
 """Names of splits that can be classes as well: a vehicle, or the opposite of invalid."""
 NEARLY_ALL = 0.9
@@ -168,12 +153,8 @@ def _holds_runs(entry: "os.DirEntry[str]") -> bool:
     if entry.name != RUNS.name:
         return False
     held = _entries(entry.path)
-    names = [{path.name for path in Path(one).iterdir()} for one in held if _is_folder(one)]
-    return (
-        bool(names)
-        and not any(not _why_no_image(one) for one in held)
-        and all(not run or LOCK_NAME in run for run in names)
-    )
+    runs = [{path.name for path in Path(one).iterdir()} for one in held if _is_folder(one)]
+    return bool(runs) and all(map(_why_no_image, held)) and all(not run or LOCK_NAME in run for run in runs)
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
@@ -186,87 +167,89 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 def _why_no_image(entry: "os.DirEntry[str]") -> str:
     """Empty for an image."""
-    ending = Path(entry.name).suffix
-    if ending.lower() not in image_endings() and not entry.is_symlink():
-        return f"{ending} is not the ending of an image" if ending else "no ending that tells an image"
-    if _is_folder(entry):
-        return "links to folders are not followed"
+    if Path(entry.name).suffix.lower() not in image_endings():
+        return "its ending is not that of an image"
     try:
-        is_file = entry.is_file()
+        return "" if entry.is_file() else "no file, or a link to a folder or to nothing"
     except OSError:
-        is_file = False
-    if not is_file:
-        return (
-            "a link to a file that is not there" if entry.is_symlink() else "no file, but a pipe, a socket or a device"
-        )
-    return "" if ending.lower() in image_endings() else f"{ending} is not the ending of an image"
+        return "a link that leads to itself"
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Where classes lie. train: the folder of class folders; val and test: None where there is no such split.
+class Layout(NamedTuple):
+    """Where classes are. train: the folder of class folders; val and test: None where there is no such split.
 
-    left_out: files beside the splits. is_split: whether train is a split's folder.
+    left_out: files beside the splits. fact: which folders are read as which splits, where their names do not say it.
     """
 
     train: Path
     val: Path | None = None
     test: Path | None = None
     left_out: tuple[SkippedFile, ...] = ()
-    is_split: bool = False
-
-    @property
-    def fact(self) -> str:
-        """Which folders are read as which splits, where their names are not train, val and test; else empty."""
-        found = {"training": self.train, "validation": self.val, "test": self.test}
-        names = {part: path.name for part, path in found.items() if path is not None}
-        if not self.is_split or set(names.values()) <= set(SPLITS):
-            return ""
-        return ", ".join(f"{part} images from {name}" for part, name in names.items())
-
-
-@dataclass(frozen=True)
-class _Named:
-    """A folder that is named like a split. rest: the words of its name that are not the split's, () for none."""
-
-    path: Path
-    role: str
-    rest: tuple[str, ...]
+    fact: str = ""
 
 
 def find_layout(folder: Path) -> Layout:
     """Splits where the folder has them, else classes alone. DataError, with what to rename, for what could be both."""
     children = subfolders(folder)
-    named = [split for split in map(_named_like_a_split, children) if split is not None]
-    plain: dict[str, Path] = {}
-    for split in named:
-        other = split.path if split.rest else plain.setdefault(split.role, split.path)
-        if other != split.path and any(subfolders(path) for path in (other, split.path)):
-            raise DataError(f"{other} and {split.path.name} both mean {split.role}: rename or move one of them")
-    if "train" in plain and subfolders(plain["train"]):
-        return _split_layout(folder, children, named, plain)
-    _refuse_splits_as_classes(folder, children, named)
-    _refuse_equal_subfolders(folder, children)
-    return Layout(folder)
+    splits: dict[str, Path] = {}
+    for path in children:
+        role = split_called(path.name)
+        other = path if role is None else splits.setdefault(role, path)
+        if other != path and any(map(subfolders, (other, path))):
+            raise DataError(f"{other} and {path.name} both mean {role}: rename or move one of them")
+    if "train" not in splits or not subfolders(splits["train"]):
+        _refuse_splits_as_classes(folder, children)
+        _refuse_equal_subfolders(folder, children)
+        return Layout(folder)
+    train, val, test = (splits.get(role) for role in SPLITS)
+    assert train is not None
+    left_out = _beside(folder, children, [path for path in (train, val, test) if path is not None])
+    _refuse_splits_as_classes(train, subfolders(train))
+    found = {"training": train, "validation": val, "test": test}
+    names = {part: path.name for part, path in found.items() if path is not None}
+    fact = ", ".join(f"{part} images from {name}" for part, name in names.items())
+    return Layout(train, val, test, left_out, "" if set(names.values()) <= set(SPLITS) else fact)
 
 
-def unknown_class(part: str, name: str, class_names: Collection[str]) -> DataError:
-    """For a split that has a class that the training images do not have."""
+def _beside(folder: Path, children: Sequence[Path], splits: Sequence[Path]) -> tuple[SkippedFile, ...]:
+    """The images beside the splits, of which the first is that for training; DataError where they could be a split."""
+    train, *others = splits
+    class_names = {path.name for path in subfolders(train)}
+    for path in splits:
+        if (loose := _images_directly_in(path)) and not subfolders(path):
+            raise _without_class(path, loose[0])
+    with_images = [path for path in children if path not in splits and holds_images(path)]
+    roles = {words_of(path.name)[0] for path in splits}
+    for path in with_images:
+        # A split whose name is not understood would be ignored silently.
+        role, _ = words_of(path.name)
+        if (role and role not in roles) or class_names & {child.name for child in subfolders(path)}:
+            raise DataError(
+                f"{path} could be a split: call it train, val, which a search may see, or test, which it may not, or "
+                "move it away"
+            )
+    if with_images and not any(class_names & {child.name for child in subfolders(path)} for path in others):
+        raise DataError(
+            f"{train} is read as the training split, but {_quoted(with_images)} beside it would then not be read: "
+            f"where {train.name} is a class, rename it; where it is not, move the others out of {folder}"
+        )
+    files = [path for other in with_images for path in files_in(other)[0]]
+    return tuple(SkippedFile(str(path), f"beside the split {train.name}") for path in files)
 
-    def plain(text: str) -> str:
-        return unicodedata.normalize("NFC", text).casefold().strip()
 
-    like = next((other for other in class_names if plain(other) == plain(name)), None)
-    hint = "" if like is None else f" (they have {like!r}, written otherwise)"
-    return DataError(
-        f"{part} has the class {name!r}, which the training images do not have{hint}; rename it, or move it away"
-    )
-
-
-def split_called(name: str) -> str | None:
-    """train, val, test or `val or test`, whichever the words of the name mean; None for a name that says more."""
-    named = None if "/" in name else _named_like_a_split(Path(name))
-    return None if named is None or named.rest else named.role
+def _refuse_splits_as_classes(folder: Path, children: Sequence[Path]) -> None:
+    """What is named like a split and was not read as one would be learned as a class."""
+    named = [(path, *words_of(path.name)) for path in children]
+    found = [path for path, role, rest in named if role and not rest]
+    if len(found) == 1 < len(children) and found[0].name.casefold() in _CLASSES_TOO and not subfolders(found[0]):
+        found = []
+    roles = {rest: {role for _, role, other in named if role and other == rest} for _, _, rest in named}
+    found = found or [path for path, role, rest in named if role and len(roles[rest]) > 1]
+    if found:
+        raise DataError(
+            f"{folder} would be read with {_quoted(found)} as classes, but splits are named so: splits must be in the "
+            "folder that is given, as train/<class>, val/<class>, test/<class>"
+        )
 
 
 def _without_class(folder: Path, first: Path) -> DataError:
@@ -274,66 +257,6 @@ def _without_class(folder: Path, first: Path) -> DataError:
         f"{folder} holds images without a class, {first.name} first: sort them into one sub-folder for each class, or "
         "move the folder away"
     )
-
-
-def _named_like_a_split(path: Path) -> _Named | None:
-    """By the words of its name, of which exactly one means a split."""
-    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)", " ", path.name)
-    words = [word for word in re.split(r"[\W_]+", apart.casefold()) if word and word not in _FILLERS]
-    # trainset, testdata: a filler without a gap.
-    words = [re.sub(f"(?<=.)({'|'.join(_FILLERS)})$", "", word) if word not in _ROLE_OF else word for word in words]
-    roles = [word for word in words if word in _ROLE_OF]
-    if len(roles) != 1:
-        return None
-    return _Named(path, _ROLE_OF[roles[0]], tuple(word for word in words if word not in roles))
-
-
-def _split_layout(folder: Path, children: Sequence[Path], named: Sequence[_Named], plain: Mapping[str, Path]) -> Layout:
-    train = plain["train"]
-    classes = subfolders(train)
-    class_names = {path.name for path in classes}
-    _refuse_splits_as_classes(train, classes, [split for split in map(_named_like_a_split, classes) if split])
-    splits = {role: plain.get(role) for role in SPLITS}
-    for path in filter(None, splits.values()):
-        if (loose := _images_directly_in(path)) and not subfolders(path):
-            raise _without_class(path, loose[0])
-    with_images = [path for path in children if path not in splits.values() and holds_images(path)]
-    for path in with_images:
-        # A split whose name is not understood would be ignored silently.
-        missing = any(split.path == path and splits.get(split.role) is None for split in named)
-        if missing or {child.name for child in subfolders(path)} & class_names:
-            raise DataError(
-                f"{path} could be a split: call it train, val, which a search may see, or test, which it may not, or "
-                "move it away"
-            )
-    others = [path for role, path in splits.items() if path is not None and role != "train"]
-    if with_images and not any(class_names & {child.name for child in subfolders(path)} for path in others):
-        raise DataError(
-            f"{train} is read as the training split, but {_quoted(with_images)} beside it would then not be read: "
-            f"where {train.name} is a class, rename it; where it is not, move the others out of {folder}"
-        )
-    left_out = [
-        SkippedFile(str(path), f"beside the split {train.name}") for other in with_images for path in files_in(other)[0]
-    ]
-    return Layout(train, splits["val"], splits["test"], tuple(left_out), is_split=True)
-
-
-def _refuse_splits_as_classes(folder: Path, children: Sequence[Path], named: Sequence[_Named]) -> None:
-    """What is named like a split and was not read as one would be learned as a class."""
-    plain = [split for split in named if not split.rest]
-    if len(plain) == 1 and len(children) > 1:
-        (only,) = plain
-        if only.path.name.casefold() in _CLASSES_TOO and not subfolders(only.path):
-            plain = []
-    roles_of_rest: dict[tuple[str, ...], set[str]] = {}
-    for split in named:
-        roles_of_rest.setdefault(split.rest, set()).add(split.role)
-    found = plain or [split for split in named if len(roles_of_rest[split.rest]) > 1]
-    if found:
-        raise DataError(
-            f"{folder} would be read with {_quoted([split.path for split in found])} as classes, but splits are named "
-            "so: splits must lie in the folder that is given as train/<class>, val/<class>, test/<class>"
-        )
 
 
 def _refuse_equal_subfolders(folder: Path, children: Sequence[Path]) -> None:

@@ -1,9 +1,15 @@
-"""Labels of images: one class each, int64 (N,), or any number of classes each, a matrix (N, classes) of truth values.
+"""Labels of images, and the names of classes and splits that they come from.
 
-The second are multi-label targets. Their dimensions tell the two apart, so no setting can contradict the labels.
+Labels are one class each, int64 (N,), or any number of classes each, a matrix (N, classes) of truth values, also called
+multi-label targets. Their dimensions tell the two apart, so no setting can contradict the labels.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+import re
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from numbers import Integral, Real
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,7 +17,21 @@ import torch
 from torch import Tensor
 
 from hba.errors import DataError
+from hba.utils.text import counted
 
+SPLITS = ("train", "val", "test")
+UNCLEAR = "val or test"
+_ROLE_OF: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("train", "training", "trn"), "train"),
+        **dict.fromkeys(("val", "valid", "validation", "validate", "dev", "devel", "development"), "val"),
+        **dict.fromkeys(("test", "tests", "testing", "tst"), "test"),
+        **dict.fromkeys(("eval", "evaluation", "holdout", "heldout"), UNCLEAR),
+    }
+)
+"""By word. Whether a search may see the images of an evaluation is unclear, so a person must say it."""
+_FILLERS = frozenset({"set", "data", "dataset", "split", "part", "folder", "images", "image", "imgs", "img"})
+"""Words that change nothing: training_set, test-images."""
 MULTI_LABEL_ERROR = "100 minus the mean average precision over the classes that have a positive"
 """What an error is where images have several labels, in per cent; training/criterion.py computes it."""
 
@@ -135,3 +155,97 @@ def as_tensor_of(values: Any, what: str) -> Tensor:
         is_text = array is not None and array.dtype.kind in "US"
         hint = " of text; number class names by np.unique(names, return_inverse=True)[1]" if is_text else ""
         raise DataError(f"{what} must be a tensor or an array of numbers, got {type(values).__name__}{hint}") from None
+
+
+def split_called(name: str) -> str | None:
+    """train, val, test or `val or test`, whichever the words of the name mean; None for a name that says more."""
+    role, rest = (None, ()) if "/" in name else words_of(name)
+    return None if rest else role
+
+
+def words_of(name: str) -> tuple[str | None, tuple[str, ...]]:
+    """The split that exactly one of the words of a name means, and the other words; None for names of other things."""
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)", " ", name)
+    words = [word for word in re.split(r"[\W_]+", apart.casefold()) if word and word not in _FILLERS]
+    # trainset, testdata: a filler without a gap.
+    words = [re.sub(f"(?<=.)({'|'.join(_FILLERS)})$", "", word) if word not in _ROLE_OF else word for word in words]
+    roles = [word for word in words if word in _ROLE_OF]
+    return (_ROLE_OF[roles[0]] if len(roles) == 1 else None), tuple(word for word in words if word not in roles)
+
+
+def unknown_class(part: str, name: str, class_names: Collection[str]) -> DataError:
+    """For a split that has a class that the training images do not have."""
+
+    def plain(text: str) -> str:
+        return unicodedata.normalize("NFC", text).casefold().strip()
+
+    like = next((other for other in class_names if plain(other) == plain(name)), None)
+    hint = "" if like is None else f" (they have {like!r}, written otherwise)"
+    return DataError(
+        f"{part} has the class {name!r}, which the training images do not have{hint}; rename it, or move it away"
+    )
+
+
+def class_name(label: Any) -> str | None:
+    """The name of a label's class, as a folder would be called; None where it is empty.
+
+    Whole numbers are classes like names are. ValueError, in words, for anything that is no class.
+    """
+    if isinstance(label, str):
+        return label.strip() or None
+    if label is None or (isinstance(label, Real) and math.isnan(label)):
+        return None
+    if isinstance(label, bool | np.bool_):
+        return str(bool(label))
+    if isinstance(label, Integral) or (isinstance(label, Real) and float(label).is_integer()):
+        return str(int(float(label)) if not isinstance(label, Integral) else int(label))
+    kind = f"{float(label):.7g}" if isinstance(label, Real) else f"a {type(label).__name__}"
+    raise ValueError(
+        f"{kind}, but a class is text or a whole number (for several labels of an image make one text of a table, and "
+        "name what separates them by --label-separator)"
+    )
+
+
+def split_role(name: str, where: str, advice: str = "") -> str:
+    """train, val or test for a split of that name; DataError for another one. where: `row 7 of FILE`."""
+    role = split_called(name)
+    if role not in SPLITS:
+        raise DataError(
+            f"{where} has the split {name!r}, but splits must be called train, val, which a search may see, or test, "
+            f"which it may not; rename it{advice}"
+        )
+    return role
+
+
+def labels_of(
+    names: Sequence[Sequence[str]], class_names: Sequence[str], part: str, is_multi: bool = False
+) -> np.ndarray:
+    """Labels (n,): the place of each image's name among the class names; or bool (n, classes): which of them it has.
+
+    names: those of each image. DataError for a name that is not among the class names.
+    """
+    number = {name: place for place, name in enumerate(class_names)}
+    unknown = next((name for of_image in names for name in of_image if name not in number), None)
+    if unknown is not None:
+        raise unknown_class(part, unknown, class_names)
+    if not is_multi:
+        return np.array([number[name] for (name,) in names], dtype=np.int64)
+    found = np.zeros((len(names), len(class_names)), dtype=bool)
+    for row, of_image in zip(found, names, strict=True):
+        row[[number[name] for name in of_image]] = True
+    return found
+
+
+def multi_label_fact(labels: np.ndarray) -> str:
+    """What to know of labels (n, classes)."""
+    per_image = labels.sum(axis=1)
+    if (per_image == 1).all():
+        return "each image has one label: to learn one class of an image, give labels as numbers or names"
+    without = f", {counted(int((per_image == 0).sum()), 'image')} without" if (per_image == 0).any() else ""
+    on_average = f"{per_image.mean():.2g} on average"
+    return f"labels an image: {on_average}{without}; splits that are drawn are drawn at random, not by class"
+
+
+def check_two_classes(class_names: Sequence[str], data: object) -> None:
+    if len(class_names) < 2:
+        raise DataError(f"{data} must have at least two classes, got {', '.join(class_names) or 'none'}")

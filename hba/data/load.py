@@ -1,38 +1,33 @@
 """From the name of a data set, a folder, a file or a torch Dataset to what a search or an evaluation may see."""
 
 import hashlib
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
-from torchvision.transforms.v2 import functional as TF
 
-from hba.data.arrays import ArrayItems, npz_source
-from hba.data.builtin import DATASET_NAMES, builtin_source
+from hba.data.arrays import DATASET_NAMES, ArrayItems, builtin_source, from_dataset, npz_source
 from hba.data.cache import Prepared, cached_source, check_out, write_cache
 from hba.data.config import DataConfig, check_clash, format_of, resolved_data
 from hba.data.folder import folder_source
 from hba.data.images import (
-    CHANNELS,
     EvaluationData,
     Images,
     LabelledImages,
     LazySplit,
     OnRead,
     SearchData,
-    checked_images,
 )
 from hba.data.labels import present_classes
 from hba.data.leakage import Listing, SeenImages
 from hba.data.loader import StreamedImages
 from hba.data.pool import Pool, Source
-from hba.data.reading import Deep, Levels, fitted, levels_of, without_doubles
+from hba.data.reading import Deep, Levels, levels_of, without_doubles
 from hba.data.splits import Splits, keep_classes, split, take_training
 from hba.data.table import Columns, saved_source, table_source
 from hba.errors import DataError, SettingsError
@@ -79,7 +74,7 @@ def find_source(config: DataConfig) -> Source:
     if kind == "prepared" and config.levels is not None:
         raise SettingsError(f"levels have no effect on {place}, which is prepared; prepare it with levels")
     if kind not in ("table", "saved"):
-        columns.check_idle(config.data)
+        columns.check_idle(config.data, "path", "label", "split")
     if kind == "builtin":
         source = builtin_source(config.data, Path(config.data_root), config.download, config.skip_broken)
     elif kind == "table":
@@ -337,64 +332,6 @@ def as_evaluation_data(pair: Any, config: DataConfig, on_read: OnRead | None = N
     source = _without_test(name, class_names, train)
     chosen = take_training(source, np.arange(len(train)), config.train_size, config.split_seed)
     return EvaluationData(name, class_names, _part(train, chosen), test, levels=config.levels)
-
-
-def from_dataset(
-    dataset: Dataset[Any] | Iterable[Any],
-    *,
-    image_size: int,
-    levels: Levels | None = None,
-    on_read: OnRead | None = None,
-) -> LabelledImages:
-    """The images of a Dataset, such as torchvision's, as `hba.data.SearchData` takes them.
-
-    dataset: of pairs (image, label), each read once; random transforms are drawn once. An image is PIL's, or a tensor
-    (C, H, W) or array (H, W, C), uint8 or floating point in [0, 1]; it is fitted as the images of a folder are: the
-    shorter side is resized to image_size pixels, and the centre cropped. levels: those that become black and white in
-    PIL images of more than 8 bits. on_read: called with the numbers of images that are read and of all, where the
-    dataset has a length. DataError for anything but such pairs.
-    """
-    images: list[Tensor] = []
-    labels: list[int] = []
-    for number, sample in enumerate(_samples(dataset)):
-        if not (isinstance(sample, tuple | list) and len(sample) == 2):
-            kind = type(sample).__name__
-            raise DataError(f"the dataset must have pairs (image, label), but number {number} is of the type {kind}")
-        try:
-            images.append(fitted(_picture(sample[0]), image_size, levels))
-        except ValueError as error:
-            raise DataError(f"number {number} of the dataset: {error}") from None
-        label = sample[1]
-        value = label.item() if isinstance(label, Tensor | np.generic | np.ndarray) and label.ndim == 0 else label
-        if isinstance(value, bool) or not isinstance(value, int):
-            shown = repr(value) if isinstance(value, float) else type(label).__name__
-            raise DataError(f"labels must be whole numbers, the class of each image, but number {number} has {shown}")
-        labels.append(value)
-        if on_read is not None and isinstance(dataset, Sized):
-            on_read(number + 1, len(dataset))
-    if not images:
-        raise DataError("the dataset is empty: there must be at least one image")
-    return LabelledImages(torch.stack(images), torch.tensor(labels))
-
-
-def _samples(dataset: Any) -> Iterator[Any]:
-    """In the order of the indices where there is a length, else of its own iterator."""
-    if hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__"):
-        return (dataset[index] for index in range(len(dataset)))
-    try:
-        return iter(dataset)
-    except TypeError:
-        raise DataError(f"a Dataset of pairs (image, label) is needed, got {type(dataset).__name__}") from None
-
-
-def _picture(image: Any) -> Image.Image:
-    if isinstance(image, Image.Image):
-        return image
-    pixels = checked_images((image if isinstance(image, Tensor) else np.asarray(image))[None])[0]
-    if len(pixels) not in CHANNELS:
-        raise DataError(f"it has {len(pixels)} channels; give images of other than 1 or 3 as hba.data.LabelledImages")
-    picture: Image.Image = TF.to_pil_image(pixels)
-    return picture
 
 
 def _is_pair(data: object) -> bool:

@@ -1,23 +1,27 @@
 """Images in rows: a CSV or Parquet table of image files, or a folder that the library `datasets` has saved."""
 
 import json
-import math
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral, Real
 from pathlib import Path
 from stat import S_ISREG
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 from torch import Tensor
 
-from hba.data.folder import SPLITS, UNCLEAR, split_called, unknown_class
-from hba.data.labels import present_classes
+from hba.data.labels import (
+    SPLITS,
+    check_two_classes,
+    class_name,
+    labels_of,
+    multi_label_fact,
+    present_classes,
+    split_role,
+)
 from hba.data.leakage import ImageHash, hash_of_bytes, hash_of_file
 from hba.data.pool import NO_CLASS, NO_IMAGE, FileItems, Items, Pool, Source
 from hba.data.reading import Deep, Encoded, ImageFile, Levels, SkippedFile, deep_or_none, read_image
@@ -55,13 +59,12 @@ class Columns:
     split: str | None = None
     label_separator: str | None = None
 
-    def check_idle(self, data: str, roles: Iterable[Role] = ("path", "label", "split")) -> None:
-        """SettingsError where one of the roles is given, for data that have no such column to choose."""
-        if self.label_separator is not None:
-            raise SettingsError(f"label_separator has no effect on {data}, which is no table; omit it")
-        for role in roles:
-            if getattr(self, role) is not None:
-                raise SettingsError(f"{role}_column has no effect on {data}, which has no such column; omit it")
+    def check_idle(self, data: str, *roles: Role) -> None:
+        """SettingsError where one of the roles or a separator is given, for data that do not have it."""
+        given = {"label_separator": self.label_separator, **{f"{role}_column": getattr(self, role) for role in roles}}
+        for name, value in given.items():
+            if value is not None:
+                raise SettingsError(f"{name} has no effect on {data}, which has no such column; omit it")
 
     def find(self, role: Role, there: Sequence[str], data: object, is_needed: bool = True) -> str | None:
         """The column that was given, or the one with one of its usual names; DataError for none, and for several."""
@@ -102,25 +105,19 @@ def table_source(file: Path, columns: Columns, skip_broken: bool = False) -> Sou
     if not rows["train"]:
         raise DataError(f"{file} has no rows of the split train; column {split!r} must say train for some")
     class_names = tuple(sorted({name for row in rows["train"] for name in row.classes}))
-    is_multi_label = columns.label_separator is not None
-    if is_multi_label and all(len(row.classes) < 2 for part in rows.values() for row in part):
+    separator = columns.label_separator
+    if separator is not None and all(len(row.classes) < 2 for part in rows.values() for row in part):
         raise DataError(
-            f"no cell of column {label!r} of {file} has two labels with {columns.label_separator!r} between them: give "
-            "the separator that it has, or omit it where each image has one label"
+            f"no cell of column {label!r} of {file} has two labels with {separator!r} between them: give the separator "
+            "that it has, or omit it where each image has one label"
         )
     check_two_classes(class_names, file)
-    pool = partial(_pool, file, rows, class_names=class_names, is_multi_label=is_multi_label, skip_broken=skip_broken)
-    train = pool("train")
+    pool = partial(_pool, file, rows, class_names, separator is not None, skip_broken)
+    train, val, test = pool("train"), pool("val") if rows["val"] else None, partial(pool, "test")
     splits = "" if split is None else f", splits from {split!r}"
     fact = f"columns of {file.name}: images from {path!r}, classes from {label!r}{splits}"
-    return Source(
-        name=str(file),
-        class_names=class_names,
-        train=train,
-        val=pool("val") if rows["val"] else None,
-        test=partial(pool, "test") if rows["test"] else None,
-        facts=(fact, *([multi_label_fact(train.labels)] if is_multi_label else [])),
-    )
+    facts = (fact, *([multi_label_fact(train.labels)] if separator is not None else []))
+    return Source(str(file), class_names, train, val, test if rows["test"] else None, facts=facts)
 
 
 def _read(file: Path) -> Any:
@@ -224,38 +221,31 @@ def _classes_of(label: Any, where: str, column: str | None, separator: str | Non
 def _pool(
     file: Path,
     rows: Mapping[str, Sequence[Row]],
-    part: str,
-    *,
-    class_names: tuple[str, ...],
-    is_multi_label: bool,
+    names: Sequence[str],
+    is_multi: bool,
     skip_broken: bool,
+    part: str,
 ) -> Pool:
     """The images of one split, sorted by class and path. DataError for one that is not there, unless it may be omitted;
     a class without images is noted, as of a folder.
     """
     of_part = sorted(rows[part], key=lambda row: (row.classes, row.path.parts))
-    where = f"the split {part} of {file}"
-    if is_multi_label:
-        labels = indicated([row.classes for row in of_part], class_names, where)
-    else:
-        labels = numbered([row.classes[0] for row in of_part], class_names, where)
-    reasons = [_why_not(row.path) for row in of_part]
-    missing = [row for row, reason in zip(of_part, reasons, strict=True) if reason]
+    labels = labels_of([row.classes for row in of_part], names, f"the split {part} of {file}", is_multi)
+    missing = {index: reason for index, row in enumerate(of_part) if (reason := _why_not(row.path))}
     if missing and (not skip_broken or len(missing) == len(of_part)):
-        first = min(missing, key=lambda row: row.number)
+        first = min((of_part[index] for index in missing), key=lambda row: row.number)
         raise DataError(
             f"{len(missing):,} of the {counted(len(of_part), 'image')} of {file} cannot be found, row {first.number} "
             f"first: {str(first.path)!r} ({_why_not(first.path)}); mend the table, whose paths begin at {file.parent}, "
             "or use --skip-broken"
         )
     unused = [
-        (NO_CLASS if is_multi_label else int(label), SkippedFile(str(row.path), reason))
-        for row, label, reason in zip(of_part, labels, reasons, strict=True)
-        if reason
+        (NO_CLASS if is_multi else int(labels[index]), SkippedFile(str(of_part[index].path), reason))
+        for index, reason in missing.items()
     ]
-    kept = np.flatnonzero([not reason for reason in reasons])
-    absent = sorted(set(range(len(class_names))) - set(present_classes(labels[kept]))) if part != "train" else []
-    unused += [(label, SkippedFile(f"{file}, {part}, {class_names[label]}", NO_IMAGE)) for label in absent]
+    kept = [index for index in range(len(of_part)) if index not in missing]
+    absent = sorted(set(range(len(names))) - set(present_classes(labels[kept]))) if part != "train" else []
+    unused += [(label, SkippedFile(f"{file}, {part}, {names[label]}", NO_IMAGE)) for label in absent]
     paths = [of_part[index].path for index in kept]
     classes = [", ".join(of_part[index].classes) for index in kept]
     items = FileItems.of(Path(os.path.commonpath([path.parent for path in paths])), paths, classes)
@@ -329,7 +319,7 @@ def saved_source(folder: Path, columns: Columns, skip_broken: bool = False) -> S
     labels are sorted as text, as a folder's classes are. The files of a test split are not opened before it is asked
     for. DataError for datasets that cannot be used.
     """
-    columns.check_idle(str(folder), ("split",))
+    columns.check_idle(str(folder), "split")
     parts = _saved_parts(folder)
     train = _saved_part(parts["train"], columns)
     class_names = train.own_names or tuple(sorted(set(train.classes)))
@@ -337,19 +327,14 @@ def saved_source(folder: Path, columns: Columns, skip_broken: bool = False) -> S
 
     def pool(part: str) -> Pool:
         opened = train if part == "train" else _saved_part(parts[part], columns)
-        labels = numbered(opened.classes, class_names, f"the split {part} of {folder}")
+        labels = labels_of([[name] for name in opened.classes], class_names, f"the split {part} of {folder}")
         order = labels.argsort(stable=True)
         items = SavedItems(opened.images, opened.image, str(parts[part]), opened.classes)
         return Pool(items, labels[order], skip_broken, numbers=order)
 
-    return Source(
-        name=str(folder),
-        class_names=class_names,
-        train=pool("train"),
-        val=pool("val") if "val" in parts else None,
-        test=partial(pool, "test") if "test" in parts else None,
-        facts=(f"columns of {folder.name}: images from {train.image!r}, classes from {train.label!r}",),
-    )
+    fact = f"columns of {folder.name}: images from {train.image!r}, classes from {train.label!r}"
+    val, test = pool("val") if "val" in parts else None, partial(pool, "test") if "test" in parts else None
+    return Source(str(folder), class_names, pool("train"), val, test, facts=(fact,))
 
 
 def _saved_part(folder: Path, columns: Columns) -> _Part:
@@ -362,14 +347,13 @@ def _saved_part(folder: Path, columns: Columns) -> _Part:
     if not len(dataset):
         raise DataError(f"the saved dataset {folder} has no rows")
 
-    def column(role: Role, kind: type, candidates: Callable[[str], bool]) -> str:
-        of_kind = [name for name, feature in dataset.features.items() if isinstance(feature, kind)]
-        if len(of_kind) == 1 and getattr(columns, role) is None:
-            return of_kind[0]
-        return str(columns.find(role, [name for name in dataset.features if candidates(name)], folder))
+    def of_kind(kind: type) -> list[str]:
+        return [name for name, feature in dataset.features.items() if isinstance(feature, kind)]
 
-    image = column("path", datasets.Image, lambda name: isinstance(dataset.features[name], datasets.Image))
-    label = column("label", datasets.ClassLabel, lambda name: name != image)
+    images, labels = of_kind(datasets.Image), of_kind(datasets.ClassLabel)
+    image = images[0] if len(images) == 1 and columns.path is None else str(columns.find("path", images, folder))
+    others = labels if len(labels) == 1 and columns.label is None else [one for one in dataset.features if one != image]
+    label = others[0] if others is labels else str(columns.find("label", others, folder))
     own = tuple(getattr(dataset.features[label], "names", ()))
     classes = []
     for number, value in enumerate(dataset.select_columns([label])[:][label]):
@@ -380,8 +364,8 @@ def _saved_part(folder: Path, columns: Columns) -> _Part:
         if name is None:
             raise DataError(f"number {number} of {folder} has no {label}: fill it, or remove the row")
         classes.append(name)
-    images = dataset.select_columns([image]).cast_column(image, datasets.Image(decode=False))
-    return _Part(images, image, label, own, tuple(classes))
+    encoded = dataset.select_columns([image]).cast_column(image, datasets.Image(decode=False))
+    return _Part(encoded, image, label, own, tuple(classes))
 
 
 def _saved_parts(folder: Path) -> Mapping[str, Path]:
@@ -397,66 +381,3 @@ def _saved_parts(folder: Path) -> Mapping[str, Path]:
     if len(parts) < len(names) or "train" not in parts:
         raise DataError(f"{folder} must have one split for training and at most one each of val and test, got {names}")
     return parts
-
-
-def class_name(label: Any) -> str | None:
-    """The name of a label's class, as a folder would be called; None where it is empty.
-
-    Whole numbers are classes like names are. ValueError, in words, for anything that is no class.
-    """
-    if isinstance(label, str):
-        return label.strip() or None
-    if label is None or (isinstance(label, Real) and math.isnan(label)):
-        return None
-    if isinstance(label, bool | np.bool_):
-        return str(bool(label))
-    if isinstance(label, Integral) or (isinstance(label, Real) and float(label).is_integer()):
-        return str(int(float(label)) if not isinstance(label, Integral) else int(label))
-    kind = f"{float(label):.7g}" if isinstance(label, Real) else f"a {type(label).__name__}"
-    raise ValueError(
-        f"{kind}, but a class is text or a whole number (for several labels of an image make one text of a table, and "
-        "name what separates them by --label-separator)"
-    )
-
-
-def split_role(name: str, where: str, advice: str = "") -> str:
-    """train, val or test for a split of that name; DataError for another one. where: `row 7 of FILE`."""
-    role = split_called(name)
-    if role is None or role == UNCLEAR:
-        raise DataError(
-            f"{where} has the split {name!r}, but splits must be called train, val, which a search may see, or test, "
-            f"which it may not; rename it{advice}"
-        )
-    return role
-
-
-def numbered(names: Sequence[str], class_names: Sequence[str], part: str) -> np.ndarray:
-    """The label of each name (n,), its place among the class names; DataError for a name that is not among them."""
-    number = {name: place for place, name in enumerate(class_names)}
-    unknown = next((name for name in names if name not in number), None)
-    if unknown is not None:
-        raise unknown_class(part, unknown, class_names)
-    return np.array([number[name] for name in names], dtype=np.int64)
-
-
-def indicated(names: Sequence[Sequence[str]], class_names: Sequence[str], part: str) -> np.ndarray:
-    """Which of the classes each image has, bool (n, classes); names: those of each image, none for one without."""
-    found = np.zeros((len(names), len(class_names)), dtype=bool)
-    columns = numbered([name for of_image in names for name in of_image], class_names, part)
-    found[np.repeat(np.arange(len(names)), [len(of_image) for of_image in names]), columns] = True
-    return found
-
-
-def multi_label_fact(labels: np.ndarray) -> str:
-    """What to know of labels (n, classes)."""
-    per_image = labels.sum(axis=1)
-    if (per_image == 1).all():
-        return "each image has one label: to learn one class of an image, give labels as numbers or names"
-    without = f", {counted(int((per_image == 0).sum()), 'image')} without" if (per_image == 0).any() else ""
-    on_average = f"{per_image.mean():.2g} on average"
-    return f"labels an image: {on_average}{without}; splits that are drawn are drawn at random, not by class"
-
-
-def check_two_classes(class_names: Sequence[str], data: object) -> None:
-    if len(class_names) < 2:
-        raise DataError(f"{data} must have at least two classes, got {', '.join(class_names) or 'none'}")

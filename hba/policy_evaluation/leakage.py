@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hba.config.evaluation import EvaluationConfig
-from hba.data.builtin import DATASET_NAMES
+from hba.data.arrays import DATASET_NAMES
 from hba.data.config import DataConfig
 from hba.data.images import EvaluationData, LabelledImages
 from hba.data.leakage import SeenCount, SeenImages, all_hashes, hashes_of_pixels

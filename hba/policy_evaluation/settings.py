@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hba.config.evaluation import OF_SEARCH, OF_WEIGHTS, EvaluationConfig, Sourced, of_earlier_run
-from hba.data.builtin import DATASET_NAMES
+from hba.data.arrays import DATASET_NAMES
 from hba.data.config import DataConfig, resolved_data
 from hba.data.images import EvaluationData
 from hba.data.load import AnyDataset, check_data, check_settings_of_dataset, find_source, is_dataset, name_of

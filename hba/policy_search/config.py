@@ -14,7 +14,7 @@ from hba.algorithms.lambda_steps import HALF, images_at_once
 from hba.config.evaluation import of_earlier_run, values_of
 from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS, find_preset
 from hba.config.training import SGD, SGDS, CommonSearchConfig
-from hba.data.builtin import DATASET_NAMES
+from hba.data.arrays import DATASET_NAMES
 from hba.data.config import DataConfig, resolved_data
 from hba.errors import DataError, RunError, SettingsError
 from hba.policy.space import SearchSpace

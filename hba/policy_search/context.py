@@ -14,7 +14,7 @@ from hba.algorithms import ImageTask, LambdaSteps, SearchState
 from hba.algorithms.state import Networks, equal_networks, named_networks
 from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import UpdateSchedule
-from hba.data.builtin import DATASET_NAMES
+from hba.data.arrays import DATASET_NAMES
 from hba.data.images import SearchData
 from hba.data.labels import error_note, error_of, is_multi_label
 from hba.data.load import notes_on_classes, seen_by_search

@@ -14,7 +14,7 @@ from PIL import Image
 from scipy.io import savemat
 
 from hba.data import load_evaluation_data, load_search_data
-from hba.data.builtin import NATIVE_IMAGE_SIZES, builtin_source
+from hba.data.arrays import NATIVE_IMAGE_SIZES, builtin_source
 from hba.data.config import DataConfig
 from hba.errors import DataError
 from hba.preprocessing.baseline import BASELINES
