@@ -107,7 +107,7 @@ def described(schedule: Schedule) -> dict[str, Any]:
         "val_error_percent_by_epoch": network_measured(schedule.provenance),
         "advice": advice_in(schedule.provenance),
         "overfitting_note": overfitting_note_in(schedule.provenance),
-        "provenance": schedule.provenance,
+        "provenance": dict(schedule.provenance),
     }
 
 
