@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from markupsafe import Markup, escape
 
+from hba.report.findings import share
 from hba.report.results import Results
-from hba.report.tables import Table, shares_of, shares_table
+from hba.report.tables import Table, most_confused, shares_of, shares_table
 from hba.schedule.pictures import MAGNITUDE_COLOR, PROBABILITY_COLOR, REGULARIZER_COLOR
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import applied_per_image, numbers_applied, spaced
@@ -249,21 +250,24 @@ def _name_rows(axes: "Axes", results: Results) -> None:
     axes.spines["right"].set_visible(False)
 
 
-def confusion_figure(name: str, images: np.ndarray, classes: Sequence[str], worst: str) -> Markup:
+def confusion_figure(name: str, images: np.ndarray, classes: Sequence[str]) -> Markup:
     """A row for each class and a column for each answer; the shade is the share of a class's images."""
+    shares = shares_of(images)
     shades = np.zeros((*images.shape, 4))
     # One blue that is seen on light and on dark, with the share as its opacity; small shares stay visible.
     shades[..., :3] = [0x3F / 255, 0x7C / 255, 0xB8 / 255]
-    shades[..., 3] = np.sqrt(shares_of(images))
+    shades[..., 3] = np.sqrt(shares)
+    shown = list(classes) if len(classes) <= NAMED_CLASSES else []
 
     def draw(axes: "Axes") -> None:
         axes.imshow(shades, interpolation="none")
-        is_named = len(classes) <= NAMED_CLASSES
-        axes.set_yticks(
-            range(len(classes)) if is_named else [], [printable(one)[:16] for one in classes] if is_named else []
-        )
+        axes.set_yticks(range(len(shown)), [printable(one)[:16] for one in shown])
         axes.set_xticks([])
         axes.set_xlabel("answer")
         axes.spines["right"].set_visible(False)
 
-    return svg(draw, f"Confusion matrix of {name}: a row for each class, a column for each answer; {worst}", 4.4, 3.6)
+    pairs = [
+        f"{classes[one]} for {classes[other]} {share(shares[one, other])}" for one, other in most_confused([shares], 3)
+    ]
+    words = f"Confusion matrix of {name}: a row for each class, a column for each answer; most often taken: "
+    return svg(draw, words + (", ".join(pairs) or "none"), 4.4, 3.6)

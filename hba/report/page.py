@@ -11,36 +11,10 @@ from hba.algorithms.update_schedule import advice_in, overfitting_note_in, polic
 from hba.data.config import display_name
 from hba.data.labels import error_in_words
 from hba.errors import ReportWarning
-from hba.report.findings import (
-    CHANGE_HEADINGS,
-    change_table,
-    error_definition,
-    evaluation_words,
-    network_line,
-    network_measured,
-    numbers_line,
-    reach_line,
-    regularizer_table,
-    share,
-    spread_line,
-    whole_line,
-)
+from hba.report import figures, findings, tables
 from hba.report.results import RESULTS_NAME, Results
 from hba.report.run import EVALUATED_NAME, POLICY_NAME, EvaluationFiles, Run, SearchFiles
 from hba.report.samples import SAMPLES_NAME, Samples, stages
-from hba.report.tables import (
-    Table,
-    balanced_table,
-    confused_table,
-    confusion_counts,
-    curves_table,
-    errors_table,
-    losses_table,
-    metrics_table,
-    most_confused,
-    recalls_table,
-    shares_of,
-)
 from hba.schedule.pictures import is_seen, panels
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import is_of_text, not_on_pixels, of_one_range, reach, summarize, summarize_regularizers
@@ -116,8 +90,6 @@ def is_reported(folder: Path) -> bool:
 
 def page_of(run: Run, *, with_images: bool = True) -> str:
     """The HTML text. with_images: False leaves out the images of the run."""
-    from hba.report.figures import printable
-
     schedule = run.schedule
     values = {
         "title": _title(run),
@@ -130,7 +102,7 @@ def page_of(run: Run, *, with_images: bool = True) -> str:
         "folder": str(run.folder),
         "version": VERSION,
     }
-    return printable(_template().render(values).lstrip())
+    return figures.printable(_template().render(values).lstrip())
 
 
 @functools.cache
@@ -191,16 +163,14 @@ def _schedule_part(schedule: Schedule, samples: Samples | None) -> dict[str, Any
     }
 
 
-def _changed(schedule: Schedule) -> tuple[str, Table] | None:
-    title, changed = change_table(schedule)
+def _changed(schedule: Schedule) -> tuple[str, tables.Table] | None:
+    title, changed = findings.change_table(schedule)
     rows = tuple(tuple(cell.replace("->", "→") for cell in row) for row in changed)
-    return (title, Table(("operation", *CHANGE_HEADINGS[1:]), rows)) if rows else None
+    return (title, tables.Table(("operation", *findings.CHANGE_HEADINGS[1:]), rows)) if rows else None
 
 
 def _policy_part(policy: Schedule) -> dict[str, Any]:
     """The strongest operations of the last epoch come first."""
-    from hba.report.figures import numbers_stack, operations_stack, panel_svg
-
     last = policy.epochs - 1
     by_name, shares = {panel.name: panel for panel in panels(policy)}, reach(policy, last).shares
     shown = []
@@ -210,12 +180,14 @@ def _policy_part(policy: Schedule) -> dict[str, Any]:
         if summary.magnitude is not None:
             ends.append(("magnitude", f"{unit} {_from_to(summary.magnitude, '.3g')}"))
         words = f"{name} over {counted(policy.epochs, 'epoch')}: probability {', '.join(text for _, text in ends)}"
-        shown.append(PanelOnPage(name, share(shares[name]), ends, panel_svg(by_name[name].draw, words)))
-    operations, operations_table = operations_stack(policy)
-    numbers, numbers_table = numbers_stack(policy)
+        shown.append(
+            PanelOnPage(name, findings.share(shares[name]), ends, figures.panel_svg(by_name[name].draw, words))
+        )
+    operations, operations_table = figures.operations_stack(policy)
+    numbers, numbers_table = figures.numbers_stack(policy)
     return {
         "panels": shown,
-        "table": curves_table(policy),
+        "table": tables.curves_table(policy),
         "has_spread": bool(policy.spread.any()),
         "stacks": [
             (
@@ -235,9 +207,7 @@ def _from_to(values: Sequence[float], form: str) -> str:
 
 
 def _regularizers_part(tuned: Schedule) -> dict[str, Any]:
-    from hba.report.figures import panel_svg
-
-    headings, rows = regularizer_table(tuned)
+    headings, rows = findings.regularizer_table(tuned)
     shown = []
     for panel, together in zip(panels(tuned), of_one_range(summarize_regularizers(tuned)), strict=True):
         ends = [
@@ -245,9 +215,9 @@ def _regularizers_part(tuned: Schedule) -> dict[str, Any]:
             for one in together
         ]
         words = f"{panel.name} over {counted(tuned.epochs, 'epoch')}: {', '.join(ends)}"
-        figure = panel_svg(panel.draw, words, left=0.23, right=0.97)
+        figure = figures.panel_svg(panel.draw, words, left=0.23, right=0.97)
         shown.append(PanelOnPage(panel.name, "", [("regularizer", end) for end in ends], figure))
-    return {"panels": shown, "table": Table(headings, tuple(rows)), "note": whole_line(tuned)}
+    return {"panels": shown, "table": tables.Table(headings, tuple(rows)), "note": findings.whole_line(tuned)}
 
 
 def _search_part(folder: Path, search: SearchFiles) -> dict[str, Any]:
@@ -259,32 +229,30 @@ def _search_part(folder: Path, search: SearchFiles) -> dict[str, Any]:
         "facts": list(_search_facts(schedule)),
         "settings": settings_facts(search.settings),
         "command": config,
-        "next_command": shlex.join(evaluation_words(folder / POLICY_NAME, schedule)),
+        "next_command": shlex.join(findings.evaluation_words(folder / POLICY_NAME, schedule)),
     }
 
 
-def _losses(search: SearchFiles) -> Iterator[tuple[str, str, Table]]:
+def _losses(search: SearchFiles) -> Iterator[tuple[str, str, tables.Table]]:
     """Title, figure and numbers: loss and error of training and validation, where they were measured."""
-    from hba.report.figures import metrics_figure
-
-    error = f"Error{error_in_words(error_definition(search.schedule.provenance))}, per cent"
+    error = f"Error{error_in_words(findings.error_definition(search.schedule.provenance))}, per cent"
     for title, ending, digits in (("Loss", "loss", 3), (error, "error_percent", 2)):
         lines = {"training": search.measured(f"train_{ending}"), "validation": search.measured(f"val_{ending}")}
         lines = {name: line for name, line in lines.items() if line}
         if lines:
-            yield title, metrics_figure(title, lines, digits), metrics_table(lines)
+            yield title, figures.metrics_figure(title, lines, digits), tables.metrics_table(lines)
 
 
 def _trust(schedule: Schedule) -> Iterator[str]:
     """What `hba show` says of it."""
     if schedule.space.operations:
-        yield reach_line(schedule, schedule.epochs - 1)
+        yield findings.reach_line(schedule, schedule.epochs - 1)
     if schedule.space.searches_count:
-        yield numbers_line(schedule)
+        yield findings.numbers_line(schedule)
     if schedule.spread.any():
-        yield spread_line(schedule)
-    if measured := network_measured(schedule.provenance):
-        yield network_line(measured, error_definition(schedule.provenance))
+        yield findings.spread_line(schedule)
+    if measured := findings.network_measured(schedule.provenance):
+        yield findings.network_line(measured, findings.error_definition(schedule.provenance))
     yield from filter(None, (advice_in(schedule.provenance), overfitting_note_in(schedule.provenance)))
 
 
@@ -319,8 +287,6 @@ def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _evaluation_part(folder: Path, evaluation: EvaluationFiles) -> dict[str, Any]:
-    from hba.report.figures import differences_figure, errors_figure
-
     results, settings = evaluation.results, evaluation.results.settings
     # The verdict is one sentence; numbers have no blank after their point.
     verdict, end, interpretation = (results.verdict or "").removeprefix("Verdict: ").partition(". ")
@@ -334,9 +300,11 @@ def _evaluation_part(folder: Path, evaluation: EvaluationFiles) -> dict[str, Any
         f"{results.test_images:,} test images",
         "verdict": verdict[:1].upper() + verdict[1:] + end.strip(),
         "interpretation": interpretation,
-        "figures": [one for one in (errors_figure(results), differences_figure(results)) if one is not None],
-        "table": errors_table(results),
-        "losses": losses_table(results),
+        "figures": [
+            one for one in (figures.errors_figure(results), figures.differences_figure(results)) if one is not None
+        ],
+        "table": tables.errors_table(results),
+        "losses": tables.losses_table(results),
         "confusion": _confusion_part(results),
         "facts": [
             ("data", f"{settings.get('data')}"),
@@ -351,23 +319,15 @@ def _evaluation_part(folder: Path, evaluation: EvaluationFiles) -> dict[str, Any
 
 def _confusion_part(results: Results) -> dict[str, Any] | None:
     """None where no confusion matrix was kept, as by older versions."""
-    from hba.report.figures import confusion_figure
-
-    counts, names = confusion_counts(results), results.class_names or ()
+    counts, names = tables.confusion_counts(results), results.class_names or ()
     if not counts:
         return None
-    figures = []
-    for name, images in counts.items() if len(names) <= MOST_CLASSES else ():
-        shares = shares_of(images)
-        worst = [
-            f"{names[one]} for {names[other]} {share(shares[one, other])}" for one, other in most_confused([shares], 3)
-        ]
-        figures.append((name, confusion_figure(name, images, names, f"most often taken: {', '.join(worst) or 'none'}")))
+    matrices = counts if len(names) <= MOST_CLASSES else {}
     return {
-        "figures": figures,
-        "pairs": confused_table(counts, names),
-        "recalls": recalls_table(counts, names) if figures else None,
-        "balanced": balanced_table(results),
+        "figures": [(name, figures.confusion_figure(name, images, names)) for name, images in matrices.items()],
+        "pairs": tables.confused_table(counts, names),
+        "recalls": tables.recalls_table(counts, names) if matrices else None,
+        "balanced": tables.balanced_table(results),
     }
 
 
