@@ -10,6 +10,8 @@ from PIL import Image
 
 VOID = {"meta", "link", "img"}
 ADDRESSES = ("src", "href", "srcset", "action", "data", "xlink:href")
+EVIL = ("<script>alert(1)</script>", "\"><img src=x onerror='alert(2)'> & \udcff")
+TUNES = {"both": "augmentation,dropout,weight-decay,affine", "alone": "dropout,weight-decay,label-smoothing"}
 
 
 class StrictPage(HTMLParser):

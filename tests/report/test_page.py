@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from report_pages import StrictPage, check_page
-from search_problems import SMALL_SETTINGS, StopAfter, WithDropout, small_data, small_images
-from small_trainings import tiny_data
+from report_pages import EVIL, TUNES, StrictPage, check_page
+from search_problems import SMALL_SETTINGS, StopAfter, small_data
 from torchvision.transforms.v2 import functional as TF
 
 import hba
-from hba.data import EvaluationData, LabelledImages, SearchData
+from hba.data import LabelledImages
 from hba.errors import ReportWarning, RunError
 from hba.operations import Operation
 from hba.policy.space import SearchSpace
@@ -28,8 +27,6 @@ from hba.schedule.pictures import augmented_copies
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import applied_per_image, numbers_applied
 
-EVIL = ("<script>alert(1)</script>", "\"><img src=x onerror='alert(2)'> & \udcff")
-
 
 def page_in(folder: Path) -> StrictPage:
     return check_page((folder / "report.html").read_text(encoding="utf-8"))
@@ -37,28 +34,6 @@ def page_in(folder: Path) -> StrictPage:
 
 def labels_of(page: StrictPage) -> str:
     return " | ".join(str(one.get("aria-label")) for one in page.attributes_of("svg"))
-
-
-@pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A search on classes whose names try to get out of their place."""
-    folder = tmp_path_factory.mktemp("search")
-    data = SearchData("<b>data</b>", EVIL, small_images(24, seed=0), small_images(16, seed=1))
-    settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 5, "validate_every": 2}
-    result = hba.search(data, out=folder, **settings)
-    assert result.report == folder / "report.html"
-    return folder
-
-
-@pytest.fixture(scope="module")
-def evaluated(tmp_path_factory: pytest.TempPathFactory, searched: Path) -> Path:
-    folder = tmp_path_factory.mktemp("evaluation")
-    tiny = tiny_data()
-    data = EvaluationData("tiny", EVIL, tiny.train, tiny.test)
-    settings = {"model": "wrn-10-1", "epochs": 1, "batch_size": 20, "device": "cpu", "seeds": 2}
-    result = hba.evaluate(searched, data, against=("none", "random"), out=folder, **settings)  # type: ignore[arg-type]
-    assert result.report == folder / "report.html"
-    return folder
 
 
 def test_the_losses_are_those_of_the_metrics(searched: Path) -> None:
@@ -149,13 +124,9 @@ def test_both_in_one_folder_are_on_one_page(searched: Path, evaluated: Path, tmp
     assert len(page_in(tmp_path).attributes_of("h2")) == 7
 
 
-def test_regularizers_have_a_part_beside_operations_and_alone(tmp_path: Path) -> None:
-    tunes = {"both": "augmentation,dropout,weight-decay,affine", "alone": "dropout,weight-decay,label-smoothing"}
-    for name, tune in tunes.items():
-        settings: dict[str, Any] = {**SMALL_SETTINGS, **({"operations": ("Rotate",)} if name == "both" else {})}
-        hba.search(small_data(), tune=tune, network=WithDropout(), out=tmp_path / name, **settings)
-    for name in tunes:
-        page, schedule = page_in(tmp_path / name), hba.load_policy(tmp_path / name)
+def test_regularizers_have_a_part_beside_operations_and_alone(tuned: Path) -> None:
+    for name in TUNES:
+        page, schedule = page_in(tuned / name), hba.load_policy(tuned / name)
         values = dict(zip(schedule.space.names, schedule.values.T.tolist(), strict=True))
         table = page.table_with("began at")
         assert [row[0] for row in table[1:]] == [one.name for one in schedule.space.regularizers]
@@ -164,7 +135,7 @@ def test_regularizers_have_a_part_beside_operations_and_alone(tmp_path: Path) ->
             assert row[0] in labels_of(page) or row[0].split(".")[0] in labels_of(page)
         assert ("An image gets" in page.text) == (name == "both")
         assert not [one for one in page.tables if len(one) < 2], "no table is empty"
-    assert "Not shown, because they act elsewhere: dropout.dropout, weight_decay." in page_in(tmp_path / "both").text
+    assert "Not shown, because they act elsewhere: dropout.dropout, weight_decay." in page_in(tuned / "both").text
 
 
 def test_stopped_and_short_searches_are_drawn_too(tmp_path: Path) -> None:
