@@ -10,7 +10,7 @@ from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
 from hba.operations import registered_operations
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import HEADINGS, LEGEND, SPACES, as_markdown, find_space, magnitude_table
-from hba.schedule.library import policy_names, shipped_schedules
+from hba.schedule.library import shipped_schedules
 from hba.utils.text import percent
 
 from .terminal import console, json_option, operations_file_option, print_json, say, table
@@ -62,8 +62,12 @@ def operations(space: str, markdown: bool) -> None:
     say(f"{shown.copies} copies of each. Largest number of operations per image, with probability: {limits}.")
 
 
+def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in policy_names() if name.startswith(incomplete)]
+
+
 @click.command()
-@click.argument("name", required=False, shell_complete=lambda *_: policy_names())
+@click.argument("name", required=False, shell_complete=_names)
 @json_option
 def policies(name: str | None, as_json: bool) -> None:
     """List the schedules that ship with the package, or print the card of NAME.

@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hba.data.reading import LEFT_OUT_NAME
 from hba.distributed.process_info import is_first
 from hba.errors import RunError
 from hba.operations import registered_operations
@@ -63,7 +62,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 
 def print_json(content: Any) -> None:
     """Indented, with names as they are in Python."""
-    click.echo(json.dumps(content, indent=2))
+    click.echo(json.dumps(content, indent=2, default=dict))
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -89,6 +88,9 @@ def class_words(names: Sequence[str]) -> str:
 
 def left_out_words(n_files: int, folder: Path | None) -> str:
     """`; 2 files left out: runs/pets-1/left_out.csv`, empty for none."""
+    # It imports PyTorch, which takes seconds.
+    from hba.data.reading import LEFT_OUT_NAME
+
     names = "" if folder is None else f": {folder / LEFT_OUT_NAME}"
     return f"; {counted(n_files, 'file')} left out{names}" if n_files else ""
 

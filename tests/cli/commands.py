@@ -62,3 +62,15 @@ def small_schedule(**provenance: Any) -> Schedule:
     """Two epochs of Rotate and Invert."""
     space = SearchSpace((OPERATIONS["Rotate"], OPERATIONS["Invert"]), copies=1)
     return Schedule(space, np.array([[0.25, 3.0, 0.5], [0.75, 24.0, 0.125]]), provenance=provenance)
+
+
+def said(*arguments: str) -> list[str]:
+    """The lines of a command that succeeds and prints nothing to standard error."""
+    result = run(*arguments)
+    assert (result.exit_code, result.stderr) == (0, ""), repr(result.exception) + result.output
+    return result.stdout.splitlines()
+
+
+def rows_in(lines: list[str]) -> list[list[str]]:
+    """The cells of the tables that were printed."""
+    return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]

@@ -45,27 +45,3 @@ def test_thousands_of_command_lines() -> None:
     lines()
     print(f"command lines: {dict(counts)}")
     assert counts.keys() == {READ, REFUSED}
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        ["show", "x" * 5000],
-        ["search", "x" * 5000],
-        ["evaluate", "digits", "x" * 5000],
-        ["evaluate", "digits", "--against", "x" * 5000],
-        ["evaluate", "digits", "--out", "x" * 5000],
-        ["apply", "digits", "x" * 5000, "--out", "a.png"],
-        ["export", "digits", "--to", "json", "--out", "\udcff"],
-        ["export", "digits", "--to", "json", "--out", "x" * 5000],
-        ["show", "a\nb\x1b[31m"],
-        ["show", "pipe"],
-        ["search", "--classes", "pipe"],
-        ["export", "digits", "--to", "json", "--out", "pipe"],
-        ["search", "--model", "wrn-10-100000000"],
-        ["search", "--epochs", "1000000000"],
-    ],
-    ids=lambda line: " ".join(line)[:30],
-)
-def test_what_once_ended_otherwise(line: list[str]) -> None:
-    check_command(*line)

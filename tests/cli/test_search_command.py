@@ -1,0 +1,219 @@
+"""hba search at work: what it writes and prints, how it is resumed and repeated, and how it ends early."""
+
+import csv
+import json
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import SMALL, make_images, rows_in, run, said
+from own_formats import WRITERS, write_images
+from own_operations import GAMMA_FILE
+from pretrained_networks import MODEL, weights_file
+
+import hba
+from hba.operations import OPERATIONS, Operation
+from hba.policy_search.config import SearchConfig
+
+FILES = {"policy.json", "config.json", "metrics.csv", "checkpoint.pt", "report.html", "sample_images.png", ".lock"}
+OPTIONS = ("--seed", "3", "--train-steps", "2", "--flip", "--reward-draws", "2")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """The folder of images and of a search on them, and what the search printed."""
+    place = tmp_path_factory.mktemp("made")
+    make_images(place / "pets")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(place)
+        lines = said("search", "pets", "--out", "run", *SMALL, *OPTIONS)
+    return place, lines
+
+
+@pytest.fixture(autouse=True)
+def place(made: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a copy of both."""
+    shutil.copytree(made[0] / "run", tmp_path / "run")
+    shutil.copytree(made[0] / "pets", tmp_path / "pets")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def settings(folder: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(folder, "config.json").read_text(encoding="utf-8"))
+    return found
+
+
+def refusal(*arguments: str) -> str:
+    result = run(*arguments)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1), result.output
+    return result.stderr
+
+
+def test_a_search_prints_its_plan_its_epochs_and_what_it_found(made: tuple[Path, list[str]]) -> None:
+    place, lines = made
+    assert lines[0].startswith("15 training and 4 validation images of 2 classes: cats, dogs; 5 test images")
+    assert re.match(r"wrn-10-1, [\d,]+ parameters, images of 8x8, on cpu \(1 thread\); in run$", lines[1])
+    assert lines[2] == "2 epochs, each of 1 step on 8 images; 1 policy step"
+    with (place / "run" / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    printed = [line for line in lines if line.startswith("epoch ")]
+    for line, row in zip(printed, rows, strict=True):
+        numbers = f"train loss {float(row['train_loss']):.3f}, validation error {float(row['val_error_percent']):.2f} %"
+        assert line == f"epoch {row['epoch']}/2: {numbers} (epoch {row['epoch']})"
+    assert any("changed most" in line for line in lines)
+    assert lines[-2:] == ["Next, see whether it helps:", "  hba evaluate run/policy.json"]
+
+
+def test_a_search_writes_its_settings_and_its_schedule(made: tuple[Path, list[str]]) -> None:
+    out = made[0] / "run"
+    assert {path.name for path in out.iterdir()} - {"checkpoint_before.pt"} == FILES
+    config = settings(str(out))
+    assert (config["data"], config["seed"], config["flip"]) == (str(made[0] / "pets"), 3, True)
+    assert SearchConfig.make(config).flat() == config
+    origin = hba.load_policy(out).provenance
+    assert (origin["class_names"], origin["train_images"], origin["val_images"]) == (["cats", "dogs"], 15, 4)
+    assert origin["settings"] == config
+
+
+def test_settings_of_an_earlier_search_find_the_same_schedule() -> None:
+    said("search", "--config", "run", "--data-root", "data", "pets", "--device", "cpu")
+    assert settings("runs/pets-1") == {**settings("run"), "data": str(Path("pets").resolve())}
+    np.testing.assert_array_equal(hba.load_policy("runs/pets-1").values, hba.load_policy("run").values)
+    said("search", "pets", "--config", "run/config.json", "--epochs", "1", "--algorithm", "population", "--seed", "8")
+    found = settings("runs/pets-2")
+    assert (found["algorithm"], found["epochs"], found["seed"], found["flip"]) == ("population", 1, 8, True)
+    assert "reward_draws" not in found
+    for more in (("--preset", "digits"), ("--paper",), ("--resume", "--out", "run")):
+        assert more[0][2:] in refusal("search", "--config", "run", *more)
+
+
+def test_a_finished_search_is_resumed_with_more_epochs_and_only_with_its_settings() -> None:
+    before = hba.load_policy("run").values
+    for option, value, name in (("--seed", "4", "seed"), ("--learning-rate", "0.5", "learning_rate")):
+        assert f"{name} " in refusal("search", "pets", "--out", "run", "--resume", option, value)
+    assert "--resume" in refusal("search", "pets", "--out", "run", *SMALL)
+    said("search", "pets", "--out", "run", "--resume", *SMALL, *OPTIONS)
+    np.testing.assert_array_equal(hba.load_policy("run").values, before)
+    lines = said("search", "pets", "--out", "run", "--resume", "--epochs", "4")
+    assert lines[2].startswith("4 epochs (2 done)")
+    assert [line.split(":")[0] for line in lines if line.startswith("epoch ")] == ["epoch 3/4", "epoch 4/4"]
+    np.testing.assert_array_equal(hba.load_policy("run").values[:2], before)
+
+
+def test_ctrl_c_ends_a_search_after_its_step_and_the_printed_command_resumes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patched:
+        patched.setattr("hba.cli.search._Terminal.step_done", lambda *_: signal.raise_signal(signal.SIGINT))
+        result = run("search", "pets", "--out", "stopped", *SMALL, *OPTIONS)
+    assert (result.exit_code, result.stderr) == (130, "")
+    command = result.stdout.splitlines()[-1]
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert hba.load_policy("stopped").epochs == 1
+    assert Path("stopped/report.html").exists()
+    said(*shlex.split(command)[1:])
+    np.testing.assert_array_equal(hba.load_policy("stopped").values, hba.load_policy("run").values)
+
+
+def test_a_search_that_diverges_and_a_broken_run_are_one_line() -> None:
+    message = refusal("search", "pets", "--out", "steep", *SMALL, "--learning-rate", "1e30")
+    assert "not finite" in message
+    assert hba.load_policy("steep").epochs == 1
+    for name in ("config.json", "checkpoint.pt"):
+        shutil.copytree("run", f"broken {name}")
+        Path(f"broken {name}", name).write_bytes(b"broken")
+        Path(f"broken {name}", "checkpoint_before.pt").unlink(missing_ok=True)
+        assert name in refusal("search", "pets", "--out", f"broken {name}", "--resume")
+    Path("a file").write_text("mine")
+    assert "a file" in refusal("search", "pets", "--out", "a file", *SMALL)
+
+
+def test_a_budget_chooses_the_epochs_and_the_run_keeps_them() -> None:
+    said("search", "pets", "--budget", "8s", "--out", "timed", *SMALL[2:])
+    assert settings("timed")["epochs"] == hba.load_policy("timed").epochs
+    assert "budget" in refusal("search", "--out", "timed", "--resume", "--budget", "1h")
+    assert "budget" in refusal("search", "pets", "--budget", "0.01s", *SMALL[2:])
+    assert not Path("runs").exists()
+
+
+def test_searches_with_several_seeds_are_compared_and_resumed() -> None:
+    words = ("search", "pets", *SMALL, "--epochs", "1", "--seeds", "2", "--out", "several")
+    lines = said(*words)
+    assert [line.partition(":")[0] for line in lines if line.startswith("seed ")] == ["seed 0", "seed 1"]
+    assert "  hba evaluate several/seed-0 --against none,several/seed-1" in lines
+    assert "--resume" in refusal(*words)
+    assert not [line for line in said("search", "--out", "several", "--resume") if line.startswith("seed ")]
+    found = json.loads(run("show", "several", "--json").stdout)
+    assert found["seeds"] == [0, 1]
+    assert len(found["operations"][0]["probability"]["each"]) == 2
+    assert said("show", "several")[-1] == "Picture: several/over_seeds.png"
+    for command in (("report", "several"), ("search", "--config", "several"), ("evaluate", "several")):
+        assert "several/seed-0" in refusal(*command)
+
+
+def test_a_broken_image_can_be_skipped() -> None:
+    for number in range(5):
+        Path(f"pets/dogs/{number}.png").write_bytes(b"no image")
+    assert "--skip-broken" in refusal("search", "pets", "--out", "new", *SMALL)
+    said("search", "pets", "--out", "new", "--skip-broken", *SMALL)
+    assert 1 <= hba.load_policy("new").provenance["skipped_images"] <= 5
+
+
+@pytest.mark.parametrize("kind", ["table", "prepared", "pretrained", "tuned"])
+def test_other_images_weights_and_regularizers_are_searched(kind: str, place: Path) -> None:
+    if kind == "table":
+        WRITERS["csv"](place, write_images(place, {"train": 6, "test": 3}))
+        words = ("images.csv", *SMALL, "--label-column", "label")
+    elif kind == "prepared":
+        lines = said("prepare", "pets", "--out", "pets.hba", "--image-size", "8")
+        assert lines[0].startswith("Prepared: 24 images in train; 2 classes, 8 pixels")
+        words = ("pets.hba", *SMALL[:-4], "--device", "cpu")
+    elif kind == "pretrained":
+        weights_file(place)
+        words = ("pets", *SMALL, "--model", MODEL, "--image-size", "32", "--pretrained", "weights.pth", "--freeze", "1")
+    else:
+        words = ("pets", *SMALL, "--tune", "augmentation,cutout", "--train-steps", "1")
+    lines = said("search", *words, "--out", "new")
+    schedule, origin = hba.load_policy("new"), settings("new")
+    if kind == "table":
+        assert (origin["data"], origin["label_column"]) == (str(place / "images.csv"), "label")
+    elif kind == "pretrained":
+        assert any("SHA-256" in line for line in lines)
+    elif kind == "tuned":
+        assert [one.name for one in schedule.space.regularizers] == ["cutout.length", "cutout.holes"]
+        assert any(line.startswith("tuned: 15 operations; cutout.length") for line in lines)
+
+
+def test_operations_of_your_own_come_from_a_file(registered: dict[str, Operation]) -> None:
+    own = ("--operations-file", "mine.py")
+    Path("mine.py").write_text(GAMMA_FILE)
+    lines = said("search", "pets", *own, "--operations", "all,Gamma", "--out", "own", *SMALL)
+    assert lines[-1] == "  hba evaluate own/policy.json --operations-file mine.py"
+    content = json.loads(Path("own/policy.json").read_text(encoding="utf-8"))["space"]["operations"]
+    assert [row["name"] for row in content] == [*OPERATIONS, "Gamma"]
+    registered.clear()
+    for command in ("show own", "apply own pets/cats/0.png --out b.png", "evaluate own --seeds 1"):
+        assert "--operations-file" in refusal(*command.split())
+        registered.clear()
+    assert "Gamma" in refusal("search", "pets", "--operations", "Gamma", *SMALL)
+    assert any(row[0] == "Gamma" for row in rows_in(said("show", "own", *own)))
+    said("search", "--out", "own", "--resume", *own)
+
+
+def test_a_search_continues_where_its_output_is_closed(place: Path) -> None:
+    program = "from hba.cli import main; main()"
+    words = [sys.executable, "-c", program, "search", "pets", "--out", "silent", *SMALL]
+    with subprocess.Popen(words, cwd=place, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(timeout=240) == 0
+    assert hba.load_policy("silent").epochs == 2
