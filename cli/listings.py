@@ -10,7 +10,7 @@ from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
 from hba.operations import registered_operations
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import HEADINGS, LEGEND, SPACES, as_markdown, find_space, magnitude_table
-from hba.schedule.library import shipped_schedules
+from hba.schedule.library import policy_names, shipped_schedules
 from hba.utils.text import percent
 
 from .terminal import console, json_option, operations_file_option, print_json, say, table
