@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from mixed_draws import BILINEAR, TWO_INTERPOLATIONS, mirror, random_values
+from mixed_draws import TWO_INTERPOLATIONS, mirror, random_values
 from random_inputs import eight_bit_images, seeded
 from torch import Tensor
 
@@ -17,29 +17,19 @@ from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
 
 HALF = Operation("Half", lambda images, share: images * share[:, None, None, None], (0.5, 1.0))
-OF_ALL_KINDS = "nearest and bilinear, own operations"
-SPACES = {
-    "nearest": SearchSpace(),
-    "bilinear": SearchSpace(BILINEAR),
-    OF_ALL_KINDS: SearchSpace((*TWO_INTERPOLATIONS, HALF, Operation("Mirror", mirror))),
-}
-PLAIN = (("nearest", None, 3), ("bilinear", None, 3))
+OF_ALL_KINDS = SearchSpace((*TWO_INTERPOLATIONS, HALF, Operation("Mirror", mirror)))
+COUNTED = SearchSpace(OF_ALL_KINDS.operations, 2, (0.2, 0.3, 0.4, 0.1), searches_count=True)
 N_IMAGES = 40
 
 
 @pytest.fixture(autouse=True)
-def fresh_compiler() -> Iterator[None]:
+def fresh_compiler_and_no_warnings_of_hba() -> Iterator[None]:
     """Programs of other tests count towards a limit."""
     torch.compiler.reset()
-    yield
-    torch.compiler.reset()
-
-
-@pytest.fixture(autouse=True)
-def no_warnings_of_hba() -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
+    torch.compiler.reset()
     package = Path(hba.__file__).parent
     assert [str(warning.message) for warning in caught if Path(warning.filename).is_relative_to(package)] == []
 
@@ -49,65 +39,40 @@ def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return result
 
 
-def policy_for(space: SearchSpace, n_rows: int | None) -> Policy:
-    """Shared values, or a row for each image. A new space, for which nothing has been computed yet."""
-    values = random_values(space, n_rows or 1, seed=1)
-    return Policy(dataclasses.replace(space), values[0] if n_rows is None else values, fill=(0.2, 0.4, 0.6))
-
-
 def with_default_generator(seed: int, function: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return function(images)
 
 
-@pytest.mark.parametrize(
-    ("name", "n_rows", "channels"),
-    [
-        (OF_ALL_KINDS, None, 3),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in (*PLAIN, ("nearest", N_IMAGES, 1))),
-    ],
-)
-def test_a_compiled_policy_gives_the_same_for_the_same_seed(name: str, n_rows: int | None, channels: int) -> None:
-    policy = policy_for(SPACES[name], n_rows)
-    fast = compiled(policy)
-    images = eight_bit_images((N_IMAGES, channels, 9, 14), seed=2)
-    for seed in (3, 4):
+def policy_for(space: SearchSpace, n_rows: int | None, spread: float = 0.0) -> Policy:
+    """Shared values, or a row for each image. A new space, for which nothing has been computed yet."""
+    values = random_values(space, n_rows or 1, seed=1)
+    values = values[0] if n_rows is None else values
+    return Policy(dataclasses.replace(space), values, (0.2, 0.4, 0.6), torch.full_like(values, spread))
+
+
+def assert_compiles(policy: Policy, sizes: tuple[int, ...] = (N_IMAGES,)) -> None:
+    fast, replay = compiled(policy), compiled(policy.replay)
+    for seed, n_images in enumerate(sizes):
+        images = eight_bit_images((n_images, 3, 9, 14), seed=2)
         result = with_default_generator(seed, fast, images)
         assert torch.equal(result, with_default_generator(seed, policy, images))
         assert not torch.equal(result, images)
+    sample = policy.draw(n_images, seeded(8))
+    assert torch.equal(replay(images, sample), policy.replay(images, sample))
 
 
-@pytest.mark.parametrize("n_rows", [pytest.param(None, marks=pytest.mark.slow), N_IMAGES])
-def test_a_compiled_policy_with_a_spread_and_a_searched_k_draws_the_same(n_rows: int | None) -> None:
-    space = SearchSpace(count_probabilities=(0.2, 0.3, 0.4, 0.1), searches_count=True)
-    values = random_values(space, n_rows or 1, seed=1)
-    values = values[0] if n_rows is None else values
-    policy = Policy(space, values, spread=torch.full_like(values, 0.75))
-    images = eight_bit_images((N_IMAGES, 3, 9, 14), seed=2)
-    result = with_default_generator(3, compiled(policy), images)
-    assert torch.equal(result, with_default_generator(3, policy, images))
-    assert not torch.equal(result, with_default_generator(3, Policy(space, values), images))
+def test_a_compiled_policy_gives_the_same_for_the_same_seed() -> None:
+    """Nearest and bilinear, operations of one's own, a spread and a searched K."""
+    assert_compiles(policy_for(COUNTED, None, spread=0.75))
 
 
 @pytest.mark.slow
-def test_batches_of_other_sizes_give_the_same_too() -> None:
+def test_rows_of_each_image_the_whole_space_and_other_sizes_give_the_same_too() -> None:
     """The last batch of an epoch is smaller; the program is compiled again, or takes any size."""
-    policy = policy_for(SPACES[OF_ALL_KINDS], None)
-    fast = compiled(policy)
-    for n_images in (N_IMAGES, 7, 1):
-        images = eight_bit_images((n_images, 3, 8, 8), seed=5)
-        assert torch.equal(with_default_generator(6, fast, images), with_default_generator(6, policy, images))
-
-
-@pytest.mark.parametrize("name", ["nearest", OF_ALL_KINDS])
-def test_a_compiled_replay_gives_the_pixels_of_the_draw(name: str) -> None:
-    policy = policy_for(SPACES[name], None)
-    replay = compiled(policy.replay)
-    images = eight_bit_images((N_IMAGES, 3, 12, 7), seed=7)
-    for seed in (8, 9):
-        draw = policy.draw(N_IMAGES, seeded(seed))
-        assert torch.equal(replay(images, draw), policy.replay(images, draw))
+    assert_compiles(policy_for(SearchSpace(), None), (N_IMAGES, 7, 1))
+    assert_compiles(policy_for(COUNTED, N_IMAGES, spread=0.75))
 
 
 def test_an_operation_that_breaks_the_graph_is_refused() -> None:

@@ -22,9 +22,6 @@ from hba.policy.space import SearchSpace
 FREE_SPACES = {name: SPACES[name] for name in ("nearest", "bilinear", "nearest and bilinear")}
 FREE_SPACES["own operation"] = SearchSpace((Operation("Mirror", mirror), OPERATIONS["Cutout"]))
 
-any_space = pytest.mark.parametrize("name", FREE_SPACES)
-any_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
-
 
 def on_meta(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
     return torch.empty(shape, dtype=dtype, device="meta")
@@ -41,86 +38,53 @@ class NothingFromTheHost(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-@any_operation
-@pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
-@pytest.mark.parametrize(
-    ("shape", "dtype"),
-    [
-        ((5, 3, 8, 6), torch.float32),
-        ((5, 1, 1, 7), torch.float64),
-        ((1, 3, 2, 2), torch.float16),
-        ((0, 3, 8, 8), torch.float32),
-    ],
-)
-def test_no_operation_looks_at_values(
-    operation: Operation, interpolation: str, shape: tuple[int, ...], dtype: torch.dtype
-) -> None:
-    space = space_of_one(operation.with_interpolation(interpolation))
-    result = Policy(space, on_meta((space.n,)))(on_meta(shape, dtype))
-    assert (result.shape, result.dtype, result.device.type) == (shape, dtype, "meta")
+def test_no_operation_looks_at_values() -> None:
+    shapes = {(5, 3, 8, 6): torch.float32, (5, 1, 1, 7): torch.float64, (0, 3, 8, 8): torch.float32}
+    for operation in OPERATIONS.values():
+        for interpolation in ("nearest", "bilinear"):
+            space = space_of_one(operation.with_interpolation(interpolation))
+            for shape, dtype in shapes.items():
+                result = Policy(space, on_meta((space.n,)))(on_meta(shape, dtype))
+                assert (result.shape, result.dtype, result.device.type) == (shape, dtype, "meta")
 
 
-@any_space
-@pytest.mark.parametrize("n_rows", [None, 6])
-def test_draw_and_replay_look_at_no_values(name: str, n_rows: int | None) -> None:
-    space = FREE_SPACES[name]
-    policy = Policy(space, on_meta((space.n,) if n_rows is None else (n_rows, space.n)))
-    draw = policy.draw(6)
-    assert draw.slots.shape == draw.magnitudes.shape == (6, space.max_count)
-    assert draw.positions.shape == (6, space.max_count, 2)
-    assert {tensor.device.type for tensor in (draw.slots, draw.magnitudes, draw.positions)} == {"meta"}
-    result = policy.replay(on_meta((6, 3, 9, 9)), draw)
-    assert (result.shape, result.device.type) == ((6, 3, 9, 9), "meta")
+def test_draw_and_replay_look_at_no_values_and_later_take_none_from_the_host() -> None:
+    for space in FREE_SPACES.values():
+        for n_rows in (None, 6):
+            policy, images = (
+                Policy(space, on_meta((space.n,) if n_rows is None else (6, space.n))),
+                on_meta((6, 3, 9, 9)),
+            )
+            sample = policy.draw(6)
+            assert sample.slots.shape == sample.magnitudes.shape == (6, space.max_count)
+            assert policy.replay(images, sample).shape == images.shape
+            with NothingFromTheHost():
+                policy(images)
+    for searches_count in (False, True):
+        space = SearchSpace(searches_count=searches_count)
+        values, spread = on_meta((6, space.n)), on_meta((6, space.n))
+        draw_operations(space, values, 6, spread=spread)
+        with NothingFromTheHost():
+            assert draw_operations(space, values, 6, spread=spread).magnitudes.device.type == "meta"
 
 
-@pytest.mark.parametrize("searches_count", [False, True])
-@pytest.mark.parametrize("n_rows", [None, 6])
-def test_draws_around_rows_look_at_no_values_and_take_none_from_the_host(
-    searches_count: bool, n_rows: int | None
-) -> None:
-    space = SearchSpace(searches_count=searches_count)
-    values, spread = (on_meta((space.n,) if n_rows is None else (n_rows, space.n)) for _ in range(2))
-    draw_operations(space, values, 6, spread=spread)
-    with NothingFromTheHost():
-        draw = draw_operations(space, values, 6, spread=spread)
-    assert draw.magnitudes.shape == (6, 2)
-    assert draw.magnitudes.device.type == "meta"
-
-
-WAYS_TO_WAIT: dict[str, Callable[[Tensor], object]] = {
-    "item": lambda images: images.mean().item(),
-    "list": lambda images: images.tolist(),
-    "condition": lambda images: images / 2 if images.mean() > 0.5 else images,
-    "mask": lambda images: images[images > 0.5],
-    "nonzero": lambda images: images.nonzero(),
-    "copy": lambda images: images.cpu(),
-}
-
-
-@pytest.mark.parametrize("way", WAYS_TO_WAIT)
-def test_an_operation_that_looks_at_values_is_noticed(way: str) -> None:
+def test_what_looks_at_values_or_takes_numbers_from_the_host_is_noticed() -> None:
     """The tests above can fail."""
+    ways: tuple[Callable[[Tensor], object], ...] = (
+        lambda images: images.mean().item(),
+        lambda images: images / 2 if images.mean() > 0.5 else images,
+        lambda images: images[images > 0.5],
+        lambda images: images.cpu(),
+    )
+    for way in ways:
 
-    def curious(images: Tensor) -> Tensor:
-        WAYS_TO_WAIT[way](images)
-        return images / 2
+        def curious(images: Tensor, way: Callable[[Tensor], object] = way) -> Tensor:
+            way(images)
+            return images / 2
 
-    space = space_of_one(Operation("Curious", curious))
-    with pytest.raises((RuntimeError, NotImplementedError), match=r"[mM]eta"):
-        Policy(space, on_meta((1,)))(on_meta((2, 3, 4, 4)))
+        with pytest.raises((RuntimeError, NotImplementedError), match=r"[mM]eta"):
+            Policy(space_of_one(Operation("Curious", curious)), on_meta((1,)))(on_meta((2, 3, 4, 4)))
 
-
-@any_space
-def test_after_the_first_call_nothing_comes_from_the_host(name: str) -> None:
-    space = FREE_SPACES[name]
-    policy = Policy(space, on_meta((space.n,)))
-    images = on_meta((6, 3, 9, 9))
-    policy(images)
-    with NothingFromTheHost():
-        policy(images)
-
-
-def test_numbers_from_the_host_are_noticed() -> None:
     def constant(images: Tensor) -> Tensor:
         return images * torch.tensor([0.5], device=images.device)
 

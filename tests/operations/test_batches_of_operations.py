@@ -1,0 +1,223 @@
+"""A batch gives what its images give one by one, on both ways through it: in subsets, and in fixed shapes as on a GPU.
+
+Fixed shapes are taken on a CPU where a program is being compiled.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mixed_draws import (
+    BILINEAR,
+    OWN,
+    SPACES,
+    TWO_INTERPOLATIONS,
+    draw_of_one,
+    fill_of,
+    mixed_draw,
+    random_values,
+    rows_of,
+    space_of_one,
+)
+from random_inputs import eight_bit_images, magnitudes_for, positions, random_images, seeded
+from torch import Tensor
+
+from hba.errors import SettingsError
+from hba.operations import OPERATIONS, Operation, check_channels, color_for
+from hba.operations.operation import FunctionKernel
+from hba.policy.draw import BatchSample, apply_operations, draw_operations
+from hba.policy.space import SearchSpace
+
+N_IMAGES = 110
+ANY_CHANNELS = [operation for operation in OPERATIONS.values() if operation.any_channels]
+BothPaths = Callable[[SearchSpace, BatchSample, Tensor], tuple[Tensor, Tensor]]
+
+
+@pytest.fixture
+def both_paths(monkeypatch: pytest.MonkeyPatch) -> BothPaths:
+    def apply(space: SearchSpace, sample: BatchSample, images: Tensor) -> tuple[Tensor, Tensor]:
+        subsets = apply_operations(space, sample, images, fill_of(images))
+        with monkeypatch.context() as patched:
+            patched.setattr(torch.compiler, "is_compiling", lambda: True)
+            return subsets, apply_operations(space, sample, images, fill_of(images))
+
+    return apply
+
+
+def step_by_step(space: SearchSpace, sample: BatchSample, images: Tensor) -> Tensor:
+    """Image by image, each operation called by itself."""
+    results = []
+    for row in range(len(images)):
+        image, one = images[row : row + 1], rows_of(sample, slice(row, row + 1))
+        for step, slot in enumerate(one.slots[0].tolist()):
+            if slot >= 0:
+                operation = space.operations[slot // space.copies]
+                image = operation(image, one.magnitudes[:, step], fill=fill_of(image), position=one.positions[:, step])
+        results.append(image)
+    return torch.cat(results)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_both_paths_give_the_operations_one_after_the_other(name: str, both_paths: BothPaths) -> None:
+    space = SPACES[name]
+    for seed, (shape, dtype) in enumerate(
+        (
+            ((N_IMAGES, 3, 9, 11), torch.float32),
+            ((N_IMAGES, 1, 12, 10), torch.float64),
+            ((N_IMAGES, 3, 32, 32), torch.float32),
+            ((N_IMAGES, 3, 1, 8), torch.float32),
+            ((N_IMAGES, 3, 9, 11), torch.float16),
+        )
+    ):
+        images = random_images(shape, seed, dtype).requires_grad_()
+        before, sample = images.detach().clone(), mixed_draw(space, N_IMAGES, seed)
+        expected = step_by_step(space, sample, before)
+        for result in both_paths(space, sample, images):
+            assert torch.equal(result, expected), shape
+            assert (result.dtype, result.requires_grad) == (dtype, False)
+        assert torch.equal(images, before)
+        backwards = BatchSample(*(one.flip(0) for one in (sample.slots, sample.magnitudes, sample.positions)))
+        assert torch.equal(both_paths(space, backwards, before.flip(0))[0], expected.flip(0))
+
+
+def test_both_ends_of_ranges_no_images_and_no_operations(both_paths: BothPaths) -> None:
+    for space in SPACES.values():
+        for end in (0, 1):
+            values = torch.tensor(space.ranges)[:, end]
+            values[[column.endswith("probability") for column in space.names]] = 0.5
+            subsets, fixed = both_paths(
+                space, draw_operations(space, values, N_IMAGES, seeded(23)), eight_bit_images((N_IMAGES, 3, 12, 8), 24)
+            )
+            assert torch.equal(subsets, fixed)
+        nothing = draw_operations(space, random_values(space, 1, seed=25), 0, seeded(26))
+        assert {result.shape for result in both_paths(space, nothing, torch.zeros(0, 3, 7, 5))} == {(0, 3, 7, 5)}
+    space, images = SearchSpace(count_probabilities=(1.0,)), random_images((4, 3, 6, 6), seed=27)
+    before = images.clone()
+    for result in both_paths(space, draw_operations(space, random_values(space, 1, seed=28), 4), images):
+        assert torch.equal(result, before)
+        result.zero_()
+        assert torch.equal(images, before), "a copy"
+
+
+def test_one_path_computes_the_chosen_images_only_and_the_other_all(
+    both_paths: BothPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step computes each group of operations once; parts of any size give the same pixels."""
+    batches: list[int] = []
+
+    def record(images: Tensor) -> Tensor:
+        batches.append(len(images))
+        return images / 2
+
+    space = SearchSpace((Operation("Record", record), *OPERATIONS.values()), count_probabilities=(0.0, 1.0))
+    sample = draw_operations(space, random_values(space, N_IMAGES, seed=30), N_IMAGES, seeded(31))
+    images = eight_bit_images((N_IMAGES, 3, 8, 8), seed=29)
+    whole, _ = both_paths(space, sample, images)
+    n_recorded = int((sample.slots // space.copies == 0).sum())
+    assert batches == [n_recorded, N_IMAGES]
+    values = images[0].numel()
+    for part in (1, 2, 7, N_IMAGES - 1, N_IMAGES + 1):
+        batches.clear()
+        monkeypatch.setattr("hba.operations.apply.PART_VALUES", part * values + values // 2)
+        monkeypatch.setattr("hba.operations.apply.LARGE_IMAGE_VALUES", values + 1)
+        assert torch.equal(apply_operations(space, sample, images, fill_of(images)), whole)
+        assert sum(batches) == n_recorded
+        assert max(batches) <= part
+    batches.clear()
+    monkeypatch.setattr("hba.operations.apply.LARGE_IMAGE_VALUES", values)
+    apply_operations(space, sample, images, fill_of(images))
+    assert batches == [1] * n_recorded, "large images are worked on alone"
+
+
+def test_a_step_computes_each_group_once(both_paths: BothPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: Counter[str] = Counter()
+    for path in ("hba.operations.resample.warp", "hba.operations.point.look_up", "hba.operations.enhance.blend"):
+        module, _, name = path.rpartition(".")
+        original = getattr(__import__(module, fromlist=[name]), name)
+
+        def counting(*arguments: object, name: str = name, original: Callable[..., Tensor] = original) -> Tensor:
+            calls[name] += 1
+            return original(*arguments)
+
+        monkeypatch.setattr(path, counting)
+    mixed = (OPERATIONS["Cutout"], OPERATIONS["Equalize"], OWN[0], OPERATIONS["Solarize"])
+    for operations, expected in (
+        (tuple(OPERATIONS.values()), (1, 1, 1)),
+        (BILINEAR, (1, 1, 1)),
+        (TWO_INTERPOLATIONS, (2, 1, 1)),
+        (OWN, (0, 0, 0)),
+        (mixed, (0, 1, 0)),
+    ):
+        space = SearchSpace(operations, count_probabilities=(0.2, 0.8))
+        sample, images = mixed_draw(space, 150, seed=2), random_images((150, 3, 9, 11), seed=1)
+        with monkeypatch.context() as patched:
+            patched.setattr(torch.compiler, "is_compiling", lambda: True)
+            calls.clear()
+            apply_operations(space, sample, images, fill_of(images))
+        assert (calls["warp"], calls["look_up"], calls["blend"]) == expected
+    for operation in (*OWN, OPERATIONS["Cutout"]):
+        assert operation.kernel == FunctionKernel(operation.function)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(tuple(OPERATIONS.values())),
+    st.sampled_from(["nearest", "bilinear"]),
+    st.tuples(st.integers(1, 12), st.integers(1, 12)),
+    st.sampled_from([1, 3]),
+    st.integers(0, 2**32 - 1),
+)
+def test_a_batch_equals_its_images_one_by_one(
+    operation: Operation, interpolation: str, size: tuple[int, int], channels: int, seed: int
+) -> None:
+    operation = operation.with_interpolation(interpolation)
+    images = random_images((5, channels, *size), seed)
+    magnitude, position = magnitudes_for(operation, 5, seed), positions(5, seed)
+    together = operation(images, magnitude, fill=fill_of(images), position=position)
+    for i in range(5):
+        one = slice(i, i + 1)
+        alone = operation(images[one], magnitude[one], fill=fill_of(images), position=position[one])
+        assert torch.equal(together[one], alone)
+    sample = draw_of_one(operation, 5, seed)
+    drawn = apply_operations(space_of_one(operation), sample, images, fill_of(images))
+    expected = operation(images, sample.magnitudes[:, 0], fill=fill_of(images), position=sample.positions[:, 0])
+    assert torch.equal(drawn, expected)
+
+
+def test_any_number_of_channels_is_each_channel_alone(both_paths: BothPaths) -> None:
+    assert [name for name, one in OPERATIONS.items() if not one.any_channels] == ["Contrast", "Color"]
+    for n_channels in (2, 4, 7):
+        images = torch.randint(0, 256, (6, n_channels, 9, 11), generator=seeded(n_channels)).float() / 255
+        fill = torch.linspace(0.1, 0.9, n_channels)
+        for operation in ANY_CHANNELS:
+            magnitude, position = magnitudes_for(operation, 6, seed=1), positions(6, seed=1)
+            together = operation(images, magnitude, fill=fill, position=position)
+            alone = [
+                operation(images[:, one : one + 1], magnitude, fill=fill[one : one + 1], position=position)
+                for one in range(n_channels)
+            ]
+            assert torch.equal(together, torch.cat(alone, dim=1)), operation.name
+    assert color_for(4, (0.5,)) == (0.5,) * 4
+    assert color_for(1, (1.0, 0.0, 0.0)) == (0.299,)
+    with pytest.raises(SettingsError, match="4"):
+        color_for(4, (0.1, 0.2, 0.3))
+
+
+def test_operations_that_mix_channels_are_refused_by_name() -> None:
+    check_channels(OPERATIONS.values(), 3)
+    with pytest.raises(SettingsError, match="Contrast and Color") as raised:
+        check_channels(OPERATIONS.values(), 4)
+    assert str(raised.value).partition("--operations ")[2].split(",") == [one.name for one in ANY_CHANNELS]
+    with pytest.raises(SettingsError, match="Color"):
+        OPERATIONS["Color"](torch.zeros(1, 4, 3, 3), torch.ones(1))
+
+
+def test_the_strict_operations_do_refuse_magnitudes_of_others() -> None:
+    """Without this no test would see a magnitude of Rotate reach them."""
+    for operation in OWN[:2]:
+        for magnitude in (0.0, 30.0, -0.8, 256.0):
+            with pytest.raises(AssertionError):
+                operation(torch.zeros(2, 3, 4, 4), torch.full((2,), magnitude))
