@@ -48,13 +48,10 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "lookahead-resized-crops": {
         **{"data": larger_data, "random_resized_crop": True, "search_spread": True, "reward_limit": 2.0}
     },
-    "lookahead-exact": {"reward_derivative": "exact", "val_batches": 2},
     "lookahead-dropout": {"network": WithDropout},
     "hba": {"algorithm": "hba"},
     "hba-centered": {"algorithm": "hba", "response": "centered", "sharing": "conv+bn", "sigma_entropy": 0.01},
     "hba-separate": {"algorithm": "hba", "response": "separate", "val_statistics": "batch", "calibrate": True},
-    "hba-linearized": {"algorithm": "hba", "response": "linearized", "sharing": "bn"},
-    "fixed-noise": {"algorithm": "fixed-noise"},
     "hba-lookahead": {"algorithm": "hba-lookahead"},
     "joint": {"algorithm": "joint", **TUNED},
     "stn": {"algorithm": "stn", "tune": "dropout,cutout", "model": "mlp-8"},

@@ -1,6 +1,5 @@
 """Rows of a batch among processes: nothing is drawn twice, lost or out of order."""
 
-import faulthandler
 import re
 import threading
 import time
@@ -13,7 +12,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from search_problems import seeded, small_images
-from several_processes import SECONDS_AT_MOST, shared_by, start
+from several_processes import shared_by
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
@@ -64,16 +63,13 @@ def each(of: Callable[[], Tensor]) -> list[Tensor]:
     return found
 
 
-@pytest.mark.parametrize("n_copies", [1, 2, 4])
-def test_rows_of_all_processes_are_those_of_the_batch(n_copies: int) -> None:
-    with collectives.n_repeats(n_copies):
-        parts = each(lambda: collectives.local_shard(ROWS))
-    # First one copy of every image, then the next of every image.
-    put_together = torch.stack([part.view(n_copies, -1, 2) for part in parts], dim=1).view(12, 2)
-    assert torch.equal(put_together, ROWS)
-
-
-def test_rows_along_another_dimension() -> None:
+def test_rows_of_all_processes_are_those_of_the_batch() -> None:
+    for n_repeats in (1, 2, 4):
+        with collectives.n_repeats(n_repeats):
+            parts = each(lambda: collectives.local_shard(ROWS))
+        # First one copy of every image, then the next of every image.
+        put_together = torch.stack([part.view(n_repeats, -1, 2) for part in parts], dim=1).view(12, 2)
+        assert torch.equal(put_together, ROWS)
     assert torch.equal(torch.cat(each(lambda: collectives.local_shard(ROWS.T, dim=1)), dim=1), ROWS.T)
 
 
@@ -94,33 +90,12 @@ def test_batches_of_all_processes_are_those_of_one() -> None:
     assert torch.equal(torch.cat(parts, dim=1), batches())
 
 
-def test_a_batch_that_cannot_be_shared_is_refused() -> None:
-    with (
-        override_rank(ProcessInfo(0, 3)),
-        pytest.raises(SettingsError, match="a batch must be a multiple of the 3 processes, got 4"),
-    ):
-        BatchStream(small_images(20, seed=0), 4, seed=0)
-
-
 def test_alone_is_as_if_there_were_no_others() -> None:
     with override_rank(ProcessInfo(1, 3)):
         assert (rank(), size(), is_first()) == (1, 3, False)
         with single_process():
             assert (rank(), size(), is_first()) == (0, 1, True)
             assert collectives.local_shard(ROWS) is ROWS
-
-
-def test_who_is_launched_is_told_by_all_of_torchruns_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
-        monkeypatch.delenv(name, raising=False)
-    assert launched() == ONE
-    monkeypatch.setenv("WORLD_SIZE", "4")
-    assert launched() == ONE
-    monkeypatch.setenv("RANK", "3")
-    monkeypatch.setenv("MASTER_ADDR", "localhost")
-    assert launched() == ProcessInfo(3, 4)
-    monkeypatch.setenv("WORLD_SIZE", "1")
-    assert launched() == ONE
 
 
 def refused() -> int:
@@ -223,44 +198,62 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return shared_by(N_PROCESSES, all_of_it, tmp_path_factory.mktemp("rows") / "two")
 
 
-def test_gathered_rows_stand_as_in_the_batch(found: list[dict[str, Any]]) -> None:
+def test_collectives_return_what_all_processes_have(found: list[dict[str, Any]]) -> None:
     for one in found:
         assert torch.equal(one["gathered"], ROWS)
-
-
-def test_means_and_gradients_are_those_of_all(found: list[dict[str, Any]]) -> None:
-    for one in found:
         assert one["mean"] == 0.5
         assert [mean.tolist() for mean in one["means"]] == [[0.5, 0.5], 1.0]
         assert one["gradient"].tolist() == [1.5, 15.0]
         assert one["largest"] == [1, 0]
         assert one["sum"].tolist() == [3.0]
         assert one["shared"].tolist() == [0.0] * 3
-
-
-def test_the_first_makes_it_for_all_and_its_errors_are_of_all(found: list[dict[str, Any]]) -> None:
-    for one in found:
         assert one["broadcast_from_rank0"] == "made by 0"
         assert one["errors"] == ["no", "no"]
     assert [one["rank0_first"] for one in found] == ["made by 0", "made by 1"]
+
+
+def test_batch_norm_and_dropout_are_those_of_the_whole_batch(found: list[dict[str, Any]]) -> None:
+    alone = of_batch_norm()
+    for one in found:
+        for name, value in one["batch_norm"].items():
+            torch.testing.assert_close(value, alone[name], msg=name)
+        assert torch.equal(one["dropped"], dropped())
+
+
+def test_what_several_processes_cannot_share_is_refused() -> None:
+    with override_rank(ProcessInfo(0, 3)), pytest.raises(SettingsError, match="3 processes, got 4"):
+        BatchStream(small_images(20, seed=0), 4, seed=0)
+    with override_rank(ProcessInfo(1, 2)):
+        with pytest.raises(SettingsError, match="cuda:1"):
+            local_device("cuda:1")
+        assert local_device("cpu") == torch.device("cpu")
+
+
+def test_a_launch_is_known_by_all_of_torchruns_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert launched() == ONE
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    assert launched() == ProcessInfo(3, 4)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert launched() == ONE
+
+
+def test_an_error_of_nccl_is_passed_on_unless_a_process_has_gone() -> None:
+    for text, expected in (
+        ("NCCL error in: x.cpp:5\nncclInvalidUsage\nDuplicate GPU detected : rank 1", "Duplicate GPU"),
+        ("NCCL error\nncclRemoteError: a call failed\nLast error:\nConnection closed by remote peer", GONE),
+    ):
+        with pytest.raises(RunError, match=re.escape(expected)), explained():
+            raise dist.DistBackendError(text)
 
 
 def test_all_stop_before_the_same_step(found: list[dict[str, Any]]) -> None:
     """Also where one process alone wants to, and after the others have gone on without asking."""
     first, second = (one["steps"] for one in found)
     assert 2 <= first == second < MOST_STEPS
-
-
-def test_batch_norm_is_that_of_the_whole_batch(found: list[dict[str, Any]]) -> None:
-    alone = of_batch_norm()
-    for one in found:
-        for name, value in one["batch_norm"].items():
-            torch.testing.assert_close(value, alone[name], msg=name)
-
-
-def test_dropout_drops_what_one_process_drops(found: list[dict[str, Any]]) -> None:
-    assert torch.equal(found[0]["dropped"], found[1]["dropped"])
-    assert torch.equal(found[0]["dropped"], dropped())
 
 
 def test_a_run_goes_on_by_itself_only_in_the_launch_that_began_it(
@@ -308,70 +301,6 @@ def test_processes_that_compute_with_other_things_are_refused_in_all(tmp_path: P
     assert told[0] == told[1]
     assert told[0].startswith("the network must be the same in all processes, but differs between process 1 and the")
     check_alike({"images": "of one process"})
-
-
-def _come_and_go(number: int, folder: Path) -> None:
-    faulthandler.dump_traceback_later(SECONDS_AT_MOST, exit=True)
-    for turn in range(N_TURNS):
-        with process_group("gloo", init_method=f"file://{folder / str(turn)}", rank=number, world_size=N_PROCESSES):
-            for _ in range(3):
-                # Nothing but the group holds what is sent.
-                dist.all_reduce(torch.zeros(10))
-        (folder / f"{turn}-left-by-{number}").touch()
-
-
-def test_groups_end_though_they_hold_the_last_that_was_sent(tmp_path: Path) -> None:
-    start(N_PROCESSES, _come_and_go, tmp_path)
-    assert len(list(tmp_path.glob("*-left-by-*"))) == N_PROCESSES * N_TURNS
-
-
-def test_one_gpu_by_its_number_is_no_device_of_several_processes() -> None:
-    with override_rank(ProcessInfo(1, 2)):
-        with pytest.raises(SettingsError, match="device must be cuda or auto where 2 processes compute together"):
-            local_device("cuda:1")
-        assert local_device("cpu") == torch.device("cpu")
-
-
-@pytest.mark.parametrize(
-    ("others", "is_refused"), [(("0", 0), True), (("0", 1), False), (("1", 0), False)], ids=["same", "next", "other"]
-)
-def test_two_processes_on_one_gpu_are_told_before_anything_is_read(
-    monkeypatch: pytest.MonkeyPatch, others: tuple[str, int], is_refused: bool
-) -> None:
-    """others: the node of the other process by torchrun, and its GPU there."""
-    monkeypatch.setattr("hba.distributed.collectives.find_device", torch.device)
-
-    def gathered(found: list[str], own: str) -> None:
-        node, gpu = others
-        words = own.split()
-        found[:] = [own, " ".join([node, *words[1:-1], str(gpu)])]
-
-    monkeypatch.setenv("GROUP_RANK", "0")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(dist, "all_gather_object", gathered)
-    with override_rank(ProcessInfo(0, 2)):
-        if is_refused:
-            with pytest.raises(SettingsError, match="each of 2 processes needs a GPU of its own, but two have the sam"):
-                local_device("cuda")
-        else:
-            assert local_device("cuda") == torch.device("cuda")
-
-
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        (
-            "NCCL error in: x.cpp:5\nncclInvalidUsage\nDuplicate GPU detected : rank 1",
-            "Duplicate GPU",
-        ),
-        ("NCCL error\nncclRemoteError: a call failed\nLast error:\nConnection closed by remote peer", GONE),
-        ("NCCL communicator was aborted on rank 1", GONE),
-    ],
-)
-def test_what_nccl_says_is_told_but_of_a_process_that_has_gone(said: str, told: str) -> None:
-    with pytest.raises(RunError, match=re.escape(told)), explained():
-        raise dist.DistBackendError(said)
 
 
 def test_an_error_does_not_wait_for_a_group_that_cannot_be_left(
