@@ -68,16 +68,16 @@ class Where:
     dry_run: bool
 
     def searches(
-        self, rows: Sequence[str], seeds: Sequence[int], epochs: int | None, rivals_of: str = DEFAULT, **further: Any
+        self, rows: Sequence[str], seeds: Sequence[int], epochs: int | None, baselines_of: str = DEFAULT, **further: Any
     ) -> Iterator[tuple[str, SearchTask]]:
-        """Rows with their searches; that of a rival is the search of `rivals_of`. further: settings.
+        """Rows with their searches; that of a baseline is the search of `baselines_of`. further: settings.
 
         Seed by seed, so that an interrupted suite has all rows for the same seeds.
         """
         bed, length = find_bed(self.bed, self.data), {} if epochs is None else {"epochs": epochs}
         for seed in seeds:
             for row in rows:
-                candidate = rivals_of if row in OTHERS else row
+                candidate = baselines_of if row in OTHERS else row
                 yield row, bed.search(candidate, seed, self.work, **further, **length, device=self.device)
 
     def carry_out(self, tasks: Sequence[Any], question: str, noted: Any = NOTHING_ELSE) -> list[Record]:
@@ -127,7 +127,7 @@ def retrain(names: str, seeds: int, epochs: int | None, training_epochs: int | N
 @click.option("--seeds", type=click.IntRange(1), help="Only the first ones of the plan. [default: all]")
 @with_options_of_runs
 def verdict(seeds: int | None, **where: Any) -> None:
-    """Train with what the default search found and with its rivals, as planned, and measure the test split."""
+    """Train with what the default search found and with its baselines, as planned, and measure the test split."""
     place = Where(**where)
     plan = planned_for(place.bed)
     if seeds is not None and seeds > plan.seeds:
@@ -136,7 +136,7 @@ def verdict(seeds: int | None, **where: Any) -> None:
     _, search = next(place.searches([plan.of], numbers, plan.epochs))
     rows = rows_of(plan.rows, row_task(plan.of, search, tested=True).config)
     noted = NOTHING_ELSE if place.dry_run else plan_noted(plan.model_dump(mode="json"), PLAN)
-    found = place.searches(rows, numbers, plan.epochs, rivals_of=plan.of)
+    found = place.searches(rows, numbers, plan.epochs, baselines_of=plan.of)
     kept = place.carry_out([row_task(row, search, tested=True) for row, search in found], "verdict", noted)
     if kept:
         click.echo(markdown(verdict_table(kept, plan.of)))

@@ -150,8 +150,8 @@ def _baselines_text() -> str:
     """What each reserved name stands for, as a paragraph that click does not wrap."""
     width = max(map(len, BASELINES)) + 4
     lines = [
-        textwrap.fill(rival.text, HELP_WIDTH, initial_indent=f"  {name}".ljust(width), subsequent_indent=" " * width)
-        for name, rival in BASELINES.items()
+        textwrap.fill(baseline.text, HELP_WIDTH, initial_indent=f"  {name}".ljust(width), subsequent_indent=" " * width)
+        for name, baseline in BASELINES.items()
     ]
     return "\b\n" + "\n".join(lines)
 

@@ -147,7 +147,7 @@ def search(name: str, *further: str) -> Callable[[Place], Results | None]:
 
 
 def evaluation(place: Place) -> Results | None:
-    """The schedule of the search beside rivals, as many trainings as end in time."""
+    """The schedule of the search beside baselines, as many trainings as end in time."""
     out, policy = place.work / "evaluation", place.work / "search" / "policy.json"
     if not policy.exists():
         raise StageError("there is no schedule yet: the stage search must end first")
@@ -205,7 +205,7 @@ STAGES: Mapping[str, Stage] = MappingProxyType(
         "fast": Stage("steps with --fast and without", timed("fast", "wrn-40-2:32,resnet-50:224"), _said),
         "search": Stage("search of Reduced CIFAR-10, the default", search("search"), _searched),
         "search-paper": Stage("search of Reduced CIFAR-10, --paper", search("search-paper", "--paper"), _searched),
-        "evaluation": Stage("WRN-40-2 with the schedule of `search`, and rivals", evaluation, _errors),
+        "evaluation": Stage("WRN-40-2 with the schedule of `search`, and baselines", evaluation, _errors),
         "table-3": Stage("Table 3, search time", table("3"), _elsewhere),
         "table-4": Stage("Table 4, WRN-40-2", table("4"), _elsewhere),
     }

@@ -47,7 +47,7 @@ def is_above_zero(difference: PairedDifference | None) -> bool:
 
 
 def _better(dataset: str, differences: Differences) -> Row:
-    """The figures are those of the rivals that the default is not shown to be better than."""
+    """The figures are those of the baselines that the default is not shown to be better than."""
     aim = f"better than each of {', '.join(BASELINES)}: an interval below zero"
     present = {
         name: one for name in BASELINES if (one := differences.get(name)) is not None and one.interval is not None

@@ -28,7 +28,7 @@ class Planned(Settings):
 
     @property
     def of(self) -> str:
-        """What the verdict is on. The rivals are made of its searches."""
+        """What the verdict is on. The baselines are made of its searches."""
         return judged_by(self.rows)
 
 

@@ -57,10 +57,10 @@ def verdict_table(records: Sequence[Record], of: str = DEFAULT) -> pd.DataFrame:
 
 
 def verdict_sentence(records: Sequence[Record], of: str = DEFAULT) -> str:
-    """The verdict in words; candidates other than the paper's are no rivals."""
+    """The verdict in words; candidates other than the paper's are no baselines."""
     compared = (of, PAPER, *OTHERS)
     found = verdict(verdict_differences([record for record in records if record.run.name in compared], of))
-    return str(found) if found else f"No verdict: `{of}` or its rivals have not been run."
+    return str(found) if found else f"No verdict: `{of}` or its baselines have not been run."
 
 
 def readme_table(verdicts: Mapping[str, Sequence[Record]]) -> str:

@@ -1,4 +1,4 @@
-"""Searches of candidates, and trainings of fresh networks with the schedules found and with their rivals."""
+"""Searches of candidates, and trainings of fresh networks with the schedules found and with their baselines."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -24,13 +24,13 @@ RANGE = (NONE, RANDAUGMENT)
 OTHERS = tuple(name for name in BASELINES if name != "middle")
 """`middle` is a candidate here, the paper's algorithm from there."""
 ROWS = (DEFAULT, *(name for name in CANDIDATES if name != DEFAULT), *OTHERS)
-"""Rows of a verdict: the schedule of the default search, other candidates', and all rivals of hba.evaluate."""
+"""Rows of a verdict: the schedule of the default search, other candidates', and all baselines of hba.evaluate."""
 OF_DEFAULT = ("shuffled", "static", "final", "point")
-"""Rivals that are made of the schedule found. The others stay as they are when the default changes."""
+"""Baselines that are made of the schedule found. The others stay as they are when the default changes."""
 OF_TRAINING = {*EvaluationConfig.model_fields, "space", "operations", "interpolation", "fill"}
 """Settings of a search that trainings without its schedule read."""
 OF_START = {"init", "count", "sigma", "sigma_end", "spread_over", "spread_share"}
-"""Settings that decide where a search begins, and with what spread: what the rival `random` is."""
+"""Settings that decide where a search begins, and with what spread: what the baseline `random` is."""
 STARTS = ("random", "random-point")
 
 
@@ -52,17 +52,17 @@ def planted(search: SearchTask, problem: str) -> PlantedTask:
 
 @dataclass(frozen=True)
 class RowTask(TrainingTask):
-    """The training of one row: a candidate with the schedule of its search of the same seed, or a rival.
+    """The training of one row: a candidate with the schedule of its search of the same seed, or a baseline.
 
-    search: the candidate's, for a rival the default's; its settings that apply to trainings are taken over. tested: on
-    the test split, by which nothing is chosen; otherwise on the search's validation images.
+    search: the candidate's, for a baseline the default's; its settings that apply to trainings are taken over. tested:
+    on the test split, by which nothing is chosen; otherwise on the search's validation images.
     """
 
     tested: bool = False
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All settings of the search; for rivals that need no search, only those that the training reads."""
+        """All settings of the search; for baselines that need no search, only those that the training reads."""
         settings = kept_settings(self._searched)
         if self.name in CANDIDATES or (self.tested and self.name in OF_DEFAULT):
             return settings

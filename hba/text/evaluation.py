@@ -1,4 +1,4 @@
-"""Does a schedule of regularisation help a language model? Ordinary trainings with it and with rivals, seed by seed."""
+"""Whether a schedule of regularisation helps a language model: trainings with it and with baselines, seed by seed."""
 
 import json
 import math
@@ -95,10 +95,10 @@ class TextEvaluation:
     rows: tuple[TextRow, ...]
     folder: Path | None
 
-    def difference(self, rival: str) -> PairedDifference | None:
-        """Test loss with the schedule minus that with a rival, seed by seed; None while no seed has both."""
+    def difference(self, baseline: str) -> PairedDifference | None:
+        """Test loss with the schedule minus that with a baseline, seed by seed; None while no seed has both."""
         of = {row.name: row.test_losses for row in self.rows}
-        return PairedDifference.of(of[SCHEDULE], of[rival])
+        return PairedDifference.of(of[SCHEDULE], of[baseline])
 
     def lines(self) -> list[str]:
         """What it found, for a terminal."""
@@ -240,7 +240,7 @@ def evaluate(
     progress: bool = False,
     **settings: Any,
 ) -> TextEvaluation:
-    """Train language models with a schedule that hba.text.search has found, and with rivals, and measure the test text.
+    """Train language models with a schedule that hba.text.search has found and with baselines; measure the test text.
 
     schedule: what was found, or its file or folder. data: the folder of text; None for that of the search. against:
     names of BASELINES. out: a folder for results.json, which is written after each training. resume: go on with the
@@ -250,7 +250,7 @@ def evaluate(
     check_single_process("an evaluation")
     found = load_policy(schedule) if not isinstance(schedule, Schedule) else schedule
     check_of_text(found)
-    names = _checked_rivals(against)
+    names = _checked_baselines(against)
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the evaluation to resume")
     given = resolved(settings, data)
@@ -284,13 +284,13 @@ def _is_of_text(one: Hyperparameter) -> bool:
     return one.own_name in DROPOUTS if one.group == DROPOUT else one.group.replace("_", "-") in tunable()
 
 
-def _checked_rivals(against: str | Sequence[str]) -> tuple[str, ...]:
+def _checked_baselines(against: str | Sequence[str]) -> tuple[str, ...]:
     names = tuple(words(against))
     for name in names:
         if name not in BASELINES:
             raise SettingsError(f"against: {unknown('baseline', name, BASELINES)}")
     if len(set(names)) < len(names):
-        raise SettingsError(f"against must name each rival once, got {', '.join(names)}")
+        raise SettingsError(f"against must name each baseline once, got {', '.join(names)}")
     return names
 
 

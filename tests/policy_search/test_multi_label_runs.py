@@ -93,7 +93,7 @@ def test_an_evaluation_is_resumed_and_says_what_its_error_is(place: Path) -> Non
     assert f"Test error ({MULTI_LABEL_ERROR}) after the last of" in (out / "report.html").read_text()
 
 
-def test_rivals_train_on_several_labels_side_by_side(place: Path) -> None:
+def test_baselines_train_on_several_labels_side_by_side(place: Path) -> None:
     against = ["cutout", "shuffled", "randaugment"]
     alone, beside = (
         hba.evaluate(place / "run" / "policy.json", against=against, seeds=1, epochs=1, jobs=jobs) for jobs in (1, 2)

@@ -1,4 +1,4 @@
-"""Evaluations of schedules of text: rows, rivals, what is kept, and what is refused."""
+"""Evaluations of schedules of text: rows, baselines, what is kept, and what is refused."""
 
 import dataclasses
 import json
@@ -76,7 +76,7 @@ def constant(schedule: Schedule, row: list[float]) -> Schedule:
     return Schedule(schedule.space, np.array([row] * 3), provenance=schedule.provenance)
 
 
-def test_rivals_are_constant_schedules(schedule: Schedule) -> None:
+def test_baselines_are_constant_schedules(schedule: Schedule) -> None:
     found = losses_of(evaluated(schedule, against="none,start,static,final"))
     rows = {
         "none": [0.0] * 7,
@@ -184,11 +184,11 @@ def test_without_a_test_text_there_is_no_evaluation(schedule: Schedule, tmp_path
 @pytest.mark.parametrize(
     ("against", "message"),
     [
-        ("nothing", "against: unknown rival 'nothing'; known: none, start, static, final"),
-        ("none,none", "each rival once"),
+        ("nothing", "against: unknown baseline 'nothing'; known: none, start, static, final"),
+        ("none,none", "each baseline once"),
     ],
 )
-def test_rivals_that_there_are_not_are_refused(against: str, message: str, schedule: Schedule) -> None:
+def test_baselines_that_there_are_not_are_refused(against: str, message: str, schedule: Schedule) -> None:
     with pytest.raises(SettingsError, match=message):
         evaluated(schedule, against=against)
 

@@ -206,10 +206,10 @@ def test_an_evaluation_compares_the_parts_of_a_schedule() -> None:
     assert len({row.definition for row in found.rows}) == len(found.rows)
 
 
-@pytest.mark.parametrize("rival", ["only-augmentation", "only-regularization"])
-def test_parts_need_a_schedule_of_both(rival: str) -> None:
+@pytest.mark.parametrize("baseline", ["only-augmentation", "only-regularization"])
+def test_parts_need_a_schedule_of_both(baseline: str) -> None:
     with pytest.raises(SettingsError, match="need a schedule of both operations and regularizers; omit them"):
-        hba.evaluate(schedule_of([[0.1]], DROPOUT), tiny_data(), network=made(), against=[rival], seeds=1, epochs=1)
+        hba.evaluate(schedule_of([[0.1]], DROPOUT), tiny_data(), network=made(), against=[baseline], seeds=1, epochs=1)
 
 
 def test_a_regularizer_of_ones_own_is_tuned_kept_and_replayed_in_other_processes(
