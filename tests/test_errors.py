@@ -2,27 +2,21 @@
 
 import pickle
 
-import pytest
-
 from hba.errors import MOST_CHARACTERS, HbaError, RunError, SettingsError
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ("a plain λ line of 3 µm", "a plain λ line of 3 µm"),
-        ("a\nb\r\tc", "a\\nb\\r\\tc"),
-        ("\x1b[31mred", "\\x1b[31mred"),
-        ("\udcff.png", "\\udcff.png"),
-        ("a\u2028b", "a\\u2028b"),
-        ("", ""),
-    ],
-)
-def test_what_cannot_be_printed_is_told_by_its_escape(given: str, told: str) -> None:
-    error = RunError(given)
-    assert str(error) == told
-    again: RunError = pickle.loads(pickle.dumps(error))
-    assert str(again) == told
+def test_what_cannot_be_printed_is_shown_by_its_escape() -> None:
+    for given, shown in {
+        "a plain λ line of 3 µm": "a plain λ line of 3 µm",
+        "a\nb\r\tc": "a\\nb\\r\\tc",
+        "\x1b[31mred": "\\x1b[31mred",
+        "\udcff.png": "\\udcff.png",
+        "a\u2028b": "a\\u2028b",
+        "": "",
+    }.items():
+        error = RunError(given)
+        again: RunError = pickle.loads(pickle.dumps(error))
+        assert (str(error), str(again)) == (shown, shown)
 
 
 def test_of_a_very_long_message_the_middle_is_omitted() -> None:
