@@ -24,8 +24,7 @@ from hba.report.findings import (
     whole_line,
 )
 from hba.report.over_seeds import OperationOverSeeds, Over, OverSeeds
-from hba.report.run import POLICY_NAME
-from hba.schedule.library import policy_file, seed_folders
+from hba.schedule.library import POLICY_NAME, policy_file, seed_folders
 from hba.schedule.pictures import draw_schedule
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import key_epochs, reach, summarize, summarize_regularizers

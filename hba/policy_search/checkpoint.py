@@ -27,7 +27,8 @@ from hba.distributed.process_info import size
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.policy_search.context import SearchContext
 from hba.policy_search.history import History, finite_or_none
-from hba.report.run import CONFIG_NAME, METRICS_NAME, OWN, POLICY_NAME
+from hba.report.run import CONFIG_NAME, METRICS_NAME, OWN
+from hba.schedule.library import POLICY_NAME
 from hba.schedule.schedule import Schedule
 from hba.utils.files import reason_of, write_atomically, write_text
 from hba.utils.provenance import environment

@@ -8,7 +8,7 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -41,7 +41,7 @@ COLORS: Mapping[str, str] = {
     **{color: f"n{number}" for number, color in enumerate(STEPS)},
 }
 """The variable of page.css for each colour that is drawn."""
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.edgecolor": RULE,

@@ -62,7 +62,8 @@ def change_table(schedule: Schedule) -> tuple[str, list[tuple[str, ...]]]:
     """A title and rows under CHANGE_HEADINGS: the operations that changed most. No rows where nothing moved."""
     last, copies = schedule.epochs - 1, schedule.space.copies
     moved = [change for change in changes(schedule, last)[:N_CHANGES] if change.size >= LEAST_CHANGE]
-    reached, rows = reach(schedule, last), []
+    reached = reach(schedule, last)
+    rows: list[tuple[str, ...]] = []
     for change in moved:
         before, after = change.probability
         magnitude, unit = "-", change.operation.unit

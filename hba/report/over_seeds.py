@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from hba.errors import RunError
 from hba.report.findings import network_measured
-from hba.report.run import POLICY_NAME
-from hba.schedule.library import PREFIX, seed_folders
+from hba.schedule.library import POLICY_NAME, PREFIX, seed_folders
 from hba.schedule.pictures import save_figure
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import changes, reach, summarize, summarize_regularizers

@@ -13,8 +13,9 @@ from hba.data.labels import error_in_words
 from hba.errors import ReportWarning
 from hba.report import figures, findings, tables
 from hba.report.results import RESULTS_NAME, Results
-from hba.report.run import EVALUATED_NAME, POLICY_NAME, EvaluationFiles, Run, SearchFiles
+from hba.report.run import EVALUATED_NAME, EvaluationFiles, Run, SearchFiles
 from hba.report.samples import SAMPLES_NAME, Samples, stages
+from hba.schedule.library import POLICY_NAME
 from hba.schedule.pictures import is_seen, panels
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import is_of_text, not_on_pixels, of_one_range, reach, summarize, summarize_regularizers

@@ -77,7 +77,8 @@ class Run:
                 or f"{folder} must be the folder of a search or an evaluation, but it has neither {POLICY_NAME} nor "
                 f"{RESULTS_NAME}"
             )
-        samples, problems = None, ()
+        samples: Samples | None = None
+        problems: tuple[str, ...] = ()
         if (folder / SAMPLES_NAME).exists():
             try:
                 samples = Samples.load(folder / SAMPLES_NAME)

@@ -4,7 +4,7 @@ import functools
 import math
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import PIL.Image
@@ -19,12 +19,10 @@ from hba.packed import apply_to_array
 from hba.policy.draw import apply_operations, draw_by_means, means_of
 from hba.policy.module import RangeCheck
 from hba.policy.single_image import OpSample, PlainRow, apply_to_all, apply_to_pil, draw_for_one, plain_row
+from hba.policy.space import SearchSpace
 from hba.schedule.annotations import ANNOTATIONS, Size, moved, unmovable
 from hba.utils.settings import whole_number
 from hba.utils.text import first_of
-
-if TYPE_CHECKING:
-    from hba.schedule.schedule import Schedule
 
 PIL_MODES = ("L", "RGB")
 NOT_SET = -1.0
@@ -43,6 +41,28 @@ def _is_image_array(given: Any) -> bool:
     if not isinstance(given, np.ndarray) or given.dtype != np.uint8:
         return False
     return given.ndim == 2 or (given.ndim == 3 and given.shape[2] in (1, 3))
+
+
+class Rows(Protocol):
+    """The part of a Schedule that the transform needs; schedule.py, which imports this file, explains it."""
+
+    @property
+    def space(self) -> SearchSpace: ...
+
+    @property
+    def fill(self) -> tuple[float, ...]: ...
+
+    @property
+    def epochs(self) -> int: ...
+
+    @property
+    def is_stretched(self) -> bool: ...
+
+    def position(self, fraction: float) -> float: ...
+
+    def values_at(self, position: float) -> np.ndarray: ...
+
+    def spread_at(self, position: float) -> np.ndarray: ...
 
 
 class PolicyTransform(v2.Transform):  # type: ignore[misc]
@@ -75,7 +95,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
 
     _transformed_types = (PIL.Image.Image, *IMAGE_TENSORS, *ANNOTATIONS, _is_image_array, _is_plain_tensor)
 
-    def __init__(self, schedule: "Schedule") -> None:
+    def __init__(self, schedule: Rows) -> None:
         super().__init__()
         self.schedule = schedule
         # A row number in shared memory: worker processes hold copies of this object, but see the same number.
@@ -212,7 +232,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
 class _Place:
     """What images at a row number of a schedule are drawn by, float32. Each form is made when it is first needed."""
 
-    def __init__(self, schedule: "Schedule", position: float) -> None:
+    def __init__(self, schedule: Rows, position: float) -> None:
         self.position = position
         self._space = schedule.space
         values, spread = schedule.values_at(position), schedule.spread_at(position)

@@ -55,8 +55,8 @@ MAGNITUDES = {"Rotate": 23.0, "ShearX": 0.3, "ShearY": 0.2, "TranslateX": 8 / SI
 
 
 def test_boxes_and_keypoints_move_as_in_torchvision() -> None:
-    for name, magnitude in itertools.product(GEOMETRIC, (1, -1)):
-        magnitude *= MAGNITUDES[name]
+    for name, sign in itertools.product(GEOMETRIC, (1, -1)):
+        magnitude = sign * MAGNITUDES[name]
         reference = torchvision_s(name, magnitude)
         for given in (boxes(), boxes("XYWH"), boxes("CXCYWH"), *keypoints()):
             found, expected = moved(given, [drawn(name, magnitude)], SIZE), reference(given)

@@ -137,7 +137,7 @@ def test_what_is_no_schedule_is_refused() -> None:
         *(lambda epoch=epoch: schedule.policy(epoch) for epoch in (-1, 3)),
     ):
         with pytest.raises(ScheduleError, match="must"):
-            refused()  # type: ignore[no-untyped-call]
+            refused()
 
 
 def test_values_on_a_log_scale_are_stretched_and_averaged_by_their_logarithms() -> None:

@@ -152,7 +152,11 @@ def test_what_is_no_image_passes_through_beside_one() -> None:
             for sample in ((image, label), {"image": image, "label": label}, [label, {"nested": image}]):
                 flat = torch.utils._pytree.tree_leaves(transform(sample))
                 changed = [one for one in flat if isinstance(one, type(image)) and one is not label]
-                assert any(torch.equal(pixels_of(one), 255 - pixels_of(image)) for one in changed if np.ndim(one) >= 2)
+                assert any(
+                    torch.equal(pixels_of(one), 255 - pixels_of(image))
+                    for one in changed
+                    if not isinstance(one, np.ndarray) or one.ndim >= 2
+                )
     features = torch.rand(2, 3, 4)
     assert transform(Image.fromarray(array(6, 5)), features)[1] is features
 
@@ -302,10 +306,11 @@ def test_places_outside_the_schedule_are_refused_and_the_place_stays() -> None:
     for fraction in (-0.01, 1.01, math.nan):
         with pytest.raises(ScheduleError, match=r"must lie in \[0, 1\]"):
             transform.set_progress(fraction)
-    for epoch in (1.5, True, "1", None, np.float64(1), np.True_, torch.tensor(1.0)):
+    no_numbers: tuple[Any, ...] = (1.5, True, "1", None, np.float64(1), np.True_, torch.tensor(1.0))
+    for epoch in no_numbers:
         for refused in (transform.set_epoch, schedule.policy, schedule.stretched):
             with pytest.raises(SettingsError, match="must be a whole number"):
-                refused(epoch)  # type: ignore[operator]
+                refused(epoch)
     assert transform.position == 2
 
 
