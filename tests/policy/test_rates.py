@@ -16,7 +16,7 @@ N_IMAGES = 100_000
 SOME = [0.9, 0.05, 0.5, 1.0, 0.0, 0.3]
 
 
-@pytest.mark.parametrize("count", [(0.2, 0.3, 0.5), (0.0, 0.0, 0.0, 1.0), (0.1, 0.9), (0.5, 0.0, 0.5)])
+@pytest.mark.parametrize("count", [(0.2, 0.3, 0.5), (0.0, 0.0, 0.0, 1.0)])
 def test_slots_are_applied_as_often_as_hba_draws_them_at_each_step(count: tuple[float, ...]) -> None:
     space = SearchSpace(tuple(OPERATIONS[name] for name in ("Invert", "Equalize", "AutoContrast")), 2, count)
     drawn = draw_operations(space, torch.tensor(SOME), N_IMAGES, torch.Generator().manual_seed(0)).slots

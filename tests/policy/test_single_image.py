@@ -19,6 +19,7 @@ ENHANCERS = ("Contrast", "Color", "Brightness", "Sharpness")
 EXACT = tuple(name for name in OPERATIONS if name not in ENHANCERS)
 FILL = (0.2, 0.6, 0.9)
 IN_THE_MIDDLE = (0.5, 0.5)
+COUNTED = SearchSpace(copies=1, count_probabilities=(0.1, 0.2, 0.3, 0.4), searches_count=True)
 
 
 def random_row(space: SearchSpace, seed: int, probability: float | None = None) -> Tensor:
@@ -59,14 +60,10 @@ def on_pil(space: SearchSpace, row: Tensor, image: Image.Image, seed: int) -> Im
     return apply_to_pil(drawn, image, color_for(len(image.mode), FILL))
 
 
-@pytest.mark.parametrize(
-    "space",
-    [SearchSpace(), search_space("pba"), SearchSpace(copies=1, count_probabilities=(0.1, 0.2, 0.3, 0.4))],
-    ids=["hba", "pba", "up to three"],
-)
+@pytest.mark.parametrize("space", [SearchSpace(), search_space("pba"), COUNTED], ids=["hba", "pba", "counted"])
 def test_one_image_draws_what_a_batch_of_one_draws(space: SearchSpace) -> None:
     n_operations = set()
-    for seed in range(400):
+    for seed in range(200):
         row = random_row(space, seed)
         draw = draw_operations(space, row, 1, torch.Generator().manual_seed(seed))
         steps = zip(draw.slots[0].tolist(), draw.magnitudes[0].tolist(), draw.positions[0].tolist(), strict=True)
@@ -80,20 +77,32 @@ def test_one_image_draws_what_a_batch_of_one_draws(space: SearchSpace) -> None:
     assert n_operations == set(range(space.max_count + 1))
 
 
-def test_without_a_generator_the_default_one_decides() -> None:
-    space = SearchSpace()
-    row = plain_row(space, random_row(space, 1))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(5)
-        default = draw_for_one(row)
-    assert default == draw_for_one(row, torch.Generator().manual_seed(5))
+@pytest.mark.parametrize("space", [search_space("pba"), COUNTED], ids=["pba", "counted"])
+def test_with_a_spread_it_draws_what_a_batch_of_one_draws(space: SearchSpace) -> None:
+    """A third of the columns has no spread; magnitudes are as near as single precision allows."""
+    moved = 0
+    for seed in range(150):
+        generator = torch.Generator().manual_seed(seed)
+        row, spread = random_row(space, seed), 2 * torch.rand(space.n, generator=generator)
+        spread *= torch.rand(space.n, generator=generator) < 2 / 3
+        sample = draw_operations(space, row, 1, torch.Generator().manual_seed(seed), spread)
+        n = int((sample.slots[0] >= 0).sum())
+        drawn = draw_for_one(plain_row(space, row, spread), torch.Generator().manual_seed(seed))
+        slots = sample.slots[0, :n].tolist()
+        assert [one.operation for one in drawn] == [space.slots[slot].operation for slot in slots]
+        assert [one.position for one in drawn] == [tuple(place) for place in sample.positions[0, :n].tolist()]
+        magnitudes = sample.magnitudes[0, :n].tolist()
+        assert [one.magnitude for one in drawn] == pytest.approx(magnitudes, rel=1e-4, abs=1e-4)
+        bare = [row[space.slots[slot].magnitude or 0].item() for slot in slots]
+        moved += sum(abs(abs(a) - abs(b)) > 0.01 * abs(b) for a, b in zip(bare, magnitudes, strict=True))
+    assert moved > 50
 
 
 @pytest.mark.parametrize("mode", ["L", "RGB"])
 def test_without_enhancers_pil_gives_exactly_the_pixels_of_the_batch(mode: str) -> None:
     space = search_space("hba", EXACT)
     changed = 0
-    for seed in range(150):
+    for seed in range(60):
         row, image = random_row(space, seed, probability=0.5), photo(mode, seed)
         before = levels_of(image)
         result = on_pil(space, row, image, seed)
@@ -101,33 +110,24 @@ def test_without_enhancers_pil_gives_exactly_the_pixels_of_the_batch(mode: str) 
         assert (result.mode, result.size) == (image.mode, image.size)
         np.testing.assert_array_equal(levels_of(image), before)
         changed += not np.array_equal(levels_of(result), before)
-    assert changed > 80
+    assert changed > 30
 
 
-@pytest.mark.parametrize("mode", ["L", "RGB"])
-@pytest.mark.parametrize("name", ENHANCERS)
-def test_enhancers_are_within_a_grey_level_of_the_batch(name: str, mode: str) -> None:
-    space = SearchSpace((OPERATIONS[name],), count_probabilities=(0.0, 1.0))
-    for seed in range(30):
-        row, image = random_row(space, seed, probability=1.0), photo(mode, seed)
-        difference = levels_of(on_pil(space, row, image, seed)) - as_a_batch(space, row, image, seed)
-        assert abs(difference).max() <= 1
-
-
-@pytest.mark.parametrize("name", ["ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"])
-def test_bilinear_is_within_a_grey_level_of_the_batch(name: str) -> None:
-    space = SearchSpace((OPERATIONS[name].with_interpolation("bilinear"),), count_probabilities=(0.0, 1.0))
-    for seed in range(20):
-        row, image = random_row(space, seed, probability=1.0), photo("RGB", seed)
-        difference = levels_of(on_pil(space, row, image, seed)) - as_a_batch(space, row, image, seed)
-        assert abs(difference).max() <= 1
+def test_enhancers_and_bilinear_moves_are_within_a_grey_level_of_the_batch() -> None:
+    moves = [one.with_interpolation("bilinear") for one in OPERATIONS.values() if one.moves_pixels]
+    for operation in (*(OPERATIONS[name] for name in ENHANCERS), *moves):
+        space = SearchSpace((operation,), count_probabilities=(0.0, 1.0))
+        for seed in range(10):
+            row, image = random_row(space, seed, probability=1.0), photo("L" if seed % 2 else "RGB", seed)
+            difference = levels_of(on_pil(space, row, image, seed)) - as_a_batch(space, row, image, seed)
+            assert abs(difference).max() <= 1, operation.name
 
 
 def test_nothing_drawn_is_a_copy() -> None:
     image = photo("RGB", 0)
     result = apply_to_pil([], image, FILL)
     assert result is not image
-    np.testing.assert_array_equal(levels_of(result), levels_of(image))
+    assert result.tobytes() == image.tobytes()
 
 
 def test_an_operation_that_knows_nothing_of_pil_gets_a_batch_of_one() -> None:

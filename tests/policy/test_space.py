@@ -1,30 +1,36 @@
-"""The search space: columns and their names, and the way between logits and values."""
+"""The search space: columns and names, logits and values, named spaces, and regularizers beside the operations."""
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from own_operations import DARKEN, GAMMA
 from paper_table import PAPER_RANGES
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.operations import OPERATIONS, Operation
+from hba.operations import OPERATIONS, Operation, register_operation
+from hba.policy.draw import draw_operations
 from hba.policy.space import SearchSpace
+from hba.policy.spaces import SPACES, find_space, search_space
+from hba.policy.starts import at_fraction, of_row, randaugment
+from hba.regularization.regularizer import Hyperparameter
 
-CPU = torch.device("cpu")
-
-
-def expected_columns(names: tuple[str, ...], copies: int) -> list[tuple[str, tuple[float, float]]]:
-    columns: list[tuple[str, tuple[float, float]]] = []
-    for name in names:
-        bounds = PAPER_RANGES[name]
-        for copy in range(1, copies + 1):
-            columns.append((f"{name}.{copy}.probability", (0.0, 1.0)))
-            if bounds is not None:
-                columns.append((f"{name}.{copy}.magnitude", bounds))
-    return columns
+PBA_TABLE = {
+    **{"Rotate": (0, 30), "TranslateX": (0, 0.3125), "TranslateY": (0, 0.3125), "Brightness": (0.1, 1.9)},
+    **{"Color": (0.1, 1.9), "Invert": None, "Sharpness": (0.1, 1.9), "Posterize": (4, 0), "ShearX": (0, 0.3)},
+    **{"Solarize": (256, 0), "ShearY": (0, 0.3), "Equalize": None, "AutoContrast": None, "Cutout": (0, 0.625)},
+    "Contrast": (0.1, 1.9),
+}
+"""Magnitudes at PBA's levels 0 and 10, in the order of its files; 10 and 20 pixels of 32 are 0.3125 and 0.625."""
+DROPOUT = Hyperparameter("dropout.fc", 0.0, 0.95, 0.05)
+DECAY = Hyperparameter("weight_decay", 1e-6, 0.1, 5e-4, "log")
+HOLES = Hyperparameter("cutout.holes", 0, 4, 1, whole=True)
+TUNED = (DROPOUT, DECAY, HOLES)
 
 
 def space_of(*names: str, copies: int = 2, count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.5)) -> SearchSpace:
@@ -36,13 +42,48 @@ def lower_and_upper(space: SearchSpace, dtype: torch.dtype) -> tuple[Tensor, Ten
     return low, high
 
 
-def test_the_paper_s_space_has_54_hyperparameters_in_30_slots() -> None:
-    space = SearchSpace()
-    assert (space.n, space.n_slots, space.max_count, space.copies) == (54, 30, 2, 2)
-    assert space.count_probabilities == (0.2, 0.3, 0.5)
+def test_the_named_spaces_are_their_sources_tables() -> None:
+    assert list(SPACES) == ["hba", "pba"]
+    assert find_space("hba") == search_space() == SearchSpace()
+    for name, table in (("hba", PAPER_RANGES), ("pba", PBA_TABLE)):
+        space = SPACES[name]
+        assert [(one.name, one.magnitude_range) for one in space.operations] == list(table.items())
+        assert (space.n, space.n_slots, space.copies, space.max_count) == (54, 30, 2, 2)
+        assert space.count_probabilities == (0.2, 0.3, 0.5)
+        for operation in space.operations:
+            assert operation.with_range(PAPER_RANGES[operation.name]) == OPERATIONS[operation.name]
+        bilinear = search_space(name, None, "bilinear")
+        assert [one.with_interpolation("nearest") for one in bilinear.operations] == list(space.operations)
+    with pytest.raises(SettingsError, match="did you mean hba"):
+        find_space("HBA")
 
 
-@settings(deadline=None)
+def test_columns_are_named_by_operation_copy_and_kind() -> None:
+    for copies in (1, 2, 3):
+        space = SearchSpace(copies=copies)
+        expected = []
+        for name, bounds in PAPER_RANGES.items():
+            for copy in range(1, copies + 1):
+                expected.append((f"{name}.{copy}.probability", (0.0, 1.0)))
+                expected += [(f"{name}.{copy}.magnitude", bounds)] if bounds else []
+        assert list(zip(space.names, space.ranges, strict=True)) == expected
+    space = space_of("Invert", "Rotate", "Cutout", count_probabilities=(0.25, 0.5, 0.25))
+    columns = space.slot_columns(torch.device("cpu"))
+    assert columns.operation.tolist() == [0, 0, 1, 1, 2, 2]
+    assert columns.signed.tolist() == [False, False, True, True, False, False]
+    assert [space.names[i].split(".")[::2] for i in columns.probability.tolist()] == [
+        [name, "probability"] for name in ("Invert", "Rotate", "Cutout") for _ in (1, 2)
+    ]
+    assert columns.magnitude.tolist()[:2] == [10, 10], "one past the last column, where there is no magnitude"
+    assert columns.count_limits.tolist() == [0.25, 0.75]
+    assert space_of("Rotate", "Invert", copies=1).named(torch.tensor([0.5, 12.0, 0.25])) == {
+        "Rotate.1.probability": 0.5,
+        "Rotate.1.magnitude": 12.0,
+        "Invert.1.probability": 0.25,
+    }
+
+
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20).filter(lambda weights: sum(weights) > 0.01))
 def test_count_limits_are_the_float32_cumulative_sums_of_torch(weights: list[float]) -> None:
     probabilities = tuple(weight / sum(weights) for weight in weights)
@@ -50,114 +91,35 @@ def test_count_limits_are_the_float32_cumulative_sums_of_torch(weights: list[flo
     assert space.count_limits == tuple(torch.tensor(probabilities).cumsum(0)[:-1].tolist())
 
 
-def test_the_names_say_operation_copy_and_kind_in_column_order() -> None:
-    space = SearchSpace()
-    assert space.names[:5] == (
-        "ShearX.1.probability",
-        "ShearX.1.magnitude",
-        "ShearX.2.probability",
-        "ShearX.2.magnitude",
-        "ShearY.1.probability",
-    )
-    assert space.names[20:23] == ("AutoContrast.1.probability", "AutoContrast.2.probability", "Invert.1.probability")
-    assert space.names[-1] == "Cutout.2.magnitude"
-    assert list(zip(space.names, space.ranges, strict=True)) == expected_columns(tuple(PAPER_RANGES), copies=2)
+def test_the_start_is_95_percent_low_and_infinite_logits_are_the_end_points() -> None:
+    for space in SPACES.values():
+        logits = space.initial()
+        assert (logits.shape, logits.dtype) == ((space.n,), torch.float32)
+        expected = torch.tensor([0.95 * low + 0.05 * high for low, high in space.ranges])
+        torch.testing.assert_close(space.decode(logits), expected, atol=1e-5, rtol=1e-5)
+        for dtype in (torch.float32, torch.float64):
+            low, high = lower_and_upper(space, dtype)
+            infinite = torch.full((space.n,), math.inf, dtype=dtype)
+            assert torch.equal(space.decode(infinite), high)
+            assert torch.equal(space.decode(-infinite), low)
+            assert torch.equal(space.encode(high), infinite)
+            assert torch.equal(space.encode(low), -infinite)
 
 
-@pytest.mark.parametrize(
-    ("names", "copies", "n"),
-    [
-        (tuple(PAPER_RANGES), 1, 27),
-        (tuple(PAPER_RANGES), 3, 81),
-        (("Rotate", "Invert"), 1, 3),
-        (("Equalize", "Rotate"), 4, 12),
-    ],
-)
-def test_a_space_of_other_operations_or_copies(names: tuple[str, ...], copies: int, n: int) -> None:
-    space = space_of(*names, copies=copies)
-    assert space.n == n
-    assert space.n_slots == len(names) * copies
-    assert list(zip(space.names, space.ranges, strict=True)) == expected_columns(names, copies)
-
-
-def test_slot_columns_point_at_each_slot_s_numbers() -> None:
-    space = space_of("Invert", "Rotate", "Cutout", copies=2, count_probabilities=(0.25, 0.5, 0.25))
-    columns = space.slot_columns(CPU)
-    assert columns.operation.tolist() == [0, 0, 1, 1, 2, 2]
-    assert columns.signed.tolist() == [False, False, True, True, False, False]
-    assert [space.names[i] for i in columns.probability.tolist()] == [
-        f"{name}.{copy}.probability" for name in ("Invert", "Rotate", "Cutout") for copy in (1, 2)
-    ]
-    magnitudes = columns.magnitude.tolist()
-    assert magnitudes[:2] == [10, 10], "one past the last column, where there is no magnitude"
-    assert [space.names[i] for i in magnitudes[2:]] == [
-        f"{name}.{copy}.magnitude" for name in ("Rotate", "Cutout") for copy in (1, 2)
-    ]
-    assert columns.count_limits.tolist() == [0.25, 0.75]
-
-
-@pytest.mark.parametrize("copies", [1, 2])
-def test_the_start_is_95_percent_low_and_5_percent_high_in_every_column(copies: int) -> None:
-    space = SearchSpace(copies=copies)
-    logits = space.initial()
-    assert logits.shape == (space.n,)
-    assert logits.dtype == torch.float32
-    expected = torch.tensor([0.95 * low + 0.05 * high for low, high in space.ranges])
-    torch.testing.assert_close(space.decode(logits), expected, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(logits, torch.full((space.n,), math.log(0.05 / 0.95)))
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_infinite_logits_are_exactly_the_end_points(dtype: torch.dtype) -> None:
-    space = SearchSpace()
-    low, high = lower_and_upper(space, dtype)
-    infinite = torch.full((space.n,), math.inf, dtype=dtype)
-    assert torch.equal(space.decode(infinite), high)
-    assert torch.equal(space.decode(-infinite), low)
-    assert torch.equal(space.encode(high), infinite)
-    assert torch.equal(space.encode(low), -infinite)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.floats(-15, 15), min_size=54, max_size=54))
-def test_decode_is_low_plus_range_times_sigmoid_and_encode_undoes_it(logits: list[float]) -> None:
-    space = SearchSpace()
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.floats(-15, 15), min_size=54, max_size=54), st.sampled_from(["hba", "pba"]))
+def test_decode_is_low_plus_range_times_sigmoid_and_encode_undoes_it(logits: list[float], name: str) -> None:
+    space = SPACES[name]
     expected = [
         low + (high - low) / (1 + math.exp(-logit)) for (low, high), logit in zip(space.ranges, logits, strict=True)
     ]
-    values = space.decode(torch.tensor(logits, dtype=torch.float64))
-    assert values.dtype == torch.float64
-    torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64), atol=1e-12, rtol=1e-12)
-    back = space.encode(values)
-    torch.testing.assert_close(back, torch.tensor(logits, dtype=torch.float64), atol=1e-6, rtol=1e-6)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.floats(0, 1), min_size=54, max_size=54))
-def test_values_survive_encode_and_decode(fractions: list[float]) -> None:
-    space = SearchSpace()
-    low, high = lower_and_upper(space, torch.float64)
-    values = (low + (high - low) * torch.tensor(fractions, dtype=torch.float64)).clamp(low, high)
-    torch.testing.assert_close(space.decode(space.encode(values)), values, atol=1e-12, rtol=1e-12)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.floats(allow_nan=False, allow_infinity=True, width=32), st.sampled_from([torch.float32, torch.float64]))
-def test_decoded_values_never_leave_their_ranges(logit: float, dtype: torch.dtype) -> None:
-    space = SearchSpace()
-    low, high = lower_and_upper(space, dtype)
-    values = space.decode(torch.full((space.n,), logit, dtype=dtype))
-    assert (values >= low).all()
-    assert (values <= high).all()
-
-
-def test_every_row_of_a_batch_is_decoded_by_itself() -> None:
-    space = SearchSpace()
-    logits = torch.randn(4, 3, space.n, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    values = space.decode(logits)
-    low, high = lower_and_upper(space, torch.float64)
-    torch.testing.assert_close(values, low + (high - low) / (1 + torch.exp(-logits)))
-    torch.testing.assert_close(space.encode(values), logits)
+    rows = torch.tensor([logits, logits[::-1]], dtype=torch.float64)
+    values = space.decode(rows)
+    torch.testing.assert_close(values[0], torch.tensor(expected, dtype=torch.float64), atol=1e-12, rtol=1e-12)
+    torch.testing.assert_close(space.encode(values), rows, atol=1e-6, rtol=1e-6)
+    low, high = lower_and_upper(space, torch.float32)
+    singles = space.decode(rows.float() * 1000)
+    assert ((singles >= low.minimum(high)) & (singles <= low.maximum(high))).all()
 
 
 def test_gradients_reach_the_logits() -> None:
@@ -170,64 +132,101 @@ def test_gradients_reach_the_logits() -> None:
     torch.testing.assert_close(logits.grad, (high - low) / 4)
 
 
-def test_named_pairs_each_name_with_its_number() -> None:
-    space = space_of("Rotate", "Invert", copies=1)
-    assert space.named(torch.tensor([0.5, 12.0, 0.25])) == {
-        "Rotate.1.probability": 0.5,
-        "Rotate.1.magnitude": 12.0,
-        "Invert.1.probability": 0.25,
-    }
+def test_values_outside_their_range_are_refused_by_name() -> None:
+    for space, column, value in (
+        (space_of("Rotate", "Invert", copies=1), 0, -0.01),
+        (space_of("Rotate", "Invert", copies=1), 1, 30.1),
+        (space_of("Rotate", "Invert", copies=1), 2, math.nan),
+        (replace(search_space("pba", ["Posterize"]), copies=1, count_probabilities=(0.5, 0.5)), 1, 4.01),
+    ):
+        good = space.decode(torch.zeros(space.n))
+        row = good.clone()
+        row[column] = value
+        with pytest.raises(SettingsError, match=space.names[column]):
+            space.encode(torch.stack([good, row]))
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "message"),
-    [
-        (0, -0.01, r"Rotate\.1\.probability must lie in \[0\.0, 1\.0\]"),
-        (0, math.nan, r"Rotate\.1\.probability"),
-        (1, 30.1, r"Rotate\.1\.magnitude must lie in \[0\.0, 30\.0\]"),
-        (2, 1.01, r"Invert\.1\.probability"),
-        (2, math.inf, r"Invert\.1\.probability"),
-    ],
-)
-def test_values_outside_their_range_are_refused_by_name(column: int, value: float, message: str) -> None:
-    space = space_of("Rotate", "Invert", copies=1)
-    row = torch.tensor([0.5, 12.0, 0.25])
-    row[column] = value
-    with pytest.raises(SettingsError, match=message):
-        space.encode(row)
-    with pytest.raises(SettingsError, match=message):
-        space.encode(torch.stack([torch.tensor([0.5, 12.0, 0.25]), row]))
+def test_spaces_that_cannot_be_are_refused() -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"operations": ()}, "operations"),
+        ({"operations": (OPERATIONS["Rotate"],) * 2}, "Rotate"),
+        ({"regularizers": (DROPOUT, DROPOUT)}, "dropout.fc"),
+        ({"copies": 0}, "copies"),
+        *(
+            ({"count_probabilities": one}, "count_probabilities")
+            for one in ((), (0.5,), (-0.5, 1.5), (math.nan, 1.0), (0.2, 0.3, 0.4))
+        ),
+        ({"operations": (OPERATIONS["Rotate"],), "copies": 1}, "1 slots"),
+        ({"count_probabilities": (1.0,), "searches_count": True}, "count_probabilities"),
+        ({"operations": (Operation("count", torch.nn.Identity()),), "searches_count": True}, "count"),
+    ]
+    for options, named in wrong:
+        with pytest.raises(SettingsError, match=named):
+            SearchSpace(**options)
 
 
-@pytest.mark.parametrize("names", [(), ("Rotate", "Rotate"), ("Invert", "Rotate", "Invert")])
-def test_operations_must_be_there_and_unique(names: tuple[str, ...]) -> None:
-    with pytest.raises(SettingsError, match="operations must be at least one and each named once"):
-        space_of(*names)
+@pytest.mark.usefixtures("registered")
+def test_operations_are_chosen_by_name_and_registered_ones_too() -> None:
+    register_operation(DARKEN)
+    register_operation(GAMMA)
+    pba = SPACES["pba"].operations
+    assert search_space("pba", iter(["Gamma", "Rotate"])).operations == (GAMMA, pba[0])
+    assert search_space("pba", ["all", "Gamma"]).operations == (*pba, GAMMA)
+    assert search_space("hba", ["all"]) == SearchSpace(), "a registered operation is there only by its name"
+    assert search_space("hba", ["Gamma"], "bilinear").operations == (GAMMA,)
+    for operations, named in (
+        (["Rotate", "Rotate"], "Rotate"),
+        ([], "at least one"),
+        (["rotate"], "did you mean Rotate"),
+    ):
+        with pytest.raises(SettingsError, match=named):
+            search_space("pba", operations)
+    assert search_space("hba", ["Rotate"], searches_count=True).count_probabilities == (0.2, 0.3, 0.5)
+    assert search_space(searches_count=True).names[-3:] == tuple(f"count.{k}.probability" for k in (1, 2, 3))
 
 
-@pytest.mark.parametrize("copies", [0, -1])
-def test_copies_must_be_positive(copies: int) -> None:
-    with pytest.raises(SettingsError, match=f"copies must be at least 1, got {copies}"):
-        SearchSpace(copies=copies)
+def both(searches_count: bool = True) -> SearchSpace:
+    return search_space("hba", ["Rotate", "Invert"], searches_count=searches_count, regularizers=TUNED)
 
 
-@pytest.mark.parametrize(
-    "count_probabilities",
-    [(), (0.5,), (0.5, 0.6), (-0.5, 1.5), (0.2, 0.3, 0.4), (math.nan, 1.0), (0.5, math.nan), (math.inf, 0.5)],
-)
-def test_count_probabilities_must_be_a_distribution(count_probabilities: tuple[float, ...]) -> None:
-    with pytest.raises(SettingsError, match="count_probabilities must be >= 0 and sum to 1"):
-        SearchSpace(count_probabilities=count_probabilities)
+def alone() -> SearchSpace:
+    return SearchSpace((), count_probabilities=(1.0,), regularizers=TUNED)
 
 
-def test_an_operation_called_as_the_columns_of_k_are_is_refused_where_k_is_searched() -> None:
-    operations = (Operation("count", torch.nn.Identity()),)
-    assert SearchSpace(operations, count_probabilities=(0.5, 0.5)).n == 2
-    with pytest.raises(SettingsError, match="no operation called count"):
-        SearchSpace(operations, count_probabilities=(0.5, 0.5), searches_count=True)
+def test_regularizers_come_last_and_start_at_their_own_values() -> None:
+    space = both()
+    assert space.names[-4:] == ("count.3.probability", "dropout.fc", "weight_decay", "cutout.holes")
+    assert space.names[space.count_columns] == tuple(f"count.{k}.probability" for k in (1, 2, 3))
+    assert repr(alone()) == "SearchSpace(dropout.fc, weight_decay, cutout.holes; copies=2, max_count=0, n=3)"
+    for one in (space, both(searches_count=False), alone()):
+        for start in (
+            one.initial(),
+            at_fraction(one, 0.5),
+            randaugment(one),
+            of_row(one, {"Rotate.1.probability": 0.3, "dropout.fc": 0.05}),
+        ):
+            values = one.decode(start.double())[one.n_of_policy :]
+            assert values.tolist() == pytest.approx([0.05, 5e-4, 1], rel=1e-5)
 
 
-def test_no_more_operations_can_be_applied_than_there_are_slots() -> None:
-    with pytest.raises(SettingsError, match="allow 2 operations, but there are 1 slots"):
-        space_of("Rotate", copies=1)
-    assert space_of("Rotate", copies=2).max_count == 2
+def test_regularizers_change_nothing_of_the_operations() -> None:
+    with_them, without = both(), search_space("hba", ["Rotate", "Invert"], searches_count=True)
+    logits = torch.randn(5, with_them.n, generator=torch.Generator().manual_seed(0))
+    values = with_them.decode(logits)
+    assert torch.equal(values[:, : without.n], without.decode(logits[:, : without.n]))
+    samples = [
+        draw_operations(space, values[:, : space.n], 5, torch.Generator().manual_seed(1))
+        for space in (with_them, without)
+    ]
+    assert torch.equal(samples[0].slots, samples[1].slots)
+    assert torch.equal(samples[0].magnitudes, samples[1].magnitudes)
+
+
+def test_a_log_scale_is_even_in_the_logarithm_and_encode_its_inverse() -> None:
+    space = alone()
+    quarter = torch.full((3,), 0.25, dtype=torch.float64).logit()
+    assert float(space.decode(quarter)[1]) == pytest.approx((1e-6) ** 0.75 * 0.1**0.25)
+    logits = torch.randn(20, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    torch.testing.assert_close(space.encode(space.decode(logits)), logits)
+    ends = space.decode(torch.tensor([[-torch.inf], [torch.inf]]).expand(2, 3))
+    assert torch.equal(ends, torch.stack(space.bounds(ends)))

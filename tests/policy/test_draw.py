@@ -1,0 +1,243 @@
+"""What is drawn, against a slow reference of the walk (PBA, Algorithm 1), and what is done with a sample."""
+
+import itertools
+import math
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from hba.errors import SettingsError
+from hba.operations import OPERATIONS
+from hba.policy.draw import BatchSample, apply_operations, draw_operations, draw_with_trace
+from hba.policy.module import Policy
+from hba.policy.space import SearchSpace
+
+N_DRAWS = 40_000
+N_REFERENCE = 20_000
+SIGMAS = 5.0
+"""About one comparison in two million misses this bound by chance; all seeds are fixed."""
+
+Outcome = tuple[int, ...]
+"""The slots applied to an image, in their order."""
+
+
+def space_of(*names: str, copies: int = 2, count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.5)) -> SearchSpace:
+    return SearchSpace(tuple(OPERATIONS[name] for name in names), copies, count_probabilities)
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def row_of(space: SearchSpace, probabilities: Sequence[float]) -> Tensor:
+    """Values with these probabilities, slot by slot, and every magnitude at 0.7 of its range."""
+    remaining = iter(probabilities)
+    row = [
+        next(remaining) if name.endswith("probability") else low + 0.7 * (high - low)
+        for name, (low, high) in zip(space.names, space.ranges, strict=True)
+    ]
+    return torch.tensor(row)
+
+
+def reference_walk(probabilities: Sequence[float], counts: Sequence[float], rng: random.Random) -> tuple[Outcome, int]:
+    """Draw K, shuffle the slots, visit them until K have fired; the slots that fired, and how many were visited."""
+    count = rng.choices(range(len(counts)), counts)[0]
+    applied: list[int] = []
+    n_visited = 0
+    for slot in rng.sample(range(len(probabilities)), len(probabilities)):
+        if len(applied) == count:
+            break
+        n_visited += 1
+        if rng.random() < probabilities[slot]:
+            applied.append(slot)
+    return tuple(applied), n_visited
+
+
+def exact_outcomes(probabilities: Sequence[float], counts: Sequence[float]) -> Counter[Outcome]:
+    """The probability of every outcome of the walk: all orders, all firing patterns, all K."""
+    n_slots = len(probabilities)
+    outcomes: Counter[Outcome] = Counter()
+    for order in itertools.permutations(range(n_slots)):
+        for fires in itertools.product((False, True), repeat=n_slots):
+            chance = 1 / math.factorial(n_slots)
+            for slot, fired in enumerate(fires):
+                chance *= probabilities[slot] if fired else 1 - probabilities[slot]
+            fired_in_order = tuple(slot for slot in order if fires[slot])
+            for count, count_probability in enumerate(counts):
+                outcomes[fired_in_order[:count]] += chance * count_probability  # type: ignore[assignment]
+    return outcomes
+
+
+def outcomes_of(sample: BatchSample) -> list[Outcome]:
+    """What a sample applies; also checks that nothing stands behind a step with nothing."""
+    rows = sample.slots.tolist()
+    assert all(sorted(row, key=lambda slot: slot < 0) == row for row in rows)
+    return [tuple(slot for slot in row if slot >= 0) for row in rows]
+
+
+def assert_share(found: int, of: int, expected: float, reference_size: float = math.inf) -> None:
+    """A share within the binomial bounds of an expected one, itself exact or counted in reference_size trials."""
+    deviation = math.sqrt(max(expected * (1 - expected), 1 / of) * (1 / of + 1 / reference_size))
+    assert abs(found / of - expected) <= SIGMAS * deviation, f"{found / of} instead of {expected}"
+
+
+def test_every_outcome_is_as_frequent_as_the_walk_makes_it() -> None:
+    for counts in ((0.2, 0.3, 0.5), (0.0, 1.0), (0.1, 0.2, 0.3, 0.4)):
+        for probabilities in ((0.9, 0.35, 0.6, 0.1), (1.0, 0.0, 0.5, 1.0), (1.0, 1.0, 1.0, 1.0)):
+            space = space_of("Rotate", "Invert", count_probabilities=counts)
+            found = Counter(outcomes_of(draw_operations(space, row_of(space, probabilities), N_DRAWS, seeded(1))))
+            expected = exact_outcomes(probabilities, counts)
+            assert set(found) <= {outcome for outcome, chance in expected.items() if chance > 0}
+            for outcome, chance in expected.items():
+                assert_share(found[outcome], N_DRAWS, chance)
+
+
+def test_the_whole_space_draws_as_the_walk_does() -> None:
+    """30 slots of different probabilities: how many are applied and visited, and which comes first and second."""
+    space, rng = SearchSpace(), random.Random(2)
+    probabilities = [0.01 + 0.008 * slot for slot in range(30)]
+    walked = [reference_walk(probabilities, (0.2, 0.3, 0.5), rng) for _ in range(N_REFERENCE)]
+    sample, trace = draw_with_trace(space, row_of(space, probabilities), N_DRAWS, seeded(2))
+    drawn = outcomes_of(sample)
+    for count in range(3):
+        expected = sum(len(outcome) == count for outcome, _ in walked) / N_REFERENCE
+        assert_share(sum(len(outcome) == count for outcome in drawn), N_DRAWS, expected, N_REFERENCE)
+    for step, slot in itertools.product(range(2), range(30)):
+        expected = sum(outcome[step : step + 1] == (slot,) for outcome, _ in walked) / N_REFERENCE
+        assert_share(sum(one[step : step + 1] == (slot,) for one in drawn), N_DRAWS, expected, N_REFERENCE)
+    n_visited = trace.visited.sum(dim=1)
+    for number in (0, 1, 5, 15, 29):
+        expected = sum(visited <= number for _, visited in walked) / N_REFERENCE
+        assert_share(int((n_visited <= number).sum()), N_DRAWS, expected, N_REFERENCE)
+
+
+def test_slots_that_fired_were_visited_and_are_applied() -> None:
+    probabilities = (0.9, 0.35, 0.6, 0.1, 0.5, 0.05)
+    for counts in ((0.2, 0.3, 0.5), (0.0, 0.0, 0.0, 1.0), (1.0,)):
+        space = space_of("Rotate", "Invert", "Color", count_probabilities=counts)
+        sample, trace = draw_with_trace(space, row_of(space, probabilities), 5000, seeded(0))
+        applied = torch.zeros(5000, 7, dtype=torch.bool)
+        applied = applied.scatter(1, torch.where(sample.slots < 0, 6, sample.slots), value=True)[:, :6]
+        assert torch.equal(trace.fired, applied)
+        assert not (trace.fired & ~trace.visited).any()
+        n_fired = trace.fired.sum(dim=1, keepdim=True)
+        assert torch.equal(trace.visited.all(dim=1), trace.visited.all(dim=1) | (n_fired < trace.count)[:, 0])
+        assert not trace.visited[trace.count[:, 0] == 0].any()
+
+
+def test_magnitudes_are_the_slot_s_own_and_signs_are_fair() -> None:
+    space = SearchSpace()
+    row = torch.tensor([0.5 if name.endswith("probability") else 0.01 * i for i, name in enumerate(space.names, 1)])
+    sample = draw_operations(space, row, N_DRAWS, seeded(5))
+    found: dict[int, list[float]] = {slot: [] for slot in range(-1, 30)}
+    for slot, magnitude in zip(sample.slots.flatten().tolist(), sample.magnitudes.flatten().tolist(), strict=True):
+        found[slot].append(magnitude)
+    assert set(found[-1]) == {0.0}
+    for number, slot in enumerate(space.slots):
+        expected = 0.0 if slot.magnitude is None else row[slot.magnitude].item()
+        assert {abs(magnitude) for magnitude in found[number]} == {expected}
+        negative = sum(magnitude < 0 for magnitude in found[number])
+        assert_share(negative, len(found[number]), 0.5 if slot.operation.signed else 0.0)
+    pairs = space_of("Rotate", "ShearX", count_probabilities=(0.0, 0.0, 1.0))
+    signs = draw_operations(pairs, row_of(pairs, [1.0] * 4), N_DRAWS, seeded(22)).magnitudes.sign().tolist()
+    for pair in itertools.product((-1.0, 1.0), repeat=2):
+        assert_share(Counter(map(tuple, signs))[pair], N_DRAWS, 0.25)
+
+
+def test_positions_are_uniform_and_images_independent() -> None:
+    """Mean 1/2 and variance 1/12 of each coordinate; neighbours agree as often as two independent draws."""
+    space = SearchSpace(count_probabilities=(0.0, 1.0, 0.0))
+    sample = draw_operations(space, row_of(space, [0.5] * 30), N_DRAWS, seeded(6))
+    columns = sample.positions.flatten(1).double()
+    assert 0 <= columns.min() < 0.001
+    assert 0.999 < columns.max() < 1
+    torch.testing.assert_close(torch.cov(columns.T), torch.eye(4).double() / 12, atol=3e-3, rtol=0)
+    first = sample.slots[:, 0]
+    assert_share(int((first[1:] == first[:-1]).sum()), N_DRAWS - 1, 1 / 30)
+
+
+def test_the_smallest_random_number_is_below_every_probability_but_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch.rand gives an exact 0 once in 2**24 numbers, too seldom to wait for."""
+    space = space_of("Invert", count_probabilities=(0.0, 1.0))
+    monkeypatch.setattr(torch, "rand", lambda *shape, **_: torch.zeros(shape))
+    for probability in (0.0, 2.0**-24):
+        sample = draw_operations(space, row_of(space, [probability] * 2), 5)
+        assert (sample.slots >= 0).tolist() == [[probability > 0]] * 5
+
+
+def test_seeds_decide_and_a_replay_gives_the_same_pixels() -> None:
+    images = torch.rand(64, 3, 16, 16, generator=seeded(11))
+    values = row_of(SearchSpace(), [0.6] * 30).requires_grad_()
+    policy = Policy(SearchSpace(), values)
+    first, again, other = (policy.draw(64, seeded(seed)) for seed in (8, 8, 9))
+    for name in ("slots", "magnitudes", "positions"):
+        assert torch.equal(getattr(first, name), getattr(again, name))
+        assert not torch.equal(getattr(first, name), getattr(other, name))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(8)
+        assert torch.equal(policy.draw(64).slots, first.slots), "None is the default generator"
+    before, pixels = images.clone(), policy.replay(images, first)
+    assert torch.equal(policy.replay(images, first), pixels)
+    assert torch.equal(policy(images, seeded(8)), pixels)
+    assert torch.equal(images, before)
+    assert not torch.equal(pixels, images)
+    assert not pixels.requires_grad
+    assert torch.equal(Policy(SearchSpace(), row_of(SearchSpace(), [0.0] * 30))(images), images)
+
+
+def test_each_image_follows_its_own_row_of_values() -> None:
+    space = space_of("Rotate", "Invert", "Brightness", copies=1, count_probabilities=(0.0, 1.0))
+    rows = torch.tensor([[0.0, 30.0, 0.0, 0.0, 0.5], [0.0, 30.0, 1.0, 0.0, 0.5], [0.0, 30.0, 0.0, 1.0, 0.25]])
+    image = torch.randint(0, 256, (1, 3, 8, 8), generator=seeded(14)).float() / 255
+    result = Policy(space, rows)(image.repeat(3, 1, 1, 1))
+    torch.testing.assert_close(result, torch.cat([image, 1 - image, image / 4]), atol=1e-6, rtol=0)
+
+
+def test_a_sample_is_applied_step_by_step_in_its_order() -> None:
+    space = space_of("Invert", "Brightness", "Cutout", copies=1)
+    sample = BatchSample(
+        slots=torch.tensor([[0, 1], [1, 0], [-1, -1], [1, -1], [2, 0]]),
+        magnitudes=torch.tensor([[0, 0.5], [0.5, 0], [0, 0], [0.25, 0], [0.2, 0]]),
+        positions=torch.tensor([0.0, 0.93]).expand(5, 2, 2),
+    )
+    x = torch.randint(0, 128, (1, 1, 10, 10), generator=seeded(15)).float() * 2 / 255
+    covered = x.clone()
+    covered[:, :, 8:10, 0:1] = 51 / 255
+    expected = torch.cat([(1 - x) / 2, 1 - x / 2, x, x / 4, 1 - covered])
+    result = apply_operations(space, sample, x.repeat(5, 1, 1, 1), torch.tensor([51 / 255]))
+    torch.testing.assert_close(result, expected, atol=1e-6, rtol=0)
+
+
+def test_uncovered_pixels_have_the_policy_s_fill_colour() -> None:
+    space = space_of("TranslateX", copies=1, count_probabilities=(0.0, 1.0))
+    for channels, fill, expected in (
+        (3, (0.2, 0.4, 0.6), (0.2, 0.4, 0.6)),
+        (3, (0.3,), (0.3, 0.3, 0.3)),
+        (1, (0.2, 0.4, 0.6), (0.299 * 0.2 + 0.587 * 0.4 + 0.114 * 0.6,)),
+    ):
+        result = Policy(space, torch.tensor([1.0, 0.3]), fill)(torch.ones(40, channels, 4, 10), seeded(21))
+        left, right = (torch.ones(channels, 4, 10) for _ in range(2))
+        left[:, :, :3] = right[:, :, 7:] = torch.tensor(expected)[:, None, None]
+        matches = [[torch.allclose(image, wanted) for wanted in (left, right)] for image in result]
+        assert all(sum(match) == 1 for match in matches)
+        assert all(any(column) for column in zip(*matches, strict=True))
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    for shape in ((), (53,), (4, 53), (2, 4, 54)):
+        with pytest.raises(SettingsError, match="54"):
+            Policy(SearchSpace(), torch.zeros(shape))
+    with pytest.raises(SettingsError, match="spread"):
+        Policy(SearchSpace(), torch.zeros(54), spread=torch.zeros(53))
+    per_image = Policy(SearchSpace(), torch.zeros(4, 54))
+    with pytest.raises(SettingsError, match="5 images"):
+        per_image(torch.zeros(5, 3, 8, 8))
+    with pytest.raises(SettingsError, match="got 3"):
+        per_image.replay(torch.zeros(3, 3, 8, 8), per_image.draw(4))
+    for images in (torch.zeros(4, 8, 8), torch.zeros(4, 3, 8, 8, dtype=torch.int32)):
+        with pytest.raises(SettingsError, match="uint8 or floating point"):
+            per_image.replay(images, per_image.draw(4))
