@@ -53,17 +53,6 @@ def test_a_list_of_pil_images_gives_the_schedule_of_the_same_dataset() -> None:
     assert np.array_equal(of_list.schedule.values, of_dataset.schedule.values)
 
 
-def test_the_plan_tells_both_parts_and_no_test_part() -> None:
-    plans: list[hba.SearchPlan] = []
-
-    class Told(hba.SearchCallback):
-        def planned(self, plan: hba.SearchPlan) -> None:
-            plans.append(plan)
-
-    hba.search(Pairs(), image_size=8, val_size=8, callback=Told(), **SETTINGS)
-    assert [(plan.train_images, plan.val_images, plan.test_images) for plan in plans] == [(32, 8, None)]
-
-
 class Endless(IterableDataset[Any]):
     def __iter__(self) -> Iterator[Any]:
         return iter(())
@@ -96,12 +85,6 @@ def test_what_is_no_dataset_of_pairs_is_one_line(data: Any, words: str) -> None:
     assert len(str(raised.value).splitlines()) == 1
 
 
-def test_images_in_memory_need_no_dataset() -> None:
-    images = small_images(24, seed=0)
-    data = SearchData("mine", ("left", "right"), images, LabelledImages(images.images[:8], images.labels[:8]))
-    assert hba.search(data, **SETTINGS).finished
-
-
 @pytest.mark.parametrize("n_outputs", [2, 5])
 def test_a_network_must_have_one_output_for_each_class(n_outputs: int) -> None:
     images = LabelledImages(small_images(24, seed=0).images, torch.arange(24) % 3)
@@ -109,22 +92,3 @@ def test_a_network_must_have_one_output_for_each_class(n_outputs: int) -> None:
     network = nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, n_outputs))
     with pytest.raises(SettingsError, match=rf"one output for each of 3 classes.*got \(2, {n_outputs}\)$"):
         hba.search(data, network=network, epochs=1, batch_size=8, device="cpu")
-
-
-@pytest.mark.parametrize("given", [lambda seed: nn.Linear(3, 2), nn.Linear, "wrn-10-1"])
-def test_what_is_no_network_is_refused(given: Any) -> None:
-    with pytest.raises(SettingsError, match=r"^network must be an nn\.Module, got (function|type|str)$"):
-        hba.search(Pairs(), network=given, image_size=8, val_size=10, epochs=1, batch_size=8, device="cpu")
-
-
-def test_a_search_that_is_too_short_says_so_in_its_result() -> None:
-    result = hba.search(Pairs(), image_size=8, val_size=10, **{**SETTINGS, "train_steps": 4})
-    assert [note for note in result.notes if "policy step" in note and "too few" in note]
-
-
-@pytest.mark.parametrize(("val_size", "says_so"), [(10, True), (19, True), (20, False)])
-def test_a_search_with_hardly_any_validation_images_says_so(val_size: int, says_so: bool) -> None:
-    """Ten of a class, for two classes."""
-    result = hba.search(Pairs(), image_size=8, val_size=val_size, **SETTINGS)
-    found = [note for note in result.notes if note.startswith(f"{val_size} validation images of 2 classes are too few")]
-    assert len(found) == says_so

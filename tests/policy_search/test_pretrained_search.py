@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 import hba
-from hba.errors import RunError, SettingsError
 from hba.models import build_model
 from hba.models.timm_networks import freeze
 from hba.policy_search.config import SearchConfig
@@ -54,12 +53,6 @@ def test_only_what_is_not_frozen_differs_after_a_search(freeze: Any, expected: s
     assert moved(run(weights, freeze=freeze).network) == expected
 
 
-def test_the_other_gradient_and_the_population_leave_the_frozen_part_too(weights: Path) -> None:
-    by_hba = run(weights, algorithm="hba", freeze=4, epochs=1)
-    population = run(weights, algorithm="population", population_size=3, freeze="all-but-head", epochs=1)
-    assert (moved(by_hba.network), moved(population.network)) == (OF_LAYER4 | HEAD, HEAD)
-
-
 def test_a_frozen_backbone_makes_no_gradient_and_carries_no_derivative() -> None:
     """What its last layer hands on, and the head, in all passes of a step: training, validation, and forward mode."""
     network = pretrained(2)
@@ -79,11 +72,6 @@ def test_a_frozen_backbone_makes_no_gradient_and_carries_no_derivative() -> None
     step(task, state, times=2)
     assert set(seen["global_pool"]) == {(False, False)}
     assert set(seen["fc"]) == {(True, False), (False, True)}
-
-
-def test_the_papers_search_has_nothing_to_make_depend_on_lambda_in_a_frozen_network(weights: Path) -> None:
-    with pytest.raises(SettingsError, match=r"all are frozen .* the algorithms lookahead and population need none"):
-        run(weights, paper=True, freeze="all-but-head")
 
 
 def test_images_are_standardised_as_the_weights_want_it_and_otherwise_where_that_is_asked_for(weights: Path) -> None:
@@ -144,18 +132,3 @@ def test_a_stopped_search_ends_as_one_that_was_not(stopped: Path, weights: Path,
     assert np.array_equal(result.schedule.values, whole.schedule.values)
     assert all(torch.equal(one, whole.network.state_dict()[name]) for name, one in result.network.state_dict().items())
     assert moved(result.network) == OF_LAYER4 | HEAD
-
-
-def test_the_file_may_be_elsewhere_but_not_another(stopped: Path, weights: Path, tmp_path: Path) -> None:
-    moved_file = shutil.copy(weights, tmp_path / "elsewhere.pth")
-    assert resumed(stopped, tmp_path / "a", pretrained=moved_file).finished
-    other = weights_file(tmp_path, pretrained(seed=10))
-    with pytest.raises(RunError, match=r"the pretrained weights changed since .* was begun \("):
-        resumed(stopped, tmp_path / "b", pretrained=other)
-    with pytest.raises(SettingsError, match="freeze has no effect without pretrained"):
-        resumed(stopped, tmp_path / "c", pretrained="none")
-
-
-def test_a_network_of_ones_own_brings_its_weights(weights: Path) -> None:
-    with pytest.raises(SettingsError, match="pretrained has no effect on a network of your own"):
-        run(weights, network=pretrained(2))

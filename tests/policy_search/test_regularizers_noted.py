@@ -1,9 +1,7 @@
 """What a search of regularizers notes on its way: rows in its history, events, and the text beside its bar."""
 
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from search_problems import SMALL_SETTINGS, WithDropout, small_data
 from torch import Tensor
@@ -72,26 +70,3 @@ def test_the_plan_and_the_bar_name_regularizers_where_they_stand(tune: str) -> N
         values = row[schedule.space.n_of_policy :]
         first = [f"{name} {value:.3g}" for name, value in zip(began, values, strict=True)][:2]
         assert text.partition("; ")[2] == (f"{', '.join(first)} and 1 more" if first else "")
-
-
-@pytest.mark.parametrize("tune", [TUNE, "dropout,weight-decay,label-smoothing"])
-def test_events_of_regularizers_stand_side_by_side(tune: str, tmp_path: Path) -> None:
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    settings = {**SETTINGS} if "augmentation" in tune else {**SMALL_SETTINGS}
-    logger = hba.TensorBoardLogger(tmp_path / "events")
-    out = tmp_path / "run"
-    schedule = hba.search(small_data(), tune=tune, network=WithDropout(), callback=logger, out=out, **settings).schedule
-    assert schedule is not None
-    events = accumulator.EventAccumulator(str(tmp_path / "events"))
-    events.Reload()
-    tags = set(events.Tags()["scalars"])
-    for column, name in enumerate(schedule.space.names):
-        tag = {"Rotate.1.probability": "probability/Rotate.1", "Rotate.2.magnitude": "magnitude/Rotate.2"}.get(name)
-        if column >= schedule.space.n_of_policy:
-            tag = f"regularizer/{name}"
-        if tag is not None:
-            found = [(one.step, one.value) for one in events.Scalars(tag)]
-            assert [step for step, _ in found] == [1, 2, 3]
-            np.testing.assert_allclose([value for _, value in found], schedule.values[:, column], rtol=1e-6)
-    assert {tag for tag in tags if "dropout" in tag} == {"regularizer/dropout.dropout"}
-    assert events.Tags()["images"] == (["augmented"] if "augmentation" in tune else [])

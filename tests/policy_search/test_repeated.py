@@ -14,7 +14,7 @@ from ray_machines import Machines
 from search_problems import SMALL_SETTINGS, StopAfter, small_data
 
 import hba
-from hba.errors import DivergedError, HbaError, RunError, SettingsError
+from hba.errors import DivergedError, RunError, SettingsError
 from hba.executors.cluster import Cluster, Machine
 from hba.executors.executor import Shared
 from hba.executors.ray_executor import RayExecutor
@@ -88,11 +88,6 @@ def test_what_cannot_be_is_refused_before_a_folder_is_made(
     assert not (tmp_path / "new").exists()
 
 
-def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="holds no searches to resume: there is no seed-0 in it"):
-        repeated(tmp_path, resume=True)
-
-
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A cluster whose machines see nothing of this one's folders. How many tasks it was given each time."""
@@ -136,14 +131,6 @@ def test_they_go_on_with_what_was_stopped_and_leave_alone_what_has_ended(tmp_pat
         assert (schedule.values == resumed.schedules[seed].values).all()
 
 
-def test_an_attempt_that_finds_nothing_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(HbaError, match="no/such/folder"):
-        repeated_search("no/such/folder", seeds=2, out=tmp_path / "new", **SMALL_SETTINGS)  # type: ignore[arg-type]
-    assert not (tmp_path / "new").exists()
-    with pytest.raises(RunError, match="holds no searches to resume"):
-        go_on(tmp_path / "new")
-
-
 def test_one_that_diverges_does_not_keep_the_others_from_being_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,37 +143,6 @@ def test_one_that_diverges_does_not_keep_the_others_from_being_made(
     with pytest.raises(DivergedError, match=r"^seed 0: the loss is not finite; the other searches are in "):
         repeated(tmp_path, seeds=3)
     assert sorted(path.parent.name for path in tmp_path.glob("*/policy.json")) == ["seed-1", "seed-2"]
-
-
-def test_settings_that_a_resumed_run_keeps_are_refused(tmp_path: Path) -> None:
-    repeated(tmp_path, seeds=2)
-    for settings, message in (
-        ({"seed": 1}, r"keep their seeds; .* begins with 0 \(given 1\)"),
-        ({"paper": True}, "remove paper"),
-        ({"config": tmp_path / "seed-0"}, "config must stand without resume"),
-        ({"batch_size": 4, "seeds": 3}, r"a resumed run keeps its settings; .* has batch_size 8 \(given 4\)"),
-    ):
-        with pytest.raises(SettingsError, match=message):
-            go_on(tmp_path, **settings)
-
-
-def test_seeds_end_before_the_last_number(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="at most 4294967295, got 4294967296; give fewer seeds, or a lower seed"):
-        repeated(tmp_path / "new", seed=2**32 - 2, seeds=3)
-    assert not list((tmp_path / "new").glob("seed-*"))
-    repeated(tmp_path / "two", seed=2**32 - 2, seeds=2)
-    with pytest.raises(SettingsError, match="the last seed must be at most 4294967295, got 4294967296"):
-        go_on(tmp_path / "two", seeds=3)
-
-
-def test_refused_settings_leave_searches_that_have_found_nothing_yet(tmp_path: Path) -> None:
-    """As a kill before the first save leaves them."""
-    repeated(tmp_path, seeds=2)
-    for found in (path for path in tmp_path.glob("seed-*/*") if path.name != "config.json"):
-        found.unlink()
-    with pytest.raises(SettingsError, match="a resumed run keeps its settings"):
-        go_on(tmp_path, batch_size=4)
-    assert sorted(go_on(tmp_path).schedules) == [0, 1]
 
 
 @pytest.mark.slow

@@ -16,8 +16,6 @@ import hba
 from hba.algorithms import Lookahead
 from hba.data import SearchData
 from hba.errors import DivergedError, RunError, SettingsError
-from hba.policy.spaces import search_space
-from hba.policy.starts import randaugment
 from hba.policy_search.context import ImageSearchContext
 
 
@@ -64,20 +62,6 @@ def test_without_lambda_steps_the_policy_stays_as_it_began(paper: bool, fraction
     assert torch.allclose(torch.tensor(result.schedule.values).float(), start, atol=1e-5)
 
 
-def test_by_default_a_search_begins_at_randaugment_and_searches_k() -> None:
-    result = run(epochs=4, warm_up_epochs=3)
-    assert result.schedule is not None
-    space = search_space(searches_count=True)
-    assert result.schedule.space == space
-    start = space.decode(randaugment(space).double())
-    values = torch.tensor(result.schedule.values)
-    assert torch.allclose(values[:3], start.expand(3, -1), atol=1e-5)
-    assert not torch.allclose(values[3], start, atol=1e-3)
-    spread = torch.tensor(result.schedule.spread[0])
-    assert set(spread[space.probability_columns(spread.device)].tolist()) == {0.0}
-    assert (spread > 0).any()
-
-
 def test_a_run_folder_holds_policy_config_metrics_and_checkpoint(tmp_path: Path) -> None:
     result = run(tmp_path / "run")
     names = {path.name for path in (tmp_path / "run").iterdir()}
@@ -111,24 +95,10 @@ def test_a_stopped_search_goes_on_to_exactly_the_same_schedule(tmp_path: Path, n
     assert timeless[0] == timeless[1]
 
 
-def test_resuming_a_finished_run_gives_its_result_again(tmp_path: Path) -> None:
-    first, again = run(tmp_path), run(tmp_path, resume=True)
-    assert first.schedule is not None
-    assert again.schedule is not None
-    assert again.finished
-    assert (first.schedule.values == again.schedule.values).all()
-
-
 def test_a_run_folder_is_not_overwritten(tmp_path: Path) -> None:
     run(tmp_path)
     with pytest.raises(RunError, match="already holds a run"):
         run(tmp_path)
-
-
-def test_resuming_with_another_setting_names_it(tmp_path: Path) -> None:
-    run(tmp_path, sigma=1.0, callback=StopAfter(2))
-    with pytest.raises(SettingsError, match=r"sigma 1\.0 \(given 0\.5\)"):
-        run(tmp_path, resume=True, sigma=0.5)
 
 
 def test_resuming_on_other_images_is_refused(tmp_path: Path) -> None:
@@ -136,28 +106,6 @@ def test_resuming_on_other_images_is_refused(tmp_path: Path) -> None:
     other = SearchData("small", ("left", "right"), small_images(24, seed=5), small_images(16, seed=1))
     with pytest.raises(RunError, match="changed since"):
         run(tmp_path, data=other, resume=True)
-
-
-def test_a_broken_checkpoint_is_one_line(tmp_path: Path) -> None:
-    run(tmp_path, callback=StopAfter(2))
-    (tmp_path / "checkpoint.pt").write_bytes(b"not a checkpoint")
-    with pytest.raises(RunError, match=r"checkpoint\.pt cannot be read"):
-        run(tmp_path, resume=True)
-
-
-def test_a_checkpoint_of_another_version_is_one_line(tmp_path: Path) -> None:
-    run(tmp_path, callback=StopAfter(2))
-    content = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
-    torch.save({**content, "version": 1}, tmp_path / "checkpoint.pt")
-    with pytest.raises(RunError, match=r"checkpoint\.pt must be a checkpoint of version 6 or 9"):
-        run(tmp_path, resume=True)
-
-
-def test_nothing_to_resume_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="holds no run to resume"):
-        run(tmp_path, resume=True)
-    with pytest.raises(SettingsError, match=r"^resume needs out, the folder of the search to resume$"):
-        run(resume=True)
 
 
 @pytest.mark.parametrize("algorithm", ["lookahead", "hba"])

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hba.hypernet import HyperNetwork, TunedRates
-from hba.hypernet.dropout import RatedDropout, scaled_mask
+from hba.hypernet.dropout import RatedDropout
 from hba.hypernet.layers import Door, HyperLinear
 from hba.text.lstm import EmbeddingDropout, VariationalDropout, WeightDropout
 
@@ -31,26 +31,12 @@ def numbered() -> Tensor:
     return torch.stack([torch.randperm(50) for _ in range(COLUMNS)])
 
 
-def test_a_mask_drops_its_share_and_keeps_the_mean() -> None:
-    found = scaled_mask((3, 40_000), RATES[:, None])
-    torch.testing.assert_close((found == 0).float().mean(1), RATES, atol=0.01, rtol=0)
-    torch.testing.assert_close(found.mean(1), torch.ones(3), atol=0.04, rtol=0)
-    for row, rate in zip(found, RATES, strict=True):
-        torch.testing.assert_close(row[row != 0].unique(), 1 / (1 - rate)[None])
-
-
 def test_variational_dropout_has_a_mask_for_all_words_and_another_for_each_column() -> None:
     found = VariationalDropout(0.5).train()(ones())
     assert torch.equal(found, found[:, :1].expand_as(found))
     assert set(found.unique().tolist()) == {0.0, 2.0}
     for one, other in ((0, 1), (1, 2)):
         assert 0.4 < float((found[one, 0] != found[other, 0]).float().mean()) < 0.6
-
-
-def test_variational_dropout_multiplies_what_it_is_given() -> None:
-    x = torch.randn(COLUMNS, LENGTH, 7)
-    found = VariationalDropout(0.5).train()(x)
-    torch.testing.assert_close(found, torch.where(found == 0, 0.0, 2 * x))
 
 
 def test_each_column_of_variational_dropout_has_the_rate_that_it_is_given() -> None:
@@ -99,22 +85,6 @@ def test_weight_dropout_drops_single_weights_the_same_ones_for_all_words() -> No
         torch.testing.assert_close(function(x), F.linear(x, layer.weight * mask, layer.bias))
 
 
-def test_weight_dropout_draws_other_weights_for_the_next_passage_and_keeps_their_mean() -> None:
-    layer, dropout = nn.Linear(6, 5, bias=False), WeightDropout(0.4).train()
-    masks = torch.stack([mask_of(dropout(layer), layer) for _ in range(4000)])
-    torch.testing.assert_close(masks.mean(0), torch.ones(5, 6), atol=0.06, rtol=0)
-    assert (masks.std(0) > 0.5).all()
-
-
-def test_only_weights_that_are_kept_learn() -> None:
-    layer = nn.Linear(20, 20, bias=False)
-    function = WeightDropout(0.5).train()(layer)
-    mask = mask_of(function, layer)
-    function(torch.ones(1, 20)).sum().backward()
-    assert layer.weight.grad is not None
-    torch.testing.assert_close(layer.weight.grad, torch.where(mask.abs() < 1e-4, 0.0, 2.0))
-
-
 def hyper_layer(n: int) -> tuple[HyperLinear, Door]:
     door = Door()
     found = HyperLinear(nn.Linear(6, 5, bias=False), n, door, torch.Generator().manual_seed(0))
@@ -135,10 +105,6 @@ def test_weight_dropout_of_a_hyper_layer_masks_weights_and_their_response_alike(
             for row, lam in zip(x, door.lam, strict=True)
         ]
         torch.testing.assert_close(function(x), torch.stack(expected))
-
-
-def test_only_weight_dropout_has_one_rate_for_a_batch() -> None:
-    assert [kind.of_batch for kind in (VariationalDropout, EmbeddingDropout, WeightDropout)] == [False, False, True]
 
 
 def all_kinds(rate: float) -> list[tuple[RatedDropout, tuple[Any, ...]]]:
@@ -164,10 +130,6 @@ def test_a_rate_of_one_keeps_nothing_and_stays_finite() -> None:
         assert not dropout.train()(*arguments).any()
     layer = nn.Linear(4, 4, bias=False)
     assert not weight[0].train()(layer)(torch.randn(2, 4)).any()
-
-
-def test_a_dropout_shows_its_rate() -> None:
-    assert repr(VariationalDropout(0.25)) == "VariationalDropout(p=0.25)"
 
 
 class Dropping(nn.Module):

@@ -5,7 +5,6 @@ import torch
 from small_texts import small_network
 from torch import Tensor, nn
 
-from hba.regularization.in_training import dropouts
 from hba.text.config import DROPOUTS
 from hba.text.lstm import LstmLanguageModel
 from hba.text.reader import Passage, Prediction
@@ -78,12 +77,6 @@ def test_at_rates_of_zero_training_draws_nothing_and_is_eval() -> None:
         assert torch.equal(one, expected)
 
 
-def test_dropouts_are_named_as_the_settings_name_them_and_begin_at_zero() -> None:
-    found = dropouts(LstmLanguageModel(N_WORDS, WIDTH))
-    assert tuple(found) == DROPOUTS
-    assert {module.p for module in found.values()} == {0.0}
-
-
 def with_dropout(name: str) -> LstmLanguageModel:
     """All of it is dropped."""
     network = small_network().train()
@@ -101,13 +94,6 @@ def test_dropout_of_weights_acts_on_the_recurrent_ones_of_all_layers() -> None:
     check_against(reference, network, network(passage), network.embedding.weight[passage.tokens], passage.state)
 
 
-@pytest.mark.parametrize("name", ["words", "input"])
-def test_dropout_of_words_and_of_the_input_acts_before_the_first_layer(name: str) -> None:
-    network, passage = with_dropout(name), some_passage()
-    nothing = torch.zeros(COLUMNS, LENGTH, WIDTH)
-    check_against(pytorchs(network), network, network(passage), nothing, passage.state)
-
-
 def test_dropout_of_hidden_states_acts_between_layers_alone() -> None:
     network, passage = with_dropout("hidden"), some_passage()
     reference = pytorchs(network)
@@ -123,12 +109,3 @@ def test_dropout_of_the_output_acts_behind_the_last_layer_and_not_on_what_is_car
     assert torch.equal(found.state, expected.state)
     assert not found.dropped.any()
     torch.testing.assert_close(found.logits, network.decoder.bias.expand(COLUMNS, LENGTH, -1))
-
-
-def test_it_begins_with_small_words_and_a_state_of_zeros() -> None:
-    network = LstmLanguageModel(500, WIDTH, 3)
-    words = network.embedding.weight
-    assert 0.09 < float(words.detach().max()) <= 0.1
-    assert -0.1 <= float(words.detach().min()) < -0.09
-    assert network.zero_state(5).shape == (2, 3, 5, WIDTH)
-    assert not network.zero_state(5).any()

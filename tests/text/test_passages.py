@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.text.reader import Passage, TokenStream, once, zero_state
+from hba.text.reader import TokenStream, once
 
 N_WORDS, COLUMNS, LENGTH = 37, 3, 4
 """12 words in each column, so two passages and words left over."""
@@ -42,13 +42,6 @@ def test_a_passage_begins_with_the_state_that_the_one_before_left_and_a_pass_wit
         found.carry(left + 1)
 
 
-def test_what_is_carried_has_no_past() -> None:
-    found = stream()
-    found.next()
-    found.carry(torch.ones(2, 1, COLUMNS, 2, requires_grad=True) * 3)
-    assert not found.next()[0].state.requires_grad
-
-
 def test_a_restored_stream_goes_on_where_the_saved_one_was() -> None:
     saved, restored = stream(), stream()
     saved.next()
@@ -71,12 +64,6 @@ def test_a_text_must_have_a_passage_and_a_word_more_in_each_column() -> None:
     )
 
 
-@pytest.mark.parametrize("n_words", [1, COLUMNS - 1])
-def test_a_text_of_fewer_words_than_columns_is_refused_too(n_words: int) -> None:
-    with pytest.raises(SettingsError, match=f"at least 15 words for 3 columns of 4 words and one more, got {n_words};"):
-        stream(n_words)
-
-
 @pytest.mark.parametrize("length", [1, 4, 5, 11, 100])
 def test_once_pairs_each_word_with_the_next_of_its_column(length: int) -> None:
     pairs = [
@@ -86,10 +73,3 @@ def test_once_pairs_each_word_with_the_next_of_its_column(length: int) -> None:
     ]
     expected = [(word, word + 1) for word in range(36) if word % 12 != 11]
     assert sorted(pairs) == expected
-
-
-def test_the_first_state_is_zero_for_each_layer_and_column() -> None:
-    found = zero_state(3, 5, 7, torch.device("cpu"))
-    assert found.shape == (2, 3, 5, 7)
-    assert not found.any()
-    assert len(Passage(torch.zeros(5, 2), found)) == 5

@@ -14,7 +14,7 @@ from tuned_schedules import alone, both
 
 import hba
 from hba.data import EvaluationData
-from hba.errors import DataError, DivergedError, HbaError, RunError, ScheduleError, SettingsError
+from hba.errors import DataError, HbaError, RunError, ScheduleError, SettingsError
 from hba.schedule.schedule import Schedule
 from hba.text.evaluation import Loss, TextEvaluation, TextEvaluationObserver, TextRow, train
 
@@ -103,21 +103,6 @@ def test_a_resumed_evaluation_trains_only_what_is_missing(schedule: Schedule, tm
     }
 
 
-def test_an_evaluation_that_was_stopped_goes_on(schedule: Schedule, tmp_path: Path) -> None:
-    class Stopping(Counting):
-        def step_done(self) -> None:
-            super().step_done()
-            if self.steps == 40:
-                raise KeyboardInterrupt
-
-    out = tmp_path / "evaluation"
-    with pytest.raises(KeyboardInterrupt):
-        evaluated(schedule, against="none", out=out, callback=Stopping())
-    found = evaluated(schedule, against="none", out=out, resume=True, callback=(callback := Counting()))
-    assert callback.done == [("none", 0)]
-    assert losses_of(found) == losses_of(evaluated(schedule, against="none"))
-
-
 @pytest.fixture
 def kept(schedule: Schedule, tmp_path: Path) -> Path:
     evaluated(schedule, out=tmp_path / "kept", epochs=1)
@@ -140,39 +125,12 @@ def test_a_resumed_evaluation_keeps_its_schedule_settings_and_text(
     assert evaluated(schedule, out=kept, resume=True, epochs=1).rows
 
 
-def test_the_same_text_may_be_elsewhere_on_resume(schedule: Schedule, kept: Path, tmp_path: Path) -> None:
-    callback = Counting()
-    evaluated(schedule, out=kept, resume=True, epochs=1, data=write_texts(tmp_path / "elsewhere"), callback=callback)
-    assert callback.done == []
-
-
-def test_a_folder_holds_one_evaluation(schedule: Schedule, kept: Path, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="already holds an evaluation: add --resume to resume it"):
-        evaluated(schedule, out=kept, epochs=1)
-    with pytest.raises(RunError, match=r"holds no evaluation to resume: there is no results\.json in it"):
-        evaluated(schedule, out=tmp_path / "nowhere", resume=True)
-    with pytest.raises(SettingsError, match="resume needs out, the folder of the evaluation to resume"):
-        evaluated(schedule, resume=True)
-
-
-@pytest.mark.parametrize("content", ["", "[]", '{"format": "hba-text-evaluation"}', '{"trainings": 3}'])
-def test_results_that_cannot_be_read_are_told_in_one_line(content: str, schedule: Schedule, kept: Path) -> None:
-    (kept / "results.json").write_text(content, encoding="utf-8")
-    with pytest.raises(RunError, match=r"results\.json cannot be read: .*; start anew with another --out"):
-        evaluated(schedule, out=kept, resume=True, epochs=1)
-
-
 def test_settings_are_those_of_the_search_unless_they_are_given(schedule: Schedule, texts: Path) -> None:
     assert losses_of(evaluated(schedule)) == losses_of(evaluated(schedule, data=texts, **{**SMALL}))
     bare = dataclasses.replace(schedule, provenance={})
     assert losses_of(evaluated(bare, data=texts, **SMALL)) == losses_of(evaluated(schedule))
     with pytest.raises(SettingsError, match="data"):
         evaluated(bare)
-
-
-def test_a_schedule_may_be_named_by_its_file(schedule: Schedule, tmp_path: Path) -> None:
-    schedule.save(tmp_path / "policy.json")
-    assert losses_of(evaluated(tmp_path / "policy.json")) == losses_of(evaluated(schedule))
 
 
 def test_without_a_test_text_there_is_no_evaluation(schedule: Schedule, tmp_path: Path) -> None:
@@ -191,39 +149,6 @@ def test_without_a_test_text_there_is_no_evaluation(schedule: Schedule, tmp_path
 def test_baselines_that_there_are_not_are_refused(against: str, message: str, schedule: Schedule) -> None:
     with pytest.raises(SettingsError, match=message):
         evaluated(schedule, against=against)
-
-
-def test_a_loss_that_is_not_finite_is_told_in_one_line(schedule: Schedule) -> None:
-    with pytest.raises(DivergedError, match="the loss of epoch 1 is not finite; try a learning rate below"):
-        evaluated(schedule, learning_rate=1e38)
-
-
-def test_a_text_too_short_to_measure_by_is_refused(schedule: Schedule, tmp_path: Path) -> None:
-    texts = write_texts(tmp_path)
-    (texts / "test.txt").write_text("a b c\n" * 4, encoding="utf-8")
-    with pytest.raises(DataError, match=r"test\.txt must hold at least 20 words, to measure a model by, got 16"):
-        hba.text.evaluate(schedule, texts)
-
-
-def test_a_schedule_of_what_two_layers_have_needs_two(schedule: Schedule) -> None:
-    assert "dropout.hidden" in schedule.space.names
-    with pytest.raises(SettingsError, match=r"layers must be at least 2 for a schedule of dropout\.hidden, got 1"):
-        hba.text.evaluate(schedule, layers=1)
-
-
-def test_a_schedule_of_no_search_on_text_needs_the_folder_of_text(schedule: Schedule, texts: Path) -> None:
-    by_hand = dataclasses.replace(schedule, provenance={})
-    with pytest.raises(SettingsError, match="data must be given for a schedule that does not name its search's folder"):
-        evaluated(by_hand)
-    small = {"vocabulary_size": 9, "width": 5, "sequence_length": 5, "batch_size": 4, "epochs": 1}
-    assert losses_of(evaluated(by_hand, data=texts, **small))["schedule"]
-
-
-def test_a_perplexity_beyond_all_numbers_is_said_in_few_characters() -> None:
-    rows = tuple(TextRow(name, {seed: Loss(900.0, 901.0) for seed in range(2)}) for name in ("schedule", "none"))
-    line = TextEvaluation(rows, None).lines()[0]
-    assert "perplexity more than 1e+304" in line
-    assert len(line) < 120
 
 
 def test_a_schedule_of_images_is_refused(texts: Path) -> None:
@@ -292,18 +217,3 @@ def test_a_difference_beyond_its_interval_is_told(of_schedule: list[float], told
     of = {"schedule": of_schedule, "none": [3.0, 3.1001]}
     rows = [TextRow(name, {seed: Loss(9.0, one) for seed, one in enumerate(found)}) for name, found in of.items()]
     assert TextEvaluation(tuple(rows), None).lines()[-1].endswith(f"2 seeds): {told}")
-
-
-def test_one_seed_says_nothing_of_how_far_a_difference_is_to_be_trusted(schedule: Schedule) -> None:
-    assert (
-        evaluated(schedule, against="none")
-        .lines()[-1]
-        .endswith("nats a word; one seed says nothing of how far that is to be trusted")
-    )
-
-
-def test_equal_differences_are_not_taken_for_one_seed() -> None:
-    of = {"schedule": 2.0, "none": 3.0}
-    rows = [TextRow(name, {seed: Loss(9.0, loss) for seed in range(3)}) for name, loss in of.items()]
-    told = TextEvaluation(tuple(rows), None).lines()[-1]
-    assert told.endswith("-1.000 nats a word; all 3 seeds have the same difference, so there is no interval")

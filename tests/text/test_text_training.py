@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from small_texts import tokens_of, training_config, write_texts
 from torch import Tensor
 
-from hba.errors import DivergedError
 from hba.policy.spaces import without_operations
 from hba.regularization.groups import hyperparameters_of
 from hba.schedule.schedule import Schedule
@@ -118,12 +117,6 @@ def test_the_learning_rate_waits_for_the_validation_loss(tokens: dict[str, Tenso
     assert written_out.rate < 12
 
 
-def test_a_schedule_is_stretched_over_the_epochs(tokens: dict[str, Tensor]) -> None:
-    two = schedule_of({"dropout.output": 0.1}, {"dropout.output": 0.7})
-    four = schedule_of(*[{"dropout.output": rate} for rate in (0.1, 0.3, 0.5, 0.7)])
-    assert trained(tokens, two, epochs=4).val_losses == pytest.approx(trained(tokens, four, epochs=4).val_losses)
-
-
 def test_the_seed_decides_all_and_the_callers_numbers_stay(tokens: dict[str, Tensor]) -> None:
     schedule = schedule_of({"dropout.output": 0.5})
     torch.manual_seed(0)
@@ -133,15 +126,3 @@ def test_the_seed_decides_all_and_the_callers_numbers_stay(tokens: dict[str, Ten
     torch.rand(3)
     assert trained(tokens, schedule).val_losses == first.val_losses
     assert trained(tokens, schedule, seed=SEED + 1).val_losses != first.val_losses
-
-
-def test_every_step_is_told(tokens: dict[str, Tensor]) -> None:
-    steps: list[None] = []
-    train(training_config(), tokens, N_WORDS, schedule_of({}), SEED, lambda: steps.append(None))
-    assert len(steps) == 2 * PASSAGES
-
-
-def test_a_loss_that_is_not_finite_is_told_in_one_line(tokens: dict[str, Tensor]) -> None:
-    with pytest.raises(DivergedError) as caught:
-        trained(tokens, schedule_of({}), learning_rate=1e38)
-    assert str(caught.value) == "the loss of epoch 1 is not finite; try a learning rate below 1e+38"

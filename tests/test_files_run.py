@@ -1,0 +1,39 @@
+"""How many files of hba/ a short search runs through: the walk that a reader of it has to make."""
+
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import hba
+
+ROOT = str(Path(hba.__file__).parent)
+SETTINGS: dict[str, Any] = {
+    **{"epochs": 1, "train_size": 40, "val_size": 20, "batch_size": 20, "image_size": 16, "model": "wrn-10-1"},
+    "device": "cpu",
+}
+
+
+def files_run(out: Path | None) -> set[str]:
+    """Files with a function that a search of one epoch calls; what an import runs does not count."""
+    found = set()
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code.co_name != "<module>" and frame.f_code.co_filename.startswith(ROOT):
+            found.add(frame.f_code.co_filename)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        hba.search("digits", out=out, **SETTINGS)
+    finally:
+        sys.setprofile(before)
+    return {name for name in found if name.endswith(".py")}
+
+
+def test_a_search_of_one_epoch_runs_through_few_files(tmp_path: Path) -> None:
+    # The first search also imports modules and fills caches.
+    files_run(tmp_path / "first")
+    for out, most in ((None, 64), (tmp_path / "run", 76)):
+        found = files_run(out)
+        assert len(found) <= most, sorted(found)
