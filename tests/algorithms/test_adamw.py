@@ -2,21 +2,17 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Any
 
-import pytest
 import torch
 import torch.nn.functional as F
-from search_problems import SMALL_SETTINGS, seeded, small_data
+from search_problems import seeded
 from torch import Tensor
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import ConstantLR
 
-import hba
 from hba.algorithms import Lookahead
 from hba.algorithms.scores import AugmentedBatch
 from hba.algorithms.state import NetworkModel
-from hba.errors import SettingsError
 from hba.models import build_model
 from hba.policy.draw import SampleTrace
 
@@ -70,27 +66,3 @@ def test_a_reward_is_what_the_image_adds_to_a_step_of_adamw_along_the_validation
     root = (BETAS[1] * (1 - BETAS[1] ** N_STEPS) / (1 - BETAS[1] ** steps)) ** 0.5
     factor = (1 - BETAS[0]) / (1 - BETAS[0] ** steps) / root
     torch.testing.assert_close(torch.stack(changes), -factor * rewards, rtol=5e-3, atol=1e-6)
-
-
-def searched(**settings: Any) -> hba.SearchResult:
-    return hba.search(small_data(), **{**SMALL_SETTINGS, "optimizer": "adamw", **settings})
-
-
-@pytest.mark.parametrize("algorithm", ["lookahead", "hba", "population"])
-def test_the_other_algorithms_search_by_it(algorithm: str) -> None:
-    own = {"population_size": 4} if algorithm == "population" else {}
-    result = searched(algorithm=algorithm, **own)
-    assert result.schedule is not None
-    by_sgd = searched(algorithm=algorithm, optimizer="sgd", **own)
-    assert not torch.equal(next(result.network.parameters()), next(by_sgd.network.parameters()))
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"algorithm": "hba-lookahead"}, "set optimizer to sgd, or choose the algorithm lookahead or hba"),
-    ],
-)
-def test_what_is_counted_in_steps_of_sgd_refuses_it(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(SettingsError, match=words):
-        searched(**settings)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -10,14 +9,13 @@ import pytest
 import torch
 from opened_images import record_images
 from PIL import Image
-from search_problems import SELF_TUNING, StopAfter, small_data, small_images, small_settings
+from search_problems import StopAfter, small_data, small_images, small_settings
 from torch import nn
 
 import hba
 from hba.algorithms import ALGORITHMS
 from hba.data import LabelledImages, SearchData
 from hba.errors import DivergedError, SettingsError
-from hba.policy_search.config import SearchConfig
 
 pytestmark = pytest.mark.parametrize("algorithm", ALGORITHMS)
 
@@ -44,11 +42,6 @@ def test_the_schedule_is_valid_survives_its_file_and_names_the_algorithm(algorit
     assert loaded.provenance["settings"]["algorithm"] == algorithm
 
 
-def test_the_policy_moves(algorithm: str) -> None:
-    values = values_of(run(algorithm))
-    assert (values[0] != values[-1]).any()
-
-
 def test_the_last_row_is_lambda_in_natural_units(algorithm: str) -> None:
     result = run(algorithm)
     assert result.schedule is not None
@@ -62,15 +55,6 @@ def test_the_same_seed_gives_the_same_schedule_and_another_seed_another(algorith
     assert not np.array_equal(first, other)
 
 
-def test_the_state_of_the_default_generator_outside_decides_nothing_and_is_left_alone(algorithm: str) -> None:
-    torch.manual_seed(1)
-    first = values_of(run(algorithm))
-    torch.manual_seed(2)
-    before = torch.get_rng_state()
-    assert np.array_equal(values_of(run(algorithm)), first)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 @pytest.mark.parametrize("n_steps", [3, 5, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 8))])
 def test_a_stopped_search_goes_on_to_the_same_end(algorithm: str, n_steps: int, tmp_path: Path) -> None:
     whole = run(algorithm)
@@ -81,36 +65,6 @@ def test_a_stopped_search_goes_on_to_the_same_end(algorithm: str, n_steps: int, 
     assert [_without_time(row) for row in resumed.metrics] == [_without_time(row) for row in whole.metrics]
     for resumed_weight, weight in zip(resumed.network.parameters(), whole.network.parameters(), strict=True):
         assert torch.equal(resumed_weight, weight)
-
-
-ALL_ON: Mapping[str, Any] = MappingProxyType(
-    {
-        **{"init": "randaugment", "count": "searched", "spread_over": "all", "strength_learning_rate": 0.1},
-        **{"search_spread": True, "sigma_end": 0.5, "divergence_weight": 0.1},
-    }
-)
-"""Settings of strength, which are off unless they are asked for."""
-
-
-@pytest.mark.parametrize("n_steps", [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 8))])
-def test_a_stopped_search_of_strength_goes_on_to_the_same_end(algorithm: str, n_steps: int, tmp_path: Path) -> None:
-    fields = ALGORITHMS[algorithm].model_fields
-    settings = {name: value for name, value in ALL_ON.items() if name in fields}
-    if algorithm in SELF_TUNING:
-        # What learns the noise refuses to be told how it ends.
-        del settings["sigma_end"]
-    assert {"init", "count", "spread_over"} <= settings.keys()
-    whole = run(algorithm, **settings)
-    run(algorithm, tmp_path, callback=StopAfter(n_steps), **settings)
-    resumed = run(algorithm, tmp_path, resume=True)
-    assert whole.schedule is not None
-    assert resumed.schedule is not None
-    assert resumed.schedule.space == whole.schedule.space
-    assert np.array_equal(values_of(resumed), values_of(whole))
-    assert np.array_equal(resumed.schedule.spread, whole.schedule.spread)
-    assert whole.schedule.spread.all()
-    assert torch.equal(resumed.lam, whole.lam)
-    assert [_without_time(row) for row in resumed.metrics] == [_without_time(row) for row in whole.metrics]
 
 
 def _without_time(metrics: Mapping[str, float | None]) -> dict[str, float | None]:
@@ -146,12 +100,6 @@ def test_settings_that_it_does_not_read_are_refused_and_not_noted_as_used(algori
     provenance = run(algorithm).schedule.provenance  # type: ignore[union-attr]
     assert not provenance["settings"].keys() & set(idle)
     assert provenance["settings"]["train_steps"] == 2
-
-
-def test_a_refused_search_leaves_nothing_behind(algorithm: str, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="cannot take images of 8x8"):
-        run(algorithm, tmp_path / "new", model="timm:vit_tiny_patch16_224")
-    assert not (tmp_path / "new").exists()
 
 
 def test_validation_images_choose_and_do_not_train(algorithm: str) -> None:
@@ -197,20 +145,6 @@ def test_a_network_of_ones_own_is_trained(algorithm: str) -> None:
 def test_a_loss_that_is_not_finite_ends_it(algorithm: str) -> None:
     with pytest.raises(DivergedError, match="learning rate below"):
         run(algorithm, learning_rate=1e30)
-
-
-def test_it_learns_what_is_easy(algorithm: str) -> None:
-    """Bright on the left or on the right: any algorithm that trains at all tells the two apart."""
-    members: dict[str, Any] = {"population_size": 2} if "population" in algorithm else {}
-    rate = SELF_TUNING.get(algorithm, {}).get("learning_rate", 0.05)
-    result = run(algorithm, epochs=12, learning_rate=rate, sigma=0.5, **members)
-    assert (result.metrics[-1]["val_error_percent"] or 0.0) <= 10
-
-
-def test_it_is_known_by_the_settings(algorithm: str) -> None:
-    assert type(SearchConfig.make({"algorithm": algorithm}).algorithm) is ALGORITHMS[algorithm]
-    with pytest.raises(SettingsError, match=r"^algorithm must be "):
-        SearchConfig.make({"algorithm": algorithm.upper()})
 
 
 @pytest.mark.gpu

@@ -12,7 +12,6 @@ from torch.func import functional_call
 
 import hba
 from hba.algorithms import Lookahead
-from hba.algorithms import derivatives as derivatives_file
 from hba.algorithms.derivatives import (
     DISTANCE,
     RewardDerivative,
@@ -66,31 +65,6 @@ def test_differences_tell_images_apart_as_the_derivatives_do(dtype: torch.dtype)
     exact, found = of_a_network(dtype)
     assert torch.corrcoef(torch.stack([exact, found]))[0, 1] > 0.9999
     assert not torch.equal(exact, found)
-
-
-def test_at_the_distance_of_darts_single_precision_is_farther_from_the_derivatives(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    exact, found = of_a_network(torch.float32)
-    monkeypatch.setattr(derivatives_file, "DISTANCE", 0.01)
-    assert (found - exact).norm() < (of_a_network(torch.float32)[1] - exact).norm()
-
-
-@pytest.mark.parametrize("n_parts", [1, 3])
-def test_a_direction_of_nothing_changes_nothing(n_parts: int) -> None:
-    images, labels = torch.ones(6, 1, 2, 2), torch.ones(6)
-    parts = parts_of(images, labels, n_parts)
-    found = central_differences(squares, {"weight": torch.ones(4)}, {"weight": torch.zeros(4)}, parts)
-    assert torch.equal(found, torch.zeros(6))
-
-
-def test_no_graph_is_kept_and_no_weight_moved() -> None:
-    weight = torch.ones(4, requires_grad=True)
-    found = central_differences(
-        squares, {"weight": weight}, {"weight": torch.ones(4)}, parts_of(torch.ones(6, 1, 2, 2), torch.ones(6))
-    )
-    assert not found.requires_grad
-    assert torch.equal(weight, torch.ones(4))
 
 
 @pytest.mark.parametrize(

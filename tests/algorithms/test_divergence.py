@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 import torch
 from search_problems import seeded
-from search_steps import algorithm_of, begun, space_of, step
-from test_expected_score import random_trial
+from search_steps import algorithm_of, begun
 from torch import Tensor, nn
 from torch.distributions import Bernoulli, Normal, kl_divergence
 
-from hba.algorithms.scores import AugmentedBatch, divergence_curvature, expected_score, spread_divergence_gradient
+from hba.algorithms.scores import AugmentedBatch, divergence_curvature, expected_score
 from hba.operations import OPERATIONS
 from hba.policy.draw import draw_with_trace
 from hba.policy.space import SearchSpace
@@ -45,33 +44,6 @@ def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(s
     torch.testing.assert_close(found, lam.grad, rtol=1e-3, atol=1e-6)
 
 
-def test_a_searched_spread_diverges_by_what_magnitudes_that_were_used_do() -> None:
-    space, sigma = space_of("Rotate", "Invert", "Color", copies=2), 0.6
-    log_spread = torch.tensor(-0.7, requires_grad=True)
-    trial = random_trial(space, sigma * math.exp(-0.7))
-    used = sum(int(trial.walk.fired[:, number].sum()) for number, slot in enumerate(space.slots) if slot.magnitude)
-    kl_divergence(Normal(0.3, sigma * log_spread.exp()), Normal(0.0, sigma)).backward()
-    assert log_spread.grad is not None
-    found = spread_divergence_gradient(space, trial, log_spread.detach())
-    assert found.item() == pytest.approx(used / 7 * log_spread.grad.item(), rel=1e-4)
-
-
-def test_a_search_pulls_its_spread_to_the_start_too() -> None:
-    found = {}
-    for weight in (0.0, 100.0):
-        task, state = begun(
-            algorithm="lookahead",
-            train_steps=1,
-            divergence_weight=weight,
-            strength_learning_rate=0.1,
-            search_spread=True,
-            sigma=0.5,
-        )
-        step(task, state, 12)
-        found[weight] = abs(state.mover.strength.log_spread.item())
-    assert found[100.0] < found[0.0]
-
-
 @pytest.mark.parametrize(("worth", "weight"), [(0.5, 0.5), (-0.6, 0.3)])
 def test_a_decision_comes_to_rest_at_its_worth_over_the_weight(worth: float, weight: float) -> None:
     """What is best by reward less weighted divergence is proportional to start times exp(reward / weight)."""
@@ -89,16 +61,6 @@ def test_a_decision_comes_to_rest_at_its_worth_over_the_weight(worth: float, wei
         places.append(lam.item())
     assert sum(places[-200:]) / 200 == pytest.approx(start.item() + worth / weight, abs=0.1)
     assert math.dist(places[-1:], places[-2:-1]) < 0.2
-
-
-@pytest.mark.parametrize("algorithm", ["lookahead", "hba-lookahead"])
-def test_in_a_search_a_large_weight_keeps_lambda_near_its_start(algorithm: str) -> None:
-    moved = {}
-    for weight in (0.0, 100.0):
-        task, state = begun(algorithm=algorithm, divergence_weight=weight, train_steps=1, strength_learning_rate=0.1)
-        step(task, state, 12)
-        moved[weight] = (state.lam.detach() - state.mover.start).norm().item()
-    assert moved[100.0] < 0.2 * moved[0.0]
 
 
 @pytest.mark.parametrize("algorithm", ["lookahead", "hba-lookahead"])

@@ -72,21 +72,6 @@ def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn() 
     torch.testing.assert_close(expected_score(space, trial, rewards), lam.grad, rtol=1e-4, atol=1e-6)
 
 
-def test_a_slot_without_magnitude_leaves_nothing_in_the_columns_of_others() -> None:
-    space = space_of("Rotate", "Invert", "Color")
-    trial = random_trial(space, sigma=0.5)
-    only_invert = torch.tensor([False, True, False])
-    walk = SampleTrace(trial.walk.visited & only_invert, trial.walk.fired & only_invert, trial.walk.count)
-    assert walk.fired.any()
-    gradient = expected_score(space, AugmentedBatch(trial.images, trial.labels, walk, *_rest(trial)), torch.ones(7))
-    column = space.names.index("Invert.1.probability")
-    assert gradient.nonzero().flatten().tolist() == [column]
-
-
-def _rest(trial: AugmentedBatch) -> tuple[Tensor, Tensor, float | Tensor]:
-    return trial.values, trial.noise, trial.sigma
-
-
 Applied = tuple[int, ...]
 
 

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 import hba
 from hba.algorithms import ALGORITHMS
-from hba.algorithms.responses import RESPONSES
 
 OF_HYPERNETWORKS = ("hba", "hba-lookahead", "fixed-noise", "hyper-population")
 STEM = ("conv1.weight", "conv1.bias", "bn1.weight", "bn1.bias")
@@ -60,45 +59,3 @@ def test_frozen_weights_do_not_move(algorithm: str) -> None:
     before = copy.deepcopy(network)
     sharing = {"sharing": "conv+bn"} if algorithm in OF_HYPERNETWORKS else {}
     assert_only_the_rest_moved(searched(network, algorithm=algorithm, **sharing), before)
-
-
-@pytest.mark.parametrize("response", RESPONSES)
-def test_frozen_weights_do_not_move_by_any_response(response: str) -> None:
-    network = frozen_network()
-    before = copy.deepcopy(network)
-    result = searched(network, algorithm="hba", sharing="conv+bn", response=response, response_weight_decay=0.1)
-    assert_only_the_rest_moved(result, before)
-    assert result.hypernetwork is not None
-    elsewhere = result.hypernetwork.to_module(result.lam + 1)
-    assert all(torch.equal(elsewhere.get_parameter(name), before.get_parameter(name)) for name in FROZEN)
-
-
-class Spying(HalfFrozen):
-    """Notes when a frozen weight is not what it was, in whatever copy of the network."""
-
-    moved = False
-
-    def forward(self, x: Tensor) -> Tensor:
-        reference = frozen_network()
-        own = dict(self.named_parameters())
-        known = [name for name in FROZEN if name in own]
-        Spying.moved |= any(not torch.equal(own[name], reference.get_parameter(name)) for name in known)
-        return super().forward(x)
-
-
-class KeepsStatistics(HalfFrozen):
-    def train(self, mode: bool = True) -> "KeepsStatistics":
-        super().train(mode)
-        for layer in self.modules():
-            if isinstance(layer, nn.BatchNorm2d):
-                layer.eval()
-        return self
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_running_statistics_that_the_network_keeps_are_kept(algorithm: str) -> None:
-    torch.manual_seed(0)
-    network = KeepsStatistics()
-    result = searched(network, algorithm=algorithm, init="fraction", initial_fraction=0.5)
-    for name, value in result.network.named_buffers():
-        assert torch.equal(value, network.get_buffer(name)), name

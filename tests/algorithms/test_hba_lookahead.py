@@ -1,7 +1,6 @@
 """Both gradients at once: what a lambda step is made of, and what it must not depend on."""
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,9 +10,8 @@ from former_default import FORMER
 from search_steps import algorithm_of, begun, is_response, next_validation, respond_at_random, space_of, step
 from torch import Tensor
 
-from hba.algorithms import HbaLookahead
 from hba.algorithms.gradient_stats import GradientStats, reach, short_training_rate
-from hba.algorithms.scores import AugmentedBatch, expected_score
+from hba.algorithms.scores import expected_score
 
 
 @pytest.mark.parametrize("response", ["affine", "centered"])
@@ -52,19 +50,6 @@ def test_a_lambda_step_goes_by_both_gradients_in_nats(draws: int, response: str)
     torch.testing.assert_close(state.mover.gradient_stats.gradients, expected, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize(("given", "judged"), [(1, 8), (3, 24)])
-def test_as_many_draws_are_judged_as_set(given: int, judged: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    task, state = begun(algorithm="hba-lookahead", reward_draws=given, train_steps=2)
-    seen: list[AugmentedBatch] = []
-
-    def remember(self: HbaLookahead, task: object, state: object, trial: AugmentedBatch) -> None:
-        seen.append(trial)
-
-    monkeypatch.setattr(HbaLookahead, "update_lambda_by", remember)
-    step(task, state, 4)
-    assert [(len(trial.labels), trial.draws) for trial in seen] == [(judged, given)] * 2
-
-
 def test_where_the_weights_do_not_answer_look_ahead_alone_moves_lambda() -> None:
     """phi_V begins at zero: the rewards are those of an ordinary network with the same weights."""
     together, state = begun(algorithm="hba-lookahead", initial_fraction=0.1)
@@ -74,31 +59,6 @@ def test_where_the_weights_do_not_answer_look_ahead_alone_moves_lambda() -> None
     algorithm_of(together).update_lambda_by(together, state, trial)
     algorithm_of(alone).update_lambda(alone, plain_state, trial)
     torch.testing.assert_close(state.lam.grad, plain_state.mover.gradient_stats.gradients, rtol=1e-4, atol=1e-6)
-
-
-def test_draws_that_did_the_same_to_an_image_are_worth_the_same_whatever_their_noise() -> None:
-    """Else magnitudes drift away from the middle of their range, though nothing is done to the images."""
-    task, state = begun(algorithm="hba-lookahead", initial_fraction=0.05)
-    respond_at_random(state.learner.hypernetwork, 0.3)
-    images, labels = state.train_stream.next()
-    drawn = algorithm_of(task).augmented(task, state, images, labels, draws=4)
-    plain = task.preprocessing.measure(images).repeat(4, 1, 1, 1)
-    same = replace(drawn, images=plain)
-    assert same.noise.std() > 0.9
-    ((val_images, val_labels),) = next_validation(task, state)
-    at = state.lam.detach().clone().requires_grad_()
-    network = copy.deepcopy(state.learner.hypernetwork).eval()
-    (through_response,) = torch.autograd.grad(F.cross_entropy(network(val_images, at), val_labels), at)
-    algorithm_of(task).update_lambda_by(task, state, same)
-    torch.testing.assert_close(state.lam.grad, through_response, rtol=1e-3, atol=1e-4)
-
-
-def test_a_centered_response_goes_with_lambda() -> None:
-    task, state = begun(algorithm="hba-lookahead", response="centered")
-    start = state.learner.hypernetwork.center.clone()
-    step(task, state, 4)
-    assert not torch.equal(state.learner.hypernetwork.center, start)
-    assert torch.equal(state.learner.hypernetwork.center, state.lam.detach())
 
 
 def gradient_of(**settings: Any) -> Tensor:

@@ -1,9 +1,7 @@
 """Look-ahead: its rewards against autograd and real steps, and where its own steps lead."""
 
 import copy
-import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -102,22 +100,6 @@ def test_rewards_are_the_central_differences_of_the_losses() -> None:
     )
 
 
-def test_a_step_on_an_image_lowers_the_validation_loss_by_alpha_times_its_reward() -> None:
-    network, trial, direction = trained_network()
-    rewards = rewards_of(network, trial, direction)
-    # The images that the direction was made of.
-    images = torch.randn(26, 3, 8, 8, generator=seeded(0)).double()[6:]
-    labels, alpha = torch.arange(6, 26) % 2, 1e-6
-
-    def validation(moved: nn.Module) -> float:
-        return F.cross_entropy(moved(images), labels).item()
-
-    before = validation(network)
-    for image, reward in enumerate(rewards.tolist()):
-        after = loss_at(network, image_gradient(network, trial, image), -alpha, validation)
-        assert math.isclose(after - before, -alpha * reward, rel_tol=1e-3, abs_tol=1e-11)
-
-
 @pytest.mark.parametrize(
     "kind", [WithFrozenLayer, WithUnusedLayers, WithSkippedLayer, WithAttention, WithAttentionLayer]
 )
@@ -203,54 +185,11 @@ def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_i
     )
 
 
-def test_an_image_drawn_for_several_times_is_there_as_often() -> None:
-    task, state = lookahead_begun()
-    images, labels = state.train_stream.next()
-    trial = algorithm_of(task).augmented(task, state, images, labels, draws=3)
-    assert trial.labels.tolist() == labels.tolist() * 3
-    untouched = ~trial.walk.fired.any(1)
-    plain = task.preprocessing.measure(images).repeat(3, 1, 1, 1)
-    assert untouched.any()
-    torch.testing.assert_close(trial.images[untouched], plain[untouched])
-    first, second = trial.noise[:8], trial.noise[8:16]
-    assert not torch.equal(first, second), "each draw has a lambda of its own"
-
-
 def test_a_reward_counts_by_its_distance_from_the_images_other_draws() -> None:
     rewards = torch.tensor([[1.0, 20.0], [2.0, 20.0], [6.0, 26.0]])
     others = torch.tensor([[4.0, 23.0], [3.5, 23.0], [1.5, 20.0]])
     torch.testing.assert_close(advantages_of(rewards.flatten(), 3), (rewards - others).flatten())
     torch.testing.assert_close(advantages_of(rewards.flatten(), 1), (rewards - 12.5).flatten())
-
-
-@pytest.mark.parametrize(("given", "judged"), [(1, 8), (3, 24)])
-def test_a_search_judges_as_many_draws_as_set(given: int, judged: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    task, state = lookahead_begun(reward_draws=given, train_steps=2)
-    seen: list[AugmentedBatch] = []
-
-    def random_rewards(trial: AugmentedBatch) -> Tensor:
-        seen.append(trial)
-        return torch.rand(len(trial.labels), generator=seeded(len(seen)))
-
-    plant_rewards(monkeypatch, random_rewards)
-    step(task, state, 4)
-    assert [(len(trial.labels), trial.draws) for trial in seen] == [(judged, given)] * 2
-
-
-def test_what_an_image_is_worth_whatever_is_done_to_it_says_nothing_about_a_policy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Rewards that differ a thousand times more between images than between draws: one lambda step finds the slot."""
-    space = space_of("Rotate", "Invert", "Color", "Equalize", count_probabilities=(0.0, 1.0))
-    task, state = lookahead_begun(space=space, initial_fraction=0.5, batch_size=24)
-    images, labels = state.train_stream.next()
-    worth = 1000 * torch.randn(24, generator=seeded(0))
-    plant_rewards(monkeypatch, lambda trial: worth.repeat(trial.draws) + trial.walk.fired[:, 2])
-    algorithm_of(task).update_lambda(task, state, algorithm_of(task).augmented(task, state, images, labels, draws=16))
-    probabilities = -state.lam.grad[[slot.probability for slot in space.slots]]
-    assert probabilities.argmax() == 2
-    others = probabilities[[0, 1, 3]]
-    assert probabilities[2] > 0 > others.max(), "it fires in the others' place"
 
 
 def plant_rewards(monkeypatch: pytest.MonkeyPatch, value: Callable[[AugmentedBatch], Tensor]) -> None:
@@ -298,18 +237,6 @@ def test_a_magnitude_goes_where_the_reward_is(monkeypatch: pytest.MonkeyPatch) -
     assert abs(sum(logits[-50:]) / 50 - 1.2) < 0.3
 
 
-@pytest.mark.parametrize("statistics", ["running", "batch"])
-def test_a_lambda_step_changes_neither_weights_nor_running_statistics(statistics: str) -> None:
-    task, state = lookahead_begun(val_statistics=statistics)
-    step(task, state, 3)
-    before = {name: value.clone() for name, value in state.learner.network.state_dict().items()}
-    lam = state.lam.detach().clone()
-    algorithm_of(task).update_lambda(task, state, algorithm_of(task).augmented(task, state, *state.train_stream.next()))
-    assert not torch.equal(state.lam, lam)
-    for name, value in state.learner.network.state_dict().items():
-        assert torch.equal(value, before[name]), name
-
-
 @pytest.mark.parametrize("limit", [0.8, 2.0, None])
 def test_no_reward_counts_for_more_than_the_limit(limit: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
     task, state = lookahead_begun(reward_limit=limit)
@@ -321,27 +248,6 @@ def test_no_reward_counts_for_more_than_the_limit(limit: float | None, monkeypat
     assert standardized.max() > 2.4
     clipped = standardized if limit is None else np.clip(standardized, -limit, limit)
     torch.testing.assert_close(state.lam.grad, -expected_score(task.space, trial, torch.tensor(clipped)))
-
-
-@pytest.mark.parametrize("same", [0.0, 0.25, -1024.0])
-def test_rewards_that_are_all_the_same_move_nothing(same: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    task, state = lookahead_begun()
-    plant_rewards(monkeypatch, lambda trial: torch.full((8,), same))
-    lam = state.lam.detach().clone()
-    algorithm_of(task).update_lambda(task, state, algorithm_of(task).augmented(task, state, *state.train_stream.next()))
-    assert torch.equal(state.lam, lam)
-
-
-@pytest.mark.parametrize("draws", [2, 3])
-def test_rewards_of_one_draw_after_the_other_are_those_of_all_at_once(draws: int) -> None:
-    network = build_model("wrn-10-1", 2, seed=0).eval()
-    generator = torch.Generator().manual_seed(2)
-    images, labels = torch.rand(4 * draws, 3, 8, 8, generator=generator), torch.arange(4 * draws) % 2
-    direction = {name: torch.randn(one.shape, generator=generator) for name, one in network.named_parameters()}
-    at_once = trial_of(images, labels)
-    found = rewards_of(network, replace(at_once, draws=draws), direction)
-    torch.testing.assert_close(found, rewards_of(network, at_once, direction), rtol=1e-4, atol=1e-5)
-    assert found.std() > 0
 
 
 @pytest.mark.parametrize("inverted", [False, True])

@@ -12,10 +12,10 @@ from search_problems import SMALL_SETTINGS, StopAfter, small_data
 from torch import Tensor
 
 import hba
-from hba.algorithms import ALGORITHMS, Algorithm, Lookahead, SearchState, Task
+from hba.algorithms import Algorithm, Lookahead, SearchState, Task
 from hba.algorithms.scores import AugmentedBatch
 from hba.algorithms.state import EpochTotals, NetworkModel, Networks
-from hba.errors import HbaError, SettingsError
+from hba.errors import HbaError
 
 
 class Drifting(Algorithm):
@@ -141,21 +141,3 @@ def test_resuming_with_other_settings_of_it_or_with_another_names_the_difference
     assert refused(tmp_path, algorithm=own, strength=2.0) == start + "strength -0.5 (given 2.0)"
     run("hba", tmp_path / "hba", train_steps=2, callback=StopAfter(4))
     assert f"algorithm 'hba' (given {own.name!r})" in refused(tmp_path / "hba", algorithm=own)
-
-
-def test_words_beside_an_object_and_unknown_words_are_refused(own: type[Algorithm], tmp_path: Path) -> None:
-    with pytest.raises(
-        SettingsError, match=r"^strength must be set in the algorithm itself, where that is not a name$"
-    ):
-        run(own(), tmp_path / "new", strength=0.3)
-    with pytest.raises(SettingsError, match=r"^there is no setting strenth; did you mean strength"):
-        run(own, tmp_path / "new", strenth=0.3)
-    with pytest.raises(SettingsError, match=rf"^sharing has no effect on the algorithm {own.name}; remove it$"):
-        run(own, tmp_path / "new", sharing="bn")
-    assert not (tmp_path / "new").exists()
-
-
-def test_it_is_listed_nowhere(own: type[Algorithm]) -> None:
-    assert own not in ALGORITHMS.values()
-    with pytest.raises(SettingsError, match=rf"^algorithm must be one of .*, got {own.name!r}"):
-        run(own.name)

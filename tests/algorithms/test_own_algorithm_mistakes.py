@@ -8,7 +8,7 @@ import pytest
 from search_problems import small_data
 
 import hba
-from hba.algorithms import Algorithm, Hypergradient, Lookahead
+from hba.algorithms import Algorithm, Lookahead
 from hba.algorithms.lambda_steps import GradientState
 from hba.algorithms.state import NetworkModel, Networks
 from hba.algorithms.task import Task
@@ -65,46 +65,3 @@ def test_a_state_that_cannot_be_saved_is_refused_where_it_has_to_be(tmp_path: Pa
     words = r"^the state of the algorithm watching cannot be saved: watcher is of a kind that cannot be saved: object$"
     with pytest.raises(SettingsError, match=words):
         hba.search(small_data(), algorithm=Watching, out=tmp_path, **SETTINGS)
-
-
-@dataclass(kw_only=True)
-class Remembering(GradientState[NetworkModel]):
-    past: list[Any]
-
-
-class Growing(Lookahead):
-    """Its state can be saved at first, and no more once it has remembered something."""
-
-    name: ClassVar[str] = "growing"
-
-    def begin(self, task: Task, networks: Networks) -> Any:
-        begun = super().begin(task, networks)
-        fields = {name: getattr(begun, name) for name in ("lam", "learner", "mover", "train_stream", "generator")}
-        return Remembering(**fields, totals=begun.totals, past=[])
-
-    def step(self, task: Task, state: GradientState[NetworkModel]) -> None:
-        super().step(task, state)
-        assert isinstance(state, Remembering)
-        state.past.append(object())
-
-
-def test_what_was_found_is_kept_where_the_state_can_no_longer_be_saved(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"^the state of the algorithm growing cannot be saved: past is of a kind"):
-        hba.search(small_data(), algorithm=Growing, out=tmp_path, **SETTINGS)
-    assert hba.load_policy(tmp_path).epochs == 2
-
-
-@pytest.mark.parametrize(
-    "given", [{"algorithm": Hypergradient()}, {"algorithm": "population", "population_size": 4}, {"algorithm": "hba"}]
-)
-def test_a_run_is_not_resumed_by_another_algorithm(given: dict[str, Any], tmp_path: Path) -> None:
-    hba.search(small_data(), out=tmp_path, **SETTINGS)
-    with pytest.raises(SettingsError, match=r"has algorithm 'lookahead' \(given '(hba|population)'\)$"):
-        hba.search(small_data(), out=tmp_path, resume=True, **given)
-
-
-def test_a_wrong_value_is_one_line_where_the_algorithm_is_made() -> None:
-    with pytest.raises(SettingsError, match=r"^sigma must be at least 0\.0, got -1$"):
-        Lookahead(sigma=-1)
-    with pytest.raises(SettingsError, match=r"^there is no setting reward_draw; did you mean reward_draws\?$"):
-        Lookahead(reward_draw=3)  # type: ignore[call-arg]

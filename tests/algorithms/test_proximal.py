@@ -22,15 +22,6 @@ def test_the_step_ends_where_its_gradient_and_its_length_balance() -> None:
     assert not torch.allclose(found, lam)
 
 
-@pytest.mark.parametrize(("curvature", "left"), [(0.0, 1.0), (1.0, 0.5), (1e9, 0.0)])
-def test_without_curvature_nothing_moves_and_however_large_it_is_none_goes_too_far(
-    curvature: float, left: float
-) -> None:
-    lam, start = torch.tensor([3.0, -2.0]), torch.tensor([1.0, 1.0])
-    found = proximal_step(lam, start, torch.full((2,), curvature), torch.eye(2))
-    torch.testing.assert_close(found - start, left * (lam - start), rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("kind", ["adam", "rmsprop"])
 def test_rates_are_how_far_the_optimizer_goes_for_a_steady_gradient(kind: str) -> None:
     gradients = torch.tensor([0.25, -3.0])
@@ -54,25 +45,3 @@ def test_lambda_comes_to_rest_where_rewards_and_pull_are_equal(shared: float, op
         algorithm_of(task).move_lambda(task, state, gradient.clone(), curvature=curvature)
     expected = state.mover.start - gradient / curvature
     torch.testing.assert_close(state.lam.detach(), expected, rtol=1e-3, atol=1e-3)
-
-
-def test_a_long_average_of_rewards_does_not_make_the_pull_swing() -> None:
-    """Added to what Adam averages, the same pull carries lambda past the start by a quarter of the way."""
-    furthest = {}
-    for is_averaged in (False, True):
-        task, state = begun(space_of("Rotate", copies=2), algorithm="lookahead", lambda_betas=(0.98, 0.999))
-        with torch.no_grad():
-            state.lam += 1.0
-        curvature, places = torch.full_like(state.lam, 0.3), []
-        for number in range(200):
-            noise = torch.full_like(state.lam, (-1.0) ** number)
-            pull = 0.3 * (state.lam.detach() - state.mover.start)
-            if is_averaged:
-                algorithm_of(task).move_lambda(task, state, noise + pull)
-            else:
-                algorithm_of(task).move_lambda(task, state, noise, curvature=curvature)
-            places.append((state.lam.detach() - state.mover.start)[0].item())
-        furthest[is_averaged] = min(places)
-        assert is_averaged or abs(places[-1]) < 0.05
-    assert furthest[False] > -0.01
-    assert furthest[True] < -0.2

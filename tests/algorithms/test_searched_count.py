@@ -11,7 +11,6 @@ from hba.algorithms.scores import AugmentedBatch, expected_score, expected_sprea
 from hba.operations import OPERATIONS
 from hba.policy.draw import draw_with_trace
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import search_space
 
 SIGMAS = 5.0
 N_DRAWS = 40_000
@@ -20,18 +19,6 @@ N_DRAWS = 40_000
 def counted(*names: str, count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.4, 0.1)) -> SearchSpace:
     operations = tuple(OPERATIONS[name] for name in names)
     return SearchSpace(operations, 2, count_probabilities, searches_count=True)
-
-
-def test_k_has_a_column_for_each_operation_more() -> None:
-    space = counted("Rotate", "Invert")
-    assert space.names[-4:] == (
-        "Invert.2.probability", "count.1.probability", "count.2.probability", "count.3.probability",
-    )  # fmt: skip
-    assert space.ranges[-3:] == ((0.0, 1.0),) * 3
-    assert space.n == SearchSpace(space.operations).n + 3
-    assert space.slot_columns(torch.device("cpu")).counts.tolist() == [6, 7, 8]
-    logits = torch.randn(5, space.n, generator=seeded(0), dtype=torch.float64)
-    torch.testing.assert_close(space.encode(space.decode(logits)), logits)
 
 
 def shares_by_hand(p: list[float]) -> list[float]:
@@ -52,25 +39,6 @@ def test_k_is_drawn_by_breaking_sticks(p: list[float]) -> None:
     for number, share in zip(found.tolist(), shares_by_hand(p), strict=True):
         assert abs(number - N_DRAWS * share) <= SIGMAS * math.sqrt(N_DRAWS * share * (1 - share))
     assert ((draw.slots >= 0).sum(1) <= walk.count[:, 0]).all()
-
-
-def test_every_image_has_the_k_of_its_own_row() -> None:
-    space = counted("Rotate", "Invert")
-    rows = torch.full((3, space.n), 0.5)
-    rows[:, -3:] = torch.tensor([[0.9, 0.5, 0.2], [0.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
-    _, walk = draw_with_trace(space, rows.repeat_interleave(N_DRAWS, 0), 3 * N_DRAWS, seeded(2))
-    for row, counts in zip(rows, walk.count.view(3, N_DRAWS), strict=True):
-        shares = (counts.bincount(minlength=4) / N_DRAWS).tolist()
-        for found, share in zip(shares, shares_by_hand(row[-3:].tolist()), strict=True):
-            assert abs(found - share) <= SIGMAS * math.sqrt(share * (1 - share) / N_DRAWS) + 1e-9
-
-
-def test_at_the_start_k_is_that_of_the_space() -> None:
-    space = search_space(searches_count=True)
-    _, walk = draw_with_trace(space, space.decode(space.initial(0.5)), N_DRAWS, seeded(3))
-    shares = walk.count.flatten().bincount(minlength=4) / N_DRAWS
-    for found, share in zip(shares.tolist(), space.count_probabilities, strict=True):
-        assert abs(found - share) <= SIGMAS * math.sqrt(share * (1 - share) / N_DRAWS)
 
 
 def test_the_score_of_k_is_the_derivative_of_its_log_probability() -> None:

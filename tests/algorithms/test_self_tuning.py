@@ -13,9 +13,7 @@ from torch.nn.functional import softplus
 
 import hba
 from hba.algorithms.responses import RESPONSES
-from hba.errors import DivergedError
 from hba.hypernet.layers import HyperLayer
-from hba.utils.snapshot import snapshot
 
 LEARN_NOISE: dict[str, dict[str, Any]] = {
     **{name: {"algorithm": name} for name in SELF_TUNING},
@@ -64,26 +62,6 @@ def test_noise_of_training_has_the_learnt_scale_of_each_hyperparameter(
     assert noise.std(dim=0)[:10].mean() < 0.25 * noise.std(dim=0)[-10:].mean()
 
 
-@pytest.mark.parametrize("settings", LEARN_NOISE.values(), ids=LEARN_NOISE)
-def test_the_scale_rests_while_lambda_does_and_moves_with_it(settings: dict[str, Any]) -> None:
-    task, state = begun(**{**settings, "warm_up_epochs": 1, "train_steps": 1})
-    assert state.steps_per_epoch == 3
-    lam, spread = state.lam.detach().clone(), state.mover.scale.spread.detach().clone()
-    step(task, state, 3)
-    assert torch.equal(state.lam, lam)
-    assert torch.equal(state.mover.scale.spread, spread)
-    step(task, state)
-    assert (state.lam != lam).any()
-    assert (state.mover.scale.spread != spread).all()
-
-
-@pytest.mark.parametrize("algorithm", SELF_TUNING)
-def test_the_scale_begins_at_sigma(algorithm: str) -> None:
-    task, state = begun(algorithm=algorithm)
-    expected = {"stn": 0.5, "delta-stn": 1.0}[algorithm]
-    torch.testing.assert_close(algorithm_of(task).sigma_now(task, state), torch.full((54,), expected))
-
-
 @pytest.mark.parametrize(("spread_over", "kept"), [("none", 0), ("magnitudes", 24), ("all", 54)])
 @pytest.mark.parametrize("algorithm", SELF_TUNING)
 def test_a_schedule_keeps_the_learnt_noise_of_each_hyperparameter(
@@ -103,13 +81,6 @@ def test_a_schedule_keeps_the_learnt_noise_of_each_hyperparameter(
         assert (spread[0] != spread[-1]).any()
 
 
-@pytest.mark.parametrize("algorithm", ["hba", "fixed-noise", "hba-lookahead", "lookahead"])
-def test_without_learnt_noise_a_checkpoint_is_as_it_was(algorithm: str) -> None:
-    _, state = begun(algorithm=algorithm)
-    names = {"start", "optimizer", "val_stream", "moves", "strength"}
-    assert snapshot(state.mover).keys() == names
-
-
 def test_lambda_moves_by_rmsprop_as_its_formula_says() -> None:
     generator = torch.Generator().manual_seed(0)
     gradients = [torch.randn(54, generator=generator) for _ in range(6)]
@@ -120,45 +91,3 @@ def test_lambda_moves_by_rmsprop_as_its_formula_says() -> None:
         expected = expected - 0.02 * gradient.double() / (mean_square.sqrt() + 1e-8)
         algorithm_of(task).move_lambda(task, state, gradient)
     torch.testing.assert_close(state.lam.detach().double(), expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("shared", [0.0, 0.1])
-def test_shared_coordinates_and_scales_move_by_the_same_kind_of_optimizer(shared: float) -> None:
-    _, state = begun(algorithm="delta-stn", strength_learning_rate=shared)
-    optimizers = (state.mover.optimizer, state.mover.scale.optimizer, state.mover.strength.optimizer)
-    assert {type(optimizer) for optimizer in optimizers} == {torch.optim.RMSprop}
-    assert [optimizer.param_groups[0]["lr"] for optimizer in optimizers] == [0.01, 0.01, shared]
-
-
-def test_a_scale_of_all_parts_is_learnt_beside_everything_else() -> None:
-    """Trust radius and bounds are lambda's; strength, calibration and batch statistics go with learnt noise."""
-    settings: dict[str, Any] = {"trust_radius": 1e-3, "strength_learning_rate": 0.1, "calibrate": True}
-    task, state = begun(algorithm="stn", **settings, val_statistics="batch", val_batches=2, learning_rate=0.001)
-    lam, spread = state.lam.detach().clone(), state.mover.scale.spread.detach().clone()
-    algorithm_of(task).update_lambda(task, state)
-    assert (state.lam.detach() - lam).norm().item() <= 1e-3 * (1 + 1e-3)
-    torch.testing.assert_close((state.mover.scale.spread.detach() - spread).abs(), torch.full((54,), 0.003))
-
-
-SAME: dict[str, dict[str, Any]] = {
-    "stn": {"sigma": 0.5, "lambda_learning_rate": 0.003, "learning_rate": 0.003},
-    "delta-stn": {"response": "linearized", "lambda_optimizer": "rmsprop", "lambda_learning_rate": 0.01},
-}
-
-
-@pytest.mark.parametrize("algorithm", SELF_TUNING)
-def test_they_are_hba_with_other_settings(algorithm: str) -> None:
-    own = {"sharing": "every", "sigma_entropy": 0.001, **SAME[algorithm]}
-    lams = [
-        hba.search(small_data(), **small_settings(**settings)).lam
-        for settings in ({"algorithm": algorithm}, {"algorithm": "hba", **own})
-    ]
-    assert torch.equal(*lams)
-
-
-def test_where_lambda_begins_far_from_zero_what_is_centered_bears_the_higher_rate() -> None:
-    """Delta-STN, section 3.1: of lambda that is not centered, the curvature grows as its squared length."""
-    settings: dict[str, Any] = {"learning_rate": 0.05, "epochs": 4}
-    assert hba.search(small_data(), **small_settings(algorithm="delta-stn", **settings)).finished
-    with pytest.raises(DivergedError):
-        hba.search(small_data(), **small_settings(algorithm="stn", **settings))

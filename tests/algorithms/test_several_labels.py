@@ -2,15 +2,14 @@
 
 from typing import Any, ClassVar
 
-import numpy as np
 import pytest
 import torch
 from search_problems import SMALL_SETTINGS, small_images, small_settings
 from sklearn.metrics import average_precision_score
-from torch import Tensor, nn
+from torch import nn
 
 import hba
-from hba.algorithms import ALGORITHMS, Algorithm, Lookahead
+from hba.algorithms import ALGORITHMS, Algorithm
 from hba.algorithms.lookahead import rewards_of
 from hba.algorithms.scores import AugmentedBatch
 from hba.data import LabelledImages, SearchData
@@ -51,22 +50,6 @@ def test_every_algorithm_searches_and_measures_as_scikit_learn_does(algorithm: s
     assert result.metrics[-1]["val_loss"] == pytest.approx(expected.item(), rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"calibrate": True},
-        {"reward_draws": 1},
-        {"algorithm": "hba", "response": "separate"},
-        {"algorithm": "hba", "response": "linearized"},
-        {"algorithm": "population", "batched_members": False},
-    ],
-    ids=str,
-)
-def test_settings_that_touch_losses_work_too(settings: dict[str, Any]) -> None:
-    result = hba.search(several_labels(), **{**SMALL_SETTINGS, **settings})
-    assert all(np.isfinite(row["train_loss"]) for row in result.metrics)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("draws", [1, 3])
 def test_a_reward_on_a_linear_network_has_its_closed_form(draws: int) -> None:
     """The gradient of the loss of an image x is (sigma(z) - y) / classes times x."""
@@ -99,25 +82,3 @@ def test_an_algorithm_that_does_not_say_so_is_refused_by_its_name() -> None:
     }
     with pytest.raises(SettingsError, match=r"the algorithm idle learns one label of an image: .* or choose the algo"):
         hba.search(several_labels(), algorithm=Idle(), **settings)
-
-
-def test_labels_of_repeated_images_stay_with_them() -> None:
-    """A trial has the batch once for each draw."""
-    seen: list[Tensor] = []
-
-    class Watching(Lookahead):
-        name: ClassVar[str] = "watching"
-
-        def rewards(self, learner: Any, trial: AugmentedBatch, loss: Tensor) -> Tensor:
-            seen.append(trial.labels)
-            return super().rewards(learner, trial, loss)
-
-    settings: dict[str, Any] = {name: value for name, value in SMALL_SETTINGS.items() if name in Lookahead.model_fields}
-    common: dict[str, Any] = {
-        name: value for name, value in SMALL_SETTINGS.items() if name not in settings and name != "algorithm"
-    }
-    hba.search(several_labels(), algorithm=Watching(**{**settings, "reward_draws": 3}), **common)
-    assert seen
-    for labels in seen:
-        first, *others = labels.chunk(3)
-        assert all(torch.equal(first, other) for other in others)

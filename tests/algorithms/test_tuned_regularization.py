@@ -1,12 +1,11 @@
 """Regularizers in a search: weight decay, dropout and what is added to the loss, and the algorithm that tunes all."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from search_problems import SMALL_SETTINGS, StopAfter, small_data
+from search_problems import SMALL_SETTINGS, small_data
 from search_steps import algorithm_of, begun
 from torch import Tensor, nn
 
@@ -17,9 +16,6 @@ from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.regularization.groups import hyperparameters_of
-from hba.regularization.regularizer import Hyperparameter
-
-EVERYTHING = "augmentation,dropout,weight-decay,label-smoothing,input-dropout,cutout"
 
 
 class Dropping(nn.Module):
@@ -141,43 +137,6 @@ def test_where_nothing_acts_on_images_joint_is_the_hypergradient_alone() -> None
     assert torch.equal(*ends)
 
 
-def searched(tune: str, **settings: Any) -> hba.SearchResult:
-    return hba.search(small_data(), tune=tune, network=network(), **{**SMALL_SETTINGS, "model": "wrn-10-1", **settings})
-
-
-@pytest.mark.parametrize(
-    ("tune", "settings"),
-    [
-        (EVERYTHING, {}),
-        (EVERYTHING, {"algorithm": "hba", "sharing": "all"}),
-        (EVERYTHING, {"algorithm": "hba-lookahead", "sharing": "all", "response": "linearized"}),
-        ("dropout,weight-decay", {}),
-        ("augmentation,cutout,jitter,affine", {"algorithm": "lookahead"}),
-    ],
-)
-def test_a_stopped_search_goes_on_to_the_same_end(tune: str, settings: dict[str, Any], tmp_path: Path) -> None:
-    whole = searched(tune, **settings)
-    assert not searched(tune, out=tmp_path, callback=StopAfter(5), **settings).finished
-    again = {name: value for name, value in settings.items() if name != "algorithm"}
-    resumed = searched(tune, out=tmp_path, resume=True, **{**settings, **again})
-    assert resumed.schedule is not None
-    assert whole.schedule is not None
-    assert torch.equal(resumed.lam, whole.lam)
-    assert (resumed.schedule.values == whole.schedule.values).all()
-    assert resumed.schedule.space == whole.schedule.space
-    start = whole.schedule.space.initial()
-    moved = whole.lam != start.to(whole.lam)
-    assert moved[whole.schedule.space.n_of_policy :].all()
-
-
-def test_a_search_of_regularizers_alone_has_no_operations() -> None:
-    schedule = searched("dropout,weight-decay").schedule
-    assert schedule is not None
-    assert schedule.space.operations == ()
-    assert schedule.space.names == ("dropout.dropout", "weight_decay")
-    assert schedule.regularization(0).keys() == {"dropout.dropout", "weight_decay"}
-
-
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
@@ -203,29 +162,3 @@ def test_a_search_of_regularizers_alone_has_no_operations() -> None:
 def test_what_cannot_be_tuned_is_refused_in_one_line(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         hba.search(small_data(), network=network(), **{**SMALL_SETTINGS, **settings})
-
-
-def test_sgd_of_either_momentum_can_have_its_weight_decay_tuned_and_affine_maps_a_fill() -> None:
-    settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 1}
-    for more in ({"tune": "weight-decay", "optimizer": "sgd-classical"}, {"tune": "affine", "fill": "0.5"}):
-        assert hba.search(small_data(), network=network(), **{**settings, **more}).schedule is not None
-
-
-def test_a_space_of_ones_own_tunes_dropouts_that_there_are() -> None:
-    space = SearchSpace((), count_probabilities=(1.0,), regularizers=(Hyperparameter("dropout.nope", 0, 0.9, 0.05),))
-    with pytest.raises(SettingsError, match="tunes the dropout 'nope', the network has dropout: name a module"):
-        hba.search(small_data(), network=network(), space=space, algorithm="hba", sharing="all", epochs=1, batch_size=8)
-
-
-def test_a_start_without_anything_that_is_tuned_is_refused() -> None:
-    start = searched("dropout").schedule
-    with pytest.raises(SettingsError, match="must have one of the regularizers label_smoothing, but has none of them"):
-        searched("label-smoothing", init_from=start)
-
-
-def test_dropout_needs_a_network_that_has_some() -> None:
-    without = nn.Sequential(nn.Flatten(), nn.Linear(192, 4), nn.Linear(4, 2))
-    with pytest.raises(
-        SettingsError, match=r"tune dropout needs a network with modules nn\.Dropout, Sequential has none"
-    ):
-        hba.search(small_data(), tune="dropout", network=without, epochs=1, batch_size=8)

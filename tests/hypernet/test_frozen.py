@@ -1,15 +1,13 @@
 """Weights that are frozen in the network stay frozen in hyper-layers and in the plain network."""
 
 import copy
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
-from hba.hypernet import SHARING, HyperBatchNorm2d, HyperLayer, HyperNetwork
+from hba.hypernet import SHARING, HyperLayer, HyperNetwork
 
 N = 3
 BATCH = 4
@@ -115,21 +113,6 @@ def test_response_parameters_are_trained_ones_only() -> None:
     assert len(response) == 2 * 6
 
 
-@pytest.mark.parametrize("context", [torch.no_grad, torch.enable_grad])
-def test_plain_keeps_what_is_frozen_with_and_without_gradients(context: Callable[[], Any]) -> None:
-    hyper = HyperNetwork(network(*HALVES), N, "all")
-    with context():
-        plain = hyper.to_module(torch.zeros(N))
-    assert {name for name, one in plain.named_parameters() if not one.requires_grad} == set(HALVES)
-
-
-def test_a_hyper_layer_made_of_a_frozen_layer_is_frozen() -> None:
-    hyper = HyperNetwork(network(), N, "bn")
-    layer = HyperBatchNorm2d(nn.BatchNorm2d(3).requires_grad_(False), N, hyper.door)
-    assert not any(parameter.requires_grad for parameter in layer.parameters())
-    assert not any(parameter.requires_grad for parameter in layer.to_module(torch.zeros(N)).parameters())
-
-
 @pytest.mark.parametrize(
     ("sharing", "kinds"), [("first-bn", "BatchNorm2d"), ("bn", "BatchNorm2d"), ("conv+bn", "Conv2d or BatchNorm2d")]
 )
@@ -140,39 +123,3 @@ def test_where_all_layers_of_a_strategy_are_frozen_it_is_refused_by_name(sharing
         f"sharing '{sharing}' needs a {kinds} layer that is not frozen, in Network all are frozen ('bn1' first); "
         "strategies that work here: all, every; the algorithms lookahead and population need none"
     )
-
-
-def test_a_network_of_which_the_head_alone_is_trained_is_taken_by_every_alone() -> None:
-    model = network("bn", "conv", "hidden")
-    with pytest.raises(SettingsError, match=r"frozen .*; strategies that work here: every; the algorithms lookahead"):
-        HyperNetwork(model, N, "all")
-    assert hyper_names(HyperNetwork(model, N, "every").model) == ["head"]
-
-
-def test_a_frozen_head_is_the_last_linear_layer_all_the_same() -> None:
-    model = network("head")
-    assert hyper_names(HyperNetwork(model, N, "all").model)[-1] == "hidden2"
-    assert hyper_names(HyperNetwork(model, N, "every").model)[-1] == "hidden2"
-    with pytest.raises(SettingsError, match=r"Linear layer that is not frozen, .*; no other strategy works here"):
-        HyperNetwork(network(""), N, "every")
-
-
-class KeepsStatistics(Network):
-    """As one fine-tunes: BatchNorm stays in eval mode whatever the rest does."""
-
-    def train(self, mode: bool = True) -> "KeepsStatistics":
-        super().train(mode)
-        for layer in self.modules():
-            if isinstance(layer, nn.BatchNorm2d):
-                layer.eval()
-        return self
-
-
-@pytest.mark.parametrize("sharing", ["bn", "first-conv"])
-def test_a_network_that_keeps_its_running_statistics_keeps_them_in_a_hypernetwork(sharing: str) -> None:
-    torch.manual_seed(0)
-    model = KeepsStatistics()
-    hyper = HyperNetwork(model, N, sharing).train()
-    train(hyper)
-    for name, value in hyper.to_module(torch.zeros(N)).named_buffers():
-        assert torch.equal(value, model.get_buffer(name)), name

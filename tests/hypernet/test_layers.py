@@ -167,16 +167,6 @@ def test_a_new_hyper_layer_is_the_layer_it_replaces_whatever_lambda_is(
     torch.testing.assert_close(run(hyper, x, 10 * randn(BATCH, N)), expected)
 
 
-@pytest.mark.parametrize(("make", "shape"), ALL_CASES)
-def test_lambda_zero_gives_the_weights_phi_0(make: Callable[[], nn.Module], shape: tuple[int, ...]) -> None:
-    hyper, x = random_hyper(make), randn(BATCH, *shape)
-    layer = ordinary(make)
-    with torch.no_grad():
-        phi_0 = [parameter for name, parameter in hyper.named_parameters() if name.endswith("_0")]
-        torch.nn.utils.vector_to_parameters(torch.cat([part.flatten() for part in phi_0]), layer.parameters())
-    torch.testing.assert_close(run(hyper, x, torch.zeros(BATCH, N).double()), layer(x))
-
-
 @pytest.mark.parametrize("of", ["weight", "bias"])
 def test_directions_start_as_pytorch_starts_weights_and_biases(of: str) -> None:
     hyper: Any = HyperConv2d(nn.Conv2d(8, 20_000, 3), N, Door(), generator())
@@ -185,16 +175,6 @@ def test_directions_start_as_pytorch_starts_weights_and_biases(of: str) -> None:
     # The standard deviation of a uniform distribution on [-b, b] is b / sqrt(3).
     assert float(direction.std()) == pytest.approx(bound / 3**0.5, rel=0.02)
     assert float(direction.mean()) == pytest.approx(0, abs=0.02 * bound)
-
-
-def test_the_generator_alone_decides_the_directions() -> None:
-    def direction(seed: int) -> Tensor:
-        torch.rand(1)
-        hyper: Any = HyperLinear(nn.Linear(3, 4), N, Door(), generator(seed))
-        return hyper.weight_U.detach()
-
-    assert torch.equal(direction(3), direction(3))
-    assert not torch.equal(direction(3), direction(4))
 
 
 GRADIENT_CASES = [
@@ -235,19 +215,6 @@ def test_plain_is_an_ordinary_layer_with_equal_output(
     assert [name for name, _ in plain.named_parameters()] == [name for name, _ in make().named_parameters()]
     torch.testing.assert_close(plain(x), layer_at(hyper, make, lam).train(training)(x))
     torch.testing.assert_close(run(hyper, x, lam), layer_at(hyper, make, lam).train(training)(x))
-
-
-@pytest.mark.parametrize(("make", "shape"), ALL_CASES)
-def test_training_the_plain_layer_leaves_the_hyper_layer_alone(
-    make: Callable[[], nn.Module], shape: tuple[int, ...]
-) -> None:
-    hyper, x, lam = random_hyper(make).eval(), randn(BATCH, *shape), torch.zeros(N).double()
-    before = run(hyper, x, lam)
-    plain = hyper.to_module(lam).train()
-    plain(x)
-    for parameter in plain.parameters():
-        parameter.data.add_(1)
-    assert torch.equal(run(hyper, x, lam), before)
 
 
 def test_a_batch_norm_without_scale_and_offset_is_refused() -> None:

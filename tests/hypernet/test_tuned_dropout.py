@@ -63,32 +63,6 @@ def test_dropout_of_channels_drops_whole_ones(dropout: nn.Module, shape: tuple[i
     assert 0.4 < float((of_channels[..., 0] == 0).float().mean()) < 0.6
 
 
-@pytest.mark.parametrize(
-    ("kind", "shape"),
-    [(nn.Dropout1d, (400, 7)), (nn.Dropout2d, (400, 5, 3)), (nn.Dropout3d, (400, 5, 2, 2))],
-)
-@pytest.mark.filterwarnings("ignore:dropout2d")
-def test_inputs_with_a_dimension_less_are_dropped_as_pytorch_does(
-    kind: type[nn.Module], shape: tuple[int, ...]
-) -> None:
-    def groups(found: Tensor) -> tuple[bool, bool]:
-        """Whether all that belongs to an image is dropped or kept together, and all of a channel."""
-        return tuple(bool((part == part[..., :1]).all()) for part in (found.flatten(1), found.flatten(2)))  # type: ignore[return-value]
-
-    torch.manual_seed(0)
-    x = torch.ones(*shape, 1) if len(shape) == 2 else torch.ones(shape)
-    own = kind(0.5).train()(x.view(shape)).view(x.shape)
-    found = tuned(kind(0.0)).train()(x.view(shape), rows_of(torch.full((len(x),), 0.5))).view(x.shape)
-    assert groups(found) == groups(own)
-    assert 0.3 < float((found == 0).float().mean()) < 0.7
-
-
-def test_one_lambda_for_all_is_one_rate_for_all() -> None:
-    torch.manual_seed(0)
-    found = tuned(nn.Dropout(0.3)).train()(torch.ones(BATCH, 100), rows_of(torch.tensor([0.25]))[0])
-    assert float((found == 0).float().mean()) == pytest.approx(0.25, abs=0.01)
-
-
 def test_in_eval_mode_nothing_is_dropped() -> None:
     x = torch.randn(BATCH, 3)
     assert torch.equal(tuned(nn.Dropout(0.5)).eval()(x, rows_of(torch.full((BATCH,), 0.9))), x)
@@ -114,26 +88,11 @@ def test_a_plain_network_has_the_modules_own_dropout_at_the_rate_of_lambda() -> 
     assert hypernetwork.to_module(rows_of(torch.tensor([0.3]))[0]).get_submodule("dropout").p == pytest.approx(0.3)
 
 
-def test_a_rate_of_one_keeps_nothing_and_stays_finite() -> None:
-    hypernetwork = HyperNetwork(Dropping(nn.Dropout()), N, "all", rates=TunedRates({"dropout": 1}, torch.ones_like))
-    x = torch.randn(BATCH, 3, requires_grad=True)
-    found = hypernetwork.train()(x, torch.zeros(N))
-    found.sum().backward()
-    assert not found.any()
-    assert x.grad is not None
-    assert torch.isfinite(x.grad).all()
-
-
 def test_a_module_that_sees_other_rows_than_images_is_refused_by_its_name() -> None:
     hypernetwork = tuned(nn.Dropout(0.0)).train()
     hypernetwork.model.forward = lambda x: hypernetwork.model.dropout(torch.cat([x, x]))  # type: ignore[operator]
     with pytest.raises(SettingsError, match="the dropout 'dropout' gets 800 rows for 400 images"):
         hypernetwork(torch.ones(BATCH, 3), torch.zeros(BATCH, N))
-
-
-def test_what_is_no_dropout_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"the rate of 'dropout' cannot be tuned: a AlphaDropout is no nn\.Dropout"):
-        tuned(nn.AlphaDropout(0.5))
 
 
 def test_a_network_that_reads_the_rate_itself_is_refused() -> None:
@@ -165,15 +124,6 @@ def test_the_squared_norm_is_that_of_the_weights_of_each_image(sharing: str) -> 
         sum(float(one.detach().square().sum()) for one in hypernetwork.to_module(row).parameters()) for row in lam
     ]
     torch.testing.assert_close(hypernetwork.squared_norm(lam), torch.tensor(expected, dtype=torch.float64))
-
-
-def test_the_squared_norm_leaves_out_what_is_frozen() -> None:
-    model = Layers()
-    model.conv.requires_grad_(False)
-    model.last.bias.requires_grad_(False)
-    found = HyperNetwork(model, N, "all").squared_norm(torch.zeros(1, N))
-    expected = sum(one.square().sum() for one in model.parameters() if one.requires_grad)
-    torch.testing.assert_close(found, torch.as_tensor(expected)[None])
 
 
 def test_the_gradient_of_the_squared_norm_is_that_of_finite_differences() -> None:

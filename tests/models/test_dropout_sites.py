@@ -1,12 +1,8 @@
 """Dropout modules of networks by name: where they stand, and that a rate of 0 is as none."""
 
-import copy
-from typing import Any
-
 import pytest
 import torch
 import torch.nn.functional as F
-import torchvision
 from torch import Tensor, nn
 
 from hba.models import build_model
@@ -73,43 +69,6 @@ def test_a_rate_of_0_changes_no_bit_and_draws_nothing(name: str) -> None:
     actual = step(built(name))
     assert torch.equal(torch.get_rng_state(), before)
     assert all(torch.equal(one, other) for one, other in zip(actual, expected, strict=True))
-
-
-@pytest.mark.parametrize("kind", DROPOUTS)
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def test_a_rate_of_0_copies_nothing(kind: type[nn.Module], device: str) -> None:
-    x = torch.rand(2, 3, 4, 4, device=device, requires_grad=True)
-    assert kind(0.0).train()(x) is x
-
-
-@pytest.mark.parametrize("name", ["wrn-10-1", "resnet-18-small"])
-def test_several_copies_run_at_once_without_a_say_on_random_numbers(name: str) -> None:
-    network = built(name).eval()
-    for site in dropouts(network).values():
-        site.train()
-    state, x = torch.func.stack_module_state([network, copy.deepcopy(network)]), images()
-
-    def call(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Any:
-        return torch.func.functional_call(network, (parameters, buffers), (x,))
-
-    # vmap refuses any draw here.
-    both = torch.func.vmap(call, randomness="error")(*state)
-    torch.testing.assert_close(both[1], network(x), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("depth", [18, 50])
-def test_a_small_resnet_is_torchvisions_with_another_stem(depth: int) -> None:
-    torch.manual_seed(3)
-    theirs = {18: torchvision.models.resnet18, 50: torchvision.models.resnet50}[depth](num_classes=5).train()
-    theirs.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
-    nn.init.kaiming_normal_(theirs.conv1.weight, mode="fan_out", nonlinearity="relu")
-    theirs.maxpool = nn.Identity()
-    ours = built(f"resnet-{depth}-small")
-    expected = theirs.state_dict()
-    assert list(ours.state_dict()) == list(expected)
-    assert all(torch.equal(one, expected[name]) for name, one in ours.state_dict().items())
-    ours.load_state_dict(expected)
-    assert all(torch.equal(one, other) for one, other in zip(step(ours), step(theirs), strict=True))
 
 
 def inputs_of(network: nn.Module, name: str) -> Tensor:

@@ -2,13 +2,8 @@
 
 import pytest
 
-from hba.hypernet import SHARING
 from hba.models import MODELS, build_model
-from hba.models.facts import PUBLISHED, model_facts
-
-
-def test_only_named_networks_have_published_counts() -> None:
-    assert set(PUBLISHED) <= set(MODELS)
+from hba.models.facts import model_facts
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -25,9 +20,3 @@ def test_the_facts_are_those_of_the_network_itself(name: str) -> None:
     network = build_model(name, facts.n_classes, seed=0)
     assert facts.parameters == sum(parameter.numel() for parameter in network.parameters())
     assert facts.input_shape == ((2, 3, 224, 224) if name == "resnet-18" else (2, 3, 32, 32))
-
-
-def test_the_strategies_are_those_that_find_layers() -> None:
-    assert model_facts("alexnet").sharing == ("first-conv", "conv", "conv+bn", "all", "every")
-    assert model_facts("shake-shake-26-2x32d").sharing == tuple(SHARING)
-    assert model_facts("mlp").sharing == ("all", "every")

@@ -48,14 +48,6 @@ def test_a_number_that_leaves_nothing_to_train_is_refused(what: str) -> None:
         freeze(pretrained(), what, ("fc",))
 
 
-def test_layers_that_timm_does_not_group_are_frozen_whole_or_not_at_all() -> None:
-    network = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-    with pytest.raises(SettingsError, match="must be none or all-but-head for this network"):
-        freeze(network, "1", ("1",))
-    freeze(network, "all-but-head", ("1",))
-    assert [one.requires_grad for one in network.parameters()] == [False, False, True, True]
-
-
 def trained(network: nn.Module) -> dict[str, torch.Tensor]:
     """What differs after some steps in training mode."""
     before = copy.deepcopy(network.state_dict())
@@ -84,11 +76,3 @@ def test_a_frozen_batch_norm_normalises_by_its_running_statistics_in_training() 
     with torch.no_grad():
         torch.testing.assert_close(network.train()(images), thawed.eval()(images), rtol=0, atol=0)
         assert not torch.allclose(thawed.train()(images), network(images), atol=1e-3), "it would differ otherwise"
-
-
-def test_what_is_thawed_trains_again() -> None:
-    network = pretrained()
-    freeze(network, "2", ("fc",))
-    assert "layer1.0.bn1.running_mean" not in trained(network)
-    network.requires_grad_(True)
-    assert {"layer1.0.bn1.running_mean", "layer1.0.bn1.weight"} <= set(trained(network))

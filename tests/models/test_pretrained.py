@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 import timm
 import torch
-from pretrained_networks import CLASSES_THERE, MODEL, NAME, pretrained, weights_file
+from pretrained_networks import MODEL, NAME, pretrained, weights_file
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from hba.errors import RunError, SettingsError
 from hba.models import Pretrained, Start, build_model
-from hba.models.timm_networks import timm_facts
 
 
 def build(source: Path | str, n_classes: int = 3, seed: int = 0, model: str = MODEL) -> nn.Module:
@@ -41,10 +40,6 @@ def test_all_but_a_head_for_other_classes_comes_from_the_file_and_the_head_from_
     assert names_that_differ(first, again) == set()
     assert names_that_differ(first, other) == HEAD
     assert first.get_parameter("fc.weight").shape == (3, 512)
-
-
-def test_a_head_for_as_many_classes_is_kept(tmp_path: Path) -> None:
-    assert names_that_differ(build(weights_file(tmp_path), CLASSES_THERE), pretrained()) == set()
 
 
 @pytest.mark.parametrize("number", [2, 3])
@@ -114,13 +109,6 @@ def test_what_does_not_fit_is_named_and_counted_in_one_line(change: Any, words: 
     assert words in refusal(changed_weights(tmp_path, change))
 
 
-def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
-    found = refusal(weights_file(tmp_path), model="timm:resnet18")
-    assert "53 missing (conv1.weight, " in found
-    assert "28 unknown (conv1.0.weight, " in found
-    assert "3 of another shape (" in found
-
-
 class Trap:
     """Whoever runs what is in the file writes another."""
 
@@ -138,23 +126,6 @@ def test_nothing_in_a_file_is_run(tmp_path: Path) -> None:
     trap.write_bytes(pickle.dumps(Trap(ran), protocol=2))
     assert "pretrained needs a state dict" in refusal(trap)
     assert not ran.exists()
-
-
-@pytest.mark.parametrize("content", [b"", b"weights", b"PK\x03\x04broken"])
-def test_a_file_without_weights_is_refused_in_one_line(content: bytes, tmp_path: Path) -> None:
-    for name in ("weights.pth", "weights.safetensors"):
-        (tmp_path / name).write_bytes(content)
-        assert f"{name} holds " in refusal(tmp_path / name)
-
-
-@pytest.mark.parametrize("content", [{}, [torch.ones(1)], {"epoch": 3}, {3: torch.ones(1)}])
-def test_tensors_without_names_are_no_weights(content: Any, tmp_path: Path) -> None:
-    assert "holds no state dict; pretrained needs" in refusal(saved(content, tmp_path / "weights.pth"))
-
-
-def test_a_folder_and_a_missing_file_are_told_apart(tmp_path: Path) -> None:
-    assert "is a folder; for timm's weights, write `timm`, or put the images first" in refusal(tmp_path)
-    assert "cannot be read: No such file or directory; name the file" in refusal(tmp_path / "none.pth")
 
 
 def test_a_file_is_known_by_its_hash_and_a_changed_one_is_not_read(tmp_path: Path) -> None:
@@ -203,18 +174,3 @@ def test_a_download_that_fails_says_in_one_line_what_to_do(
         "--pretrained FILE (in Python pretrained=FILE)"
     )
     assert caplog.records == []
-
-
-def test_what_timm_has_no_weights_of_is_told_before_any_download() -> None:
-    name = next(name for name in ("resnet50c", "resnet200", "vgg11") if not timm_facts(f"timm:{name}").has_weights)
-    with pytest.raises(SettingsError, match=f"timm has no pretrained weights of timm:{name}; give --pretrained FILE"):
-        Pretrained.of(f"timm:{name}", "timm")
-
-
-def test_what_timm_knows_of_weights_is_in_its_configuration() -> None:
-    facts = timm_facts(MODEL)
-    known: Any = timm.create_model(NAME).pretrained_cfg
-    assert (facts.mean, facts.std, facts.heads) == (known["mean"], known["std"], ("fc",))
-    assert facts.image_size == known["input_size"][1] == 176
-    assert timm_facts("timm:mobilenetv3_small_050").image_size == 224
-    assert timm_facts("timm:deit_tiny_distilled_patch16_224").heads == ("head", "head_dist")

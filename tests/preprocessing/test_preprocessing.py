@@ -2,12 +2,10 @@
 
 from typing import Any, cast
 
-import pytest
 import torch
 from torch import Tensor, nn
 
 import hba
-from hba.config.evaluation import EvaluationConfig
 from hba.data import LabelledImages, SearchData
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing.baseline import (
@@ -15,10 +13,8 @@ from hba.preprocessing.baseline import (
     Baseline,
     augment,
     color_jitter,
-    network_side,
     pca_jitter,
     random_resized_crop,
-    stored_side,
 )
 from hba.preprocessing.preprocessing import Preprocessing, Standardize
 
@@ -35,10 +31,6 @@ def noise(side: int) -> Tensor:
     return torch.rand(12, 3, side, side, generator=generator(9))
 
 
-def test_imagenets_baseline_is_crop_flip_colour_and_pca_jitter_without_cutout() -> None:
-    assert BASELINES["imagenet"] == Baseline(flip=True, random_resized_crop=True, color_jitter=0.4, pca_jitter=0.1)
-
-
 def test_imagenets_baseline_is_crop_then_jitters_then_standardisation_then_flip() -> None:
     images, draws = noise(16), generator(5)
     expected = random_resized_crop(images, 14, draws)
@@ -47,39 +39,6 @@ def test_imagenets_baseline_is_crop_then_jitters_then_standardisation_then_flip(
     result = Preprocessing(STANDARDIZE, BASELINES["imagenet"], 14).train(images, generator(5))
     assert torch.equal(result, expected)
     assert result.shape == (12, 3, 14, 14)
-
-
-def test_images_for_measuring_are_cut_out_of_the_middle() -> None:
-    images = noise(16)
-    measured = Preprocessing(STANDARDIZE, BASELINES["imagenet"], 14).measure(images)
-    assert torch.equal(measured, STANDARDIZE(images[:, :, 1:15, 1:15]))
-
-
-@pytest.mark.parametrize("name", ["cifar10", "cifar100", "svhn", "svhn-full", "fashionmnist", None])
-def test_the_other_baselines_draw_nothing_more(name: str | None) -> None:
-    images, baseline = noise(32), BASELINES[name] if name else Baseline()
-    preprocessing = Preprocessing(STANDARDIZE, baseline, 32)
-    expected = augment(STANDARDIZE(images), baseline, generator(5))
-    draws = generator(5)
-    assert torch.equal(preprocessing.train(images, draws), expected)
-    after = generator(5)
-    augment(images, baseline, after)
-    assert torch.equal(draws.get_state(), after.get_state())
-    assert torch.equal(preprocessing.measure(images), STANDARDIZE(images))
-
-
-def test_flip_is_drawn_before_crop_and_cutout_as_ever() -> None:
-    # Numbers of the first release: the draws of a seed must not change with it.
-    images = torch.arange(2 * 3 * 4 * 4, dtype=torch.float32).reshape(2, 3, 4, 4)
-    draws = generator(0)
-    flipped = torch.rand(2, 1, 1, 1, generator=draws) < 0.5
-    offsets = torch.randint(3, (2, 2, 1), generator=draws)
-    expected = torch.nn.functional.pad(torch.where(flipped, images.flip(3), images), [1] * 4)
-    cut = [
-        image[:, row : row + 4, column : column + 4]
-        for image, row, column in zip(expected, *offsets[..., 0].tolist(), strict=True)
-    ]
-    assert torch.equal(augment(images, Baseline(flip=True, crop_padding=1), generator(0)), torch.stack(cut))
 
 
 def test_images_are_stored_larger_where_they_are_cropped() -> None:
@@ -91,26 +50,6 @@ def test_images_are_stored_larger_where_they_are_cropped() -> None:
     assert SearchConfig(data="cifar10").stored_size == 32
     assert SearchConfig(data="cifar10", random_resized_crop=True).stored_size == 37
     assert SearchConfig(data="some/folder", baseline_like="imagenet", image_size=224).stored_size == 256
-
-
-def test_written_out_settings_stand_for_the_same_images() -> None:
-    config = SearchConfig(data="imagenet", color_jitter=0.2, pca_jitter=0)
-    assert config.baseline_augmentation() == Baseline(flip=True, random_resized_crop=True, color_jitter=0.2)
-    resolved = config.resolved()
-    assert (resolved.image_size, resolved.random_resized_crop, resolved.color_jitter) == (224, True, 0.2)
-    assert (resolved.stored_size, resolved.baseline_augmentation()) == (
-        config.stored_size,
-        config.baseline_augmentation(),
-    )
-    evaluated = EvaluationConfig.like_search(resolved.model_dump(), {})
-    assert (evaluated.stored_size, evaluated.baseline_augmentation()) == (256, config.baseline_augmentation())
-
-
-def test_the_size_for_the_network_is_found_again_from_the_size_that_is_stored() -> None:
-    assert all(network_side(stored_side(side)) == side for side in range(8, 1025))
-    images = LabelledImages(torch.zeros(2, 3, 256, 256, dtype=torch.uint8), torch.zeros(2).long())
-    assert Preprocessing.of(images, BASELINES["imagenet"]).image_size == 224
-    assert Preprocessing.of(images, BASELINES["cifar10"]).image_size == 256
 
 
 def test_a_search_in_memory_takes_images_as_stored_ones() -> None:

@@ -137,15 +137,3 @@ def test_translations_are_shares_of_each_side_in_whole_pixels(monkeypatch: pytes
     assert sorted(set(found["y"].tolist())) == [-2, -1, 0, 1, 2]
     np.testing.assert_allclose([(found["y"] == y).double().mean() for y in range(-2, 3)], 0.2, atol=0.03)
     assert abs(float(torch.corrcoef(torch.stack([found["x"], found["y"]]))[0, 1])) < 0.06
-
-
-def test_what_is_uncovered_has_the_fill_colour_of_its_channel() -> None:
-    images, fill = torch.zeros(8, 5, 16, 16), torch.tensor([0.1, 0.3, 0.5, 0.7, 0.9])
-    still, degrees = torch.zeros(8), torch.full((8,), 45.0)
-    result = affine(
-        images, torch.Generator().manual_seed(1), degrees=degrees, shear=still, translate=still, scale=still, fill=fill
-    )
-    outside = result[:, 0] != 0
-    assert outside.flatten(1).any(dim=1).sum() > 4
-    for channel, color in enumerate(fill):
-        assert torch.equal(result[:, channel], torch.where(outside, color, 0))

@@ -28,11 +28,6 @@ def test_the_table_in_the_documentation_is_the_generated_one() -> None:
     assert all(f"`{name}`" in found[1] for name in tunable() if name != "augmentation")
 
 
-def test_the_help_of_tune_names_all_that_can_be_tuned() -> None:
-    text = hba.config.CommonSearchConfig.model_fields["tune"].description or ""
-    assert [name for name in tunable() if name not in text] == []
-
-
 def test_every_dropout_of_a_network_has_a_rate_that_begins_at_its_own() -> None:
     network = build_model("wrn-16-2", 10, seed=0)
     names = list(dropouts(network))
@@ -41,19 +36,6 @@ def test_every_dropout_of_a_network_has_a_rate_that_begins_at_its_own() -> None:
     found = hyperparameters_of(["dropout"], lambda: network, 0.0)
     assert [one.name for one in found] == [f"dropout.{name}" for name in names]
     assert [one.initial for one in found] == [0.3] + [0.05] * 5
-
-
-@pytest.mark.parametrize(("given", "begins"), [(0.0, 1e-5), (5e-4, 5e-4), (3.0, 0.1)])
-def test_weight_decay_begins_at_that_of_the_settings_as_far_as_it_can(given: float, begins: float) -> None:
-    (found,) = hyperparameters_of(["weight-decay"], nn.Module, given)
-    assert found.initial == begins
-
-
-def test_the_network_is_only_asked_for_where_dropout_is_tuned() -> None:
-    def never() -> nn.Module:
-        raise AssertionError
-
-    assert len(hyperparameters_of(["augmentation", "cutout", "weight-decay"], never, 0.1)) == 3
 
 
 @pytest.mark.parametrize(("image_size", "length"), [(32, (0, 24, 4)), (8, (0, 6, 1)), (224, (0, 168, 28))])
@@ -78,11 +60,6 @@ def test_each_regularizer_of_images_acts_by_the_values_of_each_image(name: str) 
     assert acts.image_columns == tuple(range(2, 2 + len(hyperparameters)))
 
 
-def test_a_group_acts_by_all_of_its_hyperparameters() -> None:
-    with pytest.raises(SettingsError, match=r"the regularizer cutout must have length, holes, got length"):
-        _ = Regularization(REGULARIZERS["cutout"].hyperparameters[:1], 0).groups
-
-
 @pytest.mark.parametrize(
     "one",
     [
@@ -95,13 +72,6 @@ def test_a_group_acts_by_all_of_its_hyperparameters() -> None:
 def test_ranges_that_mean_nothing_are_refused(one: Hyperparameter) -> None:
     with pytest.raises(SettingsError, match=f"the range of {one.name} must lie in "):
         groups.check_range(one)
-
-
-def test_ranges_of_hbas_own_lie_in_the_limits() -> None:
-    of_dropout = hyperparameters_of(["dropout"], lambda: build_model("wrn-10-1", 10, seed=0), 0.0)
-    for one in (*of_dropout, *(one for group in REGULARIZERS.values() for one in group.hyperparameters)):
-        groups.check_range(one)
-        assert groups.LIMITS.get(one.name, groups.LIMITS.get(one.group)) is not None
 
 
 @pytest.mark.usefixtures("registered")
@@ -123,24 +93,6 @@ def nothing(logits: Tensor, labels: Tensor, *, value: Tensor) -> Tensor:
 
 
 MINE = Hyperparameter("mine", 0.0, 1.0, 0.5)
-VALUE = Hyperparameter("mine.value", 0.0, 1.0, 0.5)
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: Regularizer("mine", (MINE,), "loss"), "the regularizer mine must have a function that acts on loss"),
-        (lambda: Regularizer("other", (MINE,), "loss", nothing), "a regularizer must have a name in one word"),
-        (lambda: hba.register_regularizer(Regularizer("mine", (), "loss", nothing)), "must have a function and hyperp"),
-        (lambda: Regularizer("mine", (MINE,), "pixel", nothing), "place of mine must be one of pixels"),  # type: ignore[arg-type]
-        (lambda: Regularizer("mine", (MINE,), "inputs", nothing, uses_fill=True), "mine cannot use a fill: only what"),
-        (lambda: Regularizer("mine", (MINE, VALUE), "loss", nothing), "must have names of their own, got value, value"),
-        (lambda: hba.register_regularizer(REGULARIZERS["cutout"]), "cutout is a regularizer of hba's own"),
-    ],
-)
-def test_a_regularizer_that_cannot_be_is_refused(make: object, said: str) -> None:
-    with pytest.raises(SettingsError, match=said):
-        make()  # type: ignore[operator]
 
 
 @pytest.mark.usefixtures("registered")

@@ -1,11 +1,5 @@
 """A training that is stopped goes on to the numbers of one that is not."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -127,12 +121,6 @@ def test_what_is_saved_is_taken_only_by_the_same_training_and_where_it_can_be_re
     assert found.test == trained("operations", None).test
 
 
-def test_a_short_training_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "EVERY_SECONDS", 60.0)
-    trained("no augmentation", TrainCheckpoint.in_folder(tmp_path, ["this"]))
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_evaluation_goes_on_in_the_middle_of_a_training(tmp_path: Path) -> None:
     schedule = one_operation("Rotate", [[1.0, 20.0]])
     settings: dict[str, Any] = {**SETTINGS, "against": ["none"], "seeds": 1, "network": dropping()}
@@ -156,36 +144,3 @@ def test_an_evaluation_goes_on_in_the_middle_of_a_training(tmp_path: Path) -> No
     for row, other in zip(found.rows, whole.rows, strict=True):
         assert row.test_loss_by_seed[0] == other.test_loss_by_seed[0]
     assert not (out / "trainings").exists()
-
-
-def test_what_was_saved_of_other_trainings_is_told(tmp_path: Path) -> None:
-    (tmp_path / "trainings").mkdir()
-    (tmp_path / "trainings" / "0123456789abcdef.pt").write_bytes(b"")
-    settings: dict[str, Any] = {**SETTINGS, "against": ["none"], "seeds": 1}
-    del settings["data"]
-    with pytest.warns(SavesWarning, match="1 training saved in .* on the way cannot be gone on with"):
-        hba.evaluate(one_operation("Rotate", [[1.0, 20.0]]), tiny_data(), out=tmp_path, **settings)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_an_evaluation_that_is_killed_goes_on_in_the_middle_of_its_trainings(jobs: int, tmp_path: Path) -> None:
-    program = tmp_path / "evaluates.py"
-    program.write_text(
-        "import sys\nfrom hba.training import checkpoint\ncheckpoint.EVERY_SECONDS = 0.2\n"
-        "from hba.cli import main\nif __name__ == '__main__':\n    main(sys.argv[1:])\n"
-    )
-    small = ["--model", "wrn-10-1", "--image-size", "8", "--device", "cpu", "--seeds", "1", "--jobs", str(jobs)]
-    command = [sys.executable, str(program), "evaluate", "digits", *small, "--epochs", "60", "--out"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    assert subprocess.run([*command, str(tmp_path / "whole")], env=environment, check=False).returncode == 0
-    killed = subprocess.Popen([*command, str(tmp_path / "out")], env=environment, start_new_session=True)
-    end = time.monotonic() + 100
-    while len(list((tmp_path / "out" / "trainings").glob("*.pt"))) < jobs:
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    os.killpg(killed.pid, signal.SIGKILL)
-    killed.wait()
-    assert subprocess.run([*command, str(tmp_path / "out")], env=environment, check=False).returncode == 0
-    rows = [json.loads((tmp_path / name / "results.json").read_text())["rows"] for name in ("whole", "out")]
-    assert rows[0] == rows[1]

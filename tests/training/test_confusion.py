@@ -49,12 +49,6 @@ def test_a_file_gives_it_back() -> None:
         Confusion.from_counts(4, read)
 
 
-@pytest.mark.parametrize("counts", [{}, {0: {}}, {0: {0: 0}}, {0: {0: 3}, 1: {1: -1}}])
-def test_what_counts_no_images_is_refused(counts: dict[int, dict[int, int]]) -> None:
-    with pytest.raises(ValueError, match="must count images, one or more"):
-        Confusion.from_counts(4, counts)
-
-
 @pytest.mark.parametrize(("images", "is_unbalanced"), [((30, 30), False), ((30, 59), False), ((30, 60), True)])
 def test_classes_are_unbalanced_from_a_ratio_on(images: tuple[int, int], is_unbalanced: bool) -> None:
     assert UNBALANCED == 2

@@ -10,7 +10,6 @@ from sklearn.metrics import average_precision_score
 from small_trainings import Answers
 from torch import Tensor
 
-from hba.algorithms.lambda_steps import best_temperature
 from hba.data import LabelledImages
 from hba.training.criterion import error_share, loss_of, loss_sum_of, losses_of, mean_average_precision
 from hba.training.metrics import MEASURE_BATCH_SIZE, measure
@@ -53,26 +52,11 @@ def test_average_precision_by_hand() -> None:
     assert mean_average_precision(scores, labels).item() == pytest.approx(((1 + 2 / 3 + 3 / 4) / 3 + 3 / 4) / 2)
 
 
-def test_nothing_to_find_is_no_error() -> None:
-    assert error_share(torch.randn(3, 2), torch.zeros(3, 2, dtype=torch.bool)).item() == 0
-
-
-def test_scores_that_are_not_numbers_end_in_a_number_or_none_but_never_in_a_crash() -> None:
-    _, labels = answers(5, 3, 0)
-    assert mean_average_precision(torch.full((5, 3), torch.nan), labels).shape == ()
-
-
 def test_the_loss_of_several_labels_is_the_mean_of_logistic_losses() -> None:
     """-ln sigma(z) for a class that an image has, -ln(1 - sigma(z)) for another."""
     losses = losses_of(torch.tensor([[0.0, math.log(3)], [math.log(3), 0.0]]), torch.tensor([[1, 1], [0, 0]]).bool())
     expected = [(math.log(2) - math.log(3 / 4)) / 2, (math.log(2) - math.log(1 / 4)) / 2]
     assert losses.tolist() == pytest.approx(expected)
-
-
-def test_mean_and_sum_are_those_of_the_losses_of_images() -> None:
-    logits, labels = answers(7, 4, 0)
-    assert loss_of(logits, labels).item() == pytest.approx(losses_of(logits, labels).mean().item())
-    assert loss_sum_of(logits, labels).item() == pytest.approx(losses_of(logits, labels).sum().item())
 
 
 def test_single_labels_have_pytorch_s_cross_entropy_to_the_last_bit() -> None:
@@ -92,11 +76,3 @@ def test_a_split_is_ranked_as_a_whole_and_not_by_batches() -> None:
     assert measured.error_percent == pytest.approx(100 * (1 - by_scikit_learn(scores, labels)), abs=1e-4)
     expected = F.binary_cross_entropy_with_logits(scores.double(), labels.double()).item()
     assert measured.loss == pytest.approx(expected, rel=1e-5)
-
-
-def test_the_best_temperature_takes_over_confidence_out_of_several_labels() -> None:
-    """Labels drawn with the probabilities that logits say are calibrated at 1; logits six times too large at 6."""
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(4000, 5, generator=generator)
-    labels = torch.rand(4000, 5, generator=generator) < logits.sigmoid()
-    assert best_temperature(6 * logits, labels).item() == pytest.approx(6, rel=0.07)

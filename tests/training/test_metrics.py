@@ -17,7 +17,6 @@ from hba.data import load_search_data, prepare
 from hba.data.config import DataConfig
 from hba.data.images import LabelledImages
 from hba.distributed.process_info import ProcessInfo, override_rank
-from hba.errors import DataError
 from hba.preprocessing.preprocessing import Standardize
 from hba.training.metrics import MEASURE_BATCH_SIZE, Confusion, measure, totals
 
@@ -54,24 +53,6 @@ def test_every_image_counts_once_whatever_the_number_of_batches(n: int) -> None:
     assert measured.loss == pytest.approx(math.log(math.e + 3) - labels.count(2) / n, rel=1e-5)
 
 
-def test_images_arrive_standardised_in_order() -> None:
-    seen: list[Tensor] = []
-
-    def predict(x: Tensor) -> Tensor:
-        seen.append(x)
-        return torch.zeros(len(x), 2)
-
-    mean, std = torch.tensor([0.5, 0.25, 0.0])[None, :, None, None], torch.tensor([0.5, 1.0, 2.0])[None, :, None, None]
-    data = data_with_labels([0] * 600)
-    data.images[:, 2] = 255
-    measure(Answers(predict), data, Standardize(mean, std))
-    images = torch.cat(seen)
-    red = torch.tensor([(index % 251 / 255 - 0.5) / 0.5 for index in range(600)])
-    torch.testing.assert_close(images[:, 0], red[:, None, None].expand(600, 2, 2))
-    torch.testing.assert_close(images[:, 1], torch.full((600, 2, 2), -0.25))
-    torch.testing.assert_close(images[:, 2], torch.full((600, 2, 2), 0.5))
-
-
 @pytest.mark.parametrize("training", [True, False])
 def test_the_network_runs_in_eval_mode_and_gets_its_mode_back(training: bool) -> None:
     network = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(12, 2)).train(training)
@@ -86,19 +67,6 @@ def test_the_network_runs_in_eval_mode_and_gets_its_mode_back(training: bool) ->
     assert not any(modes)
     assert all(layer.training == training for layer in network.modules())
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
-
-
-def test_no_graph_is_kept() -> None:
-    network = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
-    kept: list[bool] = []
-
-    def predict(x: Tensor) -> Tensor:
-        logits: Tensor = network(x)
-        kept.append(logits.requires_grad)
-        return logits
-
-    measure(Answers(predict, network), data_with_labels([0, 1]), PLAIN)
-    assert kept == [False]
 
 
 class WithoutWaiting(TorchDispatchMode):
@@ -162,9 +130,3 @@ def test_each_of_several_processes_reads_the_batches_that_it_measures_and_no_oth
         assert len(opened) == (sum(expected) if kind == "streamed" else 0)
     assert torch.allclose(parts[0] + parts[1], whole)
     assert parts[2].tolist() == [0, 0, 0]
-
-
-def test_a_split_of_which_no_process_can_read_anything_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hba.training.metrics.totals", lambda *_: torch.zeros(3))
-    with pytest.raises(DataError, match="none of 3 images could be read"):
-        measure(nn.Identity(), data_with_labels([0, 1, 0]), PLAIN)

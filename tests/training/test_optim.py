@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from hba.config.training import PLATEAU, SGD, SGD_CLASSICAL
+from hba.config.training import SGD, SGD_CLASSICAL
 from hba.policy_search.config import SearchConfig
 from hba.training.optim import (
     LEARNING_RATE_SCHEDULES,
     OPTIMIZERS,
-    WITHOUT_EPOCHS,
     gradient_root,
     optimizer_for,
     preconditioned,
@@ -107,12 +106,6 @@ def test_a_fused_step_takes_weights_that_have_their_first_gradient_later(name: s
     assert not fused.state[weights[0][2]]
 
 
-@pytest.mark.parametrize(("epoch", "share"), [(0, 1.0), (50, 0.8535534), (100, 0.5), (150, 0.1464466), (200, 0.0)])
-def test_the_cosine_of_the_papers_200_epochs(epoch: int, share: float) -> None:
-    rates = learning_rates("cosine", epochs=200, steps_per_epoch=3, learning_rate=0.05)
-    assert rates[3 * epoch] == pytest.approx(0.05 * share, abs=1e-8)
-
-
 @both_ways
 def test_adamw_is_that_of_its_paper(fused: bool) -> None:
     """Loshchilov and Hutter 2019, Algorithm 2, in plain numbers: the decay is no part of the averages."""
@@ -179,11 +172,6 @@ def test_a_warm_up_rises_by_equal_steps_and_the_schedule_takes_the_rest(schedule
     assert rates == pytest.approx(rise + fall, abs=1e-12)
 
 
-def test_the_cosine_moves_at_every_step() -> None:
-    rates = learning_rates("cosine", epochs=5, steps_per_epoch=4, learning_rate=0.1)
-    assert rates == pytest.approx([0.05 * (1 + math.cos(math.pi * step / 20)) for step in range(21)], abs=1e-12)
-
-
 @pytest.mark.parametrize(
     ("epoch", "rate"),
     [(0, 0.1), (89, 0.1), (90, 0.01), (179, 0.01), (180, 0.001), (239, 0.001), (240, 0.0001), (269, 0.0001)],
@@ -204,29 +192,3 @@ def test_the_schedule_of_fifths_drops_at_delta_stns_epochs_60_120_and_180_of_200
     rates = learning_rates("step-fifth", epochs=200, steps_per_epoch=steps_per_epoch, learning_rate=0.03)
     of_epoch = rates[steps_per_epoch * epoch :][:steps_per_epoch]
     assert of_epoch == pytest.approx([rate] * steps_per_epoch)
-
-
-def test_a_constant_rate_stays_to_the_last_bit() -> None:
-    assert set(learning_rates("constant", epochs=7, steps_per_epoch=3, learning_rate=0.07)) == {0.07}
-
-
-def test_what_does_not_depend_on_the_epochs_is_named() -> None:
-    rates = {
-        schedule: [learning_rates(schedule, epochs, 4, 0.1)[:12] for epochs in (3, 30)]
-        for schedule in LEARNING_RATE_SCHEDULES
-    }
-    alike = [schedule for schedule, (short, long) in rates.items() if short == long]
-    assert (*alike, PLATEAU) == WITHOUT_EPOCHS
-
-
-def test_the_step_schedule_keeps_its_proportions_in_a_shorter_training() -> None:
-    rates = learning_rates("step", epochs=27, steps_per_epoch=1, learning_rate=1.0)
-    drops = [epoch for epoch in range(1, 27) if rates[epoch] < 0.5 * rates[epoch - 1]]
-    assert drops == [9, 18, 24]
-
-
-def test_every_schedule_is_known_by_the_settings() -> None:
-    from hba.policy_search.config import SearchConfig
-
-    for schedule in (*LEARNING_RATE_SCHEDULES, PLATEAU):
-        assert SearchConfig.make({"learning_rate_schedule": schedule}).learning_rate_schedule == schedule

@@ -1,18 +1,11 @@
 """The schedule that waits for the validation loss, beside PyTorch's ReduceLROnPlateau and a loop in plain numbers."""
 
-import copy
-import math
-from typing import Any
-
 import pytest
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-import hba
-from hba.config.evaluation import EvaluationConfig
 from hba.config.training import PLATEAU
-from hba.errors import SettingsError
 from hba.policy_search.config import SearchConfig
 from hba.training.optim import OPTIMIZERS, Plateau, optimizer_for, scheduled
 
@@ -69,15 +62,6 @@ def test_sixty_epochs_without_a_lower_loss_are_a_tenth_and_sixty_more_another() 
     assert rates == pytest.approx([0.01] * 59 + [0.001] * 60 + [0.0001] * 2)
 
 
-def test_a_loss_that_is_not_finite_is_no_decrease() -> None:
-    schedule = begun(patience=2)
-    for loss in (0.5, math.nan, math.inf):
-        epoch(schedule, loss)
-    assert rate_of(schedule) == pytest.approx(0.04)
-    epoch(schedule, 0.4)
-    assert schedule.least == 0.4
-
-
 def test_a_warm_up_rises_by_equal_steps_and_drops_count_in_it_too() -> None:
     schedule, rates = begun(patience=1, warm_up_steps=4), []
     for number in range(7):
@@ -88,44 +72,3 @@ def test_a_warm_up_rises_by_equal_steps_and_drops_count_in_it_too() -> None:
             schedule.observe(1.0)
             schedule.observe(1.0)
     assert rates == pytest.approx([0.4 * 1 / 5, 0.4 * 2 / 5, 0.04 * 3 / 5, 0.04 * 4 / 5, 0.04, 0.04, 0.04])
-
-
-def test_it_goes_on_from_its_state_to_the_last_bit() -> None:
-    losses = torch.rand(40, generator=torch.Generator().manual_seed(0)).tolist()
-    whole, resumed = begun(patience=3, warm_up_steps=5), begun(patience=3, warm_up_steps=5)
-    for loss in losses[:17]:
-        epoch(whole, loss)
-    resumed.load_state_dict(copy.deepcopy(whole.state_dict()))
-    resumed.optimizer.load_state_dict(copy.deepcopy(whole.optimizer.state_dict()))
-    for loss in losses[17:]:
-        epoch(whole, loss)
-        epoch(resumed, loss)
-        assert rate_of(resumed) == rate_of(whole)
-    assert rate_of(whole) < 0.4
-
-
-def test_its_patience_is_refused_where_another_schedule_has_none() -> None:
-    settings: dict[str, Any] = {"learning_rate_schedule": PLATEAU, "plateau_epochs": 5}
-    config = SearchConfig.make(settings)
-    assert (config.plateau_epochs, config.measured_every, config.validate_every) == (5, 1, 10)
-    assert SearchConfig.make({}).measured_every == 10
-    with pytest.raises(SettingsError) as raised:
-        SearchConfig.make({"plateau_epochs": 5})
-    assert str(raised.value) == (
-        "plateau_epochs has no effect where learning_rate_schedule is cosine; set it to plateau, or omit plateau_epochs"
-    )
-
-
-def test_an_evaluation_has_no_validation_images_to_go_by() -> None:
-    message = (
-        "learning_rate_schedule plateau goes by validation images, which an evaluation has not; give another, such as "
-        "cosine, step or constant"
-    )
-    searched = SearchConfig.from_preset({"data": "digits", "learning_rate_schedule": PLATEAU}).flat()
-    with pytest.raises(SettingsError) as raised:
-        EvaluationConfig.like_search(searched, {"data": "digits"})
-    assert str(raised.value) == message
-    with pytest.raises(SettingsError) as raised:
-        hba.evaluate("digits", learning_rate_schedule=PLATEAU)
-    assert str(raised.value) == message
-    assert EvaluationConfig.like_search(searched, {"learning_rate_schedule": "step"}).learning_rate_schedule == "step"

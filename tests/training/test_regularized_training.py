@@ -13,14 +13,14 @@ from torch import Tensor, nn
 import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.data import SearchData
-from hba.errors import ScheduleError, SettingsError
+from hba.errors import SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.regularization import groups
 from hba.regularization.in_training import label_smoothing
 from hba.regularization.regularizer import Hyperparameter, Regularizer
 from hba.schedule.schedule import Schedule
-from hba.training.augmentation import Unchanged, augmentation_of, is_regularizing
+from hba.training.augmentation import augmentation_of
 from hba.training.custom_network import CustomNetwork
 from hba.training.trainer import train
 
@@ -124,11 +124,6 @@ def test_label_smoothing_adds_what_even_targets_cost_more(several: bool) -> None
     torch.testing.assert_close(label_smoothing(logits, labels, value=value), losses - plain)
 
 
-def test_a_schedule_without_regularizers_leaves_the_networks_own() -> None:
-    assert set(trained(None, made()).rates) == {0.25}
-    assert set(trained(schedule_of([[1.0, 1.0]], operations=("Rotate",)), made()).rates) == {0.25}
-
-
 def test_operations_come_before_regularizers_of_images(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inverted, and then twice as dark: 1 - x, halved; not 1 - x / 2."""
     monkeypatch.setattr(groups, "_registered", {})
@@ -155,25 +150,6 @@ def test_a_dropout_that_the_network_has_not_is_refused_before_anything_is_traine
         hba.evaluate(schedule_of([[0.1]], other), tiny_data(), network=made(), against=["none"], seeds=1, epochs=1)
 
 
-def test_a_weight_decay_of_sgd_is_not_given_to_another_optimizer() -> None:
-    with pytest.raises(SettingsError, match="the weight decay of schedule is that of sgd, got the optimizer adamw"):
-        hba.evaluate(
-            schedule_of([[0.1]], DECAY), tiny_data(), network=made(), against=["none"], optimizer="adamw", epochs=1
-        )
-
-
-def test_rates_for_a_part_of_the_dropouts_are_refused() -> None:
-    """As of a network that has the same sites and further ones: a schedule is not half applied."""
-
-    class Deeper(Watched):
-        def __init__(self) -> None:
-            super().__init__()
-            self.second = nn.Dropout(0.1)
-
-    with pytest.raises(SettingsError, match="rates for the dropouts dropout, Deeper has dropout, second: train the"):
-        hba.evaluate(schedule_of([[0.1]], DROPOUT), tiny_data(), network=Deeper(), against=["none"], epochs=1)
-
-
 def test_a_space_of_ones_own_may_have_some_of_the_dropouts() -> None:
     def two() -> nn.Module:
         return nn.Sequential(nn.Flatten(), nn.Dropout(0.1), nn.Dropout(0.2), nn.Linear(192, 2))
@@ -191,11 +167,6 @@ def test_a_space_of_ones_own_may_have_some_of_the_dropouts() -> None:
         hba.evaluate(searched, tiny_data(), network=without, against=["none"], epochs=1)
 
 
-def test_values_are_one_for_each_regularizer() -> None:
-    with pytest.raises(ScheduleError, match="there must be a value for each of 2 regularizers, got 1"):
-        schedule_of([[0.1]], DROPOUT).with_regularizers((DROPOUT, SMOOTHING), [0.001])
-
-
 def test_an_evaluation_compares_the_parts_of_a_schedule() -> None:
     schedule = schedule_of([[1.0, 10.0, 0.3, 0.1], [1.0, 20.0, 0.1, 0.2]], DROPOUT, SMOOTHING, operations=("Rotate",))
     against = ["none", "only-augmentation", "only-regularization", "static", "final", "random"]
@@ -204,12 +175,6 @@ def test_an_evaluation_compares_the_parts_of_a_schedule() -> None:
     found = hba.evaluate(schedule, tiny_data(), network=made(), against=against, **settings)
     assert [row.name for row in found.rows][1:] == against
     assert len({row.definition for row in found.rows}) == len(found.rows)
-
-
-@pytest.mark.parametrize("baseline", ["only-augmentation", "only-regularization"])
-def test_parts_need_a_schedule_of_both(baseline: str) -> None:
-    with pytest.raises(SettingsError, match="need a schedule of both operations and regularizers; omit them"):
-        hba.evaluate(schedule_of([[0.1]], DROPOUT), tiny_data(), network=made(), against=[baseline], seeds=1, epochs=1)
 
 
 def test_a_regularizer_of_ones_own_is_tuned_kept_and_replayed_in_other_processes(
@@ -238,17 +203,3 @@ def test_a_regularizer_of_ones_own_is_tuned_kept_and_replayed_in_other_processes
         for jobs in (1, 2)
     ]
     assert rows[0].test_error_percent == rows[1].test_error_percent
-
-
-def test_unchanged_has_nothing_to_regularize() -> None:
-    assert not is_regularizing(Unchanged())
-
-
-def test_an_own_augmentation_may_have_an_attribute_of_any_name() -> None:
-    class Mine(Unchanged):
-        regularization = 0.5
-
-    assert not is_regularizing(Mine())
-    assert trained(None, made()) is not None
-    config = EvaluationConfig.make(SETTINGS)
-    assert train(config, tiny_data(), Mine(), 0, own_network=CustomNetwork.of(made())).epochs

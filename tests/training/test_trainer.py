@@ -103,22 +103,6 @@ def test_the_policy_comes_before_standardisation_and_both_before_crop_and_cutout
     assert len({row.tobytes() for row in is_uncovered.reshape(-1, 192)}) > 40, "each image has draws of its own"
 
 
-def test_without_a_schedule_each_epoch_is_the_standardised_images_in_a_new_order(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seen = batches_of(monkeypatch, None, grey_data()).double()
-    assert torch.equal(seen, seen[..., :1, :1, :1].expand_as(seen))
-    orders = seen[:, :, 0, 0, 0].numpy()
-    for order in orders:
-        np.testing.assert_allclose(np.sort(order), standardized(GREYS), atol=1e-4)
-    assert len({order.tobytes() for order in orders}) == EPOCHS
-
-
-def test_a_policy_that_never_fires_is_the_same_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    without = batches_of(monkeypatch, None, tiny_data())
-    assert torch.equal(batches_of(monkeypatch, one_operation("Invert", [[0.0]]), tiny_data()), without)
-
-
 def factors_of(seen: Tensor) -> Values:
     """By what the grey images of each epoch were multiplied."""
     levels = seen[:, :, 0, 0, 0].double().numpy() * GREYS.std() + GREYS.mean()
@@ -176,18 +160,6 @@ def test_the_seed_decides_each_of_the_draws(
     assert not torch.equal(first, other)
 
 
-def test_the_seed_decides_the_first_weights() -> None:
-    standing_still = config_with(learning_rate=1e-30, weight_decay=0.0, epochs=1)
-
-    def first_kernels(seed: int) -> list[Tensor]:
-        network = train(standing_still, tiny_data(), Unchanged(), seed).network
-        return [weight for weight in network.parameters() if weight.ndim == 4]
-
-    first, again, other = first_kernels(0), first_kernels(0), first_kernels(1)
-    assert all(torch.equal(kernel, same) for kernel, same in zip(first, again, strict=True))
-    assert not any(torch.equal(kernel, another) for kernel, another in zip(first, other, strict=True))
-
-
 def test_no_evaluation_has_the_first_weights_or_the_batches_of_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     seeds = []
     begin = BatchStream.__init__
@@ -214,16 +186,6 @@ def test_no_evaluation_has_the_first_weights_or_the_batches_of_a_search(monkeypa
     assert len(set(seeds)) == len(seeds) == 3, "of training and validation batches of the search, and of the training"
 
 
-def test_the_same_seed_gives_the_same_network_and_another_seed_another() -> None:
-    rotate = augmentation_of(one_operation("Rotate", [[0.5, 10.0], [1.0, 30.0]]))
-    results = [train(config_with(), tiny_data(), rotate, seed) for seed in (3, 3, 4)]
-    weights = [torch.cat([weight.flatten() for weight in result.network.state_dict().values()]) for result in results]
-    assert torch.equal(weights[0], weights[1])
-    assert results[0].test == results[1].test
-    assert not torch.equal(weights[0], weights[2])
-    assert results[0].test.loss != results[2].test.loss
-
-
 class GoodUntilTheLastStep(nn.Module):
     """Answers class 0 for everything after its early steps, class 1 after its last."""
 
@@ -236,16 +198,6 @@ class GoodUntilTheLastStep(nn.Module):
         self.steps += self.training
         answer = torch.tensor([1.0, 0.0] if self.steps < STEPS else [0.0, 1.0])
         return answer.expand(len(x), 2) + 0 * self.weight
-
-
-def test_the_network_of_the_last_epoch_is_measured_not_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = GoodUntilTheLastStep()
-    use_network(monkeypatch, network)
-    data = tiny_data()
-    test = LabelledImages(two_sides(N_TEST, seed=1).images, torch.zeros(N_TEST, dtype=torch.int64))
-    result = train(config_with(), EvaluationData(data.name, data.class_names, data.train, test), Unchanged(), seed=0)
-    assert result.network is network
-    assert result.test.error_percent == 100
 
 
 @pytest.mark.parametrize("schedule", [None, one_operation("Brightness", [[0.5, 0.6]])], ids=["none", "schedule"])
@@ -306,16 +258,6 @@ def test_the_guard_stops_a_look_at_the_test_split_after_any_step_but_the_last(
 
     with pytest.raises(ReadTooEarly, match=f"after {early} steps"):
         train(config_with(), data, Unchanged(), 0, on_step=look)
-
-
-def test_the_guard_stops_a_training_on_test_images(monkeypatch: pytest.MonkeyPatch) -> None:
-    data, guard = guarded_data()
-    monkeypatch.setattr(
-        "hba.training.trainer.BatchStream",
-        lambda train_images, *others: BatchStream(cast(LabelledImages, data.test), *others),
-    )
-    with pytest.raises(ReadTooEarly, match="after 0 steps"):
-        train(config_with(), data, Unchanged(), 0, on_step=guard.step_done)
 
 
 @pytest.mark.parametrize("schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"])
