@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 from search_problems import paper_config, small_data
 from search_steps import algorithm_of, step
 from torch import Tensor, nn
@@ -139,8 +140,8 @@ def test_every_member_gets_its_own_part_of_a_batch(
     assert torch.equal(seen[0], start.repeat_interleave(8 // n_members, 0))
 
 
-@pytest.mark.parametrize("batched", [True, False])
-@pytest.mark.parametrize("n_members", [4, 8])
+@each("batched", [True, False])
+@each("n_members", [4, 8])
 def test_algorithm_3_updates_each_member_as_if_it_were_alone(batched: bool, n_members: int) -> None:
     task, state = make(Population, population_size=n_members, train_steps=99, batched_members=batched)
     alone = [copy.deepcopy(build_member(state, number)) for number in range(n_members)]
@@ -240,7 +241,7 @@ def test_algorithm_3_copies_the_best_member_and_then_disturbs_every_one(monkeypa
     assert torch.equal(plain.get_parameter("conv.weight"), weights["conv.weight"])
 
 
-@pytest.mark.parametrize("kind", [Population, HyperPopulation])
+@each("kind", [Population, HyperPopulation])
 def test_a_population_that_does_not_divide_the_batch_is_one_line(kind: type[Algorithm]) -> None:
     with pytest.raises(SettingsError, match="got batches of 8 images for population_size 3"):
         make(kind, population_size=3)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 from search_problems import SMALL_SETTINGS, small_data
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -60,14 +61,14 @@ def of_a_network(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     return tuple(found(losses, weights, direction, parts) for found in (exact_derivatives, central_differences))  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@each("dtype", [torch.float32, torch.float64])
 def test_differences_tell_images_apart_as_the_derivatives_do(dtype: torch.dtype) -> None:
     exact, found = of_a_network(dtype)
     assert torch.corrcoef(torch.stack([exact, found]))[0, 1] > 0.9999
     assert not torch.equal(exact, found)
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "is_frozen", "is_exact"),
     [("auto", False, False), ("auto", True, True), ("difference", True, False), ("exact", False, True)],
 )
@@ -123,7 +124,7 @@ class WithoutForwardMode(nn.Module):
         return found
 
 
-@pytest.mark.parametrize("function", [Undifferentiable, WithContext])
+@each("function", [Undifferentiable, WithContext])
 def test_a_layer_without_forward_mode_is_searched_with_by_differences_and_refused_otherwise(
     function: type[torch.autograd.Function],
 ) -> None:

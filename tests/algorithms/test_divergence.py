@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from each import each
 from search_problems import seeded
 from search_steps import algorithm_of, begun
 from torch import Tensor, nn
@@ -17,7 +18,7 @@ from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 
 
-@pytest.mark.parametrize("space", [SearchSpace(), search_space(searches_count=True)], ids=["fixed K", "searched K"])
+@each("space", [SearchSpace(), search_space(searches_count=True)], ids=["fixed K", "searched K"])
 def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(space: SearchSpace) -> None:
     sigma, size, generator = 0.6, 9, seeded(1)
     start = torch.randn(space.n, generator=generator)
@@ -44,7 +45,7 @@ def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(s
     torch.testing.assert_close(found, lam.grad, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize(("worth", "weight"), [(0.5, 0.5), (-0.6, 0.3)])
+@each(("worth", "weight"), [(0.5, 0.5), (-0.6, 0.3)])
 def test_a_decision_comes_to_rest_at_its_worth_over_the_weight(worth: float, weight: float) -> None:
     """What is best by reward less weighted divergence is proportional to start times exp(reward / weight)."""
     space = SearchSpace((OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0))

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
+from each import each
 from search_problems import seeded
 from search_steps import space_of
 from torch import Tensor
@@ -32,7 +32,7 @@ def random_trial(space: SearchSpace, sigma: float, size: int = 7) -> AugmentedBa
     return AugmentedBatch(empty, empty, SampleTrace(visited, fired, count), values, noise, sigma)
 
 
-@pytest.mark.parametrize("sigma", [0.7, 2.0])
+@each("sigma", [0.7, 2.0])
 def test_the_expected_score_is_the_sum_over_images_and_slots(sigma: float) -> None:
     space = space_of("Rotate", "Invert", "Color", copies=2)
     trial, rewards = random_trial(space, sigma), torch.randn(7, generator=seeded(3))
@@ -117,8 +117,8 @@ def assert_mean(samples: Tensor, expected: Tensor) -> None:
     assert (expected.abs().max() > 2 * SIGMAS * errors).all()
 
 
-@pytest.mark.parametrize("count_probabilities", [(0.2, 0.3, 0.5), (0.0, 1.0)])
-@pytest.mark.parametrize("logits", [(0.4, -1.0, 1.5), (-2.0, 0.0, 2.0)])
+@each("count_probabilities", [(0.2, 0.3, 0.5), (0.0, 1.0)])
+@each("logits", [(0.4, -1.0, 1.5), (-2.0, 0.0, 2.0)])
 def test_its_mean_is_the_gradient_of_the_exactly_expected_reward(
     logits: tuple[float, ...], count_probabilities: tuple[float, ...]
 ) -> None:

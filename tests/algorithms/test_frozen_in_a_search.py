@@ -3,8 +3,8 @@
 import copy
 from typing import Any
 
-import pytest
 import torch
+from each import each
 from search_problems import SELF_TUNING, small_data, small_settings
 from torch import Tensor, nn
 
@@ -53,7 +53,7 @@ def frozen_network() -> nn.Module:
     return HalfFrozen()
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@each("algorithm", ALGORITHMS)
 def test_frozen_weights_do_not_move(algorithm: str) -> None:
     network = frozen_network()
     before = copy.deepcopy(network)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 from former_default import FORMER
 from search_steps import algorithm_of, begun, is_response, next_validation, respond_at_random, space_of, step
 from torch import Tensor
@@ -14,8 +15,8 @@ from hba.algorithms.gradient_stats import GradientStats, reach, short_training_r
 from hba.algorithms.scores import expected_score
 
 
-@pytest.mark.parametrize("response", ["affine", "centered"])
-@pytest.mark.parametrize("draws", [1, 3])
+@each("response", ["affine", "centered"])
+@each("draws", [1, 3])
 def test_a_lambda_step_goes_by_both_gradients_in_nats(draws: int, response: str) -> None:
     """Again, slowly: an ordinary network at lambda, the gradient of every image apart, and the hypergradient."""
     space = space_of("Rotate", "Invert", "Color", count_probabilities=(0.0, 0.3, 0.7))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 from search_steps import algorithm_of, begun, begun_as_in_the_paper, next_validation, respond_at_random, step
 from torch import Tensor
 
@@ -43,8 +44,8 @@ def slope(state: Any, loss: Callable[[Tensor], Tensor]) -> Tensor:
     return gradient
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize(
+@each("algorithm", ALGORITHMS)
+@each(
     ("warm_up_epochs", "train_steps", "first"),
     # Three steps are an epoch, and a lambda step comes after every T_train.
     [(0, 2, 2), (1, 1, 4), (1, 2, 4), (1, 3, 6), (2, 2, 8)],
@@ -63,7 +64,7 @@ def test_lambda_stays_until_the_warm_up_is_over(
     assert not torch.equal(state.lam, start)
 
 
-@pytest.mark.parametrize("calibrate", [False, True])
+@each("calibrate", [False, True])
 def test_the_gradient_is_the_mean_of_those_of_the_validation_batches(calibrate: bool) -> None:
     task, state = hba_begun(val_batches=3, val_batch_size=4, calibrate=calibrate)
     batches = next_validation(task, state, 4)
@@ -83,7 +84,7 @@ def test_the_gradient_is_the_mean_of_those_of_the_validation_batches(calibrate: 
     assert torch.equal(task.preprocessing.measure(state.mover.val_stream.next()[0]), batches[3][0])
 
 
-@pytest.mark.parametrize(("batch_size", "expected"), [(100, 50), (7, 3), (2, 2)])
+@each(("batch_size", "expected"), [(100, 50), (7, 3), (2, 2)])
 def test_look_ahead_validates_half_a_batch_and_its_settings_say_how_much_that_is(
     batch_size: int, expected: int
 ) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 from former_default import FORMER
 from search_problems import seeded, small_data, small_images
 from search_steps import (
@@ -100,9 +101,7 @@ def test_rewards_are_the_central_differences_of_the_losses() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "kind", [WithFrozenLayer, WithUnusedLayers, WithSkippedLayer, WithAttention, WithAttentionLayer]
-)
+@each("kind", [WithFrozenLayer, WithUnusedLayers, WithSkippedLayer, WithAttention, WithAttentionLayer])
 def test_networks_of_every_build_are_judged_by_what_they_train(kind: type[nn.Module]) -> None:
     torch.manual_seed(0)
     task, state = lookahead_begun(network=kind(), learning_rate=0.001)
@@ -144,7 +143,7 @@ def test_a_batch_is_augmented_at_lambdas_of_its_own() -> None:
     assert not same[~untouched].all()
 
 
-@pytest.mark.parametrize("draws", [1, 3])
+@each("draws", [1, 3])
 def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_image(draws: int) -> None:
     """The whole chain again, slowly: one image, one step of SGD, one validation loss, and the score in plain loops."""
     space = space_of("Rotate", "Invert", "Color", count_probabilities=(0.0, 0.3, 0.7))
@@ -250,7 +249,7 @@ def test_no_reward_counts_for_more_than_the_limit(limit: float | None, monkeypat
     torch.testing.assert_close(state.lam.grad, -expected_score(task.space, trial, torch.tensor(clipped)))
 
 
-@pytest.mark.parametrize("inverted", [False, True])
+@each("inverted", [False, True])
 def test_a_search_inverts_training_images_where_validation_images_are_inverted(inverted: bool) -> None:
     data, val = small_data(), small_images(16, seed=1)
     seen = LabelledImages(255 - val.images if inverted else val.images, val.labels)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from each import each
 from search_problems import small_data
 
 import hba
@@ -30,7 +31,7 @@ class Clashing(Lookahead):
     model: str = "mine"
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "words"),
     [
         (Nameless, r"^algorithm Nameless must have a name of its own \(name = 'mine'\), got None$"),

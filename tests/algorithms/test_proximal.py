@@ -1,7 +1,7 @@
 """The pull to where a search began: against its optimality condition, Adam's own steps, and where it brings lambda."""
 
-import pytest
 import torch
+from each import each
 from search_problems import seeded
 from search_steps import algorithm_of, begun, space_of
 
@@ -22,7 +22,7 @@ def test_the_step_ends_where_its_gradient_and_its_length_balance() -> None:
     assert not torch.allclose(found, lam)
 
 
-@pytest.mark.parametrize("kind", ["adam", "rmsprop"])
+@each("kind", ["adam", "rmsprop"])
 def test_rates_are_how_far_the_optimizer_goes_for_a_steady_gradient(kind: str) -> None:
     gradients = torch.tensor([0.25, -3.0])
     parameter = torch.zeros(2, requires_grad=True)
@@ -34,8 +34,8 @@ def test_rates_are_how_far_the_optimizer_goes_for_a_steady_gradient(kind: str) -
     torch.testing.assert_close(parameter.detach() - before, -optimizer_rates(optimizer, parameter) * gradients)
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])
-@pytest.mark.parametrize("shared", [0.0, 0.1])
+@each("optimizer", ["adam", "rmsprop"])
+@each("shared", [0.0, 0.1])
 def test_lambda_comes_to_rest_where_rewards_and_pull_are_equal(shared: float, optimizer: str) -> None:
     space = space_of("Rotate", "Invert", copies=2)
     task, state = begun(space, algorithm="lookahead", strength_learning_rate=shared, lambda_optimizer=optimizer)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 from search_steps import is_response, respond_at_random
 from torch import Tensor, nn
 
@@ -118,7 +119,7 @@ def test_the_papers_response_is_one_loss_with_every_image_at_its_own_weights() -
         torch.testing.assert_close(gradient, own[name.rpartition(".")[2]].grad)
 
 
-@pytest.mark.parametrize("learn", APART)
+@each("learn", APART)
 def test_the_current_weights_learn_from_the_loss_at_the_center_alone(learn: Gradients) -> None:
     hypernetwork = hyper_of(Deep(), torch.randn(N))
     images, labels, rows = batch()
@@ -166,7 +167,7 @@ def perturbed(hypernetwork: HyperNetwork, images: Tensor, labels: Tensor, rows: 
     return logits, loss
 
 
-@pytest.mark.parametrize("training", [True, False])
+@each("training", [True, False])
 def test_the_linearized_logits_change_as_central_differences_say(training: bool) -> None:
     hypernetwork = hyper_of(Deep(), torch.randn(N)).train(training)
     images, labels, rows = batch()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 from search_steps import (
     algorithm_of,
     begun,
@@ -32,8 +33,8 @@ def responding(**settings: Any) -> tuple[Any, Any]:
     return task, state
 
 
-@pytest.mark.parametrize("response", CENTERED)
-@pytest.mark.parametrize("algorithm", ["hba", "fixed-noise"])
+@each("response", CENTERED)
+@each("algorithm", ["hba", "fixed-noise"])
 def test_the_center_goes_with_lambda(response: str, algorithm: str) -> None:
     task, state = begun(algorithm=algorithm, response=response)
     respond_at_random(state.learner.hypernetwork, 0.05)
@@ -50,7 +51,7 @@ def test_the_center_goes_with_lambda(response: str, algorithm: str) -> None:
     assert not torch.allclose(network(images, state.lam + 1), before[1])
 
 
-@pytest.mark.parametrize("name", RESPONSES)
+@each("name", RESPONSES)
 def test_a_training_step_is_one_of_sgd_along_those_gradients(name: str) -> None:
     task, state = responding(response=name, weight_decay=0.0, learning_rate=0.1)
     own = copy.deepcopy(state)
@@ -78,7 +79,7 @@ def slope_of(hypernetwork: Callable[..., Tensor], images: Tensor, labels: Tensor
     return (plus - minus) / (2 * small)
 
 
-@pytest.mark.parametrize("name", RESPONSES)
+@each("name", RESPONSES)
 def test_the_gradient_of_lambda_is_the_one_of_the_validation_loss(name: str) -> None:
     """Whatever the response is, a lambda step differentiates the output at the center with respect to lambda."""
     task, state = responding(response=name)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from each import each
 from search_problems import seeded
 from test_expected_score import random_trial
 
@@ -30,7 +31,7 @@ def shares_by_hand(p: list[float]) -> list[float]:
     return [*shares, reached]
 
 
-@pytest.mark.parametrize("p", [[0.8, 0.6, 0.3], [0.5], [1.0, 0.0], [0.0, 0.9, 0.9], [1.0, 1.0, 1.0], [0.05, 0.95, 0.5]])
+@each("p", [[0.8, 0.6, 0.3], [0.5], [1.0, 0.0], [0.0, 0.9, 0.9], [1.0, 1.0, 1.0], [0.05, 0.95, 0.5]])
 def test_k_is_drawn_by_breaking_sticks(p: list[float]) -> None:
     space = counted("Rotate", "Invert", count_probabilities=(1.0, *[0.0] * len(p)))
     values = torch.cat([torch.full((space.n - len(p),), 0.5), torch.tensor(p)])
@@ -83,7 +84,7 @@ def test_where_more_operations_are_worth_more_the_score_of_k_says_by_how_much() 
     assert (expected[-2:] > 2 * SIGMAS * errors[-2:]).all()
 
 
-@pytest.mark.parametrize("is_counted", [False, True])
+@each("is_counted", [False, True])
 def test_the_score_of_the_spread_is_the_derivative_of_the_log_density(is_counted: bool) -> None:
     """Of the normal distribution of each magnitude that was used, by the logarithm of its standard deviation."""
     space = SearchSpace((OPERATIONS["Rotate"], OPERATIONS["Invert"], OPERATIONS["Color"]), 2, searches_count=is_counted)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from each import each
 from search_problems import SELF_TUNING, small_data, small_settings
 from search_steps import algorithm_of, begun, begun_as_in_the_paper, step
 from torch import Tensor, nn
@@ -22,7 +23,7 @@ LEARN_NOISE: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("algorithm", SELF_TUNING)
+@each("algorithm", SELF_TUNING)
 def test_every_layer_answers_the_last_one_too(algorithm: str) -> None:
     _, state = begun(algorithm=algorithm)
     kinds = (nn.Conv2d, nn.BatchNorm2d, nn.Linear)

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from each import each
 from search_problems import SMALL_SETTINGS, small_images, small_settings
 from sklearn.metrics import average_precision_score
 from torch import nn
@@ -32,7 +33,7 @@ def several_labels() -> SearchData:
     return SearchData("several", NAMES, two_sides(40, seed=0), two_sides(16, seed=1))
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@each("algorithm", ALGORITHMS)
 def test_every_algorithm_searches_and_measures_as_scikit_learn_does(algorithm: str) -> None:
     data = several_labels()
     settings = small_settings(algorithm=algorithm)
@@ -50,7 +51,7 @@ def test_every_algorithm_searches_and_measures_as_scikit_learn_does(algorithm: s
     assert result.metrics[-1]["val_loss"] == pytest.approx(expected.item(), rel=1e-4)
 
 
-@pytest.mark.parametrize("draws", [1, 3])
+@each("draws", [1, 3])
 def test_a_reward_on_a_linear_network_has_its_closed_form(draws: int) -> None:
     """The gradient of the loss of an image x is (sigma(z) - y) / classes times x."""
     generator = torch.Generator().manual_seed(0)

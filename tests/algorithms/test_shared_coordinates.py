@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from each import each
 from own_operations import DARKEN, GAMMA
 from search_steps import algorithm_of, begun, space_of
 from torch import Tensor
@@ -26,7 +27,7 @@ def columns(row: Tensor, space: SearchSpace) -> set[str]:
     return {name for name, number in zip(space.names, row.tolist(), strict=True) if number}
 
 
-@pytest.mark.parametrize("space", [*SPACES.values(), SearchSpace(copies=1)], ids=["hba", "pba", "one copy"])
+@each("space", [*SPACES.values(), SearchSpace(copies=1)], ids=["hba", "pba", "one copy"])
 def test_each_coordinate_moves_one_kind_of_number_of_one_kind_of_operation(space: SearchSpace) -> None:
     rows = directions(space)[: len(SHARED)]
     assert len(SHARED) == 4
@@ -41,7 +42,7 @@ def test_each_coordinate_moves_one_kind_of_number_of_one_kind_of_operation(space
     assert (rows.abs().sum(0) == 1).all(), "every hyperparameter is moved by one"
 
 
-@pytest.mark.parametrize("space", [*SPACES.values(), SearchSpace(copies=3), OWN], ids=["hba", "pba", "3 copies", "own"])
+@each("space", [*SPACES.values(), SearchSpace(copies=3), OWN], ids=["hba", "pba", "3 copies", "own"])
 def test_each_operation_moves_the_probabilities_of_its_copies_half_as_far(space: SearchSpace) -> None:
     rows = directions(space)[len(SHARED) :]
     assert len(rows) == len(space.operations)
@@ -59,8 +60,8 @@ def test_each_probability_of_a_searched_k_has_a_coordinate_of_its_own() -> None:
     assert not rows[:-3, -3:].any()
 
 
-@pytest.mark.parametrize("space", [*SPACES.values(), OWN], ids=["hba", "pba", "own"])
-@pytest.mark.parametrize("start", [randaugment, lambda space: at_fraction(space, 0.5)], ids=["randaugment", "middle"])
+@each("space", [*SPACES.values(), OWN], ids=["hba", "pba", "own"])
+@each("start", [randaugment, lambda space: at_fraction(space, 0.5)], ids=["randaugment", "middle"])
 def test_a_step_along_them_takes_every_magnitude_away_from_doing_nothing(space: SearchSpace, start: Any) -> None:
     lam = start(space).double()
     along = directions(space)[2:4].sum(0).double()

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 from search_problems import SMALL_SETTINGS, small_data
 from search_steps import algorithm_of, begun
 from torch import Tensor, nn
@@ -45,7 +46,7 @@ def begun_with(tune: str, **settings: Any) -> tuple[Any, Any]:
     return begun(space_of(tune), network=network(), **{**always, **settings})
 
 
-@pytest.mark.parametrize("response", ["centered", "separate", "linearized"])
+@each("response", ["centered", "separate", "linearized"])
 def test_a_tuned_weight_decay_without_noise_is_that_of_sgd(response: str) -> None:
     task, state = begun_with("weight-decay", response=response, learning_rate=0.05)
     images, labels = state.train_stream.next()
@@ -137,7 +138,7 @@ def test_where_nothing_acts_on_images_joint_is_the_hypergradient_alone() -> None
     assert torch.equal(*ends)
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "said"),
     [
         (

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from each import each
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
@@ -66,7 +67,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("sharing", SHARING)
+@each("sharing", SHARING)
 def test_frozen_layers_are_no_hyper_layers_and_never_move(sharing: str) -> None:
     model = network(*FIRST_LAYERS)
     before = copy.deepcopy(model)
@@ -83,7 +84,7 @@ HALVES = ("bn1.weight", "bn2.bias", "conv1.weight", "conv2.bias", "hidden.weight
 OTHER_HALVES = ("bn1.bias", "bn2.weight", "conv1.bias", "conv2.weight", "hidden.bias", "hidden2.weight")
 
 
-@pytest.mark.parametrize("frozen", [HALVES, OTHER_HALVES], ids=["halves", "other halves"])
+@each("frozen", [HALVES, OTHER_HALVES], ids=["halves", "other halves"])
 def test_a_frozen_weight_or_bias_never_moves_while_the_other_answers_lambda(frozen: tuple[str, ...]) -> None:
     model = network(*frozen)
     hyper = HyperNetwork(model, N, "all")
@@ -95,8 +96,8 @@ def test_a_frozen_weight_or_bias_never_moves_while_the_other_answers_lambda(froz
         assert torch.equal(at[name], elsewhere[name]) == (name in frozen), name
 
 
-@pytest.mark.parametrize("frozen", [HALVES, OTHER_HALVES], ids=["halves", "other halves"])
-@pytest.mark.parametrize("per_image", [True, False])
+@each("frozen", [HALVES, OTHER_HALVES], ids=["halves", "other halves"])
+@each("per_image", [True, False])
 def test_half_frozen_layers_compute_what_the_plain_network_does(frozen: tuple[str, ...], per_image: bool) -> None:
     hyper = HyperNetwork(network(*frozen), N, "all")
     train(hyper)
@@ -113,9 +114,7 @@ def test_response_parameters_are_trained_ones_only() -> None:
     assert len(response) == 2 * 6
 
 
-@pytest.mark.parametrize(
-    ("sharing", "kinds"), [("first-bn", "BatchNorm2d"), ("bn", "BatchNorm2d"), ("conv+bn", "Conv2d or BatchNorm2d")]
-)
+@each(("sharing", "kinds"), [("first-bn", "BatchNorm2d"), ("bn", "BatchNorm2d"), ("conv+bn", "Conv2d or BatchNorm2d")])
 def test_where_all_layers_of_a_strategy_are_frozen_it_is_refused_by_name(sharing: str, kinds: str) -> None:
     with pytest.raises(SettingsError) as raised:
         HyperNetwork(network("bn", "conv"), N, sharing)

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 from torch import Tensor, nn
 
 from hba.hypernet import SHARING, HyperNetwork
@@ -105,8 +105,8 @@ def tiny_hypernetwork(sharing: str) -> HyperNetwork:
     return hyper.eval()
 
 
-@pytest.mark.parametrize("per_image", [False, True])
-@pytest.mark.parametrize("sharing", SHARING)
+@each("per_image", [False, True])
+@each("sharing", SHARING)
 def test_the_gradient_of_the_validation_loss_equals_central_differences(sharing: str, per_image: bool) -> None:
     hyper = tiny_hypernetwork(sharing)
     x, labels = torch.randn(7, 3, 6, 6).double(), torch.arange(7) % 4
@@ -124,7 +124,7 @@ def test_the_gradient_of_the_validation_loss_equals_central_differences(sharing:
     torch.testing.assert_close(gradient(loss, lam), expected.reshape(lam.shape), rtol=1e-5, atol=1e-9)
 
 
-@pytest.mark.parametrize("sharing", SHARING)
+@each("sharing", SHARING)
 def test_in_eval_mode_lambda_of_one_image_does_not_reach_another(sharing: str) -> None:
     hyper = tiny_hypernetwork(sharing)
     x, lam = torch.randn(4, 3, 6, 6).double(), torch.randn(4, N).double()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from each import each
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
@@ -113,7 +114,7 @@ def layer_at(hyper: Any, make: Callable[[], nn.Module], lam: Tensor) -> nn.Modul
     return layer
 
 
-@pytest.mark.parametrize(("make", "shape"), MAP_CASES)
+@each(("make", "shape"), MAP_CASES)
 def test_each_image_gets_the_ordinary_layer_of_its_own_lambda(
     make: Callable[[], nn.Module], shape: tuple[int, ...]
 ) -> None:
@@ -122,7 +123,7 @@ def test_each_image_gets_the_ordinary_layer_of_its_own_lambda(
     torch.testing.assert_close(run(hyper, x, lam), expected)
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["batch statistics", "running statistics"])
+@each("training", [True, False], ids=["batch statistics", "running statistics"])
 def test_batch_norm_normalizes_over_all_images_and_scales_each_by_its_own_lambda(training: bool) -> None:
     def make() -> nn.Module:
         return nn.BatchNorm2d(6)
@@ -132,7 +133,7 @@ def test_batch_norm_normalizes_over_all_images_and_scales_each_by_its_own_lambda
     torch.testing.assert_close(run(hyper, x, lam), expected)
 
 
-@pytest.mark.parametrize("momentum", [0.1, None])
+@each("momentum", [0.1, None])
 def test_batch_norm_keeps_running_statistics_like_the_ordinary_layer(momentum: float | None) -> None:
     layer = ordinary(lambda: nn.BatchNorm2d(6, momentum=momentum, eps=1e-3))
     assert isinstance(layer, nn.BatchNorm2d)
@@ -147,7 +148,7 @@ def test_batch_norm_keeps_running_statistics_like_the_ordinary_layer(momentum: f
     torch.testing.assert_close(run(hyper.eval(), x, torch.zeros(N).double()), layer.eval()(x))
 
 
-@pytest.mark.parametrize(("make", "shape"), ALL_CASES)
+@each(("make", "shape"), ALL_CASES)
 def test_one_lambda_for_all_images_equals_the_ordinary_layer_and_the_same_lambda_for_each(
     make: Callable[[], nn.Module], shape: tuple[int, ...]
 ) -> None:
@@ -157,7 +158,7 @@ def test_one_lambda_for_all_images_equals_the_ordinary_layer_and_the_same_lambda
     torch.testing.assert_close(run(hyper, x, lam.expand(BATCH, N)), shared)
 
 
-@pytest.mark.parametrize(("make", "shape"), ALL_CASES)
+@each(("make", "shape"), ALL_CASES)
 def test_a_new_hyper_layer_is_the_layer_it_replaces_whatever_lambda_is(
     make: Callable[[], nn.Module], shape: tuple[int, ...]
 ) -> None:
@@ -167,7 +168,7 @@ def test_a_new_hyper_layer_is_the_layer_it_replaces_whatever_lambda_is(
     torch.testing.assert_close(run(hyper, x, 10 * randn(BATCH, N)), expected)
 
 
-@pytest.mark.parametrize("of", ["weight", "bias"])
+@each("of", ["weight", "bias"])
 def test_directions_start_as_pytorch_starts_weights_and_biases(of: str) -> None:
     hyper: Any = HyperConv2d(nn.Conv2d(8, 20_000, 3), N, Door(), generator())
     direction, bound = getattr(hyper, f"{of}_U").detach(), (8 * 3 * 3) ** -0.5
@@ -184,8 +185,8 @@ GRADIENT_CASES = [
 ]
 
 
-@pytest.mark.parametrize("per_image", [True, False])
-@pytest.mark.parametrize(("make", "shape"), GRADIENT_CASES)
+@each("per_image", [True, False])
+@each(("make", "shape"), GRADIENT_CASES)
 def test_gradients_with_respect_to_lambda_images_and_parameters_equal_finite_differences(
     make: Callable[[], nn.Module], shape: tuple[int, ...], per_image: bool
 ) -> None:
@@ -202,8 +203,8 @@ def test_gradients_with_respect_to_lambda_images_and_parameters_equal_finite_dif
     assert torch.autograd.gradcheck(output, (x, lam, *values), fast_mode=True)
 
 
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize(("make", "shape"), ALL_CASES)
+@each("training", [True, False])
+@each(("make", "shape"), ALL_CASES)
 def test_plain_is_an_ordinary_layer_with_equal_output(
     make: Callable[[], nn.Module], shape: tuple[int, ...], training: bool
 ) -> None:

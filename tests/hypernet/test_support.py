@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 from timm.layers.conv2d_same import Conv2dSame
 from timm.layers.norm_act import BatchNormAct2d
 from timm.layers.std_conv import ScaledStdConv2d, StdConv2d
@@ -63,8 +64,8 @@ class PReLU(nn.PReLU):
         super().__init__()
 
 
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize(
+@each("training", [True, False])
+@each(
     "settings",
     [{}, {"act_layer": nn.SiLU}, {"drop_layer": nn.Dropout}, {"apply_act": False}, {"act_layer": PReLU}],
     ids=["relu", "silu", "dropout", "no activation", "prelu"],
@@ -126,7 +127,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("layer", "sharing", "what"), REFUSED)
+@each(("layer", "sharing", "what"), REFUSED)
 def test_a_layer_with_a_function_of_its_own_is_refused_by_its_name(layer: nn.Module, sharing: str, what: str) -> None:
     with pytest.raises(SettingsError, match="cannot replace '0'") as raised:
         HyperNetwork(network(layer), N, sharing)
@@ -184,7 +185,7 @@ class Encoding(nn.Module):
         return self.head(self.encoder(self.stem(x)).mean(dim=1))
 
 
-@pytest.mark.parametrize("mode", [True, False])
+@each("mode", [True, False])
 def test_the_linear_layers_of_a_transformer_encoder_are_left_out(mode: bool) -> None:
     # In eval mode, PyTorch reads their weights without running them.
     model, x = Encoding().train(mode), randn(BATCH, 3, 8)

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from each import each
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
@@ -47,7 +48,7 @@ def test_each_image_loses_its_own_share_and_keeps_its_mean() -> None:
         torch.testing.assert_close(row[row != 0].unique(), 1 / (1 - rate)[None])
 
 
-@pytest.mark.parametrize(
+@each(
     ("dropout", "shape"),
     [
         (nn.Dropout1d(0.0), (BATCH, 5, 7)),
@@ -112,7 +113,7 @@ class Layers(nn.Module):
         return torch.as_tensor(self.last(self.hidden(self.bn(self.conv(x)).mean((2, 3)))))
 
 
-@pytest.mark.parametrize("sharing", ["first-bn", "conv", "conv+bn", "all"])
+@each("sharing", ["first-bn", "conv", "conv+bn", "all"])
 def test_the_squared_norm_is_that_of_the_weights_of_each_image(sharing: str) -> None:
     generator = torch.Generator().manual_seed(0)
     hypernetwork = HyperNetwork(Layers(), N, sharing, generator).double()

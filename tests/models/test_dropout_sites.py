@@ -1,8 +1,8 @@
 """Dropout modules of networks by name: where they stand, and that a rate of 0 is as none."""
 
-import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 from torch import Tensor, nn
 
 from hba.models import build_model
@@ -44,7 +44,7 @@ def step(network: nn.Module) -> list[Tensor]:
     return [logits, *(one.grad for one in network.parameters() if one.grad is not None), *network.buffers()]
 
 
-@pytest.mark.parametrize("name", SITES)
+@each("name", SITES)
 def test_dropout_stands_where_the_papers_have_it(name: str) -> None:
     found = dropouts(built(name))
     assert list(found) == SITES[name]
@@ -61,7 +61,7 @@ def without_dropout(name: str) -> nn.Module:
     return network
 
 
-@pytest.mark.parametrize("name", SITES)
+@each("name", SITES)
 def test_a_rate_of_0_changes_no_bit_and_draws_nothing(name: str) -> None:
     expected = step(without_dropout(name))
     torch.manual_seed(7)
@@ -95,7 +95,7 @@ def test_a_wide_resnet_drops_what_goes_into_the_second_convolution_of_a_block() 
     torch.testing.assert_close(inputs_of(network, "blocks.1.between_convs"), inputs_of(network, "blocks.1.conv2"))
 
 
-@pytest.mark.parametrize(("site", "layer"), [("on_input", "conv1"), ("layer1.after_0", "layer1.1")])
+@each(("site", "layer"), [("on_input", "conv1"), ("layer1.after_0", "layer1.1")])
 def test_a_small_resnet_drops_channels_of_its_input_and_of_what_blocks_make(site: str, layer: str) -> None:
     network, rate = built("resnet-18-small"), 0.5
     full = inputs_of(network, layer)

@@ -6,6 +6,7 @@ import pytest
 import timm
 import torch
 import torch.nn.functional as F
+from each import each
 from pretrained_networks import pretrained
 from torch import nn
 
@@ -25,9 +26,7 @@ def frozen_stages(network: nn.Module) -> list[str]:
     return [stage for stage, found in flags.items() if found == {False}]
 
 
-@pytest.mark.parametrize(
-    ("what", "n_frozen"), [("none", 0), ("1", 2), ("2", 3), ("4", 5), ("5", 6), ("all-but-head", 6)]
-)
+@each(("what", "n_frozen"), [("none", 0), ("1", 2), ("2", 3), ("4", 5), ("5", 6), ("all-but-head", 6)])
 def test_the_first_groups_of_a_resnet_are_its_stem_and_its_stages(what: str, n_frozen: int) -> None:
     network = pretrained()
     freeze(network, what, ("fc",))
@@ -42,7 +41,7 @@ def test_a_transformer_is_frozen_by_its_embeddings_and_blocks() -> None:
     }
 
 
-@pytest.mark.parametrize("what", ["6", "100"])
+@each("what", ["6", "100"])
 def test_a_number_that_leaves_nothing_to_train_is_refused(what: str) -> None:
     with pytest.raises(SettingsError, match="a number of groups of layers from 1 to 5 for this network"):
         freeze(pretrained(), what, ("fc",))
@@ -60,7 +59,7 @@ def trained(network: nn.Module) -> dict[str, torch.Tensor]:
     return {name: one for name, one in network.state_dict().items() if not torch.equal(one, before[name])}
 
 
-@pytest.mark.parametrize("name", ["resnet10t", "mobilenetv3_small_050"])
+@each("name", ["resnet10t", "mobilenetv3_small_050"])
 def test_training_moves_neither_frozen_weights_nor_their_statistics(name: str) -> None:
     network = pretrained(name=name)
     (head,) = (part for part in ("fc", "classifier") if hasattr(network, part))

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from each import each
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
@@ -17,7 +18,7 @@ def weights(network: nn.Module) -> Tensor:
     return torch.cat([tensor.flatten().double() for tensor in network.state_dict().values()])
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "millions"),
     # Zagoruyko and Komodakis, Wide Residual Networks, Tables 4 and 9, for CIFAR-10.
     [
@@ -34,7 +35,7 @@ def test_wide_resnets_have_the_published_number_of_parameters(name: str, million
     assert n_parameters(name, 10) / 1e6 == pytest.approx(millions, abs=0.05)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "millions"),
     [
         # Gastaldi, Shake-Shake regularization, for CIFAR-10. The widest is of the AutoAugment paper.
@@ -53,7 +54,7 @@ def test_shaken_networks_have_the_published_number_of_parameters(name: str, mill
     assert round(n_parameters(name, 10) / 1e6, 1) == millions
 
 
-@pytest.mark.parametrize(("name", "published"), [("resnet-18", 11_689_512), ("resnet-50", 25_557_032)])
+@each(("name", "published"), [("resnet-18", 11_689_512), ("resnet-50", 25_557_032)])
 def test_resnets_have_torchvisions_published_number_of_parameters(name: str, published: int) -> None:
     assert n_parameters(name, 1000) == published
 
@@ -62,7 +63,7 @@ GIANTS = ("wrn-28-10", "shake-shake-26-2x96d", "shake-shake-26-2x112d", "pyramid
 SMALL_SHAKEN = ("shake-shake-26-2x4d", "pyramidnet-11-6", "pyramidnet-20-12")
 
 
-@pytest.mark.parametrize("name", [*(name for name in MODELS if name not in GIANTS), *SMALL_SHAKEN, "wrn-16-4"])
+@each("name", [*(name for name in MODELS if name not in GIANTS), *SMALL_SHAKEN, "wrn-16-4"])
 def test_a_batch_of_images_becomes_logits(name: str) -> None:
     network = build_model(name, n_classes=7, seed=0).eval()
     with torch.no_grad():
@@ -71,7 +72,7 @@ def test_a_batch_of_images_becomes_logits(name: str) -> None:
     assert bool(logits.isfinite().all())
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "layer", "size"),
     [
         ("resnet-18", "layer1", 8),
@@ -112,7 +113,7 @@ SEEDED = (
 """Names of the table, and names that follow the pattern."""
 
 
-@pytest.mark.parametrize("name", SEEDED)
+@each("name", SEEDED)
 def test_the_seed_alone_decides_the_weights(name: str) -> None:
     torch.manual_seed(1)
     first = weights(build_model(name, 3, seed=5))
@@ -121,14 +122,14 @@ def test_the_seed_alone_decides_the_weights(name: str) -> None:
     assert not torch.equal(weights(build_model(name, 3, seed=6)), first)
 
 
-@pytest.mark.parametrize("name", SEEDED)
+@each("name", SEEDED)
 def test_the_global_generator_is_left_alone(name: str) -> None:
     before = torch.get_rng_state()
     build_model(name, 3, seed=5)
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("name", ["wrn-10", "resnet-34", "WRN-40-2", "wrn-16-4-dropout", "wrn--16-4", "timm", ""])
+@each("name", ["wrn-10", "resnet-34", "WRN-40-2", "wrn-16-4-dropout", "wrn--16-4", "timm", ""])
 def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(SettingsError, match="unknown model") as raised:
         build_model(name, 3, seed=0)

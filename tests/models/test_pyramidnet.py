@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from each import each
 from torch import Tensor, nn
 
 from hba.models import build_model, find_model
@@ -32,7 +33,7 @@ def test_the_probability_of_surviving_falls_linearly_to_one_half() -> None:
     assert largest[0] == pytest.approx(1 - 1 / 180)
 
 
-@pytest.mark.parametrize("p", [0.5, 0.75, 1 - 1 / 180])
+@each("p", [0.5, 0.75, 1 - 1 / 180])
 def test_at_test_the_factor_is_the_probability_and_the_mean_of_many_draws(p: float) -> None:
     torch.manual_seed(0)
     x = torch.ones(1, 1, 1, 1, requires_grad=True)
@@ -45,7 +46,7 @@ def test_at_test_the_factor_is_the_probability_and_the_mean_of_many_draws(p: flo
     assert abs(float(forward.mean()) - p) < 5 * float(forward.std()) / IMAGES**0.5
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "widths"),
     [
         ("pyramidnet-11-6", [18, 20, 22]),
@@ -59,7 +60,7 @@ def test_every_block_is_wider_by_the_same_amount(name: str, widths: list[int]) -
     assert [block.residual[-1].num_features for block in blocks] == [4 * width for width in widths]
 
 
-@pytest.mark.parametrize("stride", [1, 2])
+@each("stride", [1, 2])
 def test_the_shortcut_pools_and_adds_channels_of_zeros(stride: int) -> None:
     network = build_model("pyramidnet-11-6", 3, seed=0).eval()
     block = network.get_submodule("blocks.0" if stride == 1 else "blocks.1")

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
@@ -33,7 +34,7 @@ def test_alexnet_has_as_many_parameters_as_the_authors() -> None:
     assert convolutions + linear(4 * 256, 4096) + linear(4096, 4096) + linear(4096, 10) == 23_272_266
 
 
-@pytest.mark.parametrize(
+@each(
     ("size", "map_side"),
     # Halved four times, rounded up: 16 14 7 4 2 and 8 4 2 1 and 4 2 1 1.
     [(32, 2), (28, 2), (16, 1), (8, 1), (33, 3)],
@@ -53,7 +54,7 @@ SITES = {
 """8, 16, 4 and 3 of them (Delta-STN, 5.1 and 5.2)."""
 
 
-@pytest.mark.parametrize("name", SITES)
+@each("name", SITES)
 def test_dropout_stands_where_delta_stn_tunes_it(name: str) -> None:
     with torch.device("meta"):
         network = find_model(name)(10)
@@ -93,7 +94,7 @@ def by_hand(name: str, network: nn.Module, x: Tensor) -> Tensor:
     return x @ weight(f"fc{n_hidden + 1}.weight").T + weight(f"fc{n_hidden + 1}.bias")
 
 
-@pytest.mark.parametrize("name", SMALL)
+@each("name", SMALL)
 def test_the_layers_run_as_the_papers_describe_them(name: str) -> None:
     network = build_model(name, 7, seed=0, image_size=32).train()
     before = torch.get_rng_state()
@@ -102,7 +103,7 @@ def test_the_layers_run_as_the_papers_describe_them(name: str) -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@each("name", SMALL)
 def test_dropout_acts_behind_the_layer_that_it_is_called_after(name: str) -> None:
     network = build_model(name, 7, seed=0, image_size=32).train()
     sites = [site for site, layer in network.named_children() if isinstance(layer, DROPOUTS)]
@@ -127,7 +128,7 @@ def test_dropout_acts_behind_the_layer_that_it_is_called_after(name: str) -> Non
         assert abs(int(is_dropped.sum()) / n - 0.5) < 4 * 0.5 / n**0.5, site
 
 
-@pytest.mark.parametrize("name", SMALL)
+@each("name", SMALL)
 def test_images_of_another_size_or_other_channels_are_refused_in_one_line(name: str) -> None:
     network = build_model(name, 5, seed=0, image_size=16, in_channels=1)
     for wrong in (images(16), images(8)[:, :1], images(16)[:, :1, :, :8]):

@@ -5,6 +5,7 @@ import sys
 import pytest
 import timm
 import torch
+from each import each
 
 from hba.errors import SettingsError
 from hba.models import build_model, find_model
@@ -16,7 +17,7 @@ def test_a_network_of_timm_goes_by_its_name() -> None:
     assert network(torch.rand(2, 3, 32, 32)).shape == (2, 7)
 
 
-@pytest.mark.parametrize("name", ["resnet10", "", "hf-hub:timm/resnet10t", "RESNET10T", "timm:resnet10t"])
+@each("name", ["resnet10", "", "hf-hub:timm/resnet10t", "RESNET10T", "timm:resnet10t"])
 def test_an_unknown_network_of_timm_is_refused_in_one_line(name: str) -> None:
     with pytest.raises(SettingsError, match="unknown timm model") as raised:
         find_model(f"timm:{name}")

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from each import each
 from torch import Tensor
 
 from hba.preprocessing.baseline import Baseline, augment, random_crop, random_cutout
@@ -33,7 +34,7 @@ def offset_of(image: np.ndarray, crop: np.ndarray, padding: int) -> tuple[int, i
     return places[0]
 
 
-@pytest.mark.parametrize(("height", "width", "padding"), [(5, 7, 1), (7, 5, 2)])
+@each(("height", "width", "padding"), [(5, 7, 1), (7, 5, 2)])
 def test_crops_come_from_all_places_of_the_padded_image_alike_often(height: int, width: int, padding: int) -> None:
     images = distinct(1500, height, width)
     crops = random_crop(images, padding, generator())
@@ -73,7 +74,7 @@ def possible_masks(height: int, width: int, size: int) -> dict[bytes, tuple[int,
     return masks
 
 
-@pytest.mark.parametrize(("height", "width", "size"), [(8, 8, 4), (6, 9, 2)])
+@each(("height", "width", "size"), [(8, 8, 4), (6, 9, 2)])
 def test_cutout_is_the_square_of_devries_and_taylor_about_every_pixel_alike_often(
     height: int, width: int, size: int
 ) -> None:
@@ -91,7 +92,7 @@ def test_cutout_is_the_square_of_devries_and_taylor_about_every_pixel_alike_ofte
     assert max(abs(count - expected) for count in times) < 5 * expected**0.5
 
 
-@pytest.mark.parametrize(("size", "side"), [(16, 32), (20, 32)])
+@each(("size", "side"), [(16, 32), (20, 32)])
 def test_cutout_covers_its_full_area_where_it_meets_no_border(size: int, side: int) -> None:
     areas = (random_cutout(distinct(2000, side, side), size, generator()) == 0)[:, 0].sum(dim=(1, 2))
     assert int(areas.max()) == size**2

@@ -3,8 +3,8 @@
 from itertools import permutations
 
 import numpy as np
-import pytest
 import torch
+from each import each
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
@@ -21,7 +21,7 @@ def noise(batch: int = 6) -> Tensor:
     return torch.rand(batch, 3, 9, 7, generator=generator(9))
 
 
-@pytest.mark.parametrize("order", list(permutations(range(3))))
+@each("order", list(permutations(range(3))))
 def test_jitters_are_torchvisions_one_after_the_other(order: tuple[int, ...]) -> None:
     images, factors = noise(4), torch.empty(4, 3).uniform_(0.6, 1.4, generator=generator(1))
     result = jittered(images, factors, torch.tensor(order).expand(4, 3))

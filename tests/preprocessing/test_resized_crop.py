@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from each import each
 from torch import Tensor
 from torchvision.transforms import RandomResizedCrop
 from torchvision.transforms.v2 import functional as TF
@@ -19,7 +20,7 @@ def noise(batch: int, height: int, width: int) -> Tensor:
     return torch.rand(batch, 3, height, width, generator=generator(9))
 
 
-@pytest.mark.parametrize(
+@each(
     ("box", "size"),
     [
         ((0, 0, 12, 10), 12), ((2, 3, 6, 6), 6), ((1, 2, 4, 4), 12), ((1, 2, 4, 4), 8), ((8, 6, 4, 4), 4),
@@ -53,7 +54,7 @@ def test_boxes_are_whole_lie_within_the_image_and_have_the_areas_and_shapes_aske
     assert float(left.mean()) == pytest.approx(float((width - w).mean()) / 2, abs=0.4)
 
 
-@pytest.mark.parametrize(("height", "width"), [(64, 64), (40, 48)])
+@each(("height", "width"), [(64, 64), (40, 48)])
 def test_boxes_are_distributed_as_torchvisions(height: int, width: int) -> None:
     n = 4000
     ours = random_boxes(n, height, width, generator()).double()
@@ -65,7 +66,7 @@ def test_boxes_are_distributed_as_torchvisions(height: int, width: int) -> None:
     torch.testing.assert_close(ours.std(dim=0), theirs.std(dim=0), rtol=0.06, atol=0)
 
 
-@pytest.mark.parametrize(("full", "size"), [(256, 224), (16, 14), (9, 8), (8, 8)])
+@each(("full", "size"), [(256, 224), (16, 14), (9, 8), (8, 8)])
 def test_the_center_is_torchvisions(full: int, size: int) -> None:
     images = noise(2, full, full)
     assert torch.equal(center_crop(images, size), TF.center_crop(images, [size, size]))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 import torch
+from each import each
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
@@ -63,13 +64,13 @@ def some_numbers(height: int, width: int, seed: int) -> dict[str, Tensor]:
     }
 
 
-@pytest.mark.parametrize("size", [(32, 32), (33, 20), (7, 12), (1, 9), (64, 65)])
-@pytest.mark.parametrize("channels", [1, 3])
+@each("size", [(32, 32), (33, 20), (7, 12), (1, 9), (64, 65)])
+@each("channels", [1, 3])
 def test_any_map_shows_torchvision_s_pixels(size: tuple[int, int], channels: int) -> None:
     assert_torchvision_s(levels(*size, channels), some_numbers(*size, seed=sum(size)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "values"),
     [
         ("angle", (-45.0, -10.0, 0.0, 3.0, 45.0)),

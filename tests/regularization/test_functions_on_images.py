@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from each import each
 from torch import Tensor
 
 from hba.regularization.on_images import affine, cutout, input_dropout, input_noise, jitter
@@ -70,7 +71,7 @@ def test_a_strength_of_0_leaves_every_bit_and_others_change_the_image(case: Case
     assert differing(result, images) == [False, True, False, True, False, True]
 
 
-@pytest.mark.parametrize("name", [*JITTER.strengths, *AFFINE.strengths])
+@each("name", [*JITTER.strengths, *AFFINE.strengths])
 def test_each_strength_of_a_group_does_something_alone(name: str) -> None:
     case = JITTER if name in JITTER.strengths else AFFINE
     images = noise(40)

@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 from documents import text_of
+from each import each
 from torch import Tensor, nn
 
 import hba
@@ -38,14 +39,14 @@ def test_every_dropout_of_a_network_has_a_rate_that_begins_at_its_own() -> None:
     assert [one.initial for one in found] == [0.3] + [0.05] * 5
 
 
-@pytest.mark.parametrize(("image_size", "length"), [(32, (0, 24, 4)), (8, (0, 6, 1)), (224, (0, 168, 28))])
+@each(("image_size", "length"), [(32, (0, 24, 4)), (8, (0, 6, 1)), (224, (0, 168, 28))])
 def test_ranges_in_pixels_go_with_the_size_of_the_images(image_size: int, length: tuple[int, int, int]) -> None:
     of_length, of_holes = hyperparameters_of(["cutout"], nn.Module, 0.0, image_size)
     assert (of_length.low, of_length.high, of_length.initial) == length
     assert (of_holes.low, of_holes.high, of_holes.initial) == (0, 4, 1)
 
 
-@pytest.mark.parametrize("name", [name for name, one in REGULARIZERS.items() if one.place in ("pixels", "inputs")])
+@each("name", [name for name, one in REGULARIZERS.items() if one.place in ("pixels", "inputs")])
 def test_each_regularizer_of_images_acts_by_the_values_of_each_image(name: str) -> None:
     """Image 0 has zeros and stays; image 1 has the ends of the ranges and does not."""
     hyperparameters = REGULARIZERS[name].hyperparameters
@@ -60,7 +61,7 @@ def test_each_regularizer_of_images_acts_by_the_values_of_each_image(name: str) 
     assert acts.image_columns == tuple(range(2, 2 + len(hyperparameters)))
 
 
-@pytest.mark.parametrize(
+@each(
     "one",
     [
         Hyperparameter("dropout.fc", 0.0, 3.0, 0.5),

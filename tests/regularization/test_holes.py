@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from each import each
 from torch import Tensor
 
 from hba.regularization.on_images import cutout, with_holes
@@ -27,8 +28,8 @@ def cut_by_a_loop(image: Tensor, centres: list[list[float]], length: int, holes:
     return result
 
 
-@pytest.mark.parametrize("size", [(32, 32), (9, 14), (1, 5)])
-@pytest.mark.parametrize("channels", [1, 3, 5])
+@each("size", [(32, 32), (9, 14), (1, 5)])
+@each("channels", [1, 3, 5])
 def test_holes_are_those_of_a_slow_loop(size: tuple[int, int], channels: int) -> None:
     batch = 60
     images = torch.randn(batch, channels, *size, generator=seeded(1))

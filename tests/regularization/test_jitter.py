@@ -6,6 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
+from each import each
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
@@ -33,7 +34,7 @@ def first_order(batch: int) -> Tensor:
     return torch.arange(3).expand(batch, 3)
 
 
-@pytest.mark.parametrize("order", list(permutations(range(3))))
+@each("order", list(permutations(range(3))))
 def test_changes_are_torchvision_s_of_each_image_one_after_the_other(order: tuple[int, ...]) -> None:
     images = noise(5)
     factors = torch.empty(5, 3).uniform_(0.3, 1.7, generator=seeded(1))
@@ -54,7 +55,7 @@ def test_hues_are_torchvision_s_of_each_image() -> None:
         torch.testing.assert_close(after, TF.adjust_hue(image, turn), atol=2e-6, rtol=0)
 
 
-@pytest.mark.parametrize("turn", [-0.5, -0.27, -1 / 6, 0.01, 1 / 3, 0.49])
+@each("turn", [-0.5, -0.27, -1 / 6, 0.01, 1 / 3, 0.49])
 def test_hues_are_colorsys_s_of_each_pixel(turn: float) -> None:
     images = every_color().double()
     result = shifted_hue(images, torch.tensor([turn], dtype=torch.float64))
@@ -63,7 +64,7 @@ def test_hues_are_colorsys_s_of_each_pixel(turn: float) -> None:
         np.testing.assert_allclose(after, colorsys.hsv_to_rgb((hue + turn) % 1, saturation, value), atol=1e-12)
 
 
-@pytest.mark.parametrize("channels", [1, 2, 4, 5])
+@each("channels", [1, 2, 4, 5])
 def test_without_three_channels_brightness_and_contrast_alone_act(channels: int) -> None:
     images = noise(4, channels)
     factors = torch.tensor([0.5, 1.4, 0.2]).expand(4, 3)

@@ -1,8 +1,8 @@
 """One interface for schedules and for nothing at all."""
 
 import numpy as np
-import pytest
 import torch
+from each import each
 
 from hba.data import LabelledImages
 from hba.operations import OPERATIONS
@@ -27,7 +27,7 @@ def test_no_schedule_leaves_images_and_the_generator_alone() -> None:
     assert torch.equal(generator.get_state(), before)
 
 
-@pytest.mark.parametrize("channels", [1, 3])
+@each("channels", [1, 3])
 def test_each_epoch_has_its_row_of_the_stretched_schedule(channels: int) -> None:
     augmentation = augmentation_of(DIM)
     assert isinstance(augmentation, ScheduleAugmentation)

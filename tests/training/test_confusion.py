@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from each import each
 from sklearn.metrics import balanced_accuracy_score, confusion_matrix
 
 from hba.training.metrics import UNBALANCED, Confusion
@@ -26,8 +27,8 @@ def confusion_of(labels: list[int], answers: list[int], n_classes: int) -> Confu
     return Confusion.of(counts)
 
 
-@pytest.mark.parametrize("n_classes", [1, 2, 10, 200])
-@pytest.mark.parametrize("n_present", [None, 1])
+@each("n_classes", [1, 2, 10, 200])
+@each("n_present", [None, 1])
 def test_matrix_and_balanced_accuracy_are_scikit_learn_s(n_classes: int, n_present: int | None) -> None:
     labels, answers = answered(500, n_classes, seed=n_classes, n_present=n_present)
     found = confusion_of(labels, answers, n_classes)
@@ -49,7 +50,7 @@ def test_a_file_gives_it_back() -> None:
         Confusion.from_counts(4, read)
 
 
-@pytest.mark.parametrize(("images", "is_unbalanced"), [((30, 30), False), ((30, 59), False), ((30, 60), True)])
+@each(("images", "is_unbalanced"), [((30, 30), False), ((30, 59), False), ((30, 60), True)])
 def test_classes_are_unbalanced_from_a_ratio_on(images: tuple[int, int], is_unbalanced: bool) -> None:
     assert UNBALANCED == 2
     counts = torch.tensor([[images[0], 0, 0], [0, 0, images[1]], [0, 0, 0]])

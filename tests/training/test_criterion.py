@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 from sklearn.metrics import average_precision_score
 from small_trainings import Answers
 from torch import Tensor
@@ -33,8 +34,8 @@ def by_scikit_learn(scores: Tensor, labels: Tensor) -> float:
     )
 
 
-@pytest.mark.parametrize("n", [2, 3, 10, 200])
-@pytest.mark.parametrize("has_ties", [False, True])
+@each("n", [2, 3, 10, 200])
+@each("has_ties", [False, True])
 def test_mean_average_precision_is_scikit_learn_s(n: int, has_ties: bool) -> None:
     for seed in range(20):
         scores, labels = answers(n, 4, seed)

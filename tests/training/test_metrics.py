@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from each import each
 from opened_images import record_images
 from sklearn.metrics import confusion_matrix
 from small_trainings import Answers
@@ -40,7 +41,7 @@ def test_loss_and_error_of_three_images_by_hand() -> None:
     assert measured.error_percent == pytest.approx(100 / 3)
 
 
-@pytest.mark.parametrize("n", [1, MEASURE_BATCH_SIZE, MEASURE_BATCH_SIZE + 1, 1203])
+@each("n", [1, MEASURE_BATCH_SIZE, MEASURE_BATCH_SIZE + 1, 1203])
 def test_every_image_counts_once_whatever_the_number_of_batches(n: int) -> None:
     labels = [index % 4 for index in range(n)]
     # Always class 2: the logits (0, 0, 1, 0) give -ln p = ln(e + 3) - [label is 2].
@@ -53,7 +54,7 @@ def test_every_image_counts_once_whatever_the_number_of_batches(n: int) -> None:
     assert measured.loss == pytest.approx(math.log(math.e + 3) - labels.count(2) / n, rel=1e-5)
 
 
-@pytest.mark.parametrize("training", [True, False])
+@each("training", [True, False])
 def test_the_network_runs_in_eval_mode_and_gets_its_mode_back(training: bool) -> None:
     network = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(12, 2)).train(training)
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}

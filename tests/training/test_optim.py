@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from each import each
 from torch import nn
 
 from hba.config.training import SGD, SGD_CLASSICAL
@@ -64,7 +65,7 @@ def test_classical_momentum_moves_by_the_velocity_alone(fused: bool) -> None:
         assert weight.item() == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", [SGD, SGD_CLASSICAL])
+@each("name", [SGD, SGD_CLASSICAL])
 def test_steps_of_all_weights_together_are_those_of_each_to_the_bit(name: str) -> None:
     generator = torch.Generator().manual_seed(0)
     starts = [torch.randn(shape, generator=generator) for shape in ((7, 3, 3, 3), (33,), ())]
@@ -82,7 +83,7 @@ def test_steps_of_all_weights_together_are_those_of_each_to_the_bit(name: str) -
     assert all(torch.equal(one, other) for one, other in zip(*weights, strict=True))
 
 
-@pytest.mark.parametrize("name", [SGD, SGD_CLASSICAL])
+@each("name", [SGD, SGD_CLASSICAL])
 def test_a_fused_step_takes_weights_that_have_their_first_gradient_later(name: str) -> None:
     """As of a layer that is left out of some steps; one that is frozen has no momentum."""
     generator = torch.Generator().manual_seed(0)
@@ -161,7 +162,7 @@ SHARES = {
 """By schedule, what is left of the rate behind so many steps."""
 
 
-@pytest.mark.parametrize("schedule", LEARNING_RATE_SCHEDULES)
+@each("schedule", LEARNING_RATE_SCHEDULES)
 @pytest.mark.filterwarnings("error")
 def test_a_warm_up_rises_by_equal_steps_and_the_schedule_takes_the_rest(schedule: str) -> None:
     steps_per_epoch, n_warm, n_steps = 5, 15, 100
@@ -172,7 +173,7 @@ def test_a_warm_up_rises_by_equal_steps_and_the_schedule_takes_the_rest(schedule
     assert rates == pytest.approx(rise + fall, abs=1e-12)
 
 
-@pytest.mark.parametrize(
+@each(
     ("epoch", "rate"),
     [(0, 0.1), (89, 0.1), (90, 0.01), (179, 0.01), (180, 0.001), (239, 0.001), (240, 0.0001), (269, 0.0001)],
 )
@@ -183,7 +184,7 @@ def test_the_step_schedule_drops_at_the_papers_epochs_90_180_and_240_of_270(epoc
     assert of_epoch == pytest.approx([rate] * steps_per_epoch)
 
 
-@pytest.mark.parametrize(
+@each(
     ("epoch", "rate"),
     [(0, 0.03), (59, 0.03), (60, 0.006), (119, 0.006), (120, 0.0012), (179, 0.0012), (180, 0.00024), (199, 0.00024)],
 )

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from each import each
 from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
@@ -35,7 +36,7 @@ def rate_of(schedule: Plateau) -> float:
     return rate
 
 
-@pytest.mark.parametrize("patience", [1, 2, 5])
+@each("patience", [1, 2, 5])
 def test_it_is_that_of_pytorch_whose_patience_counts_one_epoch_less(patience: int) -> None:
     losses = torch.rand(80, generator=torch.Generator().manual_seed(patience)).tolist()
     schedule = begun(patience)

@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from each import each
 from numpy.typing import NDArray
 from small_trainings import (
     BATCH,
@@ -200,7 +201,7 @@ class GoodUntilTheLastStep(nn.Module):
         return answer.expand(len(x), 2) + 0 * self.weight
 
 
-@pytest.mark.parametrize("schedule", [None, one_operation("Brightness", [[0.5, 0.6]])], ids=["none", "schedule"])
+@each("schedule", [None, one_operation("Brightness", [[0.5, 0.6]])], ids=["none", "schedule"])
 def test_the_measured_numbers_are_those_of_the_returned_network(schedule: Schedule | None) -> None:
     data, test = tiny_data(), two_sides(N_TEST, seed=1)
     result = train(config_with(epochs=10, learning_rate=0.1), data, augmentation_of(schedule), seed=0)
@@ -234,7 +235,7 @@ def test_each_epoch_tells_the_mean_loss_and_error_of_its_batches(monkeypatch: py
     assert len({one.loss for one in found}) == EPOCHS
 
 
-@pytest.mark.parametrize("schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"])
+@each("schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"])
 def test_the_test_split_is_not_read_before_the_last_step(schedule: Schedule | None) -> None:
     data, guard = guarded_data()
     result = train(config_with(), data, augmentation_of(schedule), 0, on_step=guard.step_done)
@@ -242,10 +243,8 @@ def test_the_test_split_is_not_read_before_the_last_step(schedule: Schedule | No
     assert 0 <= result.test.error_percent <= 100
 
 
-@pytest.mark.parametrize(
-    "read", [lambda split: split.labels, lambda split: split.images, lambda split: split.mean_color()]
-)
-@pytest.mark.parametrize("early", [1, 2, STEPS - 1])
+@each("read", [lambda split: split.labels, lambda split: split.images, lambda split: split.mean_color()])
+@each("early", [1, 2, STEPS - 1])
 def test_the_guard_stops_a_look_at_the_test_split_after_any_step_but_the_last(
     read: Callable[[LabelledImages], object], early: int
 ) -> None:
@@ -260,7 +259,7 @@ def test_the_guard_stops_a_look_at_the_test_split_after_any_step_but_the_last(
         train(config_with(), data, Unchanged(), 0, on_step=look)
 
 
-@pytest.mark.parametrize("schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"])
+@each("schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"])
 def test_a_loss_that_is_not_finite_is_an_error_with_a_remedy(schedule: Schedule | None) -> None:
     with pytest.raises(DivergedError) as raised:
         train(config_with(learning_rate=1e30), tiny_data(), augmentation_of(schedule), seed=0)
