@@ -6,24 +6,43 @@ the response. Rewards are taken at lambda for all images: at the lambda that eac
 response, they would depend on epsilon by more than what epsilon did to the image.
 """
 
+import functools
 from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from hba.algorithms.gradient_stats import reach, short_training_rate
 from hba.algorithms.hypergradient import Hypergradient, HyperGradientState
 from hba.algorithms.lambda_steps import validation_statistics
 from hba.algorithms.lookahead import Rewards, rewards_of, trained_parameters
 from hba.algorithms.scores import AugmentedBatch, expected_score
+from hba.algorithms.state import InnerModel
 from hba.algorithms.task import Task
-from hba.config.training import SGD, SGDS, CommonSearchConfig
+from hba.config.training import SGD, SGD_CLASSICAL, SGDS, CommonSearchConfig
 from hba.data.config import Size
 from hba.distributed.collectives import means
 from hba.errors import SettingsError
 from hba.hypernet import HyperNetwork
-from hba.training.optim import preconditioned
+from hba.training.optim import MOMENTUM, preconditioned
+
+LEAST_LEARNING_RATE = 0.1
+"""Least learning rate of the steps that rewards stand for, as a share of the first: late steps are too short."""
+
+
+def horizon_learning_rate(task: Task, learner: InnerModel) -> float:
+    """Learning rate of the steps that rewards stand for: that of the next step, but at least LEAST_LEARNING_RATE."""
+    return max(learner.learning_rate, LEAST_LEARNING_RATE * task.config.learning_rate)
+
+
+@functools.cache
+def reach(steps: int, optimizer: str = SGD) -> float:
+    """How far steps of SGD go along a constant gradient, in units of the learning rate."""
+    velocity = distance = 0.0
+    for _ in range(steps):
+        velocity = MOMENTUM * velocity + 1
+        distance += velocity if optimizer == SGD_CLASSICAL else 1 + MOMENTUM * velocity
+    return distance
 
 
 class BothGradients(Rewards, Hypergradient):
@@ -111,9 +130,8 @@ class HbaLookahead(BothGradients):
         scale: Tensor,
     ) -> None:
         """By the sum of both gradients in nats."""
-        nats = reach(self.horizon_steps, task.config.optimizer) * short_training_rate(task, state.learner) * scale
+        nats = reach(self.horizon_steps, task.config.optimizer) * horizon_learning_rate(task, state.learner) * scale
         gradient = through_response + nats * -expected_score(task.space, batch, rewards)
-        state.mover.moves.add(gradient)
         curvature = self.of_divergence(task, state, batch)
         in_nats = None if curvature is None else nats * curvature
         self.move_lambda(task, state, gradient, self.of_spread(task, state, batch, rewards), in_nats)

@@ -186,7 +186,6 @@ class Hypergradient(LambdaSteps, HyperLayers):
         else:
             objective = loss - self.sigma_entropy * scale.entropy()
             gradient, of_spread = means(torch.autograd.grad(objective, [lam, scale.spread]))
-        state.mover.moves.add(gradient)
         self.move_lambda(task, state, gradient)
         if scale is not None:
             scale.move(of_spread)

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from hba.algorithms.algorithm import Count, Init, SpreadOver
 from hba.algorithms.derivatives import RewardDerivative
-from hba.algorithms.gradient_stats import PROBE_STEPS, reach, short_training_rate
 from hba.algorithms.hba_lookahead import BothGradients
 from hba.algorithms.hypergradient import Hypergradient, HyperGradientState, Response, update_phi
 from hba.algorithms.lambda_steps import Betas
@@ -81,9 +80,6 @@ class Joint(BothGradients):
     ) -> None:
         """Each hyperparameter by its own gradient. It is divided by its own size, so units need not be the same."""
         score = expected_score(task.space, batch, rewards)
-        # In nats that the short trainings of a probe win, which the moves are compared with.
-        nats = reach(PROBE_STEPS, task.config.optimizer) * short_training_rate(task, state.learner) * scale
-        state.mover.moves.add(torch.where(task.through_weights, through_response, -nats * score))
         gradient = torch.where(task.through_weights, through_response, -score)
         curvature, of_spread = self.of_divergence(task, state, batch), self.of_spread(task, state, batch, rewards)
         self.move_lambda(task, state, gradient, of_spread, curvature)

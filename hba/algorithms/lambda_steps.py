@@ -1,4 +1,4 @@
-"""Steps on lambda by gradient descent, which look-ahead and Algorithms 5 and 6 share: settings, state, and the step."""
+"""Lambda steps by gradient descent, which look-ahead and Algorithms 5 and 6 share: settings, state, and the step."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +12,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from hba.algorithms.algorithm import Noisy
-from hba.algorithms.gradient_stats import GradientStats
 from hba.algorithms.lambda_optimizers import (
     ADAM,
     LAMBDA_OPTIMIZERS,
@@ -44,14 +43,13 @@ ValBatchSize = Annotated[Size | Literal["half"] | None, DefaultText("as batch_si
 
 @dataclass
 class LambdaMover:
-    """start (n,): lambda at the beginning of the search. optimizer: of lambda. val_stream: batches of D_V. moves: the
-    lambda steps since the last probe. strength: of the shared coordinates; it stays as it is without a learning rate.
+    """start (n,): lambda at the beginning of the search. optimizer: of lambda. val_stream: batches of D_V. strength:
+    the shared directions, which need a learning rate to move.
     """
 
     start: Tensor
     optimizer: Optimizer
     val_stream: BatchStream
-    moves: GradientStats
     strength: SharedDirections
 
 
@@ -63,7 +61,7 @@ class GradientState(SearchState[L]):
 
 
 class LambdaSteps(Noisy):
-    """An algorithm that moves lambda by steps of its optimizer along a gradient of the validation loss (equation 3)."""
+    """An algorithm that moves lambda by an optimizer along a gradient of the validation loss (equation 3)."""
 
     warm_up_epochs: WarmUp = 0
     """Epochs before the first lambda step."""
@@ -128,7 +126,7 @@ class LambdaSteps(Noisy):
         strength = SharedDirections.of(
             task.space, self.strength_learning_rate, self.lambda_betas, lam.device, self.lambda_optimizer
         )
-        return LambdaMover(start, optimizer, val_stream, GradientStats.since(lam), strength)
+        return LambdaMover(start, optimizer, val_stream, strength)
 
     def optimizer_of(self, leaf: Tensor) -> Optimizer:
         """Of lambda, and of what is learnt beside it at the same rate."""

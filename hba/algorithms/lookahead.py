@@ -32,7 +32,6 @@ from torch.func import functional_call
 
 from hba.algorithms.algorithm import Count, Init, SpreadOver
 from hba.algorithms.derivatives import RewardDerivative, image_derivatives
-from hba.algorithms.gradient_stats import PROBE_STEPS, reach, short_training_rate
 from hba.algorithms.lambda_steps import HALF, Betas, GradientState, LambdaSteps, ValBatchSize, validation_statistics
 from hba.algorithms.scores import (
     AugmentedBatch,
@@ -183,11 +182,8 @@ class Lookahead(Rewards):
         network = state.learner.network.eval()
         with validation_statistics(network, self.val_statistics):
             loss = self.validation_loss(task, state, state.learner.forward)
-        rewards, scale = self.standardized(batch, self.rewards(state.learner, batch, loss))
+        rewards, _ = self.standardized(batch, self.rewards(state.learner, batch, loss))
         gradient = -expected_score(task.space, batch, rewards)
-        # In nats that the short trainings of a probe win, which the moves are compared with.
-        nats = reach(PROBE_STEPS, task.config.optimizer) * short_training_rate(task, state.learner) * scale
-        state.mover.moves.add(nats * gradient)
         of_spread, curvature = self.of_spread(task, state, batch, rewards), self.of_divergence(task, state, batch)
         self.move_lambda(task, state, gradient, of_spread, curvature)
         state.totals.add_lambda(loss.detach())
