@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import pytest
 import torch
 import torch.nn.functional as F
 from search_steps import begun
@@ -25,6 +26,7 @@ def example() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_the_program_leaves_a_run_with_its_settings(tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLE), "--epochs", "4", "--hardness", "0.5", "--out", "run"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path)

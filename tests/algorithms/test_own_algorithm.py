@@ -100,14 +100,10 @@ def test_its_settings_stand_flat_beside_the_others(own: type[Algorithm], tmp_pat
         assert "sharing" not in settings
 
 
-@pytest.mark.parametrize("n_steps", [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 9))])
-@pytest.mark.parametrize("again", ["the same", "the class", "the class with words"])
-def test_a_run_is_resumed_to_the_same_end(own: type[Algorithm], again: str, n_steps: int, tmp_path: Path) -> None:
+def test_a_run_is_resumed_to_the_same_end(own: type[Algorithm], tmp_path: Path) -> None:
     whole = run(own(**OF_THE_ALGORITHM))
-    run(own(**OF_THE_ALGORITHM), tmp_path, callback=StopAfter(n_steps))
-    words = OF_THE_ALGORITHM if again == "the class with words" else {}
-    given = own(**OF_THE_ALGORITHM) if again == "the same" else own
-    resumed = hba.search(small_data(), out=tmp_path, resume=True, algorithm=given, **words)
+    run(own(**OF_THE_ALGORITHM), tmp_path, callback=StopAfter(4))
+    resumed = hba.search(small_data(), out=tmp_path, resume=True, algorithm=own)
     assert resumed.finished
     np.testing.assert_array_equal(values_of(resumed), values_of(whole))
     assert torch.equal(resumed.lam, whole.lam)
@@ -123,12 +119,6 @@ def refused(out: Path, **given: Any) -> str:
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     (line,) = str(raised.value).splitlines()
     return line
-
-
-def test_resuming_without_giving_it_is_one_clear_line(own: type[Algorithm], tmp_path: Path) -> None:
-    run(own(**OF_THE_ALGORITHM), tmp_path, callback=StopAfter(4))
-    expected = f"the run was begun by the algorithm {own.name!r}, a class of your own; give it in Python, with "
-    assert refused(tmp_path) == f"{expected}hba.search(algorithm=..., resume=True), or config=... for a new run"
 
 
 def test_resuming_with_other_settings_of_it_or_with_another_names_the_difference(

@@ -1,18 +1,14 @@
 """STN and Delta-STN in a search: which layers answer, what noise there is and when it is learnt, what is kept of it."""
 
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from each import each
-from search_problems import SELF_TUNING, small_data, small_settings
+from search_problems import SELF_TUNING
 from search_steps import algorithm_of, begun, begun_as_in_the_paper, step
 from torch import Tensor, nn
-from torch.nn.functional import softplus
 
-import hba
 from hba.algorithms.responses import RESPONSES
 from hba.hypernet.layers import HyperLayer
 
@@ -61,25 +57,6 @@ def test_noise_of_training_has_the_learnt_scale_of_each_hyperparameter(
     assert len(noise) == 30 * 8
     torch.testing.assert_close(noise.std(dim=0), scales, rtol=0.35, atol=0)
     assert noise.std(dim=0)[:10].mean() < 0.25 * noise.std(dim=0)[-10:].mean()
-
-
-@pytest.mark.parametrize(("spread_over", "kept"), [("none", 0), ("magnitudes", 24), ("all", 54)])
-@pytest.mark.parametrize("algorithm", SELF_TUNING)
-def test_a_schedule_keeps_the_learnt_noise_of_each_hyperparameter(
-    algorithm: str, spread_over: str, kept: int, tmp_path: Path
-) -> None:
-    settings = small_settings(algorithm=algorithm, spread_over=spread_over, spread_share=0.5)
-    hba.search(small_data(), out=tmp_path, **settings)
-    spread = hba.load_policy(tmp_path).spread
-    assert spread.shape == (3, 54)
-    assert (spread[-1] > 0).sum() == kept
-    content = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
-    learnt = softplus(content["state"]["search"]["mover"]["scale"]["spread"]).numpy()
-    keeps = spread[-1] > 0
-    np.testing.assert_allclose(spread[-1][keeps], 0.5 * learnt[keeps], atol=1e-6)
-    assert len(set(learnt.tolist())) > 10
-    if kept:
-        assert (spread[0] != spread[-1]).any()
 
 
 def test_lambda_moves_by_rmsprop_as_its_formula_says() -> None:
