@@ -12,7 +12,7 @@ CUDA GPU, it prints milliseconds per call there instead. `steps` times a trainin
 of the lambda steps, and of its floor: the passes through the network that it cannot do without, bare, as
 common/floors.py counts them. `fast` times steps with and without bfloat16. Both take turns in one process, and store
 their results in benchmarks/results; `page` writes their tables of docs/speed.md. `search-time` prints the table of
-docs/choosing-settings.md.
+docs/searching.md.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The documents, and the commands in their blocks of code and in their sentences."""
+"""The documents, and the commands and examples in them."""
 
 import re
 import shlex
@@ -15,8 +15,19 @@ def text_of(document: str | Path) -> str:
     return (ROOT / document).read_text(encoding="utf-8")
 
 
+def prose_of(document: str | Path) -> str:
+    """Without blocks of code."""
+    return re.sub(r"^```.*?^```", "", text_of(document), flags=re.DOTALL | re.MULTILINE)
+
+
+def blocks_of(text: str, language: str) -> list[str]:
+    """The code of each block, but for those marked as compiled only."""
+    fence = re.compile(rf"^(<!-- compiled only -->\n)?```{language}\n(.*?)^```", re.DOTALL | re.MULTILINE)
+    return [found[2] for found in fence.finditer(text) if not found[1]]
+
+
 class Command(NamedTuple):
-    """What the reader may type, without a comment."""
+    """A command that a reader may type, without a comment."""
 
     document: str
     words: tuple[str, ...]
@@ -30,7 +41,7 @@ class Command(NamedTuple):
 
 
 def commands_in_blocks() -> list[Command]:
-    """In their order; in a console, what stands after the prompt. `time` before a command is not part of it."""
+    """In their order; in a console, the lines after the prompt. `time` before a command is dropped."""
     found = []
     for document in DOCUMENTS:
         for block in BLOCK.finditer(text_of(document)):
@@ -43,15 +54,9 @@ def commands_in_blocks() -> list[Command]:
 
 
 def commands_in_sentences() -> list[Command]:
-    """Of hba and of benchmarks: often without what a whole command needs, or with words in the place of values."""
-    found = [
+    """Commands of hba and of benchmarks, often without arguments that a whole command needs."""
+    return [
         Command(document.name, tuple(shlex.split(span)))
         for document in DOCUMENTS
         for span in SPAN.findall(prose_of(document))
     ]
-    return list(dict.fromkeys(found))
-
-
-def prose_of(document: str | Path) -> str:
-    """Without blocks of code."""
-    return re.sub(r"^```.*?^```", "", text_of(document), flags=re.DOTALL | re.MULTILINE)

@@ -39,4 +39,4 @@ def _project() -> Any:
 
 
 def _transform_page() -> str:
-    return (CHECKOUT / "docs" / "transform.md").read_text(encoding="utf-8")
+    return (CHECKOUT / "docs" / "pipelines.md").read_text(encoding="utf-8")

@@ -1,0 +1,159 @@
+"""The examples, the notebook and the snippets for other libraries run as they stand, and do what they say."""
+
+import json
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from click.testing import CliRunner
+from documented_files import make_saved_dataset
+from documents import ROOT, blocks_of, text_of
+from hba.cli import main
+from PIL import Image
+from search_steps import begun
+
+import hba
+from hba.operations import OPERATIONS
+from hba.policy.space import SearchSpace
+from hba.schedule.schedule import Schedule
+
+EXAMPLES = ROOT / "examples"
+SECTIONS = dict(re.findall(r"^### (.+?)\n(.*?)(?=^##|\Z)", text_of("docs/pipelines.md"), re.DOTALL | re.MULTILINE))
+LIBRARIES = ["torchvision", "timm", "kornia", "albumentations", "Lightning", "Hugging Face datasets"]
+SLOW_TO_IMPORT = {"Lightning": "lightning", "Hugging Face datasets": "datasets"}
+
+
+def run_example(monkeypatch: pytest.MonkeyPatch, name: str, *arguments: str) -> dict[str, Any]:
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    return runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+
+
+def test_training_with_the_shipped_schedule_learns(tmp_path: Path) -> None:
+    program = [sys.executable, str(EXAMPLES / "train_digits.py"), "--epochs", "2"]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (error,) = re.findall(r": (\d+\.\d\d) %$", done.stdout)
+    assert 0 < float(error) < 75, "guessing is wrong for nine digits of ten"
+
+
+def test_the_picture_of_the_readme_can_be_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_example(monkeypatch, "draw_overview.py", str(tmp_path / "overview.png"))
+    # Fonts may differ between machines, and so do the heights of lines.
+    with Image.open(tmp_path / "overview.png") as drawn, Image.open(ROOT / "docs" / "overview.png") as kept:
+        assert drawn.width == kept.width
+        assert abs(drawn.height - kept.height) < 0.05 * kept.height
+
+
+@pytest.mark.parametrize("library", ["wandb", "mlflow"])
+def test_a_logger_gets_the_policy_and_the_metrics_of_every_epoch(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    logged: list[tuple[dict[str, float], int]] = []
+
+    def log(values: dict[str, float], step: int) -> None:
+        logged.append((values, step))
+
+    fake = types.SimpleNamespace(init=lambda project: types.SimpleNamespace(log=log), log_metrics=log)
+    monkeypatch.setitem(sys.modules, library, fake)
+    found: list[hba.SearchResult] = []
+    search = hba.search
+
+    def kept(*given: Any, **settings: Any) -> hba.SearchResult:
+        found.append(search(*given, **settings, val_size=20, train_size=20, image_size=8))
+        return found[-1]
+
+    monkeypatch.setattr(hba, "search", kept)
+    run_example(monkeypatch, "loggers.py", library, "--epochs", "2")
+    schedule = found[0].schedule
+    assert schedule is not None
+    assert [step for _, step in logged] == [1, 1, 2, 2]
+    for epoch, (values, _) in enumerate(logged[::2]):
+        assert values == pytest.approx(dict(zip(schedule.space.names, schedule.values[epoch].tolist(), strict=True)))
+    for metrics, (values, _) in zip(found[0].metrics, logged[1::2], strict=True):
+        assert values == {name: value for name, value in metrics.items() if value is not None}
+
+
+def test_an_algorithm_of_your_own_rewards_by_the_loss_of_its_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+    names = run_example(monkeypatch, "own_algorithm.py", "--epochs", "2", "--hardness", "0.5", "--out", str(out))
+    settings = json.loads((out / "config.json").read_text(encoding="utf-8"))
+    assert (settings["algorithm"], settings["hardness"]) == ("adversarial", 0.5)
+    assert hba.load_policy(out).provenance["settings"]["hardness"] == 0.5
+    algorithm = names["Adversarial"](hardness=-2.0)
+    task, state = begun()
+    batch = algorithm.augmented(task, state, *state.train_stream.next(), draws=2)
+    network = state.learner.network.eval()
+    rewards = algorithm.rewards(state.learner, batch, torch.zeros(()))
+    losses = [F.cross_entropy(network(batch.images[i : i + 1]), batch.labels[i : i + 1]).item() for i in range(16)]
+    torch.testing.assert_close(rewards, -2 * torch.tensor(losses), rtol=1e-4, atol=1e-5)
+
+
+def test_the_notebook_runs_and_is_stored_without_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown: list[bytes] = []
+    display = types.SimpleNamespace(display=shown.append, Image=lambda path: Path(path).read_bytes())
+    # matplotlib asks for the version where IPython is loaded.
+    ipython = types.SimpleNamespace(display=display, version_info=(9, 0), get_ipython=lambda: None)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    evaluate = hba.evaluate
+    monkeypatch.setattr(hba, "evaluate", lambda *given, **settings: evaluate(*given, **{**settings, "seeds": 2}, jobs=1))
+    names: dict[str, Any] = {}
+    for cell in json.loads((EXAMPLES / "search.ipynb").read_text(encoding="utf-8"))["cells"]:
+        assert not cell.get("outputs")
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]).replace("EPOCHS = 60", "EPOCHS = 2"), names)
+    assert names["EPOCHS"] == 2
+    assert shown[0].startswith(b"\x89PNG")
+    assert "Verdict: " in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["albumentations", "datasets", "kornia", "lightning", "timm"])
+def test_a_whole_training_with_another_library_learns(library: str, tmp_path: Path) -> None:
+    pytest.importorskip(library)
+    program = [sys.executable, str(EXAMPLES / "pipelines" / f"with_{library}.py")]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (error,) = re.findall(r"^test error: (\d+\.\d\d) %$", done.stdout, re.MULTILINE)
+    assert 0 < float(error) < 60, "guessing is wrong for nine digits of ten"
+
+
+@pytest.mark.parametrize(
+    "library", [pytest.param(name, marks=pytest.mark.slow if name in SLOW_TO_IMPORT else ()) for name in LIBRARIES]
+)
+def test_a_snippet_inverts_white_images(library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a schedule that inverts all images."""
+    pytest.importorskip(SLOW_TO_IMPORT.get(library, library))
+    for name in ("cat", "dog", "horse"):
+        (tmp_path / "animals" / name).mkdir(parents=True)
+        for number in range(11):
+            Image.new("RGB", (40, 36), "white").save(tmp_path / "animals" / name / f"{number}.jpg")
+    inverting = Schedule(SearchSpace((OPERATIONS["Invert"],), 1, (0.0, 1.0)), np.ones((3, 1)), (1.0, 1.0, 1.0))
+    inverting.save(tmp_path / "runs" / "animals-1" / "policy.json")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    if library == "Hugging Face datasets":
+        make_saved_dataset(tmp_path)
+    for line in "".join(blocks_of(SECTIONS[library], "bash")).splitlines():
+        assert CliRunner().invoke(main, shlex.split(line)[1:]).exit_code == 0
+    (code,) = blocks_of(SECTIONS[library], "python")
+    (tmp_path / "example.py").write_text(code.replace("epochs = 20", "epochs = 2"), "utf-8")
+    names = runpy.run_path(str(tmp_path / "example.py"))
+    for exported in ("policy_timm", "policy_kornia"):
+        sys.modules.pop(exported, None)
+    images = names["module"].policy(names["images"]) if library == "Lightning" else names["images"]
+    assert (images.shape[-3:], images.dtype) == ((3, 32, 32), torch.float32)
+    assert float(images.max()) <= 0, "timm's standardization takes black below zero"
+    assert library != "kornia" or names["masks"].min() == 1
