@@ -108,7 +108,9 @@ def test_the_notebook_runs_and_is_stored_without_outputs(
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     evaluate = hba.evaluate
-    monkeypatch.setattr(hba, "evaluate", lambda *given, **settings: evaluate(*given, **{**settings, "seeds": 2}, jobs=1))
+    monkeypatch.setattr(
+        hba, "evaluate", lambda *given, **settings: evaluate(*given, **{**settings, "seeds": 2}, jobs=1)
+    )
     names: dict[str, Any] = {}
     for cell in json.loads((EXAMPLES / "search.ipynb").read_text(encoding="utf-8"))["cells"]:
         assert not cell.get("outputs")
