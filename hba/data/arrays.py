@@ -172,14 +172,9 @@ def npz_source(file: Path, skip_broken: bool = False) -> Source:
         return Pool(NpzItems(file, images, len(labels)), labels[order], skip_broken, numbers=order)
 
     train = pool("train")
-    return Source(
-        name=str(file),
-        class_names=class_names,
-        train=train,
-        val=pool("val") if "val" in parts else None,
-        test=partial(pool, "test") if "test" in parts else None,
-        facts=(multi_label_fact(train.labels),) if is_matrix else (),
-    )
+    facts = (multi_label_fact(train.labels),) if is_matrix else ()
+    val, test = pool("val") if "val" in parts else None, partial(pool, "test") if "test" in parts else None
+    return Source(str(file), class_names, train, val, test, facts=facts)
 
 
 def _parts(file: Path) -> Mapping[str, tuple[str, str]]:

@@ -29,7 +29,7 @@ from hba.data.leakage import ImageHash, Kind
 from hba.data.pool import FileItems, Items, Pool, ReadPart, Source, none_readable
 from hba.data.reading import Levels, SkippedFile, printable
 from hba.errors import DataError, RunError, SettingsError
-from hba.utils.files import LOCK_NAME, MOST_BYTES, read_text, reason_of, write_text
+from hba.utils.files import LOCK_NAME, read_text, reason_of, write_text
 from hba.utils.settings import first_problem
 from hba.utils.text import size_of
 
@@ -273,7 +273,12 @@ def write_cache(
         write_text(folder / PREPARING_NAME, progress.model_dump_json())
         for part, pool in pools.items():
             before = sum(len(pools[other]) for other in entries)
-            entries[part] = _write_part(folder, part, pool, image_size, progress, _counted(on_read, before, total))
+
+            def count(done: int, _: int, before: int = before) -> None:
+                if on_read is not None:
+                    on_read(before + done, total)
+
+            entries[part] = _write_part(folder, part, pool, image_size, progress, count)
     except OSError as error:
         raise RunError(f"cannot write into {folder}: {reason_of(error)}; mend that, and continue by --resume") from None
     text = About(
@@ -288,18 +293,12 @@ def write_cache(
         parts=entries,
         **about,
     ).model_dump_json(indent=2)
-    if len(text) > MOST_BYTES:
-        raise RunError(f"too many files in {source.name} are no images: move them away, and continue by --resume")
     write_text(folder / PREPARED_NAME, text + "\n")
     (folder / PREPARING_NAME).unlink(missing_ok=True)
     broken = [SkippedFile(name, reason) for entry in entries.values() for _, name, reason in entry.broken]
     unused = [item for pool in pools.values() for item in pool.left_out]
     n_images = {part: entry.images - len(entry.broken) for part, entry in entries.items()}
     return Prepared(folder, image_size, source.class_names, n_images, (*source.left_out, *unused, *broken))
-
-
-def _counted(on_read: OnRead | None, before: int, total: int) -> OnRead:
-    return lambda done, _: None if on_read is None else on_read(before + done, total)
 
 
 def _progress(folder: Path, asked: str, pools: Mapping[Part, Pool]) -> _Progress:

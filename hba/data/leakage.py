@@ -50,11 +50,10 @@ class ImageHash(NamedTuple):
 
 
 class Hashed(Protocol):
-    """Images that can be hashed without being decoded."""
+    """Images that can be hashed without being decoded, such as a pool."""
 
     @property
     def hashed_by(self) -> Kind: ...
-
     def hashes(self) -> Iterator[ImageHash]: ...
 
 

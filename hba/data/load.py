@@ -98,16 +98,11 @@ def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> Searc
     val_pool, n_train, n_images = source.val or source.train, len(splits.train), len(splits.train) + len(splits.val)
     train = _read(source.train, splits.train, config, on_read, total=n_images)
     val = _read(val_pool, splits.val, config, on_read, before=n_train, total=n_images)
+    left_out = without_doubles(source.left_out, *(pool.left_out for pool in _pools(source)))
+    n_test = 0 if splits.test is None else len(splits.test)
+    listing = None if config.data in DATASET_NAMES else listing_of_search(source, splits)
     return SearchData(
-        source.name,
-        source.class_names,
-        train,
-        val,
-        without_doubles(source.left_out, *(pool.left_out for pool in _pools(source))),
-        source.facts,
-        levels,
-        0 if splits.test is None else len(splits.test),
-        listing=None if config.data in DATASET_NAMES else listing_of_search(source, splits),
+        source.name, source.class_names, train, val, left_out, source.facts, levels, n_test, listing=listing
     )
 
 
@@ -121,16 +116,10 @@ def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> E
     source, levels = with_levels(source, splits, config.levels)
     indices = take_training(source, splits.available, config.train_size, config.split_seed)
     test = _lazy_split(config, source, splits.test)
-    return EvaluationData(
-        source.name,
-        source.class_names,
-        _read(source.train, indices, config, on_read, total=len(indices)),
-        test,
-        without_doubles(source.left_out, source.train.left_out),
-        source.facts,
-        levels,
-        listing=None if config.data in DATASET_NAMES else listing_of_test(source, splits),
-    )
+    train = _read(source.train, indices, config, on_read, total=len(indices))
+    left_out = without_doubles(source.left_out, source.train.left_out)
+    listing = None if config.data in DATASET_NAMES else listing_of_test(source, splits)
+    return EvaluationData(source.name, source.class_names, train, test, left_out, source.facts, levels, listing=listing)
 
 
 def _lazy_split(config: DataConfig, source: Source, indices: np.ndarray | None) -> LazySplit:

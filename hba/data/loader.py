@@ -250,7 +250,6 @@ class StreamedImages:
             batch_size=None,
             sampler=[self.pool.numbers[part] for part in parts],
             num_workers=min(self.workers, len(parts)),
-            collate_fn=_as_it_is,
             pin_memory=self.device.type == "cuda",
             # Without its own generator, it would draw from the default one.
             generator=torch.Generator(),
@@ -272,7 +271,3 @@ def _reader_deaths_explained() -> Iterator[None]:
         yield
     except (EOFError, OSError) as error:
         raise reader_died(str(error) or type(error).__name__) from None
-
-
-def _as_it_is(part: Any) -> Any:
-    return part
