@@ -20,10 +20,19 @@ import torch.multiprocessing
 from torch import Tensor
 
 from hba.errors import RunError
-from hba.executors.executor import NOTHING_SHARED, Shared, TaskFunction, Tensors, ignore_steps
-from hba.executors.pickling import packed_run, packed_task, unpacked, unpacked_run
+from hba.executors.executor import (
+    NOTHING_SHARED,
+    Executor,
+    Shared,
+    TaskFunction,
+    Tensors,
+    ignore_steps,
+    packed_run,
+    packed_task,
+    unpacked,
+    unpacked_run,
+)
 from hba.utils.interrupts import without_interrupts
-from hba.utils.provenance import environment
 
 SECONDS_BETWEEN_LOOKS = 0.2
 """Between two looks at the steps of the processes, while no task ends."""
@@ -34,27 +43,8 @@ CONTEXT: SpawnContext = torch.multiprocessing.get_context("spawn")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class ProcessExecutor:
+class ProcessExecutor(Executor):
     """Runs n_jobs tasks at a time, in processes that share PyTorch's threads."""
-
-    device: torch.device
-    n_jobs: int
-    n_processes: int = 1
-
-    @property
-    def n_threads(self) -> int:
-        return max(1, torch.get_num_threads() // self.n_jobs)
-
-    @property
-    def description(self) -> str:
-        return str(self.device)
-
-    def environment(self) -> Mapping[str, Any]:
-        return {**environment(self.device), "n_threads": self.n_threads}
-
-    def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        return function(*arguments)
 
     def run(
         self,

@@ -8,7 +8,6 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,8 +17,18 @@ from hba.distributed.collectives import joined, process_group
 from hba.distributed.process_info import GONE, is_first
 from hba.errors import ClusterWarning, RunError
 from hba.executors.cluster import RETRIES, Cluster, Needs, lost
-from hba.executors.executor import NOTHING_SHARED, Shared, TaskFunction, Tensors, ignore_steps
-from hba.executors.pickling import packed_run, packed_task, unpacked, unpacked_run
+from hba.executors.executor import (
+    NOTHING_SHARED,
+    Executor,
+    Shared,
+    TaskFunction,
+    Tensors,
+    ignore_steps,
+    packed_run,
+    packed_task,
+    unpacked,
+    unpacked_run,
+)
 from hba.utils.devices import find_device
 from hba.utils.provenance import VERSION, environment, version_of
 from hba.utils.text import counted, first_of
@@ -32,25 +41,24 @@ SECONDS_TO_END = 30
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class RayExecutor:
+class RayExecutor(Executor):
     """Runs one task at a time on each GPU of a cluster, or on each CPU; or on n_processes of them, which share it."""
 
-    cluster: Cluster
-    needs: Needs
-    n_processes: int = 1
+    def __init__(self, cluster: Cluster, needs: Needs, n_processes: int = 1) -> None:
+        self.cluster, self.needs, self._n_processes = cluster, needs, n_processes
+        super().__init__(torch.device("cuda" if needs.n_gpus else "cpu"), self._n_at_once())
 
-    @property
-    def device(self) -> torch.device:
-        return torch.device("cuda" if self.needs.n_gpus else "cpu")
-
-    @property
-    def n_jobs(self) -> int:
+    def _n_at_once(self) -> int:
+        """With the machines that are there now."""
         return max(1, self.cluster.places(self.needs) // self.n_processes)
 
     @property
     def n_threads(self) -> int:
         return self.needs.n_cpus
+
+    @property
+    def n_processes(self) -> int:
+        return self._n_processes
 
     @property
     def description(self) -> str:
@@ -59,10 +67,11 @@ class RayExecutor:
     def environment(self) -> Mapping[str, Any]:
         """Of the first machine that answers."""
         several = {"n_processes": self.n_processes} if self.n_processes > 1 else {}
-        found = self.call(partial(_environment, self.needs))
+        found = self.call(_environment, self.needs)
         return {**found, **several, "machines": len(self.cluster.machines())}
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """See Executor.call."""
         single = RayExecutor(self.cluster, self.needs)
         ((_, found),) = single.run(_call, [(function, arguments)])
         result: T = found
@@ -103,7 +112,7 @@ class RayExecutor:
         n_lost = [0] * len(calls)
         try:
             while waiting or running:
-                while waiting and len(running) < self.n_jobs:
+                while waiting and len(running) < self._n_at_once():
                     number = waiting.popleft()
                     running[number] = _Attempt(self, calls[number])
                 pending = [process for attempt in running.values() for process in attempt.pending]

@@ -18,8 +18,7 @@ from torch import Tensor
 from hba.errors import ClusterWarning, HbaError, RunError, SettingsError
 from hba.executors import processes, ray_executor
 from hba.executors.cluster import Cluster, Machine, Needs, connected
-from hba.executors.executor import Executor, SerialExecutor, Shared
-from hba.executors.pickling import packed, unpacked
+from hba.executors.executor import Executor, SerialExecutor, Shared, packed, unpacked
 from hba.executors.processes import ProcessExecutor
 from hba.executors.ray_executor import RayExecutor
 
