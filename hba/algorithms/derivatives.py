@@ -1,4 +1,4 @@
-"""By how much the loss of each image changes along a direction of the weights: exactly, or by a difference."""
+"""The derivative of each image's loss along a direction of the weights, by forward mode or by a difference."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,26 +15,26 @@ from hba.errors import SettingsError
 RewardDerivative = Literal["auto", "exact", "difference"]
 Weights = Mapping[str, Tensor]
 Losses = Callable[[Weights, Tensor, Tensor], Tensor]
-"""Of weights by name, images (B, C, H, W) and labels (B,), the loss of each image (B,)."""
+"""From weights by name, images (B, C, H, W) and labels (B,) to the loss of each image (B,)."""
 Parts = Iterable[tuple[Tensor, Tensor]]
-"""Images and labels, a part of a batch each."""
+"""Images and labels, in parts of a batch."""
 
 DISTANCE = 0.001
-"""Of the weights to either side, in Euclidean length. DARTS takes 0.01 (Liu, Simonyan and Yang 2019, equation 8); a
-tenth of that is nearer to the derivatives, and rounding does not show yet, as the tests say.
+"""Euclidean length of the step to either side. DARTS takes 0.01 (Liu, Simonyan and Yang 2019, equation 8); a tenth of
+that is closer to the derivatives, and rounding does not matter yet.
 """
 
 
 def image_derivatives(
     losses: Losses, weights: Weights, direction: Weights, parts: Parts, derivative: RewardDerivative, is_frozen: bool
 ) -> Tensor:
-    """Of all images (B,), along a direction that has all the weights.
+    """Derivatives of all images (B,) along a direction with an entry for each weight.
 
-    is_frozen: whether the network has others, which stay as they are.
+    is_frozen: whether the network has other weights, which are frozen.
     """
     if derivative == "auto":
-        # Convolutions on a GPU may round weights to ten bits, which a small difference is lost in. Forward mode goes
-        # through what is frozen as one plain pass, and a difference as two.
+        # A GPU may round weights to ten bits in convolutions, which hides a small difference. Forward mode passes
+        # frozen layers once, a difference twice.
         on_cpu = all(one.device.type == "cpu" for one in weights.values())
         derivative = "difference" if on_cpu and not is_frozen else "exact"
     along = exact_derivatives if derivative == "exact" else central_differences
@@ -42,7 +42,7 @@ def image_derivatives(
 
 
 def exact_derivatives(losses: Losses, weights: Weights, direction: Weights, parts: Parts) -> Tensor:
-    """Of all images (B,), by a pass in forward mode. Raises SettingsError for a network with a layer that has none."""
+    """By one pass in forward mode (B,). Raises SettingsError if a layer has no forward-mode derivative."""
 
     def of_part(images: Tensor, labels: Tensor) -> Tensor:
         found: Tensor = jvp(lambda moved: losses(moved, images, labels), (dict(weights),), (dict(direction),))[1]
@@ -53,9 +53,9 @@ def exact_derivatives(losses: Losses, weights: Weights, direction: Weights, part
 
 
 def central_differences(losses: Losses, weights: Weights, direction: Weights, parts: Parts) -> Tensor:
-    """Of all images (B,), by two passes; zero along a direction of nothing but zeros."""
+    """By two passes (B,); zero along a direction of zeros."""
     length = torch.stack(torch._foreach_norm(list(direction.values()))).norm()
-    # Of a direction without a length any multiple is zero; this one is finite.
+    # Keeps the step finite for a direction of zeros.
     step = DISTANCE / length.clamp(min=torch.finfo(length.dtype).tiny ** 0.5)
     parts = list(parts)
 
@@ -70,15 +70,15 @@ def central_differences(losses: Losses, weights: Weights, direction: Weights, pa
 
 @contextmanager
 def forward_mode(what: str, instead: str) -> Iterator[None]:
-    """Around a forward pass with derivatives. Raises SettingsError for a layer that has none: `what` needs it."""
+    """Context of a forward-mode pass that `what` needs. Raises SettingsError for a layer without such a derivative."""
     try:
         with warnings.catch_warnings():
-            # PyTorch warns of how it compiles its own formulas when they are first used.
+            # PyTorch warns about its own formulas when they are first used.
             warnings.filterwarnings("ignore", r"`torch\.jit\.script", FutureWarning)
             warnings.filterwarnings("ignore", r"`torch\.jit\.script", DeprecationWarning)
             yield
     except (NotImplementedError, RuntimeError) as error:
-        # What PyTorch cannot even try says so as a RuntimeError: a function of one's own, a way over NumPy.
+        # A custom autograd function, or code that uses NumPy, raises a RuntimeError.
         is_untried = any(words in str(error) for words in ("autograd.Function", "doesn't have storage"))
         if not isinstance(error, NotImplementedError) and not is_untried:
             raise
@@ -90,7 +90,7 @@ def forward_mode(what: str, instead: str) -> Iterator[None]:
 
 @contextmanager
 def differentiable_attention() -> Iterator[None]:
-    """PyTorch's fast kernels of attention have no forward mode; this one has, but no backward pass through it."""
+    """Use the attention kernel that has a forward mode; PyTorch's fast kernels have none."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:

@@ -32,7 +32,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 Penalty = Callable[[Tensor, Tensor, Tensor], Tensor]
 """The network's output, labels, and a lambda for each image (B, n), to what the loss grows by."""
 Gradients = Callable[..., tuple[Tensor, Tensor]]
-"""Of phi, from (hypernetwork, augment, loss_of, images, labels, lam_rows) and the penalty, if there is one."""
+"""Of phi, from the fields of a TrainingBatch."""
 
 
 @dataclass(frozen=True)
@@ -51,55 +51,6 @@ def nothing(outputs: Tensor, labels: Tensor, lam_rows: Tensor) -> Tensor:
     return lam_rows.new_zeros(())
 
 
-def joint(
-    hypernetwork: HyperNetwork,
-    augment: Augment,
-    loss_of: Loss,
-    images: Tensor,
-    labels: Tensor,
-    lam_rows: Tensor,
-    penalty: Penalty = nothing,
-) -> tuple[Tensor, Tensor]:
-    """The paper's eq. 2 and 4 (and Delta-STN's 2.5): all of phi from one loss, every image at its own lambda."""
-    return _learn(lam_rows, hypernetwork, augment, loss_of, images, labels, lam_rows, penalty)
-
-
-def separate(
-    hypernetwork: HyperNetwork,
-    augment: Augment,
-    loss_of: Loss,
-    images: Tensor,
-    labels: Tensor,
-    lam_rows: Tensor,
-    penalty: Penalty = nothing,
-) -> tuple[Tensor, Tensor]:
-    """Delta-STN's eq. 3.9 and 3.10: w_0 from the loss at lambda_0, Theta from the loss at lambda_0 + eps."""
-    current = _learn_current(hypernetwork, augment, loss_of, images, labels, lam_rows, penalty)
-    perturbed = hypernetwork(augment(images, lam_rows), lam_rows)
-    _learn_response(hypernetwork, loss_of(perturbed, labels) + penalty(perturbed, labels, lam_rows))
-    return current
-
-
-def linearized(
-    hypernetwork: HyperNetwork,
-    augment: Augment,
-    loss_of: Loss,
-    images: Tensor,
-    labels: Tensor,
-    lam_rows: Tensor,
-    penalty: Penalty = nothing,
-) -> tuple[Tensor, Tensor]:
-    """As `separate`, but Theta is learned in the network linearized at w_0 (Delta-STN, eq. 3.11 to 3.13).
-
-    The weights are affine in lambda, so J Theta eps is the derivative of the output along eps.
-    """
-    current = _learn_current(hypernetwork, augment, loss_of, images, labels, lam_rows, penalty)
-    with forward_mode("the linearized response", "the response separate"), forward_ad.dual_level():
-        moved = in_each(_first_order, hypernetwork.first_order(augment(images, lam_rows), lam_rows))
-    _learn_response(hypernetwork, loss_of(moved, labels) + penalty(moved, labels, lam_rows))
-    return current
-
-
 def in_each(function: Callable[[Tensor], Tensor], outputs: Any) -> Any:
     """A function of one tensor, of what a network returns: a tensor, or a named tuple of them."""
     return function(outputs) if isinstance(outputs, Tensor) else type(outputs)(*map(function, outputs))
@@ -112,45 +63,66 @@ def _first_order(output: Tensor) -> Tensor:
     return value.detach() + change
 
 
-def _learn_current(
-    hypernetwork: HyperNetwork,
-    augment: Augment,
-    loss_of: Loss,
-    images: Tensor,
-    labels: Tensor,
-    lam_rows: Tensor,
-    penalty: Penalty,
-) -> tuple[Tensor, Tensor]:
-    """Gradients of w_0; those of Theta are zero, because its argument is. One lambda for all images runs each layer
-    once.
+@dataclass(frozen=True)
+class TrainingBatch:
+    """Images (B, C, H, W) with labels, and the lambda of each, (B, n)."""
+
+    hypernetwork: HyperNetwork
+    augment: Augment
+    loss_of: Loss
+    images: Any
+    labels: Tensor
+    lam_rows: Tensor
+    penalty: Penalty = nothing
+
+    def learn(self, lam: Tensor, lam_rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Gradients of all of phi at lam, one for all images (n,) or one for each (B, n), augmented at lam_rows."""
+        logits = self.hypernetwork(self.augment(self.images, lam_rows), lam)
+        loss = self.loss_of(logits, self.labels)
+        (loss + self.penalty(logits, self.labels, lam_rows)).backward()
+        return loss.detach(), in_each(torch.Tensor.detach, logits)
+
+    def learn_current(self) -> tuple[Tensor, Tensor]:
+        """Gradients of w_0; those of Theta are zero at the center. One lambda for all images runs each layer once."""
+        center = self.hypernetwork.center
+        return self.learn(center, center.expand_as(self.lam_rows))
+
+    def learn_response(self, logits: Any) -> None:
+        """Gradients of Theta from the logits at lambda_0 + eps."""
+        loss = self.loss_of(logits, self.labels) + self.penalty(logits, self.labels, self.lam_rows)
+        parameters = self.hypernetwork.response_parameters()
+        # A layer that this pass skipped has no gradient.
+        gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+
+
+def joint(*fields: Any) -> tuple[Tensor, Tensor]:
+    """The paper's eq. 2 and 4 (and Delta-STN's 2.5): all of phi from one loss, every image at its own lambda."""
+    batch = TrainingBatch(*fields)
+    return batch.learn(batch.lam_rows, batch.lam_rows)
+
+
+def separate(*fields: Any) -> tuple[Tensor, Tensor]:
+    """Delta-STN's eq. 3.9 and 3.10: w_0 from the loss at lambda_0, Theta from the loss at lambda_0 + eps."""
+    batch = TrainingBatch(*fields)
+    current = batch.learn_current()
+    batch.learn_response(batch.hypernetwork(batch.augment(batch.images, batch.lam_rows), batch.lam_rows))
+    return current
+
+
+def linearized(*fields: Any) -> tuple[Tensor, Tensor]:
+    """As `separate`, but Theta is learned in the network linearized at w_0 (Delta-STN, eq. 3.11 to 3.13).
+
+    The weights are affine in lambda, so J Theta eps is the derivative of the output along eps.
     """
-    center = hypernetwork.center
-    return _learn(center, hypernetwork, augment, loss_of, images, labels, center.expand_as(lam_rows), penalty)
-
-
-def _learn(
-    lam: Tensor,
-    hypernetwork: HyperNetwork,
-    augment: Augment,
-    loss_of: Loss,
-    images: Tensor,
-    labels: Tensor,
-    lam_rows: Tensor,
-    penalty: Penalty,
-) -> tuple[Tensor, Tensor]:
-    """Gradients of all of phi at lam: that of each image, or the one of all, (n,)."""
-    logits = hypernetwork(augment(images, lam_rows), lam)
-    loss = loss_of(logits, labels)
-    (loss + penalty(logits, labels, lam_rows)).backward()
-    return loss.detach(), in_each(torch.Tensor.detach, logits)
-
-
-def _learn_response(hypernetwork: HyperNetwork, loss: Tensor) -> None:
-    parameters = hypernetwork.response_parameters()
-    # A layer that this pass did not come by has no gradient.
-    gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
-    for parameter, gradient in zip(parameters, gradients, strict=True):
-        parameter.grad = gradient
+    batch = TrainingBatch(*fields)
+    current = batch.learn_current()
+    with forward_mode("the linearized response", "the response separate"), forward_ad.dual_level():
+        outputs = batch.hypernetwork.first_order(batch.augment(batch.images, batch.lam_rows), batch.lam_rows)
+        moved = in_each(_first_order, outputs)
+    batch.learn_response(moved)
+    return current
 
 
 RESPONSES: Mapping[str, Response] = MappingProxyType(

@@ -13,19 +13,19 @@ from hba.regularization.regularizer import Hyperparameter
 
 DROPOUT, WEIGHT_DECAY = "dropout", "weight_decay"
 LARGEST_RATE = 0.95
-"""STN, section 4.2; Delta-STN's code has it for images too."""
+"""STN, section 4.2; also in Delta-STN's code for images."""
 INITIAL_RATE = 0.05
-"""Where the network itself drops nothing (STN, sections 4.2 and 4.3)."""
+"""For a network whose own rate is 0 (STN, sections 4.2 and 4.3)."""
 LEAST_WEIGHT_DECAY, LARGEST_WEIGHT_DECAY = 1e-6, 0.1
-"""They hold what trainings of images use: 5e-5 to 0.01 in the paper's Tables 10 and 11."""
+"""A range around common values: 5e-5 to 0.01 in the paper's Tables 10 and 11."""
 INITIAL_WEIGHT_DECAY = 1e-5
-"""Where the settings have none. The least would be too near the end of the range to move."""
+"""If the settings have none. The lower end of the range would hardly move."""
 
 DROPOUT_KINDS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 
 
 def dropouts(network: nn.Module) -> Mapping[str, nn.Module]:
-    """Dropout modules by name, in the order in which the network defines them; each once."""
+    """Dropout modules by name, in the order of their definition, without duplicates."""
     return {name: module for name, module in network.named_modules() if _is_dropout(module)}
 
 
@@ -34,7 +34,7 @@ def _is_dropout(module: nn.Module) -> bool:
 
 
 def dropout_hyperparameters(network: nn.Module) -> tuple[Hyperparameter, ...]:
-    """One for each dropout module, `dropout.<module>`, which begins at the module's own rate if it has one.
+    """One for each dropout module, `dropout.<module>`, which begins at the module's rate if that is not 0.
 
     Raises SettingsError for a network without any.
     """

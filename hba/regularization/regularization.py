@@ -1,6 +1,6 @@
-"""Everything that a row of regularisation hyperparameters does, in its three places.
+"""Applies the regularizers of a search space: to images, in the network, and in the loss.
 
-One image of a batch has values of its own in a search; in an ordinary training all have those of the epoch.
+In a search every image has its own values; in an ordinary training all images have those of the epoch.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,8 +20,8 @@ from hba.regularization.regularizer import IN_LOSS, ON_IMAGES, Hyperparameter, P
 
 @dataclass(frozen=True)
 class Group:
-    """A regularizer, and the columns of its hyperparameters by their own names. fixed: what its function takes else.
-    whole: own names of those that are rounded.
+    """A regularizer with the columns of its hyperparameters by own name. fixed: further arguments of its function.
+    whole: own names of hyperparameters that are rounded.
     """
 
     regularizer: Regularizer
@@ -39,7 +39,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Regularization:
-    """hyperparameters: all of a search space, the first of them in the column `first`."""
+    """hyperparameters: those of a search space, which begin at the column `first`."""
 
     hyperparameters: tuple[Hyperparameter, ...]
     first: int
@@ -53,7 +53,7 @@ class Regularization:
 
     @cached_property
     def dropout_columns(self) -> Mapping[str, int]:
-        """By the name of a dropout module, the column of its rate."""
+        """Columns of dropout rates, by module name."""
         return next((group.columns for group in self.groups if group.regularizer.name == DROPOUT), {})
 
     @cached_property
@@ -62,22 +62,22 @@ class Regularization:
 
     @cached_property
     def image_columns(self) -> tuple[int, ...]:
-        """Of what acts on images alone."""
+        """Columns of regularizers that act on images only."""
         return tuple(
             column for group in self.groups if group.regularizer.place in ON_IMAGES for column in group.columns.values()
         )
 
     @property
     def changes_training(self) -> bool:
-        """Whether anything acts elsewhere than on images."""
+        """Whether any regularizer acts on more than images."""
         return len(self.image_columns) < len(self.hyperparameters)
 
     def on_pixels(self, images: Tensor, values: Tensor, generator: torch.Generator, fill: Tensor) -> Tensor:
-        """Images (B, C, H, W) in [0, 1], behind the policy. values: (n,), or (B, n) with a row for each image."""
+        """Images (B, C, H, W) in [0, 1] after the policy. values: (n,), or (B, n) with a row for each image."""
         return self._on_images("pixels", images, values, generator, fill)
 
     def on_inputs(self, images: Tensor, values: Tensor, generator: torch.Generator) -> Tensor:
-        """What the network is about to take (B, C, H, W)."""
+        """The network's input (B, C, H, W)."""
         return self._on_images("inputs", images, values, generator, None)
 
     def _on_images(
@@ -89,9 +89,9 @@ class Regularization:
         return images
 
     def penalty(self, outputs: Any, labels: Tensor, values: Tensor) -> Tensor:
-        """What the loss grows by (), but for weight decay; the mean over the images.
+        """What is added to the loss () besides weight decay, the mean over the images.
 
-        outputs: logits, or of a recurrent network what has its states.
+        outputs: logits, or the outputs of a recurrent network with its states.
         """
         rows = values.expand(len(labels), -1)
         of_outputs = [group(outputs, labels, rows=rows) for group in self._at("loss")]
@@ -103,9 +103,7 @@ class Regularization:
         return any(group.regularizer.place in IN_LOSS for group in self.groups)
 
     def give(self, network: nn.Module, optimizer: Optimizer | None, row: Mapping[str, float]) -> None:
-        """Let a network, which has these dropouts, drop, and its optimizer decay, by a row of values by name, from now
-        on.
-        """
+        """Set the dropout rates of a network and the weight decay of its optimizer to a row of values by name."""
         set_dropout(network, {name: row[f"{DROPOUT}.{name}"] for name in self.dropout_columns})
         if optimizer is not None and WEIGHT_DECAY in row:
             set_weight_decay(optimizer, row[WEIGHT_DECAY])

@@ -207,28 +207,6 @@ def test_the_first_order_is_the_derivative_of_the_output_at_the_center(sharing: 
     assert hyper.door.eps is None
 
 
-class Twice(nn.Module):
-    """One BatchNorm under two names, as in networks that tie their layers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bn = nn.BatchNorm2d(3)
-        self.stem = nn.Sequential(nn.Conv2d(3, 3, 1), self.bn)
-        self.head = nn.Linear(3, 2)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.bn(torch.tanh(self.stem(x))).mean(dim=(2, 3)))
-
-
-def test_a_layer_under_two_names_stays_one_layer() -> None:
-    torch.manual_seed(0)
-    model, x = Twice().eval(), randn(BATCH, 3, 5, 5)
-    hyper = HyperNetwork(model, N, "bn")
-    assert isinstance(hyper.model.get_submodule("bn"), HyperBatchNorm2d)
-    assert hyper.model.get_submodule("bn") is hyper.model.get_submodule("stem.1")
-    torch.testing.assert_close(hyper(x, randn(N)), model(x))
-
-
 def test_layers_that_share_a_weight_are_refused_where_one_would_get_another() -> None:
     head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
     network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), *head)
@@ -245,11 +223,3 @@ def test_layers_do_not_run_outside_of_the_hypernetwork_before_or_after_a_forward
         with pytest.raises(SettingsError, match="hyper-layer ran outside"):
             hyper.model(x)
         hyper(x, randn(N))
-
-
-def test_a_forward_pass_that_fails_leaves_no_lambda_behind() -> None:
-    hyper = HyperNetwork(Small(), N)
-    with pytest.raises(RuntimeError, match="channels"):
-        hyper(randn(BATCH, 5, 12, 12), randn(N))
-    with pytest.raises(SettingsError, match="hyper-layer ran outside"):
-        hyper.model(randn(BATCH, 3, 12, 12))

@@ -1,6 +1,5 @@
 """Weights from a file and from timm: what fits, whose head is kept, and what is said where they cannot be had."""
 
-import logging
 import pickle
 from hashlib import sha256
 from pathlib import Path
@@ -157,20 +156,3 @@ def test_timm_s_own_weights_are_taken_as_timm_gives_them(monkeypatch: pytest.Mon
         given.get_parameter("conv1.0.weight")[0, 0, 0, 0] += 1
     assert len(hashes) == 1
     assert Pretrained.of(MODEL, "timm").sha256 not in hashes
-
-
-def test_a_download_that_fails_says_in_one_line_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(name: str, pretrained: bool = False, **settings: Any) -> None:
-        logging.getLogger("huggingface_hub").warning("Retrying in 1s")
-        raise OSError("no connection\nby the way")
-
-    monkeypatch.setattr(timm, "create_model", fail)
-    with pytest.raises(SettingsError) as raised:
-        Pretrained.of(MODEL, "timm")
-    assert str(raised.value) == (
-        "timm cannot get its weights of timm:resnet10t (no connection); connect to the internet, or give "
-        "--pretrained FILE (in Python pretrained=FILE)"
-    )
-    assert caplog.records == []

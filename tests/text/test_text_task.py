@@ -204,7 +204,7 @@ def test_the_linearized_language_model_is_that_of_finite_differences() -> None:
         seen.append(prediction)
         return prediction.logits.square().mean()
 
-    linearized(copy.deepcopy(hypernetwork), lambda same, _: same, loss_of, passage, torch.zeros(4), rows)  # type: ignore[arg-type]
+    linearized(copy.deepcopy(hypernetwork), lambda same, _: same, loss_of, passage, torch.zeros(4), rows)
     _, moved = seen
     center = hypernetwork.center
     with torch.no_grad():

@@ -1,6 +1,5 @@
 """Regularizers of a schedule in an ordinary training."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -125,47 +124,12 @@ def test_label_smoothing_adds_what_even_targets_cost_more(several: bool) -> None
     torch.testing.assert_close(label_smoothing(logits, labels, value=value), losses - plain)
 
 
-def test_operations_come_before_regularizers_of_images(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inverted, and then twice as dark: 1 - x, halved; not 1 - x / 2."""
-    monkeypatch.setattr(groups, "_registered", {})
-    one = Hyperparameter("dimming.factor", 0.0, 1.0, 0.5)
-    hba.register_regularizer(
-        Regularizer("dimming", (one,), "pixels", lambda images, _, factor: images * factor[:, None, None, None])
-    )
-    schedule = schedule_of([[1.0, 0.5]], one, operations=("Invert",))
-    seen = torch.cat(trained(schedule, made()).seen)
-    plain = torch.cat(trained(None, made()).seen)
-    data = two_sides(N_TRAIN, seed=0).images.float() / 255
-    mean, std = (one.double() for one in (data.mean((0, 2, 3)), data.std((0, 2, 3), correction=0)))
-    shape = (1, 3, 1, 1)
-    pixels = plain.double() * std.reshape(shape) + mean.reshape(shape)
-    expected = ((1 - pixels) / 2 - mean.reshape(shape)) / std.reshape(shape)
-    torch.testing.assert_close(seen.double(), expected, atol=1e-3, rtol=1e-3)
-
-
 def test_a_dropout_that_the_network_has_not_is_refused_before_anything_is_trained() -> None:
     other = Hyperparameter("dropout.elsewhere", 0.0, 1.0, 0.05)
     with pytest.raises(
         SettingsError, match="the schedule has rates for the dropouts elsewhere, Watched has dropout: train the model"
     ):
         hba.evaluate(schedule_of([[0.1]], other), tiny_data(), network=made(), against=["none"], seeds=1, epochs=1)
-
-
-def test_a_space_of_ones_own_may_have_some_of_the_dropouts() -> None:
-    def two() -> nn.Module:
-        return nn.Sequential(nn.Flatten(), nn.Dropout(0.1), nn.Dropout(0.2), nn.Linear(192, 2))
-
-    first = replace(DROPOUT, name="dropout.1")
-    data = SearchData("tiny", ("left", "right"), two_sides(N_TRAIN, seed=7), two_sides(16, seed=8))
-    settings: dict[str, Any] = {"epochs": 1, "batch_size": 8, "sharing": "every", "device": "cpu", "algorithm": "hba"}
-    space = schedule_of([[0.1]], first).space
-    searched = hba.search(data, network=two(), space=space, **settings).schedule
-    assert searched is not None
-    found = hba.evaluate(searched, tiny_data(), network=lambda seed: two(), against=["none"], seeds=1, epochs=1, jobs=1)
-    assert len(found.rows) == 2
-    without = nn.Sequential(nn.Flatten(), nn.Linear(192, 2))
-    with pytest.raises(SettingsError, match="rates for the dropouts 1, Sequential has none"):
-        hba.evaluate(searched, tiny_data(), network=without, against=["none"], epochs=1)
 
 
 def test_an_evaluation_compares_the_parts_of_a_schedule() -> None:

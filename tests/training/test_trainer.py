@@ -217,24 +217,6 @@ def test_the_measured_numbers_are_those_of_the_returned_network(schedule: Schedu
     assert result.test.error_percent < 20, "the two classes are easy to tell"
 
 
-def test_each_epoch_tells_the_mean_loss_and_error_of_its_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    batches: list[tuple[float, float]] = []
-    cross_entropy = torch.nn.functional.cross_entropy
-
-    def noted(logits: Tensor, labels: Tensor, **further: Any) -> Tensor:
-        answers, rows = logits.detach().double().numpy(), np.arange(len(labels))
-        if not further:
-            losses = np.log(np.exp(answers).sum(axis=1)) - answers[rows, labels.numpy()]
-            batches.append((losses.mean(), 100 * (answers.argmax(axis=1) != labels.numpy()).mean()))
-        return cross_entropy(logits, labels, **further)
-
-    monkeypatch.setattr("torch.nn.functional.cross_entropy", noted)
-    found = train(config_with(), tiny_data(), Unchanged(), seed=0).epochs
-    expected = np.array(batches).reshape(EPOCHS, -1, 2).mean(axis=1)
-    assert np.array([(one.loss, one.error_percent) for one in found]) == pytest.approx(expected, rel=1e-5)
-    assert len({one.loss for one in found}) == EPOCHS
-
-
 @each("schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"])
 def test_the_test_split_is_not_read_before_the_last_step(schedule: Schedule | None) -> None:
     data, guard = guarded_data()
