@@ -18,6 +18,7 @@ from hba.data.images import Images, LazySplit, OnRead
 from hba.data.leakage import SeenImages, all_hashes
 from hba.data.loader import BatchStream, StreamedImages
 from hba.errors import DataError, HbaError, RunError, SettingsError
+from hba.utils.files import write_text
 
 
 def config_of(data: Path, **settings: Any) -> DataConfig:
@@ -118,7 +119,6 @@ def test_an_interrupted_call_is_resumed_to_the_same_files(tmp_path: Path, monkey
     (folder / "cat" / "004.png").write_bytes(b"no picture")
     whole = prepare(folder, tmp_path / "whole", image_size=SIZE, skip_broken=True)
     assert (whole.n_images, [Path(item.path).name for item in whole.left_out]) == ({"train": 17}, ["004.png"])
-    write_text = hba.data.cache.write_text
     for stopped_at in (2, 3, 5):
         out, saves = tmp_path / str(stopped_at), [0]
 

@@ -32,17 +32,17 @@ def refused(named: str, make: Any) -> None:
 
 
 def test_images_and_labels_are_the_same_however_they_are_given() -> None:
-    for given in (
-        BYTES.numpy(), BYTES.permute(0, 2, 3, 1), BYTES.float() / 255, (BYTES.double() / 255).numpy(), BYTES.tolist()
-        and BYTES.numpy().astype(">u1"),
-    ):  # fmt: skip
-        assert torch.equal(LabelledImages(given, LABELS).images, BYTES)
+    many: list[Any] = [BYTES.numpy(), BYTES.permute(0, 2, 3, 1), BYTES.float() / 255, (BYTES.double() / 255).numpy()]
+    for images in many:
+        assert torch.equal(LabelledImages(images, LABELS).images, BYTES)
     assert LabelledImages(BYTES[:, 0], LABELS).images.shape == (6, 1, 8, 8)
-    for labels in (LABELS.int(), LABELS.numpy().astype(">i2"), LABELS.tolist(), LABELS.numpy().astype(np.uint8)):
+    many = [LABELS.int(), LABELS.numpy().astype(">i2"), LABELS.tolist(), LABELS.numpy().astype(np.uint8)]
+    for labels in many:
         found = LabelledImages(BYTES, labels).labels
         assert found.dtype == torch.int64
         assert torch.equal(found, LABELS)
-    for matrix in (MATRIX, MATRIX.bool(), MATRIX.float().numpy(), MATRIX.tolist()):
+    many = [MATRIX, MATRIX.bool(), MATRIX.float().numpy(), MATRIX.tolist()]
+    for matrix in many:
         assert torch.equal(LabelledImages(BYTES, matrix).labels, MATRIX.bool())
     for shape, channels in (((6, 8, 8, 4), 4), ((6, 4, 8, 8), 4), ((6, 1, 8, 8), 1), ((6, 8, 8, 2), 2)):
         assert LabelledImages(torch.zeros(shape, dtype=torch.uint8), LABELS).n_channels == channels
@@ -153,7 +153,7 @@ def test_datasets_of_all_kinds_are_read_once() -> None:
         assert data.test_images is None
         colors = in_memory(data.train).images[:, 0, 0, 0] // 10 % 2
         assert torch.equal(colors.long(), in_memory(data.train).labels)
-    assert len(as_search_data(list(Pictures(20)), config()).train) == 16
+    assert len(as_search_data([Pictures(20)[number] for number in range(20)], config()).train) == 16
     named = Pictures(20)
     named.classes = ["cat", "dog"]  # type: ignore[attr-defined]
     assert as_search_data(Subset(named, range(12)), config()).class_names == ("cat", "dog")
@@ -181,8 +181,9 @@ def test_what_is_no_dataset_of_pairs_is_refused() -> None:
         ([(image, 0)] * 4 + [(image, 1)], "'1'"),
     ):
         refused(named, lambda data=data: as_search_data(data, config()))
-    for data in (pictures, list(pictures)):
-        refused("(train, test)", lambda data=data: as_evaluation_data(data, config()))
+    single: list[Any] = [pictures, [pictures[0], pictures[1]]]
+    for one in single:
+        refused("(train, test)", lambda one=one: as_evaluation_data(one, config()))
     for name in ("download", "stream", "workers", "classes", "skip_broken", "data_root"):
         with pytest.raises(SettingsError, match=name):
             check_settings_of_dataset({name: 1})

@@ -10,12 +10,11 @@ import pytest
 import torch
 from PIL import Image
 
-import hba
-import hba.data.leakage
 from hba.data.config import DataConfig
 from hba.data.images import LabelledImages
 from hba.data.leakage import Listing, SeenCount, SeenImages, all_hashes, hashes_of_pixels
 from hba.data.load import load_evaluation_data, load_search_data, seen_by_search
+from hba.utils.files import open_regular
 
 CLASSES = ("cat", "dog")
 
@@ -97,7 +96,7 @@ def test_no_test_file_is_opened_unless_a_seen_one_has_its_name_and_size(
     folder = make_folder(tmp_path / "images")
     seen = seen_in(folder)
     opened: list[Path] = []
-    read = hba.data.leakage.open_regular
+    read = open_regular
 
     def recording(path: Path) -> BinaryIO:
         opened.append(path)
