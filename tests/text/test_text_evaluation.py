@@ -135,7 +135,7 @@ def test_settings_are_those_of_the_search_unless_they_are_given(schedule: Schedu
 
 def test_without_a_test_text_there_is_no_evaluation(schedule: Schedule, tmp_path: Path) -> None:
     folder = write_texts(tmp_path, {"train": 50, "valid": 34})
-    with pytest.raises(DataError, match=r"there is no test\.txt in"):
+    with pytest.raises(DataError, match=r"test\.txt"):
         evaluated(schedule, data=folder)
 
 
