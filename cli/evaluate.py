@@ -31,7 +31,7 @@ from hba.utils.text import counted, duration, nats, percent, points
 
 from .completion import DATA, EVALUATION_PRESET, SCHEDULE
 from .help import SectionedCommand
-from .options import as_typed, given, settings_options
+from .options import as_typed, given, number_option, path_option, settings_options
 from .terminal import (
     class_words,
     console,
@@ -56,48 +56,22 @@ HELP_WIDTH = 118
     show_default=True,
     help=f"Comma-separated: {', '.join(BASELINES)}; schedule files; names of shipped schedules.",
 )
-@click.option(
-    "--preset",
-    metavar="NAME",
-    shell_complete=EVALUATION_PRESET,
-    help="Start from these settings, as `hba presets` lists them. [default: by dataset, else as in the search]",
-)
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the results. [default: a new one in runs/]")
+@click.option("--preset", metavar="NAME", shell_complete=EVALUATION_PRESET, help="Settings by name, see `hba presets`.")
+@path_option("--out", help="Folder of the results. [default: a new one in runs/]")
 @click.option("--resume", is_flag=True, help="Resume the evaluation in --out; give all other options as before.")
-@click.option("--jobs", type=int, metavar="INT", help="Trainings at a time. [default: on a CPU one per thread, else 1]")
+@number_option("--jobs", help="Trainings at a time. [default: on a CPU one per thread, else 1]")
 @click.option("--cluster", metavar="ADDRESS", help="Train on a running Ray cluster; auto is that of this machine.")
-@click.option(
-    "--gpus-per-training",
-    type=int,
-    default=1,
-    metavar="INT",
-    help="With --cluster: GPUs, or CPUs where no machine has a GPU, that share each training. [default: 1]",
-)
-@click.option(
-    "--allow-seen", is_flag=True, help="Allow test images that a search of these schedules has seen; refused otherwise."
-)
+@number_option("--gpus-per-training", default=1, help="With --cluster: GPUs (else CPUs) per training. [default: 1]")
+@click.option("--allow-seen", is_flag=True, help="Allow test images that a search of these schedules has seen.")
 @click.option("--explain", is_flag=True, help="Print where each setting comes from (default, search, preset, given).")
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    help="Start from the settings of an earlier evaluation: its folder or results.json. Other options override them.",
-)
+@path_option("--config", help="Start from the settings of an earlier evaluation: its folder or results.json.")
 @click.option("--tensorboard", is_flag=True, help="Write TensorBoard events into tensorboard/ in --out.")
 @json_option
 @operations_file_option
 @settings_options(
     EvaluationConfig, without=("data", "val_size"), default_texts=dict.fromkeys(INHERITED, "as in the search")
 )
-def evaluate(
-    schedule: str,
-    data: str | None,
-    against: str,
-    out: Path | None,
-    explain: bool,
-    tensorboard: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def evaluate(schedule: str, data: str | None, against: str, out: Path | None, as_json: bool, **options: Any) -> None:
     """Train with SCHEDULE and without it, and compare the test errors after the last epoch.
 
     SCHEDULE is a file, a run folder, or the name of a shipped schedule. DATA is as for `hba search`. Settings that you
@@ -118,11 +92,12 @@ def evaluate(
     The same command with --out and --resume does the rest; it may have more --seeds, and more names at the end of
     --against.
     """
-    if explain:
+    tensorboard = options.pop("tensorboard")
+    if options.pop("explain"):
         if launched().rank == 0:
-            chosen = given({name: options[name] for name in EvaluationConfig.model_fields if name in options})
-            further = {"preset": options["preset"], "config": options["config"]}
-            settings = hba.policy_evaluation.explain(schedule, data, **further, **chosen).items()
+            named = ("preset", "config", *EvaluationConfig.model_fields)
+            chosen = given({name: options[name] for name in named if name in options})
+            settings = hba.policy_evaluation.explain(schedule, data, **chosen).items()
             rows = ((name, "" if value is None else as_typed(value), layer) for name, (value, layer) in settings)
             console().print(table(("setting", "value", "from"), rows, "Settings; an empty value is not set"))
         return

@@ -1,5 +1,6 @@
 """Command-line options made from the fields of settings classes, so that each setting is written down once."""
 
+import functools
 import re
 import types
 import typing
@@ -29,6 +30,10 @@ CHOICES: Mapping[str, Sequence[str]] = types.MappingProxyType(
     {"space": tuple(SPACES), "sharing": tuple(SHARING), "baseline_like": DATASET_NAMES}
 )
 """Of settings that the library checks against a table."""
+
+
+path_option = functools.partial(click.option, type=click.Path(path_type=Path))
+number_option = functools.partial(click.option, type=int, metavar="INT")
 
 
 class AlgorithmOption(click.Option):

@@ -38,10 +38,10 @@ from hba.utils.text import duration as duration_words
 from .completion import DATA, SEARCH_PRESET
 from .help import SectionedCommand
 from .main import BEGAN, INTERRUPTED
-from .options import algorithm_options, duration, given, settings_options
+from .options import algorithm_options, duration, given, number_option, path_option, settings_options
 from .show import print_over_seeds
 from .terminal import (
-    StopsOnSignal,
+    SearchTerminal,
     class_words,
     console,
     left_out_words,
@@ -51,7 +51,6 @@ from .terminal import (
     say,
 )
 
-N_LINES = 10
 MOST_REGULARIZERS = 8
 BUDGET = "Choose the number of epochs so that the search ends within this time: 90s, 20m, 1h30m."
 LEAST_SECONDS = 60.0
@@ -63,55 +62,28 @@ DEFAULT_TEXTS = dict.fromkeys(
 
 @click.command(cls=SectionedCommand)
 @click.argument("data", required=False, shell_complete=DATA)
-@click.option(
-    "--preset",
-    metavar="NAME",
-    shell_complete=SEARCH_PRESET,
-    help="Start from these settings, as `hba presets` lists them. [default: by dataset, none for a folder]",
-)
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the run. [default: a new one in runs/]")
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Resume the run in --out with its settings. DATA may be the new place of its images, --epochs may be more.",
-)
+@click.option("--preset", metavar="NAME", shell_complete=SEARCH_PRESET, help="Settings by name, see `hba presets`.")
+@path_option("--out", help="Folder of the run. [default: a new one in runs/]")
+@click.option("--resume", is_flag=True, help="Resume the run in --out with its settings; --epochs may be more.")
 @click.option("--paper", is_flag=True, help="Search as in the paper: --algorithm hba, whose defaults are the paper's.")
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    help="Start from the settings of an earlier search: its folder or config.json. Other options override them.",
-)
+@path_option("--config", help="Start from the settings of an earlier search: its folder or config.json.")
 @click.option("--budget", "budget_seconds", type=duration, metavar="TIME", help=BUDGET)
 @click.option("--tensorboard", is_flag=True, help="Write TensorBoard events into the run's folder tensorboard/.")
-@click.option(
-    "--seeds",
-    type=int,
-    metavar="INT",
-    help="Number of searches, with seeds from --seed on, each in its own folder in --out. [default: one search]",
-)
-@click.option("--jobs", type=int, default=1, metavar="INT", help="With --seeds: searches at a time. [default: 1]")
-@click.option(
-    "--cluster", metavar="ADDRESS", help="With --seeds: search on a running Ray cluster; auto is this machine's."
-)
+@number_option("--seeds", help="Number of searches, with seeds from --seed on, each in its own folder in --out.")
+@number_option("--jobs", default=1, help="With --seeds: searches at a time. [default: 1]")
+@click.option("--cluster", metavar="ADDRESS", help="With --seeds: search on a running Ray cluster, or auto.")
 @operations_file_option
 @settings_options(CommonSearchConfig, without=("data",), default_texts=DEFAULT_TEXTS)
 @algorithm_options(ALGORITHMS, SearchConfig.model_fields["algorithm"].description or "", default_texts=DEFAULT_TEXTS)
-def search(
-    data: str | None,
-    out: Path | None,
-    tensorboard: bool,
-    seeds: int | None,
-    jobs: int,
-    cluster: str | None,
-    **options: Any,
-) -> None:
+def search(data: str | None, out: Path | None, seeds: int | None, **options: Any) -> None:
     """Search an augmentation schedule for DATA.
 
     DATA is digits (the default), cifar10, cifar100, svhn, svhn-full, fashionmnist, imagenet, or a folder
     DIR/<class>/*.png, or DIR/train/<class>/*.png with optional DIR/val, DIR/test; a .csv or .parquet table of image
     paths and labels; a .npz file of arrays; or a folder that the library datasets has saved.
     """
-    resume, several = options["resume"], seeds is not None
+    resume, several, tensorboard = options["resume"], seeds is not None, options.pop("tensorboard")
+    jobs, cluster = options.pop("jobs"), options.pop("cluster")
     if resume and out is None:
         raise SettingsError("--resume needs --out, the folder of the run to resume")
     if resume and (options["preset"] is not None or options["paper"]):
@@ -187,7 +159,7 @@ def _search_seeds(data: str | None, folder: Path, **settings: Any) -> bool:
     return found is not None
 
 
-class _Terminal(StopsOnSignal, SearchProgress):
+class _Terminal(SearchTerminal, SearchProgress):
     """Shows progress: a bar in a terminal, a few lines elsewhere."""
 
     def planned(self, plan: hba.SearchPlan) -> None:
@@ -204,8 +176,7 @@ class _Terminal(StopsOnSignal, SearchProgress):
         epoch, seconds = int(metrics["epoch"] or 0), metrics["seconds"] or 0.0
         if epoch == 1 and (left := seconds * (self.n_epochs - 1)) >= LEAST_SECONDS:
             say(f"About {duration_words(left)} to go.")
-        if not self.bar.visible and epoch % max(1, self.n_epochs // N_LINES) == 0:
-            say(self.text)
+        self.say_epoch(epoch)
 
 
 def plan_lines(plan: hba.SearchPlan) -> list[str]:

@@ -23,10 +23,12 @@ from hba.errors import RunError
 from hba.operations import registered_operations
 from hba.operations.registration import load_operations_file
 from hba.utils.files import RUNS
+from hba.utils.progress import ProgressBar
 from hba.utils.text import counted, first_of
 
 PLAIN_WIDTH = 110
 MOST_CLASSES = 10
+N_LINES = 10
 OPERATIONS_FILES = "hba.operations_files"
 """Key in click's `meta` of the files given by --operations-file."""
 
@@ -135,11 +137,21 @@ def operations_file_arguments() -> str:
     return "".join(f" --operations-file {shlex.quote(str(path))}" for path in paths)
 
 
-class StopsOnSignal:
-    """Part of a callback: the first Ctrl-C or SIGTERM ends a search after its step, the second one at once."""
+class SearchTerminal:
+    """Part of a search's callback with a bar: a few lines where there is no bar, and an end by Ctrl-C or SIGTERM.
 
+    The first signal ends the search after its step, the second one at once.
+    """
+
+    bar: ProgressBar
+    n_epochs: int
+    text: str
     stop = False
     _before: dict[int, Any] | None = None
+
+    def say_epoch(self, epoch: int) -> None:
+        if not self.bar.visible and epoch % max(1, self.n_epochs // N_LINES) == 0:
+            say(self.text)
 
     def catch_signals(self) -> None:
         # Of several searches, the first one finds the caller's handlers.

@@ -21,20 +21,14 @@ from hba.utils.text import counted
 from .completion import SCHEDULE
 from .help import SectionedCommand
 from .main import INTERRUPTED
-from .options import algorithm_options, given, settings_options
-from .terminal import StopsOnSignal, console, kept_line, run_folder, say
-
-N_LINES = 10
+from .options import algorithm_options, given, path_option, settings_options
+from .terminal import SearchTerminal, console, kept_line, run_folder, say
 
 
 @click.command(name="search-text", cls=SectionedCommand)
 @click.argument("data", required=False, type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the run. [default: a new one in runs/]")
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Resume the run in --out with its settings. DATA may be the new place of its text, --epochs may be more.",
-)
+@path_option("--out", help="Folder of the run. [default: a new one in runs/]")
+@click.option("--resume", is_flag=True, help="Resume the run in --out with its settings; --epochs may be more.")
 @settings_options(TextSearchConfig, without=("data", "algorithm"), default_texts={})
 @algorithm_options(
     TEXT_ALGORITHMS, "How the search moves lambda: stn, or delta-stn.", default_texts={}, without=OF_IMAGES
@@ -59,7 +53,7 @@ def search_text(data: Path | None, out: Path | None, resume: bool, **options: An
         raise SystemExit(INTERRUPTED)
 
 
-class _SearchTerminal(StopsOnSignal, TextProgress):
+class _SearchTerminal(SearchTerminal, TextProgress):
     """Shows progress: a bar in a terminal, a few lines elsewhere."""
 
     def planned(self, plan: TextPlan) -> None:
@@ -72,8 +66,7 @@ class _SearchTerminal(StopsOnSignal, TextProgress):
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
         super().epoch_done(metrics)
-        if not self.bar.visible and int(metrics["epoch"] or 0) % max(1, self.n_epochs // N_LINES) == 0:
-            say(self.text)
+        self.say_epoch(int(metrics["epoch"] or 0))
 
 
 def plan_lines(plan: TextPlan) -> list[str]:
@@ -118,7 +111,7 @@ def _report(result: hba.SearchResult, out: Path) -> None:
 @click.command(name="evaluate-text", cls=SectionedCommand)
 @click.argument("schedule", shell_complete=SCHEDULE)
 @click.argument("data", required=False, type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for results.json. [default: a new one in runs/]")
+@path_option("--out", help="Folder for results.json. [default: a new one in runs/]")
 @click.option("--resume", is_flag=True, help="Resume the evaluation in --out; more seeds and baselines may be given.")
 @click.option(
     "--against",

@@ -26,6 +26,12 @@ def test_each_dependency_is_pinned_to_the_oldest_version_that_is_allowed() -> No
     assert done.stdout.splitlines() == sorted(expected)
 
 
+def test_the_oldest_versions_are_tested_by_files_that_exist() -> None:
+    files = re.findall(r"tests/\S+\.py", (CHECKOUT / ".ci" / "oldest").read_text(encoding="utf-8"))
+    assert files
+    assert [file for file in files if not (CHECKOUT / file).exists()] == []
+
+
 @pytest.mark.parametrize("target", ["torchvision", "timm", "kornia"])
 def test_an_exported_file_names_the_oldest_versions_that_hba_is_tested_with(target: str) -> None:
     bounds = dict(line.split(">=") for line in _project()["dependencies"])
