@@ -1,6 +1,5 @@
 """Compares an exported file with the schedule: its operations and its whole policy, beside hba's own on images."""
 
-import json
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,8 +22,6 @@ from hba.schedule.schedule import Schedule
 
 N_MAGNITUDES = 5
 N_DRAWS = 20
-N_OF_MEAN = 200
-"""Draws of an image, whose means are compared where no two draws can be the same."""
 PLACES = (0.0, 0.37, 1.0)
 """In a schedule, at which whole policies are compared."""
 POSITIONS = ((0.0, 0.0), (0.3, 0.6), (0.97, 0.97))
@@ -42,7 +39,8 @@ Images = Sequence[Image.Image]
 class Checked:
     """largest, mean: difference to hba's own result, in grey levels of 255, over images, magnitudes and draws.
 
-    what: the name of an operation, or WHOLE. n: the number of compared images. said: how it differs, if that is known.
+    what: the name of an operation, or WHOLE. n: the number of compared images, 0 if nothing can be compared. said: how
+    it differs, if that is known.
     """
 
     what: str
@@ -75,47 +73,28 @@ def check(text: str, to: str, schedule: Schedule, images: Images) -> tuple[Check
 
     images: PIL images of mode L or RGB, at least one. Raises ScheduleError for a schedule file that does not load.
     """
-    target = find_target(to)
+    find_target(to)
     if not images:
         raise SettingsError("a check needs at least one image")
     if to == "json":
-        return _check_schedule_file(text, schedule)
-    schedule = schedule if target.has_regularizers else schedule.without_regularizers()
+        loaded = Schedule(**parse(text)._asdict())
+        if loaded.text() != schedule.text():
+            raise ScheduleError("the file that was written holds another schedule")
+        return (Checked("all numbers", schedule.values.size + schedule.spread.size, 0.0, 0.0),)
+    schedule = schedule.without_regularizers()
     if to == "albumentations":
-        return _check_albumentations(text, schedule, images)
+        return _check_albumentations(schedule, images)
     module: Any = types.ModuleType("exported")
     exec(compile(text, "exported.py", "exec"), vars(module))
-    if to == "kornia":
-        by_operation = _by_operation(schedule, images, lambda operation: _on_batch(module.OPERATIONS[operation.name]))
-        return (*by_operation, _compared(WHOLE, _policy_on_batches(module, schedule, images)))
-    by_operation = _by_operation(
-        schedule, images, lambda operation: lambda case: module.OPERATIONS[operation.name].apply_to_pil(*case)
-    )
-    return (*by_operation, _compared(WHOLE, _policy_on_pil(module, schedule, images)))
-
-
-def _check_schedule_file(text: str, schedule: Schedule) -> tuple[Checked, ...]:
-    loaded = Schedule(**parse(text)._asdict())
-    same = (
-        loaded.space == schedule.space
-        and loaded.fill == tuple(schedule.fill)
-        and np.array_equal(loaded.values, schedule.values)
-        and np.array_equal(loaded.spread, schedule.spread)
-    )
-    if not same:
-        raise ScheduleError("the file that was written holds another schedule")
-    return (Checked("all numbers", schedule.values.size + schedule.spread.size, 0.0, 0.0),)
-
-
-def _by_operation(
-    schedule: Schedule, images: Images, exported: Callable[[Operation], Callable[[Case], Any]]
-) -> Iterator[Checked]:
-    """Each operation of the file on a case, beside PIL's result; only enhancers and means of pixels may differ."""
+    apply, draws = (_on_batch, _policy_on_batches) if to == "kornia" else (_on_pil, _policy_on_pil)
+    rows = []
     for operation in schedule.space.operations:
+        # Of kornia's operations, only enhancers and means of pixels may differ.
         rounds = isinstance(operation.kernel, Blend) or operation.interpolation == "bilinear"
-        apply = exported(operation)
-        pairs = ((operation.apply_to_pil(*case), apply(case)) for case in _cases(operation, schedule, images))
-        yield _compared(operation.name, pairs, "PIL cuts fractions of a grey level off" if rounds else "")
+        cases = _cases(operation, schedule, images)
+        pairs = ((operation.apply_to_pil(*case), apply(module.OPERATIONS[operation.name], case)) for case in cases)
+        rows.append(_compared(operation.name, pairs, "PIL cuts fractions of a grey level off" if rounds else ""))
+    return (*rows, _compared(WHOLE, draws(module, schedule, images)))
 
 
 def _cases(operation: Operation, schedule: Schedule, images: Images) -> Iterator[Case]:
@@ -155,15 +134,16 @@ def _policy_on_pil(module: Any, schedule: Schedule, images: Images) -> Iterator[
             yield from ((_seeded(own, image, seed), _seeded(exported, image, seed)) for image in images)
 
 
-def _on_batch(exported: Any) -> Callable[[Case], Levels]:
-    def apply(case: Case) -> Levels:
-        batch = TF.pil_to_tensor(case.image)[None].float() / 255
-        magnitude, position = torch.tensor([case.magnitude]), torch.tensor([case.position])
-        found = exported(batch, magnitude, torch.tensor(case.color) / 255, position)[0].mul(255).round()
-        levels: Levels = found.permute(1, 2, 0).numpy().reshape(np.asarray(case.image).shape)
-        return levels
+def _on_pil(exported: Any, case: Case) -> Any:
+    return exported.apply_to_pil(*case)
 
-    return apply
+
+def _on_batch(exported: Any, case: Case) -> Levels:
+    batch = TF.pil_to_tensor(case.image)[None].float() / 255
+    magnitude, position = torch.tensor([case.magnitude]), torch.tensor([case.position])
+    found = exported(batch, magnitude, torch.tensor(case.color) / 255, position)[0].mul(255).round()
+    levels: Levels = found.permute(1, 2, 0).numpy().reshape(np.asarray(case.image).shape)
+    return levels
 
 
 def _policy_on_batches(module: Any, schedule: Schedule, images: Images) -> Iterator[tuple[Levels, Levels]]:
@@ -179,10 +159,10 @@ def _policy_on_batches(module: Any, schedule: Schedule, images: Images) -> Itera
             yield from zip(*results, strict=True)
 
 
-def _check_albumentations(text: str, schedule: Schedule, images: Images) -> tuple[Checked, ...]:
-    """On images that have as many channels as the fill, or any if that is grey; SettingsError if no image fits.
+def _check_albumentations(schedule: Schedule, images: Images) -> tuple[Checked, ...]:
+    """On images with as many channels as the fill, or any if that is grey; SettingsError if no image fits.
 
-    The place of a hole and the whole policy are drawn by albumentations itself, so means over draws are compared.
+    What albumentations draws itself, the place of a hole and the whole policy, cannot be compared image by image.
     """
     try:
         import albumentations
@@ -193,37 +173,22 @@ def _check_albumentations(text: str, schedule: Schedule, images: Images) -> tupl
     if not fitting:
         raise SettingsError("a check needs an image in colour, as the schedule's fill colour is")
 
-    def applied(transform: dict[str, Any]) -> Callable[[Image.Image], Levels]:
-        loaded = albumentations.from_dict({"__version__": FORMAT, "transform": transform})
-        loaded.set_random_seed(0)
+    def applied(operation: Operation, case: Case) -> Levels:
+        transform = {**LEAVES[operation.name].transform(operation, case.magnitude, case.color), "p": 1.0}
         # AutoContrast and Equalize may write into a grey image that they are given.
-        return lambda image: loaded(image=np.array(image))["image"]
+        image = np.array(case.image)
+        result: Levels = albumentations.from_dict({"__version__": FORMAT, "transform": transform})(image=image)["image"]
+        return result
 
-    places = np.random.default_rng(0)
-    by_operation = []
+    rows = []
     for operation in schedule.space.operations:
         leaf = LEAVES[operation.name]
-        pairs: list[tuple[Any, Any]] = []
-        for case in _cases(operation, schedule, fitting):
-            theirs = applied({**leaf.transform(operation, case.magnitude, case.color), "p": 1.0})
-            if leaf.is_compared:
-                pairs.append((operation.apply_to_pil(*case), theirs(case.image)))
-            elif case.position == POSITIONS[0]:
-
-                def own(_: Image.Image, operation: Operation = operation, case: Case = case) -> Image.Image:
-                    return operation.apply_to_pil(*case._replace(position=tuple(places.random(2))))
-
-                pairs.append((_mean_image(own, case.image), _mean_image(theirs, case.image)))
-        by_operation.append(_compared(operation.name, pairs, leaf.said))
-    whole, transform = applied(json.loads(text)["transform"]), schedule.transform()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        means = [(_mean_image(transform, image), _mean_image(whole, image)) for image in fitting]
-    return (*by_operation, _compared(WHOLE, means, f"means over {N_OF_MEAN} draws, which differ by chance too"))
-
-
-def _mean_image(transform: Callable[[Image.Image], Any], image: Image.Image) -> Levels:
-    total = np.zeros(np.asarray(image).shape)
-    for _ in range(N_OF_MEAN):
-        total += np.asarray(transform(image), dtype=float)
-    return total / N_OF_MEAN
+        cases = _cases(operation, schedule, fitting) if leaf.is_compared else ()
+        rows.append(
+            _compared(
+                operation.name,
+                ((operation.apply_to_pil(*case), applied(operation, case)) for case in cases),
+                leaf.said if leaf.is_compared else f"not compared: {leaf.said}",
+            )
+        )
+    return (*rows, Checked(WHOLE, 0, 0.0, 0.0, "not compared: albumentations draws by its own random numbers"))

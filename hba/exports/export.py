@@ -45,12 +45,10 @@ _KORNIA = """\
 class Target:
     """A kind of file that a schedule can be exported to.
 
-    text: what is written. ending: of the file's name. write: its text, from a schedule and its name as a module.
-    differs: what is not exact, if something is not. has_regularizers: whether it also holds what was tuned beside
-    operations.
+    ending: of the file's name. write: its text, from a schedule and its name as a module. differs: what is not exact,
+    if something is not. has_regularizers: whether it also holds what was tuned beside operations.
     """
 
-    text: str
     ending: str
     write: Callable[[Schedule, str], str]
     differs: str = ""
@@ -76,33 +74,20 @@ def _kornia(schedule: Schedule, module: str) -> str:
 
 TARGETS: Mapping[str, Target] = MappingProxyType(
     {
-        "torchvision": Target(
-            "a Python file with a torchvision v2 transform; it needs torch, torchvision and Pillow, but not hba",
-            "_torchvision.py",
-            _torchvision,
-        ),
-        "timm": Target("the same for the loaders of timm", "_timm.py", _timm),
+        "torchvision": Target("_torchvision.py", _torchvision),
+        "timm": Target("_timm.py", _timm),
         "kornia": Target(
-            "a Python file with an augmentation of kornia, for batches; it needs torch and kornia, but not hba",
-            "_kornia.py",
-            _kornia,
-            "enhancers and bilinear operations differ from PIL's by one grey level at most",
+            "_kornia.py", _kornia, "enhancers and bilinear operations differ from PIL's by one grey level at most"
         ),
         "albumentations": Target(
-            "a pipeline that albumentations.load reads, of one policy",
             "_albumentations.json",
             lambda schedule, _: albumentations_file(schedule),
             "only Invert, Solarize, Posterize and Brightness are exact, and a slot can fire twice for an image",
         ),
-        "json": Target(
-            "a schedule file of hba; docs/schedule.schema.json is its schema",
-            ".json",
-            lambda schedule, _: schedule.text(),
-            has_regularizers=True,
-        ),
+        "json": Target(".json", lambda schedule, _: schedule.text(), has_regularizers=True),
     }
 )
-"""By name."""
+"""By name; the command `hba export --help` describes them."""
 
 
 def find_target(name: str) -> Target:

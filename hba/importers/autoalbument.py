@@ -17,29 +17,35 @@ operations.py (as_transform).
 
 import math
 import reprlib
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
 
 import pydantic
 from pydantic import Field
 
 from hba.errors import ScheduleError
-from hba.importers.files import limited_text, literal, validated
+from hba.importers.files import literal, validated
 from hba.importers.sub_policies import Choice, Step, SubPolicy
 from hba.operations import OPERATIONS
-from hba.schedule.file import explained
 
-KIND = "policy of AutoAlbument"
 HOLE = 1 / 16
 """Of the side."""
 SAME_ON_MID_GREY = 2.0
 """Adding a share v of white changes a level of a half as a factor of 1 + 2 v does."""
-_GEOMETRIC = {"shift_limit_x": "TranslateX", "shift_limit_y": "TranslateY", "rotate_limit": "Rotate", "scale_limit": ""}
-"""Arguments of ShiftScaleRotate, and the operation of each."""
-
-Found = tuple[str, float | None] | None
-"""An operation and its magnitude; None for no change."""
+_ARGUMENTS: Mapping[str, Mapping[str, Callable[[float, float], Choice]]] = {
+    "RandomBrightnessContrast": {
+        "brightness_limit": lambda chance, v: Choice("Brightness", chance, max(0.0, 1 + SAME_ON_MID_GREY * v)),
+        "contrast_limit": lambda chance, v: Choice("Brightness", chance, max(0.0, 1 + v)),
+    },
+    # Without signs, which hba draws.
+    "ShiftScaleRotate": {
+        "shift_limit_x": lambda chance, v: Choice("TranslateX", chance, abs(v)),
+        "shift_limit_y": lambda chance, v: Choice("TranslateY", chance, abs(v)),
+        "rotate_limit": lambda chance, v: Choice("Rotate", chance, abs(v)),
+        "scale_limit": lambda chance, v: Choice("Scale", chance),
+    },
+}
+"""Of transforms that hba has if only one argument is not 0: what it does by that argument and its chance."""
 
 
 class Transform(pydantic.BaseModel):
@@ -70,33 +76,28 @@ class Transform(pydantic.BaseModel):
 _PIPELINE = pydantic.TypeAdapter(Transform)
 
 
-def read_autoalbument(path: Path) -> tuple[SubPolicy, ...]:
-    """The sub-policies of a file; ScheduleError, which names the file and the place, for anything else."""
-    text = limited_text(path, KIND)
-    with explained(path, KIND):
-        content = literal(text)
-        if not isinstance(content, dict) or not isinstance(content.get("transform"), dict):
-            raise ScheduleError('it must be a mapping with a pipeline as "transform", as albumentations writes it')
-        pipeline = validated(_PIPELINE, content["transform"])
-        found = [
-            node.transforms
-            for node in pipeline.transforms
-            if node.kind == "OneOf" and node.transforms and all(one.kind == "Sequential" for one in node.transforms)
-        ]
-        if pipeline.kind != "Compose" or len(found) != 1 or not any(one.p for one in found[0]):
-            raise ScheduleError(
-                "it must be a Compose with one OneOf of Sequentials, which is the policy, of which one has p above 0"
-            )
-        return tuple(
-            SubPolicy(
-                tuple(
-                    _step(node, f"sub-policy {number}, step {position}")
-                    for position, node in enumerate(sequential.transforms, start=1)
-                ),
-                sequential.p,
-            )
-            for number, sequential in enumerate(found[0], start=1)
+def policy_of_autoalbument(text: str) -> tuple[SubPolicy, ...]:
+    """The sub-policies of a file's text; ScheduleError, which names the place, for anything else."""
+    content = literal(text)
+    if not isinstance(content, dict) or not isinstance(content.get("transform"), dict):
+        raise ScheduleError('it must be a mapping with a pipeline as "transform", as albumentations writes it')
+    pipeline = validated(_PIPELINE, content["transform"])
+    found = [
+        node.transforms
+        for node in pipeline.transforms
+        if node.kind == "OneOf" and node.transforms and all(one.kind == "Sequential" for one in node.transforms)
+    ]
+    if pipeline.kind != "Compose" or len(found) != 1 or not any(one.p for one in found[0]):
+        raise ScheduleError(
+            "it must be a Compose with one OneOf of Sequentials, which is the policy, of which one has p above 0"
         )
+    return tuple(
+        SubPolicy(
+            tuple(_step(node, f"sub-policy {number}, step {at}") for at, node in enumerate(one.transforms, start=1)),
+            one.p,
+        )
+        for number, one in enumerate(found[0], start=1)
+    )
 
 
 def _step(node: Transform, place: str) -> Step:
@@ -113,39 +114,19 @@ def _choices(leaf: Transform, chance: float) -> Iterator[Choice]:
     """hba's operation for a transform, or the transform's own name if there is none; nothing for no change."""
     if leaf.kind == "NoOp":
         return
-    found: Found
-    if leaf.kind == "RandomBrightnessContrast":
-        found = _brightness(leaf.value("brightness_limit"), leaf.value("contrast_limit"))
-    elif leaf.kind == "ShiftScaleRotate":
-        found = _geometric({name: leaf.value(name) for name in _GEOMETRIC})
+    if leaf.kind in _ARGUMENTS:
+        changed = {name: value for name in _ARGUMENTS[leaf.kind] if (value := leaf.value(name))}
+        if len(changed) > 1:
+            yield Choice(leaf.kind, chance)
+        for name, value in changed.items() if len(changed) == 1 else ():
+            yield _ARGUMENTS[leaf.kind][name](chance, value)
     elif leaf.kind == "Solarize":
-        found = ("Solarize", _level(leaf.value("threshold")))
+        yield Choice("Solarize", chance, _level(leaf.value("threshold")))
     elif leaf.kind == "CoarseDropout" and leaf.model_extra and leaf.model_extra.get("max_holes") == 1:
-        found = ("Cutout", HOLE)
+        yield Choice("Cutout", chance, HOLE)
     else:
         # Left out, even if an operation of hba has the same name.
-        found = (f"albumentations.{leaf.kind}" if leaf.kind in OPERATIONS else leaf.kind, None)
-    if found is not None:
-        yield Choice(found[0], chance, found[1])
-
-
-def _brightness(added: float, contrast: float) -> Found:
-    if added and contrast:
-        return "RandomBrightnessContrast", None
-    if not added and not contrast:
-        return None
-    return "Brightness", max(0.0, 1 + contrast + SAME_ON_MID_GREY * added)
-
-
-def _geometric(values: dict[str, float]) -> Found:
-    """Without signs, which hba draws."""
-    moved = [(name, abs(value)) for name, value in values.items() if value]
-    if not moved:
-        return None
-    if len(moved) > 1:
-        return "ShiftScaleRotate", None
-    name = _GEOMETRIC[moved[0][0]]
-    return (name, moved[0][1]) if name else ("Scale", None)
+        yield Choice(f"albumentations.{leaf.kind}" if leaf.kind in OPERATIONS else leaf.kind, chance)
 
 
 def _level(threshold: float) -> float:

@@ -14,7 +14,6 @@ apply_augment), which DADA uses too; github.com/VDIGPKU/DADA, fast-autoaugment/F
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -22,10 +21,9 @@ import pydantic
 from pydantic import Field
 
 from hba.errors import ScheduleError
-from hba.importers.files import limited_text, lists_in, validated
+from hba.importers.files import lists_in, validated
 from hba.importers.sub_policies import Choice, SubPolicy
 from hba.policy.spaces import PBA_SIDE_PIXELS
-from hba.schedule.file import explained
 from hba.utils.text import first_of, unknown
 
 MOST_NAMES = 8
@@ -54,15 +52,12 @@ LEVELS: Mapping[str, tuple[str, Callable[[float], float] | None]] = MappingProxy
 """By the name in a list, hba's operation and its magnitude by level; None for an operation without magnitude."""
 
 
-def read_list(path: Path, kind: str, name: str | None = None) -> tuple[SubPolicy, ...]:
-    """The sub-policies of a file. kind: what errors call it. name: which list, if there are several.
+def policy_of_list(text: str, name: str | None = None) -> tuple[SubPolicy, ...]:
+    """The sub-policies of a text; ScheduleError, which names the sub-policy, for anything else.
 
-    Raises ScheduleError, which names the file and the sub-policy, for anything else.
+    name: which list, if there are several.
     """
-    text = limited_text(path, kind)
-    with explained(path, kind):
-        entries = _entries(_chosen(text, name))
-        return tuple(_sub_policy(entry, number) for number, entry in enumerate(entries, start=1))
+    return tuple(_sub_policy(entry, number) for number, entry in enumerate(_entries(_chosen(text, name)), start=1))
 
 
 def _chosen(text: str, name: str | None) -> Any:

@@ -25,7 +25,6 @@ pba/augmentation_transforms.py (levels), without its stretching.
 import itertools
 import math
 import reprlib
-from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -33,12 +32,10 @@ import pydantic
 from pydantic import BeforeValidator, Field
 
 from hba.errors import ScheduleError
-from hba.importers.files import limited_text, literal, validated
+from hba.importers.files import literal, validated
 from hba.policy.spaces import PBA_RANGES, PBA_SIDE_PIXELS, SPACES
-from hba.schedule.file import explained
 from hba.schedule.schedule import Schedule
 
-KIND = "PBA schedule"
 PBA_FILL = (125 / 255, 122 / 255, 113 / 255)
 """The colour of PBA's own Cutout, which is also the mean colour of CIFAR-10."""
 MAX_LEVEL = 10
@@ -86,26 +83,20 @@ class PbaSegment(NamedTuple):
     policy: tuple[int, ...]
 
 
-def read_pba_schedule(path: Path, epochs: int, fill: tuple[float, ...] = PBA_FILL) -> Schedule:
+def pba_schedule(text: str, file: str, epochs: int, fill: tuple[float, ...] = PBA_FILL) -> Schedule:
     """The schedule of a PBA log over the number of epochs that PBA searched, one row per epoch, in the space `pba`.
 
-    fill: colour in [0, 1] of what geometric operations and Cutout uncover. Raises ScheduleError, which names the file
-    and the line, for anything that is not such a log.
+    file: the log's name, for the provenance. fill: colour in [0, 1] of what geometric operations and Cutout uncover.
+    Raises ScheduleError, which names the line, for a text that is not such a log.
     """
-    text = limited_text(path, KIND)
-    with explained(path, KIND):
-        segments = pba_segments(text, epochs)
+    segments = pba_segments(text, epochs)
     space = SPACES["pba"]
     rows = []
     for segment in segments:
         values = natural_values(segment.policy)
         rows += [[values[name] for name in space.names]] * segment.n_epochs
-    provenance = {
-        "algorithm": "pba",
-        "file": path.name,
-        "segments": [segment.n_epochs for segment in segments],
-        "note": NOTE,
-    }
+    n_epochs = [segment.n_epochs for segment in segments]
+    provenance = {"algorithm": "pba", "file": file, "segments": n_epochs, "note": NOTE}
     return Schedule(space, np.array(rows), fill, provenance)
 
 

@@ -1,26 +1,25 @@
 """Policies of other programs as schedules: `import_policy`, and the programs that it reads."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from hba.errors import SettingsError
-from hba.importers import autoalbument
+from hba.importers.autoalbument import policy_of_autoalbument
+from hba.importers.files import limited_text
 from hba.importers.fit import fitted_schedule
-from hba.importers.lists import read_list
-from hba.importers.pba import PBA_FILL, read_pba_schedule
+from hba.importers.lists import policy_of_list
+from hba.importers.pba import PBA_FILL, pba_schedule
 from hba.importers.torchvision_policies import POLICIES
 from hba.schedule.file import explained
 from hba.schedule.schedule import Schedule
 from hba.utils.settings import whole_number
 from hba.utils.text import unknown
 
-Fill = tuple[float, ...]
-BLACK = (0.0, 0.0, 0.0)
 MOST_EPOCHS = 100_000
-
-_CUTOUT = "Cutout's own grey, where borders are black: here both have one colour"
+_OF_LISTS = ("Cutout's own grey, where borders are black: here both have one colour",)
 _OF_AUTOALBUMENT = (
     "the signs of rotations and shifts, which hba draws",
     "grey levels that are added: here Brightness multiplies, by the same on mid-grey",
@@ -28,15 +27,29 @@ _OF_AUTOALBUMENT = (
 )
 
 
+class Request(NamedTuple):
+    """What a reader gets. given: the text of a file, or a policy's name. source: the file's name, or again that name.
+
+    name: of one of several lists in the file; None for the only one.
+    """
+
+    given: str
+    source: str
+    epochs: int
+    fill: tuple[float, ...]
+    name: str | None
+
+
 class PolicySource(NamedTuple):
     """A program whose policies can be imported.
 
-    read: from a file or a policy's name, the epochs, the fill and the name of a list. fill, epochs: the defaults; the
-    number of epochs is None if it must be given. has_names: whether a file can hold several policies.
+    kind: what errors call its files; None if its policies have names. fill, epochs: the defaults; the number of epochs
+    is None if it must be given. has_names: whether a file can hold several policies.
     """
 
-    read: Callable[[str, int, Fill, str | None], Schedule]
-    fill: Fill = BLACK
+    read: Callable[[Request], Schedule]
+    kind: str | None
+    fill: tuple[float, ...] = (0.0, 0.0, 0.0)
     epochs: int | None = 1
     has_names: bool = False
 
@@ -46,7 +59,7 @@ def import_policy(
     given: str | Path,
     *,
     epochs: int | None = None,
-    fill: Fill | None = None,
+    fill: tuple[float, ...] | None = None,
     name: str | None = None,
 ) -> Schedule:
     """Import a policy of another program as the closest schedule of hba; its provenance says what differs.
@@ -68,49 +81,44 @@ def import_policy(
         raise SettingsError(f"epochs must lie in [1, {MOST_EPOCHS:,}], got {epochs}")
     if name is not None and not found.has_names:
         raise SettingsError(f"name has no effect on policies of {source}; remove it")
-    return found.read(str(given), epochs, found.fill if fill is None else fill, name)
-
-
-def _pba(given: str, epochs: int, fill: Fill, name: str | None) -> Schedule:
-    return read_pba_schedule(Path(given), epochs, fill)
-
-
-def _fast_autoaugment(given: str, epochs: int, fill: Fill, name: str | None) -> Schedule:
-    return _list("fast-autoaugment", "policy of Fast AutoAugment", Path(given), epochs, fill, name)
-
-
-def _dada(given: str, epochs: int, fill: Fill, name: str | None) -> Schedule:
-    return _list("dada", "policy of DADA", Path(given), epochs, fill, name)
-
-
-def _list(algorithm: str, kind: str, path: Path, epochs: int, fill: Fill, name: str | None) -> Schedule:
-    policy = read_list(path, kind, name)
-    origin = {"algorithm": algorithm, "source": path.name, **({} if name is None else {"list": name})}
-    with explained(path, kind):
-        return fitted_schedule(policy, epochs, fill, origin, (_CUTOUT,))
-
-
-def _autoalbument(given: str, epochs: int, fill: Fill, name: str | None) -> Schedule:
+    fill = found.fill if fill is None else fill
+    if found.kind is None:
+        return found.read(Request(str(given), str(given), epochs, fill, name))
     path = Path(given)
-    policy = autoalbument.read_autoalbument(path)
-    origin = {"algorithm": "autoalbument", "source": path.name}
-    with explained(path, autoalbument.KIND):
-        return fitted_schedule(policy, epochs, fill, origin, _OF_AUTOALBUMENT, "bilinear")
+    text = limited_text(path, found.kind)
+    with explained(path, found.kind):
+        return found.read(Request(text, path.name, epochs, fill, name))
 
 
-def _torchvision(given: str, epochs: int, fill: Fill, name: str | None) -> Schedule:
-    if given not in POLICIES:
-        raise SettingsError(unknown("policy of torchvision", given, POLICIES))
-    return fitted_schedule(POLICIES[given](), epochs, fill, {"algorithm": "torchvision", "source": given})
+def _list(algorithm: str, request: Request) -> Schedule:
+    named = {} if request.name is None else {"list": request.name}
+    origin = {"algorithm": algorithm, "source": request.source, **named}
+    policy = policy_of_list(request.given, request.name)
+    return fitted_schedule(policy, request.epochs, request.fill, origin, _OF_LISTS)
+
+
+def _autoalbument(request: Request) -> Schedule:
+    origin = {"algorithm": "autoalbument", "source": request.source}
+    policy = policy_of_autoalbument(request.given)
+    return fitted_schedule(policy, request.epochs, request.fill, origin, _OF_AUTOALBUMENT, "bilinear")
+
+
+def _torchvision(request: Request) -> Schedule:
+    if request.given not in POLICIES:
+        raise SettingsError(unknown("policy of torchvision", request.given, POLICIES))
+    origin = {"algorithm": "torchvision", "source": request.given}
+    return fitted_schedule(POLICIES[request.given](), request.epochs, request.fill, origin)
 
 
 SOURCES: Mapping[str, PolicySource] = MappingProxyType(
     {
-        "pba": PolicySource(_pba, PBA_FILL, None),
-        "fast-autoaugment": PolicySource(_fast_autoaugment, has_names=True),
-        "dada": PolicySource(_dada, has_names=True),
-        "autoalbument": PolicySource(_autoalbument),
-        "torchvision": PolicySource(_torchvision),
+        "pba": PolicySource(lambda asked: pba_schedule(*asked[:4]), "PBA schedule", PBA_FILL, None),
+        "fast-autoaugment": PolicySource(
+            partial(_list, "fast-autoaugment"), "policy of Fast AutoAugment", has_names=True
+        ),
+        "dada": PolicySource(partial(_list, "dada"), "policy of DADA", has_names=True),
+        "autoalbument": PolicySource(_autoalbument, "policy of AutoAlbument"),
+        "torchvision": PolicySource(_torchvision, None),
     }
 )
 """By name."""

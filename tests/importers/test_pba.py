@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hba
 from hba.errors import ScheduleError
-from hba.importers.pba import natural_values, pba_segments, read_pba_schedule
+from hba.importers.pba import natural_values, pba_segments
 from hba.policy.spaces import SPACES
 from hba.schedule.schedule import Schedule
 
@@ -86,6 +87,10 @@ def published(name: str) -> Path:
     if not path.is_file():
         pytest.skip(f"there is no {path}")
     return path
+
+
+def read_pba_schedule(path: Path, epochs: int, fill: tuple[float, ...] | None = None) -> Schedule:
+    return hba.import_policy("pba", path, epochs=epochs, fill=fill)
 
 
 def cell(schedule: Schedule, epoch: int, column: str) -> float:
