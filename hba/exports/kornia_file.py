@@ -6,9 +6,10 @@ from typing import Any
 
 from hba.exports import kornia_code, torchvision_code
 from hba.exports.torchvision_file import called, operations_text, python_file, refuse_own, sources, tables_text
-from hba.operations import Operation, color_for, cutout, enhance, geometric, images, point, resample
+from hba.operations import Operation, cutout, enhance, geometric, images, point, resample
 from hba.operations.enhance import Blend
 from hba.operations.geometric import Warp
+from hba.operations.images import color_for
 from hba.operations.point import Curve, Stretch
 from hba.schedule.schedule import Schedule
 

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.exports import torchvision_code
-from hba.operations import Operation, color_for, on_pil
+from hba.operations import Operation, on_pil
+from hba.operations.images import color_for
 from hba.operations.on_pil import RESAMPLING, Enhancer
 from hba.policy import single_image
 from hba.policy.space import SearchSpace

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hba.operations import Operation, apply_steps
-from hba.operations.apply import maps_of_steps
+from hba.operations import Operation
+from hba.operations.apply import apply_steps, maps_of_steps
 from hba.operations.resample import LARGE_SIDE_PIXELS
 from hba.packed.program import One, Program, code_of, program_of_batch, program_of_one
 from hba.packed.running import can_run, kernels, run

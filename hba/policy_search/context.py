@@ -22,8 +22,8 @@ from hba.data.reading import save_left_out
 from hba.distributed.process_info import single_process, size
 from hba.errors import SettingsError
 from hba.models import Start
-from hba.operations import check_channels, fill_for
-from hba.operations.images import color_for
+from hba.operations import check_channels
+from hba.operations.images import color_for, fill_for
 from hba.policy.module import GRAY
 from hba.policy.space import SearchSpace
 from hba.policy_search.config import SearchConfig

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from hba.data.config import display_name
-from hba.operations import Operation, fill_for
+from hba.operations import Operation
+from hba.operations.images import fill_for
 from hba.policy.draw import BatchSample, apply_operations
 from hba.policy.space import SearchSpace
 from hba.regularization.regularization import Regularization

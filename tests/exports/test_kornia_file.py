@@ -10,6 +10,7 @@ import pytest
 import torch
 from exported import SPACES, SPREADS, augmented, imported_from, module_of, schedule_of
 from kornia.augmentation import AugmentationSequential
+from PIL import Image
 from torch import Tensor
 from torchvision import tv_tensors
 
@@ -160,3 +161,22 @@ def test_it_copies_and_pickles_with_its_place(tmp_path: Path, monkeypatch: pytes
     policy.set_progress(0.25)
     for other in (copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
         assert torch.equal(augmented(other, images(), 1), augmented(policy, images(), 1))
+
+
+def test_operations_are_pil_s_but_for_the_rounding_of_enhancers_and_means() -> None:
+    for interpolation in ("nearest", "bilinear"):
+        space = search_space(interpolation=interpolation)
+        module = module_of(hba.export(Schedule(space, np.array(space.ranges).mean(axis=1)[None]), "kornia"))
+        pixels = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), dtype=np.uint8)
+        batch = torch.from_numpy(pixels).permute(2, 0, 1)[None].float() / 255
+        for operation in space.operations:
+            magnitude = sum(operation.magnitude_range or (0.0, 0.0)) * 0.4
+            found = module.OPERATIONS[operation.name](
+                batch, torch.tensor([magnitude]), torch.tensor([10.0, 20.0, 30.0]) / 255, torch.tensor([[0.3, 0.6]])
+            )
+            expected = operation.apply_to_pil(Image.fromarray(pixels), magnitude, (10, 20, 30), (0.3, 0.6))
+            levels = found[0].permute(1, 2, 0).mul(255).round().numpy()
+            rounds = operation.name in ("Contrast", "Color", "Brightness", "Sharpness") or (
+                operation.interpolation == "bilinear"
+            )
+            assert np.abs(levels - np.asarray(expected, dtype=float)).max() <= rounds, operation.name

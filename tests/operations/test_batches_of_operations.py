@@ -26,7 +26,8 @@ from random_inputs import eight_bit_images, magnitudes_for, positions, random_im
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.operations import OPERATIONS, Operation, check_channels, color_for
+from hba.operations import OPERATIONS, Operation, check_channels
+from hba.operations.images import color_for
 from hba.operations.operation import FunctionKernel
 from hba.policy.draw import BatchSample, apply_operations, draw_operations
 from hba.policy.space import SearchSpace

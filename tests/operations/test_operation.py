@@ -12,7 +12,8 @@ from pil_reference import PIL_REFERENCE, geometric_reference
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.operations import OPERATIONS, Operation, check_images, find_operation
+from hba.operations import OPERATIONS, Operation, find_operation
+from hba.operations.images import check_images
 
 GEOMETRIC = set(geometric_reference(Image.Resampling.NEAREST))
 

@@ -9,7 +9,8 @@ from random_inputs import magnitudes_for, seeded
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.operations import OPERATIONS, Operation, apply_steps
+from hba.operations import OPERATIONS, Operation
+from hba.operations.apply import apply_steps
 from hba.packed import apply_one_to_bytes, apply_to_images, running
 from hba.packed.program import Program, code_of
 from hba.policy.draw import BatchSample, apply_operations
