@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hba.data.config import PREPARING_NAME, DataConfig
+from hba.data.config import DataConfig
 from hba.data.load import IDLE
 from hba.data.load import prepare as prepared
 from hba.errors import SettingsError
@@ -25,9 +25,8 @@ from .terminal import say
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help="A new folder for the images, to use instead of DATA."
 )
-@click.option("--resume", is_flag=True, help="Continue an interrupted call in --out; give all other options as before.")
 @settings_options(DataConfig, without=("data", *IDLE), default_texts={})
-def prepare(data: str, out: Path, resume: bool, **options: Any) -> None:
+def prepare(data: str, out: Path, **options: Any) -> None:
     """Decode and resize the images of DATA once, for searches and evaluations that read them many times.
 
     DATA is as for `hba search`. Use the folder in --out instead of it: with the same --image-size, a search finds the
@@ -38,10 +37,9 @@ def prepare(data: str, out: Path, resume: bool, **options: Any) -> None:
         raise SettingsError(f"--out must be a folder, but {out} is a file")
     with ProgressBar() as bar, terminated_as_interrupted():
         try:
-            found = prepared(data, out, resume=resume, on_read=bar.images_read, **given(options))
+            found = prepared(data, out, on_read=bar.images_read, **given(options))
         except KeyboardInterrupt:
-            if (out / PREPARING_NAME).exists():
-                say(f"Stopped; the same command with --resume continues with what is in {out}.", err=True)
+            say("Stopped; the same command prepares the images anew.", err=True)
             raise SystemExit(INTERRUPTED) from None
     parts = ", ".join(f"{counted(n, 'image')} in {part}" for part, n in found.n_images.items())
     size = sum(file.stat().st_size for file in out.iterdir())

@@ -3,19 +3,17 @@
 A folder of prepared images has prepared_images.json, which describes them, and for each of the parts train, val and
 test three arrays: <part>_images.npy, uint8 (N, C, S, S); <part>_labels.npy, int64 (N,) or bool (N, classes); and
 <part>_identities.npy, int64 (N, 2), the hashes of leakage.py. Images are in the order of the data that they were
-prepared from, so splits are drawn as there. An image that could not be read keeps its row. Rows are only appended, and
-preparing.json notes after each chunk how many there are, so an interrupted call can be resumed from the last whole one.
+prepared from, so splits are drawn as there. An image that could not be read keeps its row. preparing.json marks an
+incomplete folder.
 """
 
 import contextlib
 import hashlib
-import os
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pydantic
@@ -26,18 +24,12 @@ from hba.data.config import PREPARED_NAME, PREPARING_NAME
 from hba.data.images import OnRead
 from hba.data.labels import is_multi_label
 from hba.data.leakage import ImageHash, Kind
-from hba.data.pool import FileItems, Items, Pool, ReadPart, Source, none_readable
+from hba.data.pool import Items, Pool, ReadPart, Source, none_readable
 from hba.data.reading import Levels, SkippedFile, printable
 from hba.errors import DataError, RunError, SettingsError
 from hba.utils.files import LOCK_NAME, read_text, reason_of, write_text
 from hba.utils.settings import first_problem
-from hba.utils.text import size_of
 
-BYTES_OF_CHUNK = 2**25
-ROWS_OF_CHUNK = 512
-"""At most. The hash of a part is made of the hashes of its chunks."""
-HEAD_BYTES = 128
-"""Of a .npy file, whatever the number of its rows."""
 Part = Literal["train", "val", "test"]
 Count = Annotated[int, Field(ge=1)]
 
@@ -83,15 +75,14 @@ class About(pydantic.BaseModel):
     def read(folder: Path) -> "About":
         path = folder / PREPARED_NAME
         if not path.is_file():
-            raise DataError(f"the images in {folder} are half prepared: end that by hba prepare with --resume")
+            raise DataError(f"the images in {folder} are half prepared: run hba prepare again, with the same --out")
         try:
             about = About.model_validate_json(read_text(path))
-        except pydantic.ValidationError as error:
-            raise DataError(f"{path} breaks the format: {first_problem(error)}; prepare the images anew") from None
+            if "train" not in about.parts:
+                raise ValueError("there is no part train")
         except (OSError, ValueError) as error:
-            raise DataError(f"cannot read {path} ({reason_of(error)}); prepare the images anew") from None
-        if "train" not in about.parts:
-            raise DataError(f"{path} has no part train; prepare the images anew")
+            reason = first_problem(error) if isinstance(error, pydantic.ValidationError) else reason_of(error)
+            raise DataError(f"cannot read {path} ({reason}); prepare the images anew") from None
         return about
 
 
@@ -121,8 +112,6 @@ class CachedDataset(Items):
         path = self.folder / f"{self.part}_{what}.npy"
         shape = (self.entry.images, *shape)
         try:
-            if not path.is_file():
-                raise ValueError("it is no file")
             array = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
             if array.dtype != dtype or array.shape != shape:
                 raise ValueError(f"it must be {np.dtype(dtype)} of {shape}, got {array.dtype} of {array.shape}")
@@ -166,10 +155,7 @@ class CachedDataset(Items):
 
     @cached_property
     def _hashes(self) -> np.ndarray:
-        found = self.array("identities", np.int64, 2)
-        if found[:, 0].min() < 0 or found.min() < -1 or found.max() >= 2**32:
-            raise DataError(f"the identities in {self.folder} must be numbers of 32 bits; prepare the images anew")
-        return found
+        return self.array("identities", np.int64, 2)
 
     def hash(self, number: int) -> ImageHash:
         key, content = self._hashes[number].tolist()
@@ -194,8 +180,6 @@ def cached_source(folder: Path, split_seed: int, classes: str | None) -> Source:
         labels = np.array(
             items.array("labels", np.bool_, n_classes) if about.multi_label else items.array("labels", np.int64)
         )
-        if not about.multi_label and not 0 <= labels.min() <= labels.max() < n_classes:
-            raise DataError(f"the labels in {folder} must be 0 to {n_classes - 1}; prepare the images anew")
         unused = tuple((label, SkippedFile(path, reason)) for label, path, reason in items.entry.unused)
         return Pool(items, labels, skip_broken=True, unused=unused)
 
@@ -222,65 +206,36 @@ class Prepared:
     left_out: tuple[SkippedFile, ...]
 
 
-class _Progress(pydantic.BaseModel):
-    """preparing.json: what is done of each part. asked: a hash of how images are decoded. listed: a hash of what the
-    decoded images are called, and of their labels, sizes and times.
-    """
-
-    model_config = pydantic.ConfigDict(extra="forbid")
-    asked: str
-    rows: dict[Part, int] = Field(default_factory=dict)
-    listed: dict[Part, str] = Field(default_factory=dict)
-    digest: dict[Part, str] = Field(default_factory=dict)
-    broken: dict[Part, list[tuple[int, str, str]]] = Field(default_factory=dict)
-
-
-def check_out(folder: Path, resume: bool) -> None:
-    """RunError for a folder that images cannot be prepared into, or not without `resume`."""
-    is_half = (folder / PREPARING_NAME).exists()
-    found = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    others = [name for name in found if name != LOCK_NAME]
+def check_out(folder: Path) -> None:
+    """RunError unless the folder is new, empty, or holds what an interrupted call has left, which is overwritten."""
     if (folder / PREPARED_NAME).exists():
         raise RunError(f"{folder} already holds prepared images: choose another --out")
-    if is_half != resume:
-        remedy = "add --resume, or choose another --out" if is_half else "omit --resume"
-        raise RunError(f"{folder} holds {'half' if is_half else 'no half'} prepared images: {remedy}")
-    if others and not is_half:
+    others = [path.name for path in folder.iterdir() if path.name != LOCK_NAME] if folder.is_dir() else []
+    if others and not (folder / PREPARING_NAME).exists():
         raise RunError(f"{folder} must be a new or an empty folder, but holds {others[0]}; choose another --out")
 
 
 def write_cache(
-    folder: Path, source: Source, image_size: int, asked: str, about: Mapping[str, Any], on_read: OnRead | None
+    folder: Path, source: Source, image_size: int, about: Mapping[str, Any], on_read: OnRead | None
 ) -> Prepared:
-    """Prepare all images of the source, or what is still missing of them.
-
-    asked: a hash of how images are decoded, and of what their labels mean. about: further fields of About. RunError
-    where the folder has no room, or was begun with other images or settings.
-    """
+    """Prepare all images of the source. about: further fields of About. RunError for a folder that has no room."""
     pools: dict[Part, Pool] = {"train": source.train}
     pools |= {"val": source.val} if source.val is not None else {}
     pools |= {"test": source.test()} if source.test is not None else {}
-    progress = _progress(folder, asked, pools)
     total = sum(map(len, pools.values()))
-    needed = (total - sum(progress.rows.values())) * source.train.items.n_channels * image_size**2
-    if needed > (free := shutil.disk_usage(folder).free):
-        raise RunError(
-            f"the images take {size_of(needed)}, but {folder} has room for {size_of(free)}: free some, choose another "
-            "--out, or a smaller --image-size"
-        )
     entries: dict[Part, PartEntry] = {}
     try:
-        write_text(folder / PREPARING_NAME, progress.model_dump_json())
+        write_text(folder / PREPARING_NAME, "{}")
         for part, pool in pools.items():
             before = sum(len(pools[other]) for other in entries)
 
-            def count(done: int, _: int, before: int = before) -> None:
+            def count(done: int, before: int = before) -> None:
                 if on_read is not None:
                     on_read(before + done, total)
 
-            entries[part] = _write_part(folder, part, pool, image_size, progress, count)
+            entries[part] = _write_part(folder, part, pool, image_size, count)
     except OSError as error:
-        raise RunError(f"cannot write into {folder}: {reason_of(error)}; mend that, and continue by --resume") from None
+        raise RunError(f"cannot write into {folder}: {reason_of(error)}; mend that, and prepare again") from None
     text = About(
         source=printable(source.name),
         class_names=tuple(map(printable, source.class_names)),
@@ -294,96 +249,39 @@ def write_cache(
         **about,
     ).model_dump_json(indent=2)
     write_text(folder / PREPARED_NAME, text + "\n")
-    (folder / PREPARING_NAME).unlink(missing_ok=True)
+    (folder / PREPARING_NAME).unlink()
     broken = [SkippedFile(name, reason) for entry in entries.values() for _, name, reason in entry.broken]
     unused = [item for pool in pools.values() for item in pool.left_out]
     n_images = {part: entry.images - len(entry.broken) for part, entry in entries.items()}
     return Prepared(folder, image_size, source.class_names, n_images, (*source.left_out, *unused, *broken))
 
 
-def _progress(folder: Path, asked: str, pools: Mapping[Part, Pool]) -> _Progress:
-    path = folder / PREPARING_NAME
-    if not path.exists():
-        return _Progress(asked=asked)
-    try:
-        progress = _Progress.model_validate_json(read_text(path))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read ({reason_of(error)}); prepare anew with another --out") from None
-    for part, done in progress.rows.items():
-        pool = pools.get(part)
-        if pool is None or len(pool) < done or _listed("", pool, range(done)) != progress.listed[part]:
-            progress.asked = ""
-    if progress.asked != asked:
-        raise RunError(
-            f"the images or the settings have changed since {folder} was begun; prepare anew with another --out"
-        )
-    return progress
-
-
-def _listed(before: str, pool: Pool, indices: Sequence[int]) -> str:
-    """A hash of `before`, and of each image its name, its label, and the size and time of its file."""
-    for index in indices:
-        number = pool.numbers[index]
-        digest = hashlib.sha256(before.encode() + pool.labels[index].tobytes())
-        digest.update(os.fsencode(pool.items.name(number)))
-        if isinstance(pool.items, FileItems):
-            found = pool.items.path(number).stat()
-            digest.update(f" {found.st_size} {found.st_mtime_ns}".encode())
-        before = digest.hexdigest()
-    return before
-
-
-def _write_part(
-    folder: Path, part: Part, pool: Pool, image_size: int, progress: _Progress, on_read: OnRead
-) -> PartEntry:
-    n, done = len(pool), progress.rows.get(part, 0)
-    shape = (pool.items.n_channels, image_size, image_size)
-    chunk = max(1, min(ROWS_OF_CHUNK, BYTES_OF_CHUNK // int(np.prod(shape))))
-    broken = progress.broken.setdefault(part, [])
+def _write_part(folder: Path, part: Part, pool: Pool, image_size: int, count: Callable[[int], None]) -> PartEntry:
+    n, done, digest = len(pool), 0, hashlib.sha256()
+    broken: list[tuple[int, str, str]] = []
+    shape = (n, pool.items.n_channels, image_size, image_size)
     with (
-        contextlib.closing(_appended(folder / f"{part}_images.npy", "|u1", (n, *shape), done)) as images,
-        contextlib.closing(_appended(folder / f"{part}_identities.npy", "<i8", (n, 2), done)) as identities,
+        (folder / f"{part}_images.npy").open("wb") as file,
+        contextlib.closing(pool.read_parts(np.arange(n), image_size)) as parts,
     ):
-        for start in range(done, n, chunk):
-            indices = range(start, min(n, start + chunk))
-            listed = _listed(progress.listed.get(part, ""), pool, indices)
-            pixels, first = [], start
-            for batch, lost in pool.read_parts(np.array(indices), image_size):
-                broken += [(first + at, printable(pool.items.name(pool.numbers[first + at])), why) for at, why in lost]
-                pixels.append(batch.numpy().tobytes())
-                first += len(batch)
-            hashes = [(one.key, one.content()) for one in pool.take(np.array(indices)).hashes()]
-            rows = np.array([(key, -1 if content is None else content) for key, content in hashes], dtype="<i8")
-            for file, written in ((images, b"".join(pixels)), (identities, rows.tobytes())):
-                file.write(written)
-                file.flush()
-                os.fsync(file.fileno())
-            progress.digest[part] = hashlib.sha256(
-                progress.digest.get(part, "").encode() + b"".join(pixels)
-            ).hexdigest()
-            progress.listed[part], progress.rows[part] = listed, indices.stop
-            write_text(folder / PREPARING_NAME, progress.model_dump_json())
-            on_read(indices.stop, n)
-    np.save(folder / f"{part}_labels.npy", pool.labels.astype(np.bool_ if is_multi_label(pool.labels) else np.int64))
+        np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
+        for images, lost in parts:
+            pixels = images.numpy().tobytes()
+            file.write(pixels)
+            digest.update(pixels)
+            broken += [(done + at, printable(pool.items.name(pool.numbers[done + at])), why) for at, why in lost]
+            done += len(images)
+            count(done)
     if len(broken) == n:
         raise none_readable(n, broken[0][1])
+    hashes = [(one.key, one.content()) for one in pool.hashes()]
+    rows = [(key, -1 if content is None else content) for key, content in hashes]
+    np.save(folder / f"{part}_identities.npy", np.array(rows, dtype=np.int64))
+    np.save(folder / f"{part}_labels.npy", pool.labels.astype(np.bool_ if is_multi_label(pool.labels) else np.int64))
     return PartEntry(
         images=n,
-        digest=progress.digest[part],
+        digest=digest.hexdigest(),
         identified_by=pool.hashed_by,
         unused=tuple((label, printable(item.path), item.reason) for label, item in pool.unused),
         broken=tuple(broken),
     )
-
-
-def _appended(path: Path, dtype: str, shape: tuple[int, ...], n_rows: int) -> BinaryIO:
-    """A .npy file to append rows to. n_rows: how many it has already; what follows them is removed."""
-    size = HEAD_BYTES + n_rows * int(np.prod(shape[1:])) * np.dtype(dtype).itemsize
-    if n_rows and path.stat().st_size < size:
-        raise RunError(f"{path} is shorter than preparing.json says; prepare anew with another --out")
-    file = path.open("r+b" if n_rows else "wb")
-    np.lib.format.write_array_header_1_0(file, {"descr": dtype, "fortran_order": False, "shape": shape})
-    assert file.tell() == HEAD_BYTES
-    file.seek(size)
-    file.truncate()
-    return file

@@ -1,6 +1,5 @@
 """From the name of a data set, a folder, a file or a torch Dataset to what a search or an evaluation may see."""
 
-import hashlib
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -41,8 +40,6 @@ READ_SETTINGS = ("data", "image_size", "train_size", "val_size", "split_seed", "
 """Of DataConfig, those that mean something for a torch Dataset; the others are about files."""
 IDLE = ("train_size", "val_size", "stream", "workers")
 """Settings of data that say nothing of prepared images."""
-FREE = (*IDLE, "skip_broken", "download", "data_root")
-"""Those that may change when `prepare` is resumed: what is decoded already is the same."""
 
 
 def check_data(data: object, wanted: type[SearchData] | type[EvaluationData], data_root: object = None) -> None:
@@ -235,14 +232,12 @@ def _missing(data: SearchData | EvaluationData, part: Images) -> str:
     return first_of([data.class_names[label] for label in missing]) if missing else ""
 
 
-def prepare(
-    data: str | Path, out: str | Path, *, resume: bool = False, on_read: OnRead | None = None, **settings: Any
-) -> Prepared:
+def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None, **settings: Any) -> Prepared:
     """Decode and resize all images of the data once, into the folder `out`, which takes their place from then on.
 
     data: as `hba.search` takes them, but in files. settings: fields of DataConfig that say how images are read, such as
     image_size, skip_broken, levels and classes. on_read: called with the number of images that are done, and of all.
-    resume: continue an interrupted call with the same `out`.
+    What an interrupted call has left in `out` is overwritten.
 
     A search or an evaluation on `out` finds what it finds on the data with the same image_size: the same splits, pixels
     and colours. Test images are decoded too, but no search opens them. DataError for data that cannot be used,
@@ -256,17 +251,14 @@ def prepare(
         raise SettingsError(f"the images in {config.data} are prepared already; name those that they are made of")
     folder = Path(out)
     # Checked before the lock leaves its file in somebody else's folder.
-    check_out(folder, resume)
+    check_out(folder)
     with run_lock(folder):
-        check_out(folder, resume)
+        check_out(folder)
         source = find_source(config)
         splits = split(source, None, None, config.split_seed)
         source, levels = with_levels(source, splits, config.levels)
-        how = (config.model_dump_json(exclude=set(FREE)), str(levels), *source.class_names)
-        asked = hashlib.sha256("\0".join(how).encode(errors="surrogateescape")).hexdigest()
         found_by = config.split_seed if levels is not None and config.levels is None else None
-        about = {"levels": levels, "found_by": found_by}
-        return write_cache(folder, source, config.stored_size, asked, about, on_read)
+        return write_cache(folder, source, config.stored_size, {"levels": levels, "found_by": found_by}, on_read)
 
 
 def is_dataset(data: object) -> bool:

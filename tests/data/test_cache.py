@@ -11,14 +11,12 @@ from own_formats import WRITERS, write_images
 from streamed_folders import SIZE, passes, write_folder
 from test_levels import write_folder as write_deep_folder
 
-import hba.data.cache
 from hba.data import load_evaluation_data, load_search_data, prepare
 from hba.data.config import DataConfig, resolved_data
-from hba.data.images import Images, LazySplit, OnRead
+from hba.data.images import Images, LazySplit
 from hba.data.leakage import SeenImages, all_hashes
 from hba.data.loader import BatchStream, StreamedImages
 from hba.errors import DataError, HbaError, RunError, SettingsError
-from hba.utils.files import write_text
 
 
 def config_of(data: Path, **settings: Any) -> DataConfig:
@@ -46,10 +44,6 @@ def alike(first: DataConfig, second: DataConfig) -> None:
         (tested.test, also.test),
     ):
         assert content_of(part) == content_of(another)
-
-
-def _into(told: list[tuple[int, int]]) -> OnRead:
-    return lambda done, total: told.append((done, total))
 
 
 def files_of(out: Path) -> dict[str, bytes]:
@@ -112,55 +106,20 @@ def test_streamed_batches_colours_and_fingerprints(tmp_path: Path) -> None:
     assert len(prints) == 3
 
 
-def test_an_interrupted_call_is_resumed_to_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also between the pixels and the note of them, and with a half written row behind."""
-    monkeypatch.setattr(hba.data.cache, "ROWS_OF_CHUNK", 4)
-    folder = write_folder(tmp_path / "images", 9)
-    (folder / "cat" / "004.png").write_bytes(b"no picture")
-    whole = prepare(folder, tmp_path / "whole", image_size=SIZE, skip_broken=True)
-    assert (whole.n_images, [Path(item.path).name for item in whole.left_out]) == ({"train": 17}, ["004.png"])
-    for stopped_at in (2, 3, 5):
-        out, saves = tmp_path / str(stopped_at), [0]
-
-        def stop(path: Path, text: str, saves: list[int] = saves, stopped_at: int = stopped_at) -> None:
-            saves[0] += 1
-            if saves[0] > stopped_at:
-                raise KeyboardInterrupt
-            write_text(path, text)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(hba.data.cache, "write_text", stop)
-            with pytest.raises(KeyboardInterrupt):
-                prepare(folder, out, image_size=SIZE, skip_broken=True)
-        with (out / "train_images.npy").open("ab") as file:
-            file.write(b"half a row")
-        with pytest.raises(DataError, match="--resume"):
-            load_search_data(config_of(out))
-        with pytest.raises(RunError, match="--resume"):
-            prepare(folder, out, image_size=SIZE, skip_broken=True)
-        for settings in ({"image_size": SIZE + 1}, {"image_size": SIZE, "levels": (0, 9)}):
-            with pytest.raises(RunError, match="changed"):
-                prepare(folder, out, resume=True, skip_broken=True, **settings)
-        told: list[tuple[int, int]] = []
-        prepare(
-            folder, out, image_size=SIZE, skip_broken=True, resume=True, on_read=lambda *n, told=told: told.append(n)
-        )
-        assert (told[0], told[-1]) == ((min(18, 4 * stopped_at), 18), (18, 18))
-        assert files_of(out) == files_of(tmp_path / "whole")
-
-
-def test_a_broken_image_can_be_mended_and_the_rest_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hba.data.cache, "ROWS_OF_CHUNK", 4)
-    folder = write_folder(tmp_path / "images", 9)
+def test_an_interrupted_call_is_done_again_to_the_same_files(tmp_path: Path) -> None:
+    folder, out = write_folder(tmp_path / "images", 9), tmp_path / "out"
     good = (folder / "dog" / "002.png").read_bytes()
     (folder / "dog" / "002.png").write_bytes(b"no picture")
     with pytest.raises(DataError, match=r"002\.png"):
-        prepare(folder, tmp_path / "out", image_size=SIZE)
-    assert json.loads((tmp_path / "out" / "preparing.json").read_text())["rows"] == {"train": 8}
+        prepare(folder, out, image_size=SIZE)
+    with pytest.raises(DataError, match="prepare"):
+        load_search_data(config_of(out))
     (folder / "dog" / "002.png").write_bytes(good)
-    prepare(folder, tmp_path / "out", image_size=SIZE, resume=True)
+    counts: list[tuple[int, int]] = []
+    prepare(folder, out, image_size=SIZE, on_read=lambda *n: counts.append(n))
+    assert counts[-1] == (18, 18)
     prepare(folder, tmp_path / "whole", image_size=SIZE)
-    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+    assert files_of(out) == files_of(tmp_path / "whole")
 
 
 def test_broken_images_are_left_out_as_they_are_from_memory(tmp_path: Path) -> None:
@@ -178,7 +137,7 @@ def test_broken_images_are_left_out_as_they_are_from_memory(tmp_path: Path) -> N
         prepare(folder, tmp_path / "none", image_size=SIZE, skip_broken=True)
 
 
-def test_calls_that_cannot_work_are_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_that_cannot_work_are_refused_in_one_line(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "images", 9)
     prepare(folder, tmp_path / "done", image_size=SIZE)
     calls: list[tuple[Path | str, Path, dict[str, Any], type[HbaError], str]] = [
@@ -186,7 +145,6 @@ def test_calls_that_cannot_work_are_refused_in_one_line(tmp_path: Path, monkeypa
         (tmp_path / "done", tmp_path / "new", {}, SettingsError, "done"),
         (folder, tmp_path / "done", {}, RunError, "done"),
         (folder, folder, {}, RunError, "images"),
-        (folder, tmp_path / "new", {"resume": True}, RunError, "--resume"),
         (tmp_path / "nothing", tmp_path / "new", {}, DataError, "nothing"),
         (folder, tmp_path / "new", {"image_size": 4}, SettingsError, "image_size"),
     ]
@@ -195,9 +153,6 @@ def test_calls_that_cannot_work_are_refused_in_one_line(tmp_path: Path, monkeypa
             prepare(data, out, **{"image_size": SIZE, **settings})
         assert len(str(raised.value).splitlines()) == 1
         assert not (tmp_path / "new").exists()
-    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10}))
-    with pytest.raises(RunError, match="room"):
-        prepare(folder, tmp_path / "new", image_size=SIZE)
 
 
 def test_damaged_files_are_refused_in_one_line(tmp_path: Path) -> None:
