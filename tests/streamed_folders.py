@@ -47,11 +47,3 @@ def passes(stream: BatchStream, n_batches: int) -> list[torch.Tensor]:
         torch.cat([images.flatten(1), labels[:, None]], 1)
         for images, labels in (stream.next() for _ in range(n_batches))
     ]
-
-
-def numbers(batch: tuple[torch.Tensor, torch.Tensor]) -> list[int]:
-    """Of the images, each with the label that belongs to it."""
-    images, labels = batch
-    found = images[:, 2, 0, 0].long()
-    assert torch.equal(labels, found // 10)
-    return found.tolist()

@@ -32,9 +32,8 @@ MOST_CHANNELS = 64
 class Measurable(Protocol):
     """Labelled images that a network can be measured on.
 
-    left_out: files that could not be read, as far as they were tried. once: every readable image, once, in order; the
-    last batch may be smaller. share: which batches, the others are not read. share_left_out: collects the files that
-    other processes could not read; all processes call it. close: ends everything that still reads ahead.
+    left_out: files that could not be read. once: every image, once, in order; the last batch may be smaller. share:
+    which batches, the others are not read. close: ends everything that still reads ahead.
     """
 
     @property
@@ -48,7 +47,6 @@ class Measurable(Protocol):
     def __len__(self) -> int: ...
     def to(self, device: torch.device) -> Self: ...
     def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]: ...
-    def share_left_out(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -120,9 +118,6 @@ class LabelledImages:
             chosen = order[number * batch_size :][:batch_size]
             yield self.images[chosen], self.labels[chosen]
 
-    def share_left_out(self) -> None:
-        """All processes have read the same."""
-
     def close(self) -> None:
         """Nothing is being read."""
 
@@ -181,10 +176,6 @@ class LazySplit:
 
     def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
         return self.opened().once(batch_size, share)
-
-    def share_left_out(self) -> None:
-        for images in self._kept:
-            images.share_left_out()
 
     def close(self) -> None:
         for images in self._kept:

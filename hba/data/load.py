@@ -1,6 +1,6 @@
 """From the name of a data set, a folder, a file or a torch Dataset to what a search or an evaluation may see."""
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from hba.data.images import (
     OnRead,
     SearchData,
 )
-from hba.data.labels import present_classes
 from hba.data.leakage import Listing, SeenImages
 from hba.data.loader import StreamedImages
 from hba.data.pool import Pool, Source
@@ -31,7 +30,7 @@ from hba.data.splits import Splits, keep_classes, split, take_training
 from hba.data.table import Columns, saved_source, table_source
 from hba.errors import DataError, SettingsError
 from hba.utils.files import run_lock
-from hba.utils.text import did_you_mean, first_of, listed
+from hba.utils.text import did_you_mean, listed
 
 STREAM_ABOVE_BYTES = 8 * 10**9
 AnyDataset = Dataset[Any] | Sequence[Any]
@@ -216,20 +215,6 @@ def seen_by_search(listing: Listing | None, parts: Iterable[Images], is_named: b
     if is_named or None in in_memory:
         return None
     return SeenImages.of_memory(part for part in in_memory if part is not None).to_json()
-
-
-def notes_on_classes(data: SearchData | EvaluationData) -> Iterator[str]:
-    """Sentences that name the classes without a training image, and for a search those without a validation image."""
-    if missing := _missing(data, data.train):
-        yield f"no training images of {missing}: they cannot be learned"
-    if isinstance(data, SearchData) and (missing := _missing(data, data.val)):
-        yield f"no validation images of {missing}: the policy is not searched for what it does to such images"
-
-
-def _missing(data: SearchData | EvaluationData, part: Images) -> str:
-    """The classes that no image of the part has; empty for none."""
-    missing = sorted(set(range(len(data.class_names))) - set(present_classes(part.labels)))
-    return first_of([data.class_names[label] for label in missing]) if missing else ""
 
 
 def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None, **settings: Any) -> Prepared:

@@ -14,9 +14,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from hba.data.images import ALL, CPU, Batch, Colors, Images, mean_and_std
 from hba.data.labels import as_tensor
-from hba.data.pool import Items, Pool, ReadPart, broken_image, none_readable
+from hba.data.pool import Items, Pool, ReadPart, broken_image
 from hba.data.reading import Levels, SkippedFile
-from hba.distributed.collectives import all_gather_object, check_divides, local_shard
+from hba.distributed.collectives import check_divides, local_shard
 from hba.distributed.process_info import size
 from hba.errors import DataError
 from hba.utils.devices import reader_died
@@ -107,19 +107,17 @@ class _Parts(Dataset[ReadPart]):
 class StreamedImages:
     """Images that stay in their files, labels int64 (N,) or bool (N, classes); the same pixels as images in memory.
 
-    workers: processes that read ahead; 0 reads in this one. Where the pool skips broken images, `once` omits those that
-    cannot be read, and in `batches` the next readable one of the order takes their place; otherwise they are a
-    DataError. Mean and standard deviation of the colours are those of at most 2,000 images, drawn by a fixed
-    seed. _reading: the generators that read at present.
+    workers: processes that read ahead; 0 reads in this one. left_out: broken images, which `of` has omitted; an image
+    that cannot be read later is a DataError. Mean and standard deviation of the colours are those of at most 2,000
+    images, drawn by a fixed seed. _reading: the generators that read at present.
     """
 
     pool: Pool
     image_size: int
     labels: Tensor
     workers: int
-    not_read: tuple[SkippedFile, ...] = ()
+    left_out: tuple[SkippedFile, ...] = ()
     device: torch.device = CPU
-    _broken: dict[int, str] = field(default_factory=dict)
     _colors: list[tuple[Colors, Colors]] = field(default_factory=list)
     _reading: "weakref.WeakSet[Generator[Batch]]" = field(default_factory=weakref.WeakSet)
 
@@ -128,8 +126,8 @@ class StreamedImages:
 
     @staticmethod
     def of(pool: Pool, indices: np.ndarray, image_size: int, workers: int | None) -> "StreamedImages":
-        """The images of the pool at these indices, but those that are known to be broken. No file is opened."""
-        chosen, lost = pool.take(indices).without_known_broken()
+        """The images at these indices. Where the pool skips broken images, all are read once to find them."""
+        chosen, lost = pool.take(indices).without_broken(image_size)
         n_workers = default_workers() if workers is None else workers
         return StreamedImages(chosen, image_size, as_tensor(chosen.labels), n_workers, lost)
 
@@ -137,18 +135,8 @@ class StreamedImages:
     def n_channels(self) -> int:
         return self.pool.items.n_channels
 
-    @property
-    def left_out(self) -> tuple[SkippedFile, ...]:
-        broken = (SkippedFile(self._name(index), reason) for index, reason in sorted(self._broken.items()))
-        return (*self.not_read, *broken)
-
     def _name(self, index: int) -> str:
         return self.pool.items.name(self.pool.numbers[index])
-
-    def share_left_out(self) -> None:
-        if self.pool.skip_broken:
-            for broken in all_gather_object(self._broken):
-                self._broken.update(broken)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -157,14 +145,12 @@ class StreamedImages:
         return replace(self, labels=self.labels.to(device), device=device)
 
     def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
-        return self._registered(self._in_order(np.arange(len(self)), batch_size, share))
+        return self._batches(np.arange(len(self)), range(0, len(self), batch_size)[share], batch_size)
 
     def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]:
-        return self._registered(self._filled_up(order, batch_size, start))
-
-    def _registered(self, reading: Generator[Batch]) -> Generator[Batch]:
-        self._reading.add(reading)
-        return reading
+        indices = order.cpu().numpy()
+        starts = range(start * batch_size, len(indices) - batch_size + 1, batch_size)
+        return self._batches(indices, starts, batch_size)
 
     def close(self) -> None:
         for reading in list(self._reading):
@@ -181,7 +167,7 @@ class StreamedImages:
             sample = np.arange(len(self))
             if len(sample) > COLOR_SAMPLE:
                 sample = np.sort(np.random.default_rng(0).choice(len(self), COLOR_SAMPLE, replace=False))
-            reading = self._registered(self._in_order(sample, SUM_BATCH_SIZE))
+            reading = self._batches(sample, range(0, len(sample), SUM_BATCH_SIZE), SUM_BATCH_SIZE)
             self._colors.append(mean_and_std(images for images, _ in reading))
         return self._colors[0]
 
@@ -193,55 +179,16 @@ class StreamedImages:
             digest.update(str(self.pool.levels).encode())
         return digest.hexdigest()[:16]
 
-    def _in_order(self, indices: np.ndarray, batch_size: int, share: slice = ALL) -> Generator[Batch]:
-        """The images at the indices, without those that cannot be read."""
-        parts = [indices[start : start + batch_size] for start in range(0, len(indices), batch_size)][share]
-        n_read = 0
+    def _batches(self, indices: np.ndarray, starts: Sequence[int], batch_size: int) -> Generator[Batch]:
+        reading = self._read_batches([indices[start : start + batch_size] for start in starts])
+        self._reading.add(reading)
+        return reading
+
+    def _read_batches(self, parts: Sequence[np.ndarray]) -> Generator[Batch]:
         for part, (images, broken) in zip(parts, self._read(parts), strict=True):
             for place, reason in broken:
-                self._note_broken(part[place], reason)
-            chosen = torch.from_numpy(part)
-            if broken:
-                readable = np.delete(np.arange(len(part)), [place for place, _ in broken])
-                images, chosen = images[readable], chosen[readable]
-            if len(images):
-                n_read += len(images)
-                yield images.to(self.device, non_blocking=True), self.labels[chosen.to(self.device)]
-        # Whether a share has none is known to the process that adds up all shares.
-        if not n_read and share == ALL:
-            raise none_readable(len(indices), self._name(indices[0]))
-
-    def _filled_up(self, order: Tensor, batch_size: int, start: int) -> Generator[Batch]:
-        """Batches of the order; another image takes the place of each that cannot be read."""
-        indices = order.cpu().numpy()
-        starts = range(start * batch_size, len(indices) - batch_size + 1, batch_size)
-        parts = [indices[start : start + batch_size] for start in starts]
-        for first, (images, broken) in zip(starts, self._read(parts), strict=True):
-            chosen = order[first : first + batch_size]
-            for place, reason in broken:
-                self._note_broken(indices[first + place], reason)
-                index, images[place] = self._next_readable(indices, first + place)
-                # Not in place, since the order is part of what is saved.
-                chosen = torch.cat([chosen[:place], chosen.new_tensor([index]), chosen[place + 1 :]])
-            yield images.to(self.device, non_blocking=True), self.labels[chosen]
-
-    def _next_readable(self, order: np.ndarray, position: int) -> tuple[int, Tensor]:
-        """Index and pixels of the first readable image after this position of the order, round its end.
-
-        It depends on the order alone, so an interrupted epoch continues as it would have.
-        """
-        for index in np.roll(order, -position - 1):
-            if index not in self._broken:
-                try:
-                    return index, self.pool.items.read(self.pool.numbers[index], self.image_size, self.pool.levels)
-                except DataError as error:
-                    self._note_broken(index, str(error))
-        raise none_readable(len(order), self._name(order[0]))
-
-    def _note_broken(self, index: int, reason: str) -> None:
-        if not self.pool.skip_broken:
-            raise broken_image(self._name(index), reason)
-        self._broken[int(index)] = reason
+                raise broken_image(self._name(part[place]), reason)
+            yield images.to(self.device, non_blocking=True), self.labels[torch.from_numpy(part).to(self.device)]
 
     def _read(self, parts: Sequence[np.ndarray]) -> Generator[ReadPart]:
         """The images at the indices of each part. The processes end with the generator."""

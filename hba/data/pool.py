@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -34,13 +33,13 @@ class Items:
     """Images by number, wherever they are stored. Processes that read images get a copy of it.
 
     hashed_by: see leakage.py. can_stream: whether images can be read again in each epoch. n_channels: of what is read.
-    known_broken: by number, those that are known to be unreadable.
+    known_broken: by number, those that cannot be read; None where only reading them would tell.
     """
 
     hashed_by: Kind = "pixels"
     can_stream: bool = False
     n_channels: int = 3
-    known_broken: Mapping[int, SkippedFile] = MappingProxyType({})
+    known_broken: Mapping[int, SkippedFile] | None = None
 
     def name(self, number: int) -> str:
         """What messages call the image."""
@@ -154,13 +153,25 @@ class Pool:
     def take(self, indices: np.ndarray) -> "Pool":
         return replace(self, labels=self.labels[indices], numbers=self.numbers[indices])
 
-    def without_known_broken(self) -> tuple["Pool", tuple[SkippedFile, ...]]:
-        """The others, and those that are known to be unreadable. DataError where there are no others."""
-        known = self.items.known_broken
-        lost = tuple(known[number] for number in self.numbers.tolist() if number in known)
-        if lost and len(lost) == len(self):
-            raise none_readable(len(self), lost[0].path)
-        return (self.take(np.flatnonzero(~np.isin(self.numbers, list(known)))) if lost else self), lost
+    def without_broken(self, image_size: int) -> tuple["Pool", tuple[SkippedFile, ...]]:
+        """The images that can be read, and the others. Without skip_broken none is tried.
+
+        It reads all images once, where the items do not know their broken ones. DataError where none can be read.
+        """
+        if not self.skip_broken:
+            return self, ()
+        broken = self.items.known_broken
+        if broken is None:
+            broken, place = {}, 0
+            with contextlib.closing(self.read_parts(np.arange(len(self)), image_size)) as parts:
+                for images, lost in parts:
+                    numbers = {int(self.numbers[place + at]): reason for at, reason in lost}
+                    broken |= {number: SkippedFile(self.items.name(number), why) for number, why in numbers.items()}
+                    place += len(images)
+        lost_here = tuple(broken[number] for number in self.numbers.tolist() if number in broken)
+        if len(lost_here) == len(self):
+            raise none_readable(len(self), lost_here[0].path)
+        return self.take(np.flatnonzero(~np.isin(self.numbers, list(broken)))), lost_here
 
     def keep(self, classes: Sequence[int]) -> "Pool":
         """Only the images of these classes, which are renumbered in the given order.

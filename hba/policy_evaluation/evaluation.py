@@ -17,7 +17,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.data.folder import check_beside
 from hba.data.images import EvaluationData
 from hba.data.labels import error_note
-from hba.data.load import AnyDataset, as_evaluation_data, check_data, is_dataset, load_evaluation_data, notes_on_classes
+from hba.data.load import AnyDataset, as_evaluation_data, check_data, is_dataset, load_evaluation_data
 from hba.data.reading import save_left_out
 from hba.distributed.collectives import (
     broadcast_from_rank0,
@@ -183,7 +183,7 @@ def _read_and_check(
         _try_out(data, config, against, everyone, schedules)
         of_start = _notes_on_start(data, config, start)
     searched = leakage_reports(schedules, config, data, not isinstance(source, str | Path | None))
-    of_data = (*data.facts, *notes_on_classes(data), *filter(None, [error_note(data.train.labels)]))
+    of_data = (*data.facts, *filter(None, [error_note(data.train.labels)]))
     return data, searched, (*of_data, *of_start, *notes_on(main, config, searched))
 
 

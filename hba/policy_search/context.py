@@ -17,7 +17,7 @@ from hba.algorithms.update_schedule import UpdateSchedule
 from hba.data.arrays import DATASET_NAMES
 from hba.data.images import SearchData
 from hba.data.labels import error_note, error_of, is_multi_label
-from hba.data.load import notes_on_classes, seen_by_search
+from hba.data.load import seen_by_search
 from hba.data.reading import save_left_out
 from hba.distributed.process_info import single_process, size
 from hba.errors import SettingsError
@@ -187,8 +187,6 @@ class ImageSearchContext(SearchContext):
         if epoch in (1, config.epochs) or epoch % config.measured_every == 0:
             measured = measure(state.to_module(), task.val, task.preprocessing.measure)
             metrics |= {"val_loss": measured.loss, "val_error_percent": measured.error_percent}
-        for split in (task.data.train, task.data.val):
-            split.share_left_out()
         return metrics
 
     def plan(
@@ -242,7 +240,6 @@ class ImageSearchContext(SearchContext):
     ) -> Iterator[str | None]:
         config, data = self.config, self.task.data
         yield from data.facts
-        yield from notes_on_classes(data)
         yield error_note(data.train.labels)
         yield from self.start_notes
         yield config.baseline_note()

@@ -72,8 +72,6 @@ def train(
     # Images with several labels have no confusion matrix.
     n_classes = None if is_multi_label(data.train.labels) else len(data.class_names)
     test = measure(network, data.test, preprocessing.measure, n_classes)
-    for split in (data.train, data.test):
-        split.share_left_out()
     if not math.isfinite(test.loss):
         raise DivergedError(f"the loss after the last step is not finite; {_remedy(config)}")
     return Trained(network, test, epochs)

@@ -14,7 +14,7 @@ from PIL import Image
 
 from hba.data import load_evaluation_data, load_search_data
 from hba.data.config import DataConfig
-from hba.data.load import find_source, notes_on_classes
+from hba.data.load import find_source
 from hba.errors import DataError, SettingsError
 
 datasets.disable_progress_bars()
@@ -164,7 +164,6 @@ def test_a_cell_has_the_labels_between_separators_and_an_empty_one_has_none(plac
     (place / "classes.txt").write_text("cat\ndog\n")
     kept = find_source(config_of(data, classes=str(place / "classes.txt"), **settings))
     assert np.array_equal(kept.train.labels, source.train.labels[:, :2])
-    assert list(notes_on_classes(search)) == [] or "emu" in " ".join(notes_on_classes(search))
     refused(data, "','", label_separator=",")
     refused(data, "has no label")
     for separator in ("", ";;", "x", "1"):
