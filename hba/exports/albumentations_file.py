@@ -12,6 +12,7 @@ Convention:
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -76,23 +77,16 @@ def _color(fill: Color) -> Any:
     return fill[0] if is_grey(fill) else list(fill)
 
 
-def _shear_x(operation: Operation, factor: float, fill: Color) -> Transform:
-    """About the middle; moved back to where the first row stays, in an image as high as wide."""
-    shear = {"x": _fixed(math.degrees(math.atan(factor))), "y": _fixed(0.0)}
-    return _affine(operation, fill, shear=shear, translate_percent={"x": _fixed(-factor / 2), "y": _fixed(0.0)})
+def _shear(axis: str, operation: Operation, factor: float, fill: Color) -> Transform:
+    """About the middle; moved back to where the first row or column stays, in an image as high as wide."""
+    other = "y" if axis == "x" else "x"
+    shear = {axis: _fixed(math.degrees(math.atan(factor))), other: _fixed(0.0)}
+    return _affine(operation, fill, shear=shear, translate_percent={axis: _fixed(-factor / 2), other: _fixed(0.0)})
 
 
-def _shear_y(operation: Operation, factor: float, fill: Color) -> Transform:
-    shear = {"x": _fixed(0.0), "y": _fixed(math.degrees(math.atan(factor)))}
-    return _affine(operation, fill, shear=shear, translate_percent={"x": _fixed(0.0), "y": _fixed(-factor / 2)})
-
-
-def _translate_x(operation: Operation, fraction: float, fill: Color) -> Transform:
-    return _affine(operation, fill, translate_percent={"x": _fixed(-fraction), "y": _fixed(0.0)})
-
-
-def _translate_y(operation: Operation, fraction: float, fill: Color) -> Transform:
-    return _affine(operation, fill, translate_percent={"x": _fixed(0.0), "y": _fixed(-fraction)})
+def _translate(axis: str, operation: Operation, fraction: float, fill: Color) -> Transform:
+    other = "y" if axis == "x" else "x"
+    return _affine(operation, fill, translate_percent={axis: _fixed(-fraction), other: _fixed(0.0)})
 
 
 def _rotate(operation: Operation, degrees: float, fill: Color) -> Transform:
@@ -135,10 +129,10 @@ _SHIFTED = "shifts are cut to whole pixels, hba rounds them"
 _ROUNDED = "other rounding"
 LEAVES: Mapping[str, Leaf] = MappingProxyType(
     {
-        "ShearX": Leaf(_shear_x, _SHEARED),
-        "ShearY": Leaf(_shear_y, _SHEARED),
-        "TranslateX": Leaf(_translate_x, _SHIFTED),
-        "TranslateY": Leaf(_translate_y, _SHIFTED),
+        "ShearX": Leaf(partial(_shear, "x"), _SHEARED),
+        "ShearY": Leaf(partial(_shear, "y"), _SHEARED),
+        "TranslateX": Leaf(partial(_translate, "x"), _SHIFTED),
+        "TranslateY": Leaf(partial(_translate, "y"), _SHIFTED),
         "Rotate": Leaf(_rotate, "OpenCV rounds places otherwise"),
         "AutoContrast": Leaf(lambda *_: transform("AutoContrast", method="pil"), _ROUNDED),
         "Invert": Leaf(lambda *_: transform("InvertImg")),

@@ -25,7 +25,7 @@ from pydantic import Field
 
 from hba.errors import ScheduleError
 from hba.importers.files import literal, validated
-from hba.importers.sub_policies import Choice, Step, SubPolicy
+from hba.importers.fit import Choice, Step, SubPolicy
 from hba.operations import OPERATIONS
 
 HOLE = 1 / 16

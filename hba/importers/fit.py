@@ -1,4 +1,12 @@
-"""The schedule of hba that is closest to a policy of another kind.
+"""The schedule of hba that is closest to a policy of another kind: a list of sub-policies, of which an image gets one.
+
+A sub-policy is a sequence of independent steps. A step applies at most one of its choices.
+
+    source                 sub-policies                      steps, and the choices of each
+    Fast AutoAugment       those of the list                 one for each operation, with a single choice
+    AutoAlbument           its Sequentials                   one for each OneOf
+    RandAugment            one                               two, of one choice for each operation
+    TrivialAugment         one                               one, of a choice for each operation and strength
 
 of the policy                                             in the schedule
 how many operations an image gets                         the distribution of K
@@ -31,7 +39,7 @@ allows, its v. The mean logit would not do: a magnitude at an end of the range h
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,10 +48,9 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from hba.errors import ScheduleError
-from hba.importers.sub_policies import SubPolicy, Weighted, magnitudes_of, numbers_of, rates_of, without
 from hba.operations import OPERATIONS, Operation
 from hba.policy.draw import quadrature
-from hba.policy.rates import Floats, applied, fired_at_least
+from hba.policy.rates import Floats, applied, fired_at_least, poisson_binomial
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 
@@ -59,6 +66,80 @@ _FARTHEST = 60.0
 """A logit at an end of the range, to rounding."""
 _EQUAL = 1e-6
 """A standard deviation, as a fraction of the range, that no pixel shows."""
+
+
+class Choice(NamedTuple):
+    """chance: its probability in the step. magnitude: in hba's units, without sign if hba draws it; None for none."""
+
+    operation: str
+    chance: float
+    magnitude: float | None = None
+
+
+Step = tuple[Choice, ...]
+
+
+class SubPolicy(NamedTuple):
+    """weight: in proportion to its probability."""
+
+    steps: tuple[Step, ...]
+    weight: float = 1.0
+
+
+class Weighted(NamedTuple):
+    """A magnitude, and how often an image gets it."""
+
+    rate: float
+    magnitude: float
+
+
+def choices_of(policy: Sequence[SubPolicy]) -> Iterator[tuple[Choice, float]]:
+    """Every choice, and how often an image gets it."""
+    total = math.fsum(one.weight for one in policy)
+    for one in policy:
+        for step in one.steps:
+            for choice in step:
+                yield choice, one.weight / total * choice.chance
+
+
+def rates_of(policy: Sequence[SubPolicy]) -> dict[str, float]:
+    """How often an image gets each operation, on average, without those that it never gets."""
+    rates: dict[str, float] = {}
+    for choice, rate in choices_of(policy):
+        if rate > 0:
+            rates[choice.operation] = rates.get(choice.operation, 0.0) + rate
+    return rates
+
+
+def magnitudes_of(policy: Sequence[SubPolicy], operation: str) -> list[Weighted]:
+    """The distinct magnitudes of an operation, the largest first; none for an operation without magnitude."""
+    found: dict[float, float] = {}
+    for choice, rate in choices_of(policy):
+        if choice.operation == operation and choice.magnitude is not None and rate > 0:
+            found[choice.magnitude] = found.get(choice.magnitude, 0.0) + rate
+    return [Weighted(found[magnitude], magnitude) for magnitude in sorted(found, reverse=True)]
+
+
+def numbers_of(policy: Sequence[SubPolicy]) -> Floats:
+    """Probabilities that an image gets 0, 1, ... operations, up to the most that are possible."""
+    total = math.fsum(one.weight for one in policy)
+    most = max(len(one.steps) for one in policy)
+    numbers = np.zeros(most + 1)
+    for one in policy:
+        of_one = poisson_binomial(min(1.0, math.fsum(choice.chance for choice in step)) for step in one.steps)
+        numbers[: len(of_one)] += one.weight / total * of_one
+    possible = np.flatnonzero(numbers > 0)
+    return numbers[: possible[-1] + 1]
+
+
+def without(policy: Sequence[SubPolicy], names: set[str]) -> tuple[SubPolicy, ...]:
+    """The same without some operations: a step that chose one of them does nothing."""
+    return tuple(
+        SubPolicy(
+            tuple(tuple(choice for choice in step if choice.operation not in names) for step in one.steps), one.weight
+        )
+        for one in policy
+    )
 
 
 def fitted_schedule(

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from hba.errors import ScheduleError
 from hba.importers.files import lists_in, validated
-from hba.importers.sub_policies import Choice, SubPolicy
+from hba.importers.fit import Choice, SubPolicy
 from hba.policy.spaces import PBA_SIDE_PIXELS
 from hba.utils.text import first_of, unknown
 

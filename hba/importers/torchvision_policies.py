@@ -12,7 +12,7 @@ from types import MappingProxyType
 from torch import Tensor
 from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
 
-from hba.importers.sub_policies import Choice, Step, SubPolicy
+from hba.importers.fit import Choice, Step, SubPolicy
 from hba.operations import OPERATIONS
 
 PHOTOGRAPH_SIDE = 224

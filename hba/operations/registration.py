@@ -93,18 +93,16 @@ def _try_out(operation: Operation) -> None:
             raise SettingsError(
                 f"{operation.name} fails on images {TRIED_SHAPE}: {type(error).__name__}: {reason}"
             ) from None
-        is_tensor = isinstance(result, torch.Tensor)
-        if not is_tensor or result.shape != given.shape or result.dtype != given.dtype:
-            found = f"{result.dtype} {tuple(result.shape)}" if is_tensor else type(result).__name__
-            raise SettingsError(
-                f"{operation.name} must return images like those it gets, torch.float32 {TRIED_SHAPE}, got {found}"
-            )
         if not torch.equal(given, images):
             raise SettingsError(f"{operation.name} must not change the images that it gets; return new ones")
-        if not ((result >= -ROUNDING) & (result <= 1 + ROUNDING)).all():
+        is_tensor = isinstance(result, torch.Tensor)
+        is_alike = is_tensor and result.shape == given.shape and result.dtype == given.dtype
+        if not is_alike or not ((result >= -ROUNDING) & (result <= 1 + ROUNDING)).all():
+            found = f"{result.dtype} {tuple(result.shape)}" if is_tensor else type(result).__name__
+            found += f" in [{result.min():g}, {result.max():g}] at magnitude {magnitude:g}" if is_alike else ""
             raise SettingsError(
-                f"{operation.name} must return values in [0, 1], got [{result.min():g}, {result.max():g}] "
-                f"at magnitude {magnitude:g}; .clamp(0, 1) helps"
+                f"{operation.name} must return images like those it gets, torch.float32 {TRIED_SHAPE} in [0, 1], got "
+                f"{found}; .clamp(0, 1) helps where values leave the range"
             )
 
 

@@ -170,7 +170,7 @@ def test_operations_are_pil_s_but_for_the_rounding_of_enhancers_and_means() -> N
         pixels = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), dtype=np.uint8)
         batch = torch.from_numpy(pixels).permute(2, 0, 1)[None].float() / 255
         for operation in space.operations:
-            magnitude = sum(operation.magnitude_range or (0.0, 0.0)) * 0.4
+            magnitude = float(np.float32(sum(operation.magnitude_range or (0.0, 0.0)) * 0.4))
             found = module.OPERATIONS[operation.name](
                 batch, torch.tensor([magnitude]), torch.tensor([10.0, 20.0, 30.0]) / 255, torch.tensor([[0.3, 0.6]])
             )

@@ -6,8 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
-from hba.importers.fit import MOST_SPREAD, TOPS, fitted, halves, spread_of
-from hba.importers.sub_policies import Choice, SubPolicy, Weighted, numbers_of, rates_of
+from hba.importers.fit import (
+    MOST_SPREAD,
+    TOPS,
+    Choice,
+    SubPolicy,
+    Weighted,
+    fitted,
+    halves,
+    numbers_of,
+    rates_of,
+    spread_of,
+)
 
 NOISE = np.random.default_rng(0).standard_normal(200_000)
 
