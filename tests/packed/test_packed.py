@@ -1,0 +1,276 @@
+"""The compiled operations: batches of bytes against the same samples on floats, arrays against PIL, byte by byte."""
+
+import itertools
+import multiprocessing
+import subprocess
+import sys
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+import torch
+from mixed_draws import OWN, SPACES, draw_of_one, fill_of, mixed_draw, space_of_one
+from numpy.typing import NDArray
+from PIL import Image
+from random_inputs import magnitudes_for, seeded
+from torch import Tensor
+
+from hba.errors import SettingsError
+from hba.operations import OPERATIONS
+from hba.operations.apply import apply_steps
+from hba.packed import apply_one_to_bytes, apply_to_array, apply_to_images, compiling, running
+from hba.packed.program import Program, code_of
+from hba.policy.draw import BatchSample, apply_operations
+from hba.policy.module import Policy
+from hba.policy.single_image import OpSample, apply_to_pil
+from hba.policy.space import SearchSpace
+from hba.schedule.schedule import Schedule
+
+N_IMAGES = 150
+ALL = tuple(OPERATIONS.values())
+GRAY = (0.5, 0.5, 0.5)
+"""127.5 grey levels: between two, so it shows when an image is rounded."""
+FILLS = {1: ((0.5,), (0.2,)), 3: (GRAY, (0.1, 0.51, 0.9))}
+
+Bytes = NDArray[np.uint8]
+
+
+def random_bytes(shape: tuple[int, ...], seed: int) -> Tensor:
+    """Half of the images of any levels, half of a narrow range of them, which AutoContrast stretches."""
+    levels = torch.randint(0, 256, shape, generator=seeded(seed))
+    narrow = levels // 8 + torch.randint(0, 200, (shape[0], *[1] * (len(shape) - 1)), generator=seeded(seed + 1))
+    is_narrow = torch.arange(shape[0]).view(-1, *[1] * (len(shape) - 1)) % 2 == 0
+    return torch.where(is_narrow, narrow, levels).to(torch.uint8)
+
+
+def by_floats(space: SearchSpace, sample: BatchSample, images: Tensor, fill: Tensor) -> Tensor:
+    """Floats, from bytes, without any kernel."""
+    chosen = torch.where(sample.slots < 0, -1, sample.slots // space.copies)
+    return apply_steps(space.operations, chosen, sample.magnitudes, sample.positions, images.float() / 255, fill)
+
+
+def rounded(images: Tensor) -> Tensor:
+    return images.mul(255).round().to(torch.uint8)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_bytes_and_floats_become_what_floats_became(name: str) -> None:
+    space = SPACES[name]
+    sizes = ((1, 1), (1, 8), (8, 1), (2, 5), (9, 11), (32, 32))
+    for seed, (channels, size) in enumerate(itertools.product((1, 3), sizes)):
+        images = random_bytes((N_IMAGES, channels, *size), seed)
+        before, sample = images.clone(), mixed_draw(space, N_IMAGES, seed)
+        for fill in (fill_of(images.float()), torch.tensor(GRAY[:channels])):
+            expected, floats = by_floats(space, sample, images, fill), images.float() / 255
+            assert torch.equal(apply_operations(space, sample, images, fill), rounded(expected)), size
+            assert torch.equal(apply_operations(space, sample, floats, fill), expected), size
+        assert torch.equal(images, before)
+    cut_out = random_bytes((N_IMAGES, 8, 9, 3), seed=8).permute(0, 3, 1, 2)[:, :, 1:, ::2]
+    result = apply_operations(space, sample, cut_out, torch.tensor(GRAY))
+    assert torch.equal(result, apply_operations(space, sample, cut_out.contiguous(), torch.tensor(GRAY)))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_any_three_operations_one_after_the_other(channels: int) -> None:
+    """Whatever an image is when a step reaches it: moved, of other levels, of values between them."""
+    chosen = torch.tensor(list(itertools.product(range(len(ALL)), repeat=3)))
+    magnitudes = torch.empty(chosen.shape)
+    for index, operation in enumerate(ALL):
+        is_chosen = chosen == index
+        magnitudes[is_chosen] = magnitudes_for(operation, int(is_chosen.sum()), seed=index)
+    positions = torch.rand(*chosen.shape, 2, generator=seeded(1))
+    images, fill = random_bytes((len(chosen), channels, 7, 6), seed=2), torch.tensor(GRAY[:channels])
+    expected = apply_steps(ALL, chosen, magnitudes, positions, images.float() / 255, fill)
+    assert torch.equal(apply_to_images(ALL, chosen, magnitudes, positions, images, fill), rounded(expected))
+    assert torch.equal(apply_to_images(ALL, chosen, magnitudes, positions, images.float() / 255, fill), expected)
+
+
+def test_the_same_operation_on_every_image() -> None:
+    fill = torch.tensor(GRAY)
+    for operation in (*ALL, *OWN):
+        images, sample = random_bytes((60, 3, 12, 9), seed=3), draw_of_one(operation, 60, seed=4)
+        magnitude = float(sample.magnitudes[0])
+        same = apply_one_to_bytes([(operation, magnitude, (0.25, 0.75))], images, fill)
+        if operation in OWN:
+            result = apply_operations(space_of_one(operation), sample, images, fill)
+            assert torch.equal(result, rounded(by_floats(space_of_one(operation), sample, images, fill)))
+            assert same is None
+            continue
+        magnitudes, position = torch.full((60,), magnitude, dtype=torch.float64), torch.tensor([[0.25, 0.75]])
+        expected = operation(images.float() / 255, magnitudes, fill=fill, position=position.expand(60, 2))
+        assert same is not None
+        assert torch.equal(same, rounded(expected)), operation.name
+
+
+def test_what_is_compiled_and_when_kernels_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the tests above would compare floats with floats."""
+    assert None not in [code_of(operation) for operation in ALL]
+    bilinear = [operation.with_interpolation("bilinear") for operation in ALL if operation.interpolation]
+    assert {code_of(operation) for operation in (*OWN, *bilinear)} == {None}
+    types: list[torch.dtype] = []
+    run = running.run
+
+    def counted(images: Tensor, program: Program, fill: Tensor, dtype: torch.dtype) -> Tensor:
+        types.append(dtype)
+        return run(images, program, fill, dtype)
+
+    monkeypatch.setattr("hba.packed.images.run", counted)
+    space, fill = SPACES["nearest"], torch.tensor(GRAY)
+    sample, images = mixed_draw(space, N_IMAGES, seed=5), random_bytes((N_IMAGES, 3, 4, 4), seed=6)
+    for others in (images.float() / 255 + 1e-6, images.double() / 255, images.half() / 255, images.float()):
+        apply_operations(space, sample, others, fill)
+    assert not types
+    for others in (images, images.float() / 255):
+        apply_operations(space, sample, others, fill)
+    assert types == [torch.uint8, torch.float32]
+    monkeypatch.setattr(running, "LARGE_SIDE_PIXELS", 4)
+    assert not running.can_run(images), "places are more than 32 bits hold"
+
+
+def test_no_pixels_and_other_channels() -> None:
+    for shape in ((0, 3, 7, 5), (4, 3, 0, 5)):
+        policy = Policy(SearchSpace(), torch.full((SearchSpace().n,), 0.5))
+        assert policy(torch.zeros(shape, dtype=torch.uint8)).shape == shape
+    space = SearchSpace(tuple(operation for operation in ALL if operation.any_channels))
+    sample, images = mixed_draw(space, N_IMAGES, seed=12), random_bytes((N_IMAGES, 5, 6, 7), seed=13)
+    fill = torch.linspace(0, 1, 5)
+    result = apply_operations(space, sample, images, fill)
+    assert torch.equal(result, rounded(by_floats(space, sample, images, fill)))
+    with pytest.raises(SettingsError, match="Color"):
+        apply_operations(SearchSpace((OPERATIONS["Color"],)), sample, images, fill)
+
+
+def by_pil(drawn: list[OpSample], pixels: Bytes, fill: tuple[float, ...]) -> Bytes:
+    image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+    return np.array(apply_to_pil(drawn, image, fill)).reshape(pixels.shape)
+
+
+def random_array(channels: int, height: int, width: int, seed: int) -> Bytes:
+    array: Bytes = random_bytes((2, height, width, channels), seed)[seed % 2].numpy()
+    return array
+
+
+def drawn_at_random(names: tuple[int, ...], seed: int) -> list[OpSample]:
+    places = np.random.default_rng(seed).random((len(names), 2)).tolist()
+    magnitudes = [float(magnitudes_for(ALL[name], 1, seed + step)) for step, name in enumerate(names)]
+    return [OpSample(ALL[name], one, (x, y)) for name, one, (x, y) in zip(names, magnitudes, places, strict=True)]
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_any_two_operations_on_an_array_give_what_pil_gives(channels: int) -> None:
+    cases = [*itertools.product(range(len(ALL)), repeat=2), (), (0, 5, 9, 13), (14, 4, 10, 2), (11, 12, 3, 7)]
+    for seed, names in enumerate(cases):
+        for height, width in ((17, 12), (1, 1), (1, 6)):
+            pixels, drawn = random_array(channels, height, width, seed), drawn_at_random(names, 10 * seed)
+            before, fill = pixels.copy(), FILLS[channels][seed % 2]
+            result = apply_to_array(drawn, pixels, fill)
+            assert result is not None
+            np.testing.assert_array_equal(result, by_pil(drawn, pixels, fill), err_msg=str(drawn))
+            np.testing.assert_array_equal(pixels, before)
+
+
+def test_views_and_read_only_and_gray_arrays() -> None:
+    drawn = drawn_at_random((4, 6), seed=1)
+    for channels, (fill, _) in FILLS.items():
+        whole = random_array(channels, 20, 24, seed=2)
+        view = whole[::2, ::-1]
+        np.testing.assert_array_equal(
+            apply_to_array(drawn, view, fill), by_pil(drawn, np.ascontiguousarray(view), fill)
+        )
+        whole.flags.writeable = False
+        result = apply_to_array(drawn, whole, fill)
+        assert result is not None
+        assert result.flags.writeable
+        np.testing.assert_array_equal(result, by_pil(drawn, whole, fill))
+    gray = random_array(1, 9, 7, seed=3)
+    flat = apply_to_array(drawn, gray[:, :, 0], (0.5,))
+    np.testing.assert_array_equal(flat, by_pil(drawn, gray, (0.5,))[:, :, 0])
+    for operation in (OWN[0], ALL[4].with_interpolation("bilinear")):
+        assert apply_to_array([OpSample(operation, 3.0, (0.5, 0.5))], random_array(3, 8, 8, seed=5), GRAY) is None
+
+
+def augmented(images: Tensor) -> Tensor:
+    space = SPACES["nearest"]
+    return apply_operations(space, mixed_draw(space, len(images), seed=2), images, torch.tensor(GRAY))
+
+
+@pytest.fixture
+def images(monkeypatch: pytest.MonkeyPatch) -> Tensor:
+    """Enough for the three threads that PyTorch seems to have."""
+    monkeypatch.setattr(running, "THREAD_VALUES", 1000)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    return torch.randint(0, 256, (N_IMAGES, 3, 40, 40), generator=seeded(1), dtype=torch.uint8)
+
+
+def _augment_in_a_child(images: Tensor, to_parent: Connection) -> None:
+    to_parent.send(augmented(images).numpy())
+
+
+def test_threads_share_the_images_and_a_forked_process_has_its_own(
+    images: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As DataLoader's workers are, of a process that has augmented before."""
+    counts, threads = [], running._threads
+
+    def counted(process: int, count: int) -> object:
+        counts.append(count)
+        return threads(process, count)
+
+    monkeypatch.setattr(running, "_threads", counted)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    expected = augmented(images)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    assert torch.equal(augmented(images), expected)
+    assert counts == [3]
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    child = context.Process(target=_augment_in_a_child, args=(images, there))
+    child.start()
+    assert here.poll(120)
+    np.testing.assert_array_equal(here.recv(), expected.numpy())
+    child.join()
+
+
+def test_without_numba_the_bytes_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = SPACES["nearest"]
+    images = random_bytes((N_IMAGES, 3, 20, 20), seed=1)
+    transform = Schedule(space, np.array([space.ranges]).mean(axis=2)).transform()
+
+    def all_ways() -> list[Any]:
+        torch.manual_seed(3)
+        single = [transform(image) for image in images[:10]]
+        arrays = [transform(image.permute(1, 2, 0).numpy()) for image in images[:10]]
+        return [augmented(images).numpy(), transform(images).numpy(), *(image.numpy() for image in single), *arrays]
+
+    def refuse(name: str) -> None:
+        raise ImportError("Numba needs NumPy 2.3 or less")
+
+    with_numba = all_ways()
+    running.kernels.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(running, "find_spec", lambda name: None)
+        assert running.kernels() is None
+        assert all(map(np.array_equal, all_ways(), with_numba))
+    running.kernels.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setattr("importlib.import_module", refuse)
+        with pytest.warns(RuntimeWarning, match=r"Numba needs NumPy 2.3 or less"):
+            augmented(images)
+    running.kernels.cache_clear()
+
+
+def test_numba_is_imported_when_it_is_needed_and_needs_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "import sys, hba; hba.load_policy('digits').transform(); print('numba' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
+    njit: Any = numba.njit
+
+    def refuse(**named: bool) -> Any:
+        if named.get("cache"):
+            raise RuntimeError("cannot cache function: no locator available")
+        return njit(**named)
+
+    monkeypatch.setattr(numba, "njit", refuse)
+    assert compiling.compiled(lambda number: number + 1)(2) == 3
