@@ -1,13 +1,21 @@
-"""The documents, and the commands and examples in them."""
+"""The documents, the commands and examples in them, and the files that these name, as small as can be."""
 
 import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+import hba
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
 SPAN = re.compile(r"`((?:hba|python benchmarks/\S+\.py) [^`]+)`")
+CLASSES = ("cat", "dog", "horse")
+TINY: dict[str, Any] = {"epochs": 2, "batch_size": 8, "model": "wrn-10-1", "image_size": 8, "device": "cpu"}
 BLOCK = re.compile(r"^```(?P<language>bash|console)\n(?P<lines>.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -58,5 +66,22 @@ def commands_in_sentences() -> list[Command]:
     return [
         Command(document.name, tuple(shlex.split(span)))
         for document in DOCUMENTS
+        if document.name != "CHANGELOG.md"
         for span in SPAN.findall(prose_of(document))
     ]
+
+
+def make_images(folder: Path) -> None:
+    """Noise, twelve images of each class."""
+    random = np.random.default_rng(0)
+    for name in CLASSES:
+        (folder / name).mkdir(parents=True)
+        for number in range(12):
+            pixels = random.integers(0, 256, (16, 16, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{number}.png")
+
+
+def make_runs(folder: Path, names: Iterable[str]) -> None:
+    """Searches in runs/NAME, each on the images in the folder of that name without its number."""
+    for seed, name in enumerate(names):
+        hba.search(folder / name.partition("-")[0], out=folder / "runs" / name, seed=seed, **TINY)

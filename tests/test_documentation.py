@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from documented_files import make_documented_runs, make_images
-from documents import DOCUMENTS, ROOT, blocks_of, text_of
+from documents import DOCUMENTS, ROOT, TINY, blocks_of, make_images, make_runs, text_of
 
 import hba
 from hba.policy.spaces import HEADINGS, SPACES, as_markdown, magnitude_table
 
 N_WRITTEN_PAGES = 15
 GENERATED = {"reference-commands.md", "reference-python.md", "reproduction.md", "search-quality.md"}
-TINY: dict[str, Any] = {"epochs": 2, "batch_size": 8, "device": "cpu"}
 LISTING = (
     "hba",
     "hba.algorithms",
@@ -44,6 +42,8 @@ def test_links_and_paths_lead_to_something() -> None:
         prose = re.sub(r"^```.*?^```|`[^`]+`", "", text, flags=re.DOTALL | re.MULTILINE)
         links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", prose) if "://" not in link]
         missing += [(document.name, link) for link in links if link and not (document.parent / link).exists()]
+        if document.name == "CHANGELOG.md":
+            continue  # it names what was there
         folders = r"(?:hba|cli|policies|tests|benchmarks|docs|examples)"
         named = re.findall(rf"(?<![\w./-]){folders}/[\w./-]*\.(?:py|md|png)\b", text)
         missing += [(document.name, name) for name in named if not (ROOT / name).exists()]
@@ -56,13 +56,6 @@ def test_each_page_is_in_the_site_and_linked_from_its_first_page() -> None:
     assert sorted(re.findall(r"^ +- (\S+\.md)$", text_of("mkdocs.yml"), re.MULTILINE)) == pages
     linked = re.findall(r"\]\((\S+\.md)\)", text_of("docs/index.md"))
     assert sorted([*linked, "index.md"]) == pages
-
-
-def test_the_site_links_to_examples_and_to_no_other_file_beside_it() -> None:
-    pytest.importorskip("mkdocs")
-    hook = runpy.run_path(str(ROOT / ".ci" / "site_links.py"))["on_page_markdown"]
-    page = "[one](../examples/loggers.py), [all](../examples/pipelines), [code](../hba/errors.py), [page](method.md)"
-    assert hook(page) == "[one](examples/loggers.py), all, code, [page](method.md)"
 
 
 def test_the_reference_has_every_public_name_once() -> None:
@@ -108,7 +101,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder `animals` of small images, a search on it, and its exported schedule."""
     place = tmp_path_factory.mktemp("examples")
     make_images(place / "animals")
-    make_documented_runs(place, ["animals-1"])
+    make_runs(place, ["animals-1"])
     hba.export(place / "runs" / "animals-1", "torchvision", place / "policy_torchvision.py")
     return place
 
@@ -118,13 +111,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_examples_in_python_run(document: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the folder above, with the shortest searches; snippets for other libraries are in test_examples.py."""
     search, evaluate = hba.search, hba.evaluate
+    short = {name: TINY[name] for name in ("epochs", "batch_size", "device")}
 
     def short_search(*given: Any, **settings: Any) -> hba.SearchResult:
-        model = {} if "network" in settings else {"model": "wrn-10-1"}
-        return search(*given, **{**settings, **model, **TINY})
+        model = {} if "network" in settings else {"model": TINY["model"]}
+        return search(*given, **{**settings, **model, **short})
 
     def short_evaluation(*given: Any, **settings: Any) -> hba.EvaluationResult:
-        return evaluate(*given, **{**settings, **TINY, "seeds": 2})
+        return evaluate(*given, **{**settings, **short, "seeds": 2}, jobs=1)
 
     monkeypatch.chdir(place)
     monkeypatch.syspath_prepend(place)

@@ -1,5 +1,7 @@
 """The commands of the documentation have their options; slow tests run those of hba on tiny files."""
 
+import contextlib
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,11 +10,14 @@ import click
 import pytest
 from benchmark_modules import module
 from click.testing import CliRunner
-from documented_files import TINY, TINY_TEXT, make_documented_files, make_saved_dataset, make_weights
-from documents import ROOT, Command, commands_in_blocks, commands_in_sentences
+from documents import TINY, Command, commands_in_blocks, commands_in_sentences, make_images, make_runs, text_of
 from hba.cli import main
 
-NEEDS_NETWORK_OR_CLUSTER = ("--download", "--cluster", "--pretrained --", "timm:convnext_atto")
+import hba
+
+DOCUMENTS = ("README.md", "evaluation.md", "extending.md", "regularization.md", "searching.md", "tutorial.md")
+"""Whose commands are run, with those that need a network or a cluster left out."""
+NOT_RUN = ("--download", "--cluster")
 SMALLER: Mapping[str, str] = {
     "--train-size": "16",
     "--val-size": "8",
@@ -23,8 +28,7 @@ SMALLER: Mapping[str, str] = {
 """Of options that a command has, in the place of their values: click takes the last one."""
 SEARCH: Mapping[str, str] = {f"--{name.replace('_', '-')}": str(value) for name, value in TINY.items()}
 EVALUATION = {**{name: SEARCH[name] for name in ("--epochs", "--batch-size", "--device")}, "--seeds": "2"}
-TEXT = {f"--{name.replace('_', '-')}": str(value) for name, value in TINY_TEXT.items()}
-DEFAULTS = {"search": SEARCH, "evaluate": EVALUATION, "search-text": TEXT, "evaluate-text": {"--seeds": "2"}}
+DEFAULTS = {"search": SEARCH, "evaluate": EVALUATION}
 
 
 @pytest.mark.usefixtures("benchmarks_can_be_imported")
@@ -54,17 +58,19 @@ def _called_by(command: Command) -> tuple[click.Command, list[str]]:
 
 @pytest.fixture(scope="module")
 def documented(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The images, runs and files that the commands name."""
     folder = tmp_path_factory.mktemp("documented")
-    make_documented_files(folder)
+    make_images(folder / "animals")
+    for copy in ("DIR", "NEW_DIR"):
+        shutil.copytree(folder / "animals", folder / copy)
+    with contextlib.chdir(folder):
+        make_runs(Path(), ("animals-1", "animals-2", "DIR-1"))
+        hba.search("animals", out="runs/tuned", tune="augmentation,dropout,weight-decay", **TINY)
+        hba.repeated_search("DIR", seeds=2, out="runs/DIR-seeds", **TINY)
+        shutil.copy("runs/animals-1/policy.json", "SCHEDULE")
+        (example,) = re.findall(r"^```python\n(# mine\.py\n.*?)^```", text_of("docs/extending.md"), re.DOTALL | re.M)
+        Path("mine.py").write_text(example, encoding="utf-8")
     return folder
-
-
-RUN = [
-    command
-    for command in commands_in_blocks()
-    if command.words[0] == "hba" and not any(one in command.typed for one in NEEDS_NETWORK_OR_CLUSTER)
-]
-DOCUMENTS = sorted({command.document for command in RUN})
 
 
 @pytest.mark.slow
@@ -73,19 +79,13 @@ DOCUMENTS = sorted({command.document for command in RUN})
 def test_commands_run(document: str, documented: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hba.policy_evaluation.baseline_augmentations.N_DRAWS", 128)
     failed = []
-    for number, command in enumerate(one for one in RUN if one.document == document):
+    for number, command in enumerate(commands_in_blocks()):
+        program, *words = command.words
+        if command.document != document or program != "hba" or {*NOT_RUN} & {*words}:
+            continue
         place = tmp_path / str(number)
         shutil.copytree(documented, place)
         monkeypatch.chdir(place)
-        _, *words = command.words
-        if "saved_dataset" in words:
-            pytest.importorskip("datasets")
-            make_saved_dataset(place)
-        if "weights.pth" in words:
-            pytest.importorskip("timm")
-            make_weights(place / "weights.pth")
-        if words[0] == "prepare":
-            shutil.rmtree("DIR.hba")
         if words[0] == "search" and "--resume" not in words:
             shutil.rmtree("runs/DIR-seeds")
         result = CliRunner().invoke(main, _shortened(words))
@@ -99,16 +99,6 @@ def _shortened(words: list[str]) -> list[str]:
     further = {option: value for option, value in SMALLER.items() if option in words}
     if not {"--resume", "--config"} & {*words}:
         further |= DEFAULTS.get(words[0], {})
-    if any(word.startswith("timm:") for word in words):
-        further = {**further, "--image-size": "32"}
-        del further["--model"]
-    if {"stn", "delta-stn"} & {*words} and words[0] == "search":
-        further["--warm-up-epochs"] = "0"
     if "--budget" in words:
         del further["--epochs"]
     return [*words, *(part for pair in further.items() for part in pair)]
-
-
-def test_the_paths_of_programs_exist() -> None:
-    programs = {command.words[1] for command in commands_in_blocks() if command.words[0] == "python"}
-    assert [path for path in programs if path.endswith(".py") and not (ROOT / path).is_file()] == []
