@@ -26,6 +26,7 @@ from hba.report.findings import (
     network_line,
     network_measured,
     reach_line,
+    regularizer_table,
     spread_line,
 )
 from hba.report.over_seeds import OverSeeds
@@ -49,6 +50,7 @@ from .terminal import (
     operations_file_option,
     run_folder,
     say,
+    table,
 )
 
 MOST_REGULARIZERS = 8
@@ -214,6 +216,8 @@ def _report(result: hba.SearchResult, out: Path) -> None:
     schedule = result.schedule
     for line in change_lines(schedule):
         printer.print(line)
+    if schedule.space.regularizers:
+        printer.print(table(*regularizer_table(schedule), "Regularizers", numbers=True))
     if schedule.space.operations:
         printer.print(reach_line(schedule, schedule.epochs - 1))
     if schedule.spread.any():

@@ -11,6 +11,7 @@ from rich.table import Table
 
 import hba
 from hba.algorithms.update_schedule import advice_in, overfitting_note_in
+from hba.errors import SettingsError
 from hba.report.findings import (
     change_lines,
     error_definition,
@@ -21,7 +22,6 @@ from hba.report.findings import (
     regularizer_table,
     share,
     spread_line,
-    whole_line,
 )
 from hba.report.over_seeds import OperationOverSeeds, Over, OverSeeds
 from hba.schedule.library import POLICY_NAME, policy_file, seed_folders
@@ -48,7 +48,13 @@ def show(schedule: str, out: Path | None, as_json: bool) -> None:
     """
     path = Path(schedule)
     if path.is_dir() and not (path / POLICY_NAME).exists() and seed_folders(path):
-        _show_over_seeds(path, out, as_json=as_json)
+        if out is not None:
+            raise SettingsError("--out is for the picture of one schedule; name the folder of one search")
+        found = OverSeeds.read(path)
+        if as_json:
+            print_json(_described_over_seeds(found))
+        else:
+            print_over_seeds(schedule, found, console())
     else:
         _show(hba.load_policy(schedule), schedule, out, as_json=as_json)
 
@@ -69,7 +75,7 @@ def _show(loaded: Schedule, name: str, out: Path | None, *, as_json: bool) -> No
     if loaded.space.regularizers:
         printer.print(regularizers_table(name, loaded))
     provenance = loaded.provenance
-    for line in (*filter(None, [whole_line(loaded)]), *change_lines(loaded)):
+    for line in change_lines(loaded):
         printer.print(line)
     if measured := network_measured(provenance):
         printer.print(network_line(measured, error_definition(provenance)))
@@ -156,19 +162,6 @@ def legend(schedule: Schedule) -> list[str]:
         *([f"Magnitudes are in {units}."] if units else []),
         *([spread_line(schedule)] if schedule.spread.any() else []),
     ]
-
-
-def _show_over_seeds(folder: Path, out: Path | None, *, as_json: bool) -> None:
-    found = OverSeeds.read(folder)
-    if as_json:
-        print_json(_described_over_seeds(found))
-    else:
-        print_over_seeds(str(folder), found, console())
-    if found.operations and (out is not None or not as_json):
-        picture = folder / "over_seeds.png" if out is None else out
-        found.draw(picture)
-        if not as_json:
-            console().print(f"Picture: {picture}")
 
 
 def print_over_seeds(name: str, found: OverSeeds, printer: Console) -> None:

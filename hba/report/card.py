@@ -9,7 +9,6 @@ import pydantic
 from hba.errors import ScheduleError
 from hba.report.results import Results
 from hba.schedule.library import files_of, policy_names
-from hba.utils.provenance import count_of, number_of
 from hba.utils.text import counted, did_you_mean, duration, listed
 
 
@@ -35,15 +34,14 @@ def read_card(name: str) -> Card:
 def costs(name: str) -> tuple[str, str]:
     """Time and hardware of the search of a shipped schedule, and of the trainings of its evaluation, a line each."""
     results = read_card(name).results
-    trainings, each = counted(results.n_trainings, "training"), ""
-    if results.jobs is not None and results.jobs > 1:
-        trainings, each = f"{trainings}, {results.jobs} at a time", " each"
+    trainings, jobs = counted(results.n_trainings, "training"), results.jobs or 1
     provenance = json.loads(files_of(name)[0].read_text("utf-8"))["provenance"]
-    return f"Search: {_cost(provenance)}.", f"Evaluation: {trainings}, {_cost(results.model_dump())}{each}."
+    together = f", {jobs} at a time" if jobs > 1 else ""
+    return f"Search: {_cost(provenance)}.", f"Evaluation: {trainings}{together}, {_cost(results.model_dump())}."
 
 
 def _cost(found: Mapping[str, Any]) -> str:
-    seconds, n_threads = number_of(found.get("wall_seconds"), 0, 1e9), count_of(found.get("n_threads"))
+    seconds, n_threads = found.get("wall_seconds"), found.get("n_threads")
     threads = "" if n_threads is None else f", {counted(n_threads, 'thread')}"
     time = "time not kept" if seconds is None else duration(seconds)
     return f"{time}; {found.get('device')}, {found.get('device_name')}{threads}"

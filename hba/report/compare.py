@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hba.errors import SettingsError
-from hba.report.findings import error_definition, natural, share
+from hba.report.findings import error_definition, share
 from hba.report.page import setting_text
 from hba.report.run import Run
 from hba.report.tables import Table
 from hba.schedule.summary import reach, summarize, summarize_regularizers
 from hba.utils.text import nats, percent, points
 
-SETTINGS, VALIDATION, TEST = "Settings that differ", "Validation of the search network", "Test error"
-TEST_LOSS = "Test loss, in nats"
+SETTINGS, VALIDATION, TEST = "Settings that differ", "Validation of the search network", "Test error and loss"
 SCHEDULES, REGULARIZERS = "Schedules in their last epoch", "Regularizers in their last epoch"
 WHERE = ("data_root", "workers", "device", "download")
 """Settings that say where things are and what computes, which are not shown as differences."""
@@ -34,7 +33,6 @@ class Comparison:
             SETTINGS: self._settings(),
             VALIDATION: self._table(_validation),
             TEST: self._table(_test_errors),
-            TEST_LOSS: self._table(_test_losses),
             SCHEDULES: self._table(_operations, corner="images (probability, magnitude)"),
             REGULARIZERS: self._table(_regularizers, missing="-"),
         }
@@ -73,13 +71,11 @@ def compare(*runs: str | Path) -> Comparison:
 
 
 def _names(runs: Sequence[Run]) -> list[str]:
-    """The folders' names; if they are the same, with their parents', and with a number for the same folder twice."""
+    """The folders' names, with their parents' where two are the same; a folder that is given twice has a number."""
     short = [run.name for run in runs]
-    names = [
-        name if short.count(name) == 1 else "/".join(run.folder.resolve().parts[-2:])
-        for name, run in zip(short, runs, strict=True)
-    ]
-    return [name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, start=1)]
+    paths = ["/".join(run.folder.resolve().parts[-2:]) for run in runs]
+    names = [path if short.count(name) > 1 else name for name, path in zip(short, paths, strict=True)]
+    return [f"{name} ({n})" if names.count(name) > 1 else name for n, name in enumerate(names, start=1)]
 
 
 def _search_settings(run: Run) -> Mapping[str, object]:
@@ -106,28 +102,18 @@ def _validation(run: Run) -> Cells:
 
 
 def _test_errors(run: Run) -> Cells:
-    """Each row's mean, and the schedule's difference to it."""
+    """Each row's mean error, and loss where it was kept, and the schedule's difference to it."""
     if run.evaluation is None:
         return {}
     results = run.evaluation.results
     found = {"an error is": results.error} if results.error else {}
-    found["the schedule"] = percent(results.rows[0].mean)
-    for row in results.rows[1:]:
-        found[row.name] = percent(row.mean)
+    for number, row in enumerate(results.rows):
+        name = row.name if number else "the schedule"
+        loss = None if row.test_loss is None else row.test_loss.mean
+        found[name] = percent(row.mean) + ("" if loss is None else f"  ({nats(loss)} nats)")
         if (minus := row.schedule_minus_row) is not None:
             found[f"the schedule minus {row.name}"] = points(minus.mean, minus.interval)
     return found
-
-
-def _test_losses(run: Run) -> Cells:
-    """Each row's mean, where it was kept."""
-    rows = () if run.evaluation is None else run.evaluation.results.rows
-    names = ["the schedule", *(row.name for row in rows[1:])]
-    return {
-        name: nats(row.test_loss.mean)
-        for name, row in zip(names, rows, strict=False)
-        if row.test_loss is not None and row.test_loss.mean is not None
-    }
 
 
 def _operations(run: Run) -> Cells:
@@ -146,4 +132,4 @@ def _operations(run: Run) -> Cells:
 def _regularizers(run: Run) -> Cells:
     """The value of each in its unit."""
     found = () if run.schedule is None else summarize_regularizers(run.schedule)
-    return {one.hyperparameter.name: natural(one.values[-1], one.hyperparameter.unit) for one in found}
+    return {one.hyperparameter.name: f"{one.values[-1]:.3g} {one.hyperparameter.unit or ''}".rstrip() for one in found}

@@ -1,6 +1,6 @@
 """Sentences and rows about a schedule that `hba search`, `hba show`, `hba apply` and reports share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from hba.utils.provenance import count_of, number_of
 from hba.utils.text import counted, percent
 
 N_CHANGES = 5
-N_REGULARIZERS = 12
 LEAST_CHANGE = 0.005
 """As a share of a range; a smaller change would be printed as equal numbers."""
 CHANGE_HEADINGS = ("", "probability", "magnitude", "share of images")
@@ -41,91 +40,42 @@ def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
 
 
 def change_lines(schedule: Schedule) -> list[str]:
-    """What the search changed most, and where each regularizer began and ended; empty where nothing moved."""
-    title, moved = change_table(schedule)
-    lines = [f"{title}:", *_aligned([CHANGE_HEADINGS, *moved])] if moved else []
-    title, rows = regularizer_changes(schedule)
-    # The title of the operations has named the epochs already.
-    title = title.partition(", ")[2].capitalize() if moved else title
-    return [*lines, f"{title}:", *_aligned(rows)] if rows else lines
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns of text below a title."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+    """A title and the operations that the search changed most, in columns; empty where nothing moved."""
+    title, rows = change_table(schedule)
+    if not rows:
+        return []
+    cells = [CHANGE_HEADINGS, *rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    padded = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
+    return [f"{title}:", *(f"  {line.rstrip()}" for line in padded)]
 
 
 def change_table(schedule: Schedule) -> tuple[str, list[tuple[str, ...]]]:
     """A title and rows under CHANGE_HEADINGS: the operations that changed most. No rows where nothing moved."""
-    last, copies = schedule.epochs - 1, schedule.space.copies
+    last, copies, steps = schedule.epochs - 1, schedule.space.copies, policy_steps_in(schedule.provenance)
     moved = [change for change in changes(schedule, last)[:N_CHANGES] if change.size >= LEAST_CHANGE]
-    reached = reach(schedule, last)
+    shares = reach(schedule, last).shares
     rows: list[tuple[str, ...]] = []
     for change in moved:
-        before, after = change.probability
-        magnitude, unit = "-", change.operation.unit
-        if change.magnitude is not None:
-            ends = (", ".join(f"{copy:.3g}" for copy in one) for one in change.magnitude)
-            magnitude = " -> ".join(ends) + (f" {unit}" if unit else "")
-        name = change.operation.name
-        rows.append((name, f"{before:.2f} -> {after:.2f}", magnitude, share(reached.shares[name])))
-    each = any(change.magnitude is not None and len(change.magnitude[0]) > 1 for change in moved)
-    or_each = ", or one number for each copy" if each else ""
-    note = "" if copies == 1 else f" (means over each operation's {copies} copies{or_each})"
-    return f"{_since(schedule)}, changed most{note}", rows
-
-
-def _since(schedule: Schedule) -> str:
-    """Over which epochs and policy steps the changes are."""
-    steps = policy_steps_in(schedule.provenance)
+        name, unit, (before, after) = change.operation.name, change.operation.unit, change.probability
+        ends = [", ".join(f"{copy:.3g}" for copy in one) for one in change.magnitude or ()]
+        magnitude = " -> ".join(ends) + (f" {unit}" if ends and unit else "") or "-"
+        rows.append((name, f"{before:.2f} -> {after:.2f}", magnitude, share(shares[name])))
     known = start_of(schedule) is not None
     since = f"After {schedule.epochs} epochs" if known else f"From epoch 1 to epoch {schedule.epochs}"
-    return since if steps is None else f"{since} and {counted(steps, 'policy step')}"
-
-
-def regularizer_changes(schedule: Schedule) -> tuple[str, list[tuple[str, str]]]:
-    """A title, and where each regularizer began and ended: `dropout.fc1`, `0.05 -> 0.31`.
-
-    Of very many, those that moved most. No rows where none was tuned.
-    """
-    found = summarize_regularizers(schedule)
-    farthest = sorted(found, key=lambda one: -one.size)[:N_REGULARIZERS]
-    rows = [
-        (one.hyperparameter.name, f"{one.began:.3g} -> {natural(one.values[-1], one.hyperparameter.unit)}")
-        for one in found
-        if one in farthest
-    ]
-    since = f"To epoch {schedule.epochs}" if start_of(schedule) is None else _since(schedule)
-    most = "" if len(rows) == len(found) else f" (the {len(rows)} of {len(found)} that moved most)"
-    return f"{since}, regularizers{most}", rows
+    since += "" if steps is None else f" and {counted(steps, 'policy step')}"
+    note = "" if copies == 1 else f" (means over {copies} copies; magnitudes on both sides of the identity one by one)"
+    return f"{since}, changed most{note}", rows
 
 
 def regularizer_table(schedule: Schedule) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Headings, and a row for each regularizer: where the search began, its values at key epochs, and units if any."""
-    epochs, found = key_epochs(schedule), summarize_regularizers(schedule)
-    units = [one.hyperparameter.unit or "" for one in found]
-    rows = [
-        (one.hyperparameter.name, *(f"{value:.3g}" for value in (one.began, *(one.values[epoch] for epoch in epochs))))
-        for one in found
-    ]
-    headings = ("regularizer", "began at", *(f"epoch {epoch + 1}" for epoch in epochs))
-    if not any(units):
-        return headings, rows
-    return (*headings, "unit"), [(*row, unit) for row, unit in zip(rows, units, strict=True)]
-
-
-def whole_line(schedule: Schedule) -> str | None:
-    """Which regularizers act as whole numbers; None where none does."""
-    names = [one.name for one in schedule.space.regularizers if one.whole]
-    return f"Rounded to whole numbers where they act: {', '.join(names)}." if names else None
-
-
-def natural(value: float, unit: str | None) -> str:
-    """`0.31`, `6.2 pixels`"""
-    return f"{value:.3g} {unit}" if unit else f"{value:.3g}"
+    epochs, rows = key_epochs(schedule), []
+    for one in summarize_regularizers(schedule):
+        values = [f"{value:.3g}" for value in (one.began, *(one.values[epoch] for epoch in epochs))]
+        unit = ", ".join(filter(None, [one.hyperparameter.unit, "rounded" if one.hyperparameter.whole else None]))
+        rows.append((one.hyperparameter.name, *values, unit))
+    return ("regularizer", "began at", *(f"epoch {epoch + 1}" for epoch in epochs), "unit"), rows
 
 
 def share(value: float) -> str:

@@ -1,23 +1,20 @@
 """What searches that differ only by their seed have in common: means over seeds, and how far they are apart."""
 
-import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from hba.errors import RunError
 from hba.report.findings import network_measured
 from hba.schedule.library import POLICY_NAME, PREFIX, seed_folders
-from hba.schedule.pictures import save_figure
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import changes, reach, summarize, summarize_regularizers
 from hba.utils.intervals import interval_of_mean
 from hba.utils.text import counted
-
-MAY_DIFFER = ("seed", "data", "data_root", "classes", "download", "workers", "device", "pretrained")
-"""Settings in which the searches may differ: their seeds, and where things are."""
 
 
 class Over(NamedTuple):
@@ -72,11 +69,12 @@ class OverSeeds:
     def read(folder: Path) -> "OverSeeds":
         """The searches in a folder that have ended.
 
-        RunError where these are fewer than two, or differ by more than their seeds.
+        RunError where these are fewer than two.
         """
         found = {seed: path / POLICY_NAME for seed, path in sorted(seed_folders(folder).items())}
         schedules = {seed: Schedule.load(path) for seed, path in found.items() if path.exists()}
-        whole = {seed: one for seed, one in schedules.items() if _settings(one).get("epochs", one.epochs) == one.epochs}
+        settings = {seed: one.provenance.get("settings") or {} for seed, one in schedules.items()}
+        whole = {n: one for n, one in schedules.items() if settings[n].get("epochs", one.epochs) == one.epochs}
         left_out = tuple(f"{PREFIX}{seed}" for seed in found if seed not in whole)
         if len(whole) < 2:
             more = f"; unfinished: {', '.join(left_out)}" if left_out else ""
@@ -85,22 +83,15 @@ class OverSeeds:
 
     @staticmethod
     def of(schedules: Mapping[int, Schedule]) -> "OverSeeds":
-        """RunError where they differ by more than the seeds of their searches."""
-        first, *others = found = list(schedules.values())
-        if any(other.space.names != first.space.names for other in others):
-            raise RunError("schedules of different search spaces cannot be combined")
-        if any(other.epochs != first.epochs for other in others):
-            lengths = ", ".join(f"{one.epochs} (seed {seed})" for seed, one in schedules.items())
-            raise RunError(f"schedules of different lengths cannot be combined: they have epochs {lengths}")
-        for name in sorted({name for one in found for name in _settings(one)} - set(MAY_DIFFER)):
-            if any(_settings(other).get(name) != _settings(first).get(name) for other in others):
-                raise RunError(
-                    f"searches that are combined must differ only by their seeds, but these differ by {name}"
-                )
+        """RunError where they are not of one search space and of one length."""
+        found = list(schedules.values())
+        if len({(one.space.names, one.epochs) for one in found}) > 1:
+            raise RunError("schedules that are combined must have the same search space and the same number of epochs")
         errors = [error for one in found for error in network_measured(one.provenance).values()]
         values: dict[str, list[float]] = {}
-        for one in itertools.chain.from_iterable(map(summarize_regularizers, found)):
-            values.setdefault(one.hyperparameter.name, []).append(one.values[-1])
+        for schedule in found:
+            for one in summarize_regularizers(schedule):
+                values.setdefault(one.hyperparameter.name, []).append(one.values[-1])
         return OverSeeds(
             dict(schedules),
             _operations(found),
@@ -114,13 +105,13 @@ class OverSeeds:
         correlation, the mean over all pairs of seeds. 1 is the same order, 0 what chance gives; None for fewer than
         three operations, and where a search moved none.
         """
-        by_seed = list(zip(*(operation.probability_moved.each for operation in self.operations), strict=True))
-        if len(self.operations) < 3 or any(len(set(moves)) == 1 for moves in by_seed):
-            return None
-        from scipy.stats import spearmanr
+        from scipy.stats import rankdata
 
-        pairs = itertools.combinations(by_seed, 2)
-        return statistics.fmean(float(spearmanr(one, other).statistic) for one, other in pairs)
+        moves = [operation.probability_moved.each for operation in self.operations]
+        if len(moves) < 3 or np.ptp(moves, axis=0).min() == 0:
+            return None
+        correlations = np.corrcoef(rankdata(moves, axis=0), rowvar=False)
+        return float(correlations[np.triu_indices(len(correlations), 1)].mean())
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -138,28 +129,6 @@ class OverSeeds:
                 f"{', '.join(alike) if alike else 'none'}; what became of the others may be chance."
             )
         return tuple(found)
-
-    def draw(self, path: Path) -> None:
-        """A PNG: the share of images that each operation reaches in the last epoch, a dot for each seed."""
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(6.5, 0.6 + 0.28 * len(self.operations)), layout="constrained")
-        panel = figure.subplots()
-        for row, operation in enumerate(self.operations):
-            percents = [100 * share for share in operation.share.each]
-            panel.plot(percents, [row] * len(percents), "o", color="#1f5fa8", alpha=0.6, markeredgewidth=0)
-            panel.plot(100 * operation.share.mean, row, "|", color="#d1660f", markersize=14, markeredgewidth=2)
-        panel.set_yticks(range(len(self.operations)), [operation.name for operation in self.operations])
-        panel.invert_yaxis()
-        panel.set_xlabel("images in the last epoch, in per cent: each seed, and the mean")
-        panel.grid(axis="x", alpha=0.3)
-        save_figure(figure, path)
-
-
-def _settings(schedule: Schedule) -> Mapping[str, Any]:
-    """The settings of its search, as far as its provenance, which may come from elsewhere, has them."""
-    settings = schedule.provenance.get("settings")
-    return settings if isinstance(settings, Mapping) else {}
 
 
 def _operations(schedules: Sequence[Schedule]) -> tuple[OperationOverSeeds, ...]:

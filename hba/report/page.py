@@ -18,14 +18,12 @@ from hba.report.samples import SAMPLES_NAME, Samples, stages
 from hba.schedule.library import POLICY_NAME
 from hba.schedule.pictures import is_seen, panels
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import is_of_text, not_on_pixels, of_one_range, reach, summarize, summarize_regularizers
+from hba.schedule.summary import not_on_pixels, of_one_range, reach, summarize, summarize_regularizers
 from hba.utils.files import write_text
-from hba.utils.provenance import VERSION, count_of, number_of
+from hba.utils.provenance import VERSION, number_of
 from hba.utils.text import counted, duration, first_of
 
 REPORT_NAME = "report.html"
-MOST_BYTES = 3_000_000
-"""Of a page with images."""
 MOST_CLASSES = 100
 """Of more, a confusion matrix shows nothing, and only the most confused pairs are listed."""
 SHOWN_CLASSES = 10
@@ -45,16 +43,11 @@ class PanelOnPage(NamedTuple):
 def write_report(run: str | Path) -> Path:
     """Write report.html into the folder of a search or an evaluation, from its files; return where it is.
 
-    One file that needs no other and no network. Where the images of the run would make it larger than 3 MB, they are
-    left out. Raises RunError where the folder holds no run, where its files are broken, and where it cannot be written;
-    ScheduleError for a schedule that breaks its format.
+    One file that needs no other and no network. Raises RunError where the folder holds no run, where its files are
+    broken, and where it cannot be written; ScheduleError for a schedule that breaks its format.
     """
     folder = Path(run)
-    found = Run.read(folder)
-    text = page_of(found)
-    if len(text.encode()) > MOST_BYTES:
-        text = page_of(found, with_images=False)
-    write_text(folder / REPORT_NAME, text)
+    write_text(folder / REPORT_NAME, page_of(Run.read(folder)))
     return folder / REPORT_NAME
 
 
@@ -89,16 +82,16 @@ def is_reported(folder: Path) -> bool:
     return report.exists() and report.stat().st_mtime_ns >= results.stat().st_mtime_ns
 
 
-def page_of(run: Run, *, with_images: bool = True) -> str:
-    """The HTML text. with_images: False leaves out the images of the run."""
+def page_of(run: Run) -> str:
+    """The HTML text."""
     schedule = run.schedule
     values = {
         "title": _title(run),
         "standfirst": "" if run.search is None else _standfirst(run.search),
-        "schedule": None if schedule is None else _schedule_part(schedule, run.samples if with_images else None),
+        "schedule": None if schedule is None else _schedule_part(schedule, run.samples),
         "search": None if run.search is None else _search_part(run.folder, run.search),
-        "evaluation": None if run.evaluation is None else _evaluation_part(run.folder, run.evaluation),
-        "problems": run.problems if with_images else [*run.problems, "The images would make this page too large."],
+        "evaluation": None if run.evaluation is None else _evaluation_part(run.evaluation),
+        "problems": run.problems,
         "style": (Path(__file__).parent / "page.css").read_text(encoding="utf-8"),
         "folder": str(run.folder),
         "version": VERSION,
@@ -127,30 +120,23 @@ def _title(run: Run) -> str:
         results = run.evaluation.results
         return f"Does the schedule “{results.rows[0].name}” help on {display_name(str(results.settings.get('data')))}?"
     space, origin = run.search.schedule.space, run.search.schedule.provenance
-    kinds = [
-        *(["augmentation"] if space.operations else []),
-        *(["regularization"] if space.regularizers else []),
-    ]
+    kinds = ["augmentation"] * bool(space.operations) + ["regularization"] * bool(space.regularizers)
     dataset = origin.get("dataset")
     name = display_name(dataset) if isinstance(dataset, str) and dataset else run.name
     return f"{' and '.join(kinds).capitalize()} schedule for {name}"
 
 
 def _standfirst(search: SearchFiles) -> str:
-    """One sentence under the title."""
+    """One or two sentences under the title."""
     schedule, origin = search.schedule, search.schedule.provenance
     steps, seconds = policy_steps_in(origin), number_of(origin.get("wall_seconds"), 0, 1e9)
-    found = [
-        counted(schedule.epochs, "epoch"),
-        *([] if steps is None else [counted(steps, "policy step")]),
-        *([] if seconds is None else [duration(seconds)]),
-    ]
-    planned, algorithm = count_of(search.settings.get("epochs")), origin.get("algorithm")
-    by = f" by {algorithm}" if isinstance(algorithm, str) else ""
-    is_cut = planned is not None and planned > schedule.epochs
-    return f"Found{by} in {', '.join(found)}." + (
-        f" It stopped after {schedule.epochs} of {planned} epochs." if is_cut else ""
-    )
+    found = [counted(schedule.epochs, "epoch")]
+    found += [] if steps is None else [counted(steps, "policy step")]
+    found += [] if seconds is None else [duration(seconds)]
+    by = f" by {origin['algorithm']}" if "algorithm" in origin else ""
+    planned = search.settings.get("epochs") or schedule.epochs
+    cut = f" It stopped after {schedule.epochs} of {planned} epochs." if planned > schedule.epochs else ""
+    return f"Found{by} in {', '.join(found)}.{cut}"
 
 
 def _schedule_part(schedule: Schedule, samples: Samples | None) -> dict[str, Any]:
@@ -184,21 +170,10 @@ def _policy_part(policy: Schedule) -> dict[str, Any]:
         shown.append(
             PanelOnPage(name, findings.share(shares[name]), ends, figures.panel_svg(by_name[name].draw, words))
         )
-    operations, operations_table = figures.operations_stack(policy)
-    numbers, numbers_table = figures.numbers_stack(policy)
     return {
         "panels": shown,
         "table": tables.curves_table(policy),
         "has_spread": bool(policy.spread.any()),
-        "stacks": [
-            (
-                "Which operations are applied.",
-                "Share of each among all that are applied to images. In colour: those whose share changed most.",
-                operations,
-                operations_table,
-            ),
-            ("How many an image gets.", "Share of images by number of operations.", numbers, numbers_table),
-        ],
     }
 
 
@@ -208,7 +183,6 @@ def _from_to(values: Sequence[float], form: str) -> str:
 
 
 def _regularizers_part(tuned: Schedule) -> dict[str, Any]:
-    headings, rows = findings.regularizer_table(tuned)
     shown = []
     for panel, together in zip(panels(tuned), of_one_range(summarize_regularizers(tuned)), strict=True):
         ends = [
@@ -218,18 +192,17 @@ def _regularizers_part(tuned: Schedule) -> dict[str, Any]:
         words = f"{panel.name} over {counted(tuned.epochs, 'epoch')}: {', '.join(ends)}"
         figure = figures.panel_svg(panel.draw, words, left=0.23, right=0.97)
         shown.append(PanelOnPage(panel.name, "", [("regularizer", end) for end in ends], figure))
-    return {"panels": shown, "table": tables.Table(headings, tuple(rows)), "note": findings.whole_line(tuned)}
+    headings, rows = findings.regularizer_table(tuned)
+    return {"panels": shown, "table": tables.Table(headings, tuple(rows))}
 
 
 def _search_part(folder: Path, search: SearchFiles) -> dict[str, Any]:
     schedule = search.schedule
-    config = None if is_of_text(schedule) else shlex.join(["hba", "search", "--config", str(folder)])
     return {
         "losses": list(_losses(search)),
         "trust": list(_trust(schedule)),
         "facts": list(_search_facts(schedule)),
         "settings": settings_facts(search.settings),
-        "command": config,
         "next_command": shlex.join(findings.evaluation_words(folder / POLICY_NAME, schedule)),
     }
 
@@ -259,42 +232,35 @@ def _trust(schedule: Schedule) -> Iterator[str]:
 
 def _search_facts(schedule: Schedule) -> Iterator[tuple[str, str]]:
     origin = schedule.provenance
-    settings = origin.get("settings")
-    known = settings if isinstance(settings, Mapping) else {}
+    known = origin.get("settings") or {}
     yield "data", f"{known.get('data') or origin.get('dataset') or 'unknown'}"
-    counts = [count_of(origin.get(name)) for name in ("train_images", "val_images")]
-    if None not in counts:
-        yield "images", f"{counts[0]:,} training, {counts[1]:,} validation; {origin.get('image_size')} pixels"
-    names = origin.get("class_names")
-    if isinstance(names, list):
-        yield "classes", f"{len(names)}: {first_of([str(name) for name in names], SHOWN_CLASSES)}"
+    if "train_images" in origin and "val_images" in origin:
+        counts = f"{origin['train_images']:,} training, {origin['val_images']:,} validation"
+        yield "images", f"{counts}; {origin.get('image_size')} pixels"
+    if names := origin.get("class_names"):
+        yield "classes", f"{len(names)}: {first_of(list(map(str, names)), SHOWN_CLASSES)}"
     yield "network", f"{origin.get('model')}"
     yield "seed", f"{known.get('seed')}"
     yield from _machine_facts(origin)
 
 
 def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    seconds = number_of(found.get("wall_seconds"), 0, 1e9)
-    if seconds is not None:
-        yield "time", duration(seconds)
+    """Time, device and versions, as far as they are known."""
+    if found.get("wall_seconds") is not None:
+        yield "time", duration(found["wall_seconds"])
     if found.get("device"):
-        n_threads = count_of(found.get("n_threads"))
-        threads = "" if n_threads is None else f", {counted(n_threads, 'thread')}"
+        threads = f", {counted(found['n_threads'], 'thread')}" if "n_threads" in found else ""
         yield "device", f"{found['device']}, {found.get('device_name')}{threads}"
-    packages = found.get("packages")
-    if isinstance(packages, Mapping):
+    if packages := found.get("packages"):
         versions = [f"{name} {number}" for name, number in packages.items() if number]
         yield "versions", ", ".join([*versions, f"Python {found.get('python')}"])
 
 
-def _evaluation_part(folder: Path, evaluation: EvaluationFiles) -> dict[str, Any]:
+def _evaluation_part(evaluation: EvaluationFiles) -> dict[str, Any]:
     results, settings = evaluation.results, evaluation.results.settings
     # The verdict is one sentence; numbers have no blank after their point.
     verdict, end, interpretation = (results.verdict or "").removeprefix("Verdict: ").partition(". ")
     model = settings.get("model") or (results.own_network or "").partition(" ")[0]
-    command = ["hba", "evaluate", str(folder / EVALUATED_NAME), "--config", str(folder)]
-    if len(results.rows) > 1:
-        command += ["--against", ",".join(row.name for row in results.rows[1:])]
     return {
         "title": f"Test error{error_in_words(results.error)} after the last of {settings.get('epochs')} epochs: "
         f"{model} on {display_name(str(settings.get('data')))}, {results.train_images:,} training and "
@@ -314,20 +280,18 @@ def _evaluation_part(folder: Path, evaluation: EvaluationFiles) -> dict[str, Any
             *_machine_facts(results.model_dump()),
         ],
         "settings": settings_facts(settings),
-        "command": None if evaluation.schedule is None else shlex.join(command),
     }
 
 
 def _confusion_part(results: Results) -> dict[str, Any] | None:
     """None where no confusion matrix was kept, as by older versions."""
-    counts, names = tables.confusion_counts(results), results.class_names or ()
-    if not counts:
+    shares, names = tables.confusion_shares(results), results.class_names or ()
+    if not shares:
         return None
-    matrices = counts if len(names) <= MOST_CLASSES else {}
+    matrices = shares if len(names) <= MOST_CLASSES else {}
     return {
-        "figures": [(name, figures.confusion_figure(name, images, names)) for name, images in matrices.items()],
-        "pairs": tables.confused_table(counts, names),
-        "recalls": tables.recalls_table(counts, names) if matrices else None,
+        "figures": [(name, figures.confusion_figure(name, one, names)) for name, one in matrices.items()],
+        "pairs": tables.confused_table(shares, names),
         "balanced": tables.balanced_table(results),
     }
 

@@ -69,16 +69,20 @@ class Run:
     def read(folder: str | Path) -> "Run":
         """RunError where the folder holds no run, or a file of it is not as a run writes it."""
         folder = Path(folder)
-        search = _search(folder) if (folder / POLICY_NAME).exists() else None
-        evaluation = _evaluation(folder) if (folder / RESULTS_NAME).exists() else None
+        search, evaluation, samples = None, None, None
+        problems: tuple[str, ...] = ()
+        if (folder / POLICY_NAME).exists():
+            schedule = Schedule.load(folder / POLICY_NAME)
+            search = SearchFiles(schedule, _metrics(folder / METRICS_NAME), _settings(folder / CONFIG_NAME))
+        if (folder / RESULTS_NAME).exists():
+            results, evaluated = read_results(folder / RESULTS_NAME), folder / EVALUATED_NAME
+            evaluation = EvaluationFiles(results, Schedule.load(evaluated) if evaluated.exists() else None)
         if search is None and evaluation is None:
             raise RunError(
                 of_several_seeds(folder)
                 or f"{folder} must be the folder of a search or an evaluation, but it has neither {POLICY_NAME} nor "
                 f"{RESULTS_NAME}"
             )
-        samples: Samples | None = None
-        problems: tuple[str, ...] = ()
         if (folder / SAMPLES_NAME).exists():
             try:
                 samples = Samples.load(folder / SAMPLES_NAME)
@@ -88,36 +92,24 @@ class Run:
         return Run(folder, search, evaluation, samples, problems)
 
 
-def _search(folder: Path) -> SearchFiles:
-    schedule = Schedule.load(folder / POLICY_NAME)
-    metrics = _metrics(folder / METRICS_NAME) if (folder / METRICS_NAME).exists() else ()
-    settings = _settings(folder / CONFIG_NAME) if (folder / CONFIG_NAME).exists() else {}
-    return SearchFiles(schedule, metrics, settings)
-
-
-def _evaluation(folder: Path) -> EvaluationFiles:
-    results, evaluated = read_results(folder / RESULTS_NAME), folder / EVALUATED_NAME
-    return EvaluationFiles(results, Schedule.load(evaluated) if evaluated.exists() else None)
-
-
 def _metrics(path: Path) -> tuple[Metrics, ...]:
+    """Empty where there is no such file."""
+    if not path.exists():
+        return ()
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            rows = [{name: float(cell) if cell else None for name, cell in row.items()} for row in csv.DictReader(file)]
-        epochs = [epoch for row in rows if (epoch := row.get("epoch")) is not None]
-        if wrong := [epoch for epoch in epochs if not (epoch >= 1 and epoch.is_integer())]:
-            raise ValueError(f"an epoch must be a whole number from 1 on, got {wrong[0]:g}")
-        return tuple(rows)
+            return tuple({n: float(cell) if cell else None for n, cell in row.items()} for row in csv.DictReader(file))
     except (OSError, ValueError, TypeError, csv.Error) as error:
         raise RunError(f"{path} cannot be read as numbers: {error}") from None
 
 
 def _settings(path: Path) -> Mapping[str, Any]:
+    """Empty where there is no such file."""
+    if not path.exists():
+        return {}
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from None
-    if not isinstance(settings, dict):
-        raise RunError(f"{path} must hold settings by name")
-    own = settings.pop(OWN, None)
-    return settings | {name: "your own" for name in settings if isinstance(own, list) and name in own}
+        own = settings.pop(OWN, ())
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise RunError(f"{path} cannot be read as settings by name: {error}") from None
+    return settings | {name: "your own" for name in settings if name in own}

@@ -11,11 +11,8 @@ from hba.schedule.schedule import Schedule
 from hba.schedule.summary import copies_of, spaced
 from hba.utils.text import nats, of_seeds, percent, points
 
-N_EPOCHS = 6
-"""Columns of epochs."""
-N_METRICS = 12
-"""Rows of epochs."""
-N_PAIRS = 10
+N_EPOCHS, N_METRICS, N_PAIRS = 6, 12, 10
+"""Most columns of epochs, rows of epochs, and pairs of classes in a table."""
 
 
 class Table(NamedTuple):
@@ -59,17 +56,18 @@ def losses_table(results: Results) -> Table | None:
 
 
 def balanced_table(results: Results) -> Table:
-    """Balanced accuracy of each row: the mean of the classes' recalls."""
-    rows = []
-    for row in results.rows:
-        found = row.balanced_accuracy
-        if found is None:
-            rows.append((row.name, "-", "-", ""))
-            continue
-        n_kept = sum(one is not None for one in found.percent)
-        mean = percent(found.mean) + of_seeds(n_kept, len(row.seeds))
-        rows.append((row.name, mean, percent(found.std), _difference(found.schedule_minus_row)))
-    return Table(("trained with", "balanced accuracy", "std", _minus_this(results)), tuple(rows))
+    """Balanced accuracy of each row that has one: the mean of the classes' recalls."""
+    rows = tuple(
+        (
+            row.name,
+            percent(found.mean) + of_seeds(sum(one is not None for one in found.percent), len(row.seeds)),
+            percent(found.std),
+            _difference(found.schedule_minus_row),
+        )
+        for row in results.rows
+        if (found := row.balanced_accuracy) is not None
+    )
+    return Table(("trained with", "balanced accuracy", "std", _minus_this(results)), rows)
 
 
 def _minus_this(results: Results) -> str:
@@ -80,28 +78,21 @@ def _difference(found: Difference | None, digits: int = 2) -> str:
     return "" if found is None else points(found.mean, found.interval, digits=digits)
 
 
-def confusion_counts(results: Results) -> dict[str, np.ndarray]:
-    """Images by class and answer (K, K), over all seeds: of the schedule, and of the row that the verdict is against.
+def confusion_shares(results: Results) -> dict[str, np.ndarray]:
+    """Of each class's images, the share of each answer (K, K), over all seeds, by the row's name.
 
-    Empty where no matrix was kept, as by older versions.
+    For the schedule and the row that the verdict compares it with; empty where no confusion matrix was kept, as by
+    older versions. A class without images has zeros.
     """
-    n_classes = len(results.class_names or ())
     against = (results.verdict_details or {}).get("against")
-    first, *others = results.rows
-    shown = [first, *(row for row in others if row.name == against)]
-    found = {row.name: _images(row, n_classes) for row in shown}
-    return {name: images for name, images in found.items() if images is not None}
+    shown = [results.rows[0], *(row for row in results.rows[1:] if row.name == against)]
+    counts = {row.name: _images(row, len(results.class_names or ())) for row in shown}
+    return {name: one / np.maximum(1, one.sum(1, keepdims=True)) for name, one in counts.items() if one is not None}
 
 
 def _images(row: Row, n_classes: int) -> np.ndarray | None:
     matrices = [one.matrix() for one in row.confusions(n_classes) if one is not None]
     return np.sum(matrices, axis=0) if matrices else None
-
-
-def shares_of(images: np.ndarray) -> np.ndarray:
-    """(K, K): of each class's images, the share of each answer; 0 for a class without images."""
-    shares: np.ndarray = images / np.maximum(1, images.sum(1, keepdims=True))
-    return shares
 
 
 def most_confused(shares: Sequence[np.ndarray], most: int = N_PAIRS) -> list[tuple[int, int]]:
@@ -113,24 +104,13 @@ def most_confused(shares: Sequence[np.ndarray], most: int = N_PAIRS) -> list[tup
     return [pair for pair in pairs if largest[pair] > 0]
 
 
-def confused_table(counts: Mapping[str, np.ndarray], names: Sequence[str]) -> Table:
+def confused_table(shares: Mapping[str, np.ndarray], names: Sequence[str]) -> Table:
     """The most confused pairs of classes."""
-    shares = {name: shares_of(images) for name, images in counts.items()}
     rows = tuple(
         (names[label], names[answer], *(share(one[label, answer]) for one in shares.values()))
         for label, answer in most_confused(list(shares.values()))
     )
     return Table(("class", "taken for", *shares), rows)
-
-
-def recalls_table(counts: Mapping[str, np.ndarray], names: Sequence[str]) -> Table:
-    """The share of each class that is right."""
-    images = next(iter(counts.values())).sum(1)
-    shares = [shares_of(one).diagonal() for one in counts.values()]
-    rows = tuple(
-        (name, *(share(one[label]) if images[label] else "-" for one in shares)) for label, name in enumerate(names)
-    )
-    return Table(("class", *(f"right by {name}" for name in counts)), rows)
 
 
 def curves_table(schedule: Schedule) -> Table:
@@ -146,16 +126,9 @@ def curves_table(schedule: Schedule) -> Table:
     return Table(("operation", "quantity", *(f"epoch {epoch + 1}" for epoch in epochs)), tuple(rows))
 
 
-def shares_table(names: Sequence[str], shares: np.ndarray, epochs: Sequence[int]) -> Table:
-    """Shares (names, epochs) at some of the epochs, which are counted from 0."""
-    shown = spaced(len(epochs), N_EPOCHS)
-    rows = tuple((name, *(share(row[index]) for index in shown)) for name, row in zip(names, shares, strict=True))
-    return Table(("", *(f"epoch {epochs[index] + 1}" for index in shown)), rows)
-
-
 def metrics_table(lines: Mapping[str, Mapping[int, float]]) -> Table:
     """Values by name and epoch, at epochs in which all were measured, or any if there is no such epoch."""
     shared = sorted(set.intersection(*map(set, lines.values()))) or sorted(set.union(*map(set, lines.values())))
     epochs = [shared[index] for index in spaced(len(shared), N_METRICS)]
-    cells = {epoch: [f"{line[epoch]:.6g}" if epoch in line else "" for line in lines.values()] for epoch in epochs}
-    return Table(("epoch", *lines), tuple((f"{epoch}", *of_epoch) for epoch, of_epoch in cells.items()))
+    rows = tuple((f"{n}", *(f"{line[n]:.6g}" if n in line else "" for line in lines.values())) for n in epochs)
+    return Table(("epoch", *lines), rows)

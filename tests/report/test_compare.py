@@ -44,7 +44,8 @@ def test_numbers_are_those_of_the_files(searched: Path, evaluated: Path, tuned: 
             expected = f"{100 * share:.1f} %  ({', '.join([f'{summary.probability[0]:.2f}', *copies])})"
             assert schedules[summary.operation.name][column] == expected
     results, test = json.loads((evaluated / "results.json").read_text(encoding="utf-8")), as_mapping(tables[TEST])
-    assert test["the schedule"] == ["", "", f"{results['rows'][0]['mean']:.2f} %"]
+    first = results["rows"][0]
+    assert test["the schedule"] == ["", "", f"{first['mean']:.2f} %  ({first['test_loss']['mean']:.3f} nats)"]
     minus = results["rows"][1]["schedule_minus_row"]
     assert test["the schedule minus none"][2].startswith(f"{minus['mean']:+.2f}")
     regularizers = as_mapping(hba.compare(tuned / "both", tuned / "alone").tables()[REGULARIZERS])
