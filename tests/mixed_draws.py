@@ -8,7 +8,7 @@ from random_inputs import magnitudes_for, seeded
 from torch import Tensor
 
 from hba.operations import OPERATIONS, Operation
-from hba.policy.draw import BatchSample, draw_operations
+from hba.policy.draw import BatchSample, draw_with_trace
 from hba.policy.space import SearchSpace
 
 SHADES = (0.9, 0.6, 0.3)
@@ -74,7 +74,7 @@ def random_values(space: SearchSpace, n_images: int, seed: int) -> Tensor:
 
 def mixed_draw(space: SearchSpace, n_images: int, seed: int) -> BatchSample:
     """Every operation occurs, and images without any."""
-    draw = draw_operations(space, random_values(space, n_images, seed), n_images, seeded(seed + 1))
+    draw = draw_with_trace(space, random_values(space, n_images, seed), n_images, seeded(seed + 1))[0]
     drawn = {slot // space.copies for slot in draw.slots.flatten().tolist() if slot >= 0}
     assert drawn == set(range(len(space.operations)))
     assert (draw.slots < 0).all(dim=1).any()

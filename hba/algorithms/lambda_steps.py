@@ -206,12 +206,6 @@ class LambdaSteps(Noisy):
             rates += mover.strength.rates(task.space)
         return proximal_step(state.lam.detach(), mover.start, curvature, rates)
 
-    def policy_step_cost(self, batch_size: int, val_batch_size: int, trained_share: float = 1.0) -> float:
-        """Of one lambda step, in training steps, as policy_search/cost.py counts them. trained_share: of the network,
-        what is not frozen.
-        """
-        return self.val_batches * val_batch_size / batch_size
-
 
 def images_at_once(val_batch_size: int | str | None, batch_size: int) -> int:
     """What the setting stands for, beside a batch of training images."""

@@ -80,13 +80,6 @@ class Rewards(LambdaSteps):
                 f"{self.name} learns magnitudes from the noise on them: sigma and sigma_end must be above 0"
             )
 
-    def policy_step_cost(self, batch_size: int, val_batch_size: int, trained_share: float = 1.0) -> float:
-        # In passes forward: a derivative goes along with what is trained; a difference takes two. By auto it is one or
-        # the other where all is trained, which is two, and a derivative where something is frozen.
-        of_a_reward = 2 if self.reward_derivative == "difference" else 1 + trained_share
-        of_validation = super().policy_step_cost(batch_size, val_batch_size, trained_share)
-        return of_validation + self.reward_draws * of_a_reward / (1 + 2 * trained_share)
-
     def sigma_now(self, task: Task, state: GradientState[L]) -> float | Tensor:
         sigma = super().sigma_now(task, state)
         return sigma * state.mover.strength.log_spread.detach().exp() if self.search_spread else sigma

@@ -66,11 +66,6 @@ class UpdateSchedule:
             after = end
         return self.in_a_row * rounds
 
-    def next_policy_step(self, step: int, epochs: int) -> int:
-        """The training step, counted from 1, that the first policy step after training step `step` follows."""
-        begin = max(step, self.warm_up_of(epochs) * self.steps_per_epoch)
-        return (begin // self.train_steps + 1) * self.train_steps
-
     def reach(self, n_steps: int) -> float:
         """Approximate largest move of a logit by so many policy steps, all along the same gradient g.
 

@@ -53,22 +53,6 @@ class SampleTrace:
     count: Tensor
 
 
-def draw_operations(
-    space: SearchSpace,
-    values: Tensor,
-    batch_size: int,
-    generator: torch.Generator | None = None,
-    spread: Tensor | None = None,
-) -> BatchSample:
-    """Draw K for each image, then visit its slots in random order; the first K that fire are applied in that order.
-
-    values: (n,) shared, or (B, n) with one row per image, on the generator's device. generator None means torch's
-    default one. spread: as values, the standard deviation in logits by which each image's hyperparameters differ from
-    them; None for 0. Nothing is copied to the host.
-    """
-    return draw_with_trace(space, values, batch_size, generator, spread)[0]
-
-
 def draw_with_trace(
     space: SearchSpace,
     values: Tensor,
@@ -76,7 +60,12 @@ def draw_with_trace(
     generator: torch.Generator | None = None,
     spread: Tensor | None = None,
 ) -> tuple[BatchSample, SampleTrace]:
-    """The same sample as draw_operations, and the slots that were visited for it."""
+    """Draw K for each image, then visit its slots in random order; the first K that fire are applied in that order.
+
+    values: (n,) shared, or (B, n) with one row per image, on the generator's device. generator None means torch's
+    default one. spread: as values, the standard deviation in logits by which each image's hyperparameters differ from
+    them; None for 0. Returns also which slots were visited. Nothing is copied to the host.
+    """
     return draw_by_means(space, means_of(space, values, spread), batch_size, generator, spread)
 
 

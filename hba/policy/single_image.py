@@ -50,7 +50,7 @@ class PlainRow(NamedTuple):
 
 
 def plain_row(space: SearchSpace, values: Tensor, spread: Tensor | None = None) -> PlainRow:
-    """values, spread: (n,) as draw_operations takes them, on the CPU."""
+    """values, spread: (n,) as draw_with_trace takes them, on the CPU."""
     means = values if spread is None else mean_probabilities(space, values, spread)
     low, high = space.bounds(values)
     widths = torch.zeros(space.n) if spread is None else spread
@@ -67,7 +67,7 @@ def plain_row(space: SearchSpace, values: Tensor, spread: Tensor | None = None) 
 
 
 def draw_for_one(row: PlainRow, generator: torch.Generator | None = None) -> list[OpSample]:
-    """What hba's draw_operations draws for a batch of one image with the same generator on the CPU.
+    """What hba's draw_with_trace draws for a batch of one image with the same generator on the CPU.
 
     Magnitudes that are spread are as near as its single precision allows.
     """

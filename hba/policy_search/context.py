@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from hba.algorithms import ImageTask, LambdaSteps, SearchState
+from hba.algorithms import ImageTask, SearchState
 from hba.algorithms.state import Networks, equal_networks, named_networks
 from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import UpdateSchedule
@@ -216,23 +216,11 @@ class ImageSearchContext(SearchContext):
             steps_per_epoch=state.steps_per_epoch,
             batch_size=state.train_stream.batch_size,
             policy_steps=updates.policy_steps(config.epochs, lengthened=history.lengthened),
-            first_policy_step=updates.next_policy_step(state.step, config.epochs),
             train_steps=config.algorithm.train_steps,
-            round_cost=self._round_cost(state),
             folder=folder,
             notes=tuple(filter(None, self._notes(history, updates, notes))),
             operations=tuple(operation.name for operation in self.task.space.operations),
             regularizers=self.regularizers(state),
-        )
-
-    def _round_cost(self, state: SearchState[Any]) -> float | None:
-        """Of the policy steps that come in a row, in training steps; None if they are not lambda steps."""
-        algorithm, n_val = self.config.algorithm, len(self.task.val)
-        if not isinstance(algorithm, LambdaSteps):
-            return None
-        val_batch_size = min(algorithm.validated_at_once(self.config.batch_size), n_val)
-        return algorithm.update_schedule.in_a_row * algorithm.policy_step_cost(
-            state.train_stream.batch_size, val_batch_size
         )
 
     def _notes(

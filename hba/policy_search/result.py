@@ -17,11 +17,9 @@ class SearchPlan:
     test_images: how many images of the same folder or data set are kept for the test, unopened; 0 if the test images
     are apart, None if nothing is known of any (images in memory). left_out: files that are not used. model: its name,
     or the class of your own network. image_size: side in pixels of the network's input. threads: of PyTorch on a CPU.
-    epochs_done: of a resumed search. policy_steps: over all epochs. first_policy_step: the training step, counted from
-    1, after which the next policy step comes; another one follows every train_steps. round_cost: what the policy steps
-    after one training step cost, in training steps; None if it is unknown. notes: sentences to read before the search
-    goes on. operations: names of those that are tuned. regularizers: what else is tuned, by name, with the current
-    values in natural units. processes: how many share every batch.
+    epochs_done: of a resumed search. policy_steps: over all epochs; after the warm-up they follow every train_steps.
+    notes: sentences to read before the search goes on. operations: names of those that are tuned. regularizers: what
+    else is tuned, by name, with the current values in natural units. processes: how many share every batch.
     """
 
     data: str
@@ -40,9 +38,7 @@ class SearchPlan:
     steps_per_epoch: int
     batch_size: int
     policy_steps: int
-    first_policy_step: int
     train_steps: int
-    round_cost: float | None
     folder: Path | None
     notes: tuple[str, ...]
     operations: tuple[str, ...] = ()

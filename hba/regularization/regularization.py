@@ -67,11 +67,6 @@ class Regularization:
             column for group in self.groups if group.regularizer.place in ON_IMAGES for column in group.columns.values()
         )
 
-    @property
-    def changes_training(self) -> bool:
-        """Whether any regularizer acts on more than images."""
-        return len(self.image_columns) < len(self.hyperparameters)
-
     def on_pixels(self, images: Tensor, values: Tensor, generator: torch.Generator, fill: Tensor) -> Tensor:
         """Images (B, C, H, W) in [0, 1] after the policy. values: (n,), or (B, n) with a row for each image."""
         return self._on_images("pixels", images, values, generator, fill)

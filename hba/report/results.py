@@ -141,11 +141,6 @@ class Results(pydantic.BaseModel):
     def n_trainings(self) -> int:
         return sum(len(row.seeds) for row in self.rows)
 
-    @property
-    def allows_seen(self) -> bool:
-        """Whether it tested on images that a search had seen."""
-        return any(row.test_images_seen for row in self.searched)
-
     def holds(self, names: Sequence[str], wanted: Collection[int]) -> bool:
         """Whether the trainings of all these rows have ended, for all wanted seeds."""
         seeds = {row.name: set(row.seeds) for row in self.rows}

@@ -52,7 +52,6 @@ def test_policy_steps_of_a_search_with_more_epochs_now_are_those_of_its_parts() 
             assert of.policy_steps(20, done, lengthened) == expected
     half = UpdateSchedule(1, 1, None, 0.03).at(3)
     assert [half.policy_steps(20, done) for done in (5, 10, 11, 20)] == [0, 0, 3, 30]
-    assert half.next_policy_step(0, 20) == 31
 
 
 def test_a_search_is_too_short_that_cannot_move_a_logit_by_one_or_has_fewer_steps_than_were_tried() -> None:

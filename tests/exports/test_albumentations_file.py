@@ -14,7 +14,7 @@ import hba
 from hba.errors import SettingsError
 from hba.exports.albumentations_file import LEAVES, row_of
 from hba.operations import OPERATIONS
-from hba.policy.draw import draw_operations
+from hba.policy.draw import draw_with_trace
 from hba.policy.rates import DrawStep, draw_steps
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
@@ -32,7 +32,7 @@ def test_slots_fire_first_second_and_so_on_as_often_as_hba_draws_them() -> None:
     for space, spread in (("hba", "none"), ("K searched", "all"), ("one slot", "all")):
         schedule = schedule_of(space, spread).only(1)
         values, widths = (torch.tensor(rows[0], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
-        drawn = draw_operations(schedule.space, values, N_IMAGES, torch.Generator().manual_seed(0), widths).slots
+        drawn = draw_with_trace(schedule.space, values, N_IMAGES, torch.Generator().manual_seed(0), widths)[0].slots
         reached = 1.0
         for number, step in enumerate(steps_in(schedule)):
             fired = drawn[:, number][drawn[:, number] >= 0]

@@ -17,7 +17,7 @@ from hba.importers import files
 from hba.importers.files import lists_in
 from hba.importers.lists import LEVELS
 from hba.operations import OPERATIONS
-from hba.policy.draw import draw_operations
+from hba.policy.draw import draw_with_trace
 from hba.schedule.schedule import Schedule
 
 N_IMAGES = 60_000
@@ -41,7 +41,7 @@ def imported(tmp_path: Path, policy: Any, source: str = "fast-autoaugment", **op
 def drawn_by_hba(schedule: Schedule) -> list[list[tuple[str, float]]]:
     """Operations of each image with the size of their magnitude."""
     row, spread = (torch.tensor(rows[0], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
-    sample = draw_operations(schedule.space, row, N_IMAGES, torch.Generator().manual_seed(0), spread)
+    sample = draw_with_trace(schedule.space, row, N_IMAGES, torch.Generator().manual_seed(0), spread)[0]
     slots = [slot.operation.name for slot in schedule.space.slots]
     return [
         [(slots[slot], abs(magnitude)) for slot, magnitude in zip(*pair, strict=True) if slot >= 0]

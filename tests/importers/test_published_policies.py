@@ -13,7 +13,7 @@ import hba
 from hba.errors import SettingsError
 from hba.importers.torchvision_policies import PHOTOGRAPH_SIDE, POLICIES
 from hba.operations import OPERATIONS
-from hba.policy.draw import draw_operations
+from hba.policy.draw import draw_with_trace
 
 N_DRAWS = 3000
 TRANSFORMS = {
@@ -51,7 +51,7 @@ def calls_of(transform: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Sizes, li
 
 def draws_of(schedule: hba.Schedule, n_images: int) -> tuple[Sizes, list[int]]:
     row, spread = (torch.tensor(rows[0], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
-    draw = draw_operations(schedule.space, row, n_images, torch.Generator().manual_seed(0), spread)
+    draw = draw_with_trace(schedule.space, row, n_images, torch.Generator().manual_seed(0), spread)[0]
     sizes: Sizes = defaultdict(list)
     for slots, magnitudes in zip(draw.slots.tolist(), draw.magnitudes.tolist(), strict=True):
         for slot, magnitude in zip(slots, magnitudes, strict=True):

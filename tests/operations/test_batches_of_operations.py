@@ -29,7 +29,7 @@ from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation, check_channels
 from hba.operations.images import color_for
 from hba.operations.operation import FunctionKernel
-from hba.policy.draw import BatchSample, apply_operations, draw_operations
+from hba.policy.draw import BatchSample, apply_operations, draw_with_trace
 from hba.policy.space import SearchSpace
 
 N_IMAGES = 110
@@ -90,14 +90,16 @@ def test_both_ends_of_ranges_no_images_and_no_operations(both_paths: BothPaths) 
             values = torch.tensor(space.ranges)[:, end]
             values[[column.endswith("probability") for column in space.names]] = 0.5
             subsets, fixed = both_paths(
-                space, draw_operations(space, values, N_IMAGES, seeded(23)), eight_bit_images((N_IMAGES, 3, 12, 8), 24)
+                space,
+                draw_with_trace(space, values, N_IMAGES, seeded(23))[0],
+                eight_bit_images((N_IMAGES, 3, 12, 8), 24),
             )
             assert torch.equal(subsets, fixed)
-        nothing = draw_operations(space, random_values(space, 1, seed=25), 0, seeded(26))
+        nothing = draw_with_trace(space, random_values(space, 1, seed=25), 0, seeded(26))[0]
         assert {result.shape for result in both_paths(space, nothing, torch.zeros(0, 3, 7, 5))} == {(0, 3, 7, 5)}
     space, images = SearchSpace(count_probabilities=(1.0,)), random_images((4, 3, 6, 6), seed=27)
     before = images.clone()
-    for result in both_paths(space, draw_operations(space, random_values(space, 1, seed=28), 4), images):
+    for result in both_paths(space, draw_with_trace(space, random_values(space, 1, seed=28), 4)[0], images):
         assert torch.equal(result, before)
         result.zero_()
         assert torch.equal(images, before), "a copy"
@@ -114,7 +116,7 @@ def test_one_path_computes_the_chosen_images_only_and_the_other_all(
         return images / 2
 
     space = SearchSpace((Operation("Record", record), *OPERATIONS.values()), count_probabilities=(0.0, 1.0))
-    sample = draw_operations(space, random_values(space, N_IMAGES, seed=30), N_IMAGES, seeded(31))
+    sample = draw_with_trace(space, random_values(space, N_IMAGES, seed=30), N_IMAGES, seeded(31))[0]
     images = eight_bit_images((N_IMAGES, 3, 8, 8), seed=29)
     whole, _ = both_paths(space, sample, images)
     n_recorded = int((sample.slots // space.copies == 0).sum())

@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
 from hba.operations import OPERATIONS, Operation
-from hba.policy.draw import draw_operations
+from hba.policy.draw import draw_with_trace
 from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
 
@@ -63,9 +63,9 @@ def test_draw_and_replay_look_at_no_values_and_later_take_none_from_the_host() -
     for searches_count in (False, True):
         space = SearchSpace(searches_count=searches_count)
         values, spread = on_meta((6, space.n)), on_meta((6, space.n))
-        draw_operations(space, values, 6, spread=spread)
+        draw_with_trace(space, values, 6, spread=spread)[0]
         with NothingFromTheHost():
-            assert draw_operations(space, values, 6, spread=spread).magnitudes.device.type == "meta"
+            assert draw_with_trace(space, values, 6, spread=spread)[0].magnitudes.device.type == "meta"
 
 
 def test_what_looks_at_values_or_takes_numbers_from_the_host_is_noticed() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS
-from hba.policy.draw import BatchSample, apply_operations, draw_operations, draw_with_trace
+from hba.policy.draw import BatchSample, apply_operations, draw_with_trace
 from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
 
@@ -89,7 +89,7 @@ def test_every_outcome_is_as_frequent_as_the_walk_makes_it() -> None:
     for counts in ((0.2, 0.3, 0.5), (0.0, 1.0), (0.1, 0.2, 0.3, 0.4)):
         for probabilities in ((0.9, 0.35, 0.6, 0.1), (1.0, 0.0, 0.5, 1.0), (1.0, 1.0, 1.0, 1.0)):
             space = space_of("Rotate", "Invert", count_probabilities=counts)
-            found = Counter(outcomes_of(draw_operations(space, row_of(space, probabilities), N_DRAWS, seeded(1))))
+            found = Counter(outcomes_of(draw_with_trace(space, row_of(space, probabilities), N_DRAWS, seeded(1))[0]))
             expected = exact_outcomes(probabilities, counts)
             assert set(found) <= {outcome for outcome, chance in expected.items() if chance > 0}
             for outcome, chance in expected.items():
@@ -132,7 +132,7 @@ def test_slots_that_fired_were_visited_and_are_applied() -> None:
 def test_magnitudes_are_the_slot_s_own_and_signs_are_fair() -> None:
     space = SearchSpace()
     row = torch.tensor([0.5 if name.endswith("probability") else 0.01 * i for i, name in enumerate(space.names, 1)])
-    sample = draw_operations(space, row, N_DRAWS, seeded(5))
+    sample = draw_with_trace(space, row, N_DRAWS, seeded(5))[0]
     found: dict[int, list[float]] = {slot: [] for slot in range(-1, 30)}
     for slot, magnitude in zip(sample.slots.flatten().tolist(), sample.magnitudes.flatten().tolist(), strict=True):
         found[slot].append(magnitude)
@@ -143,7 +143,7 @@ def test_magnitudes_are_the_slot_s_own_and_signs_are_fair() -> None:
         negative = sum(magnitude < 0 for magnitude in found[number])
         assert_share(negative, len(found[number]), 0.5 if slot.operation.signed else 0.0)
     pairs = space_of("Rotate", "ShearX", count_probabilities=(0.0, 0.0, 1.0))
-    signs = draw_operations(pairs, row_of(pairs, [1.0] * 4), N_DRAWS, seeded(22)).magnitudes.sign().tolist()
+    signs = draw_with_trace(pairs, row_of(pairs, [1.0] * 4), N_DRAWS, seeded(22))[0].magnitudes.sign().tolist()
     for pair in itertools.product((-1.0, 1.0), repeat=2):
         assert_share(Counter(map(tuple, signs))[pair], N_DRAWS, 0.25)
 
@@ -151,7 +151,7 @@ def test_magnitudes_are_the_slot_s_own_and_signs_are_fair() -> None:
 def test_positions_are_uniform_and_images_independent() -> None:
     """Mean 1/2 and variance 1/12 of each coordinate; neighbours agree as often as two independent draws."""
     space = SearchSpace(count_probabilities=(0.0, 1.0, 0.0))
-    sample = draw_operations(space, row_of(space, [0.5] * 30), N_DRAWS, seeded(6))
+    sample = draw_with_trace(space, row_of(space, [0.5] * 30), N_DRAWS, seeded(6))[0]
     columns = sample.positions.flatten(1).double()
     assert 0 <= columns.min() < 0.001
     assert 0.999 < columns.max() < 1
@@ -165,7 +165,7 @@ def test_the_smallest_random_number_is_below_every_probability_but_zero(monkeypa
     space = space_of("Invert", count_probabilities=(0.0, 1.0))
     monkeypatch.setattr(torch, "rand", lambda *shape, **_: torch.zeros(shape))
     for probability in (0.0, 2.0**-24):
-        sample = draw_operations(space, row_of(space, [probability] * 2), 5)
+        sample = draw_with_trace(space, row_of(space, [probability] * 2), 5)[0]
         assert (sample.slots >= 0).tolist() == [[probability > 0]] * 5
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hba.operations import OPERATIONS
-from hba.policy.draw import draw_operations
+from hba.policy.draw import draw_with_trace
 from hba.policy.rates import applied, draw_steps, fired_at_least, poisson_binomial
 from hba.policy.space import SearchSpace
 
@@ -19,7 +19,7 @@ SOME = [0.9, 0.05, 0.5, 1.0, 0.0, 0.3]
 @pytest.mark.parametrize("count", [(0.2, 0.3, 0.5), (0.0, 0.0, 0.0, 1.0)])
 def test_slots_are_applied_as_often_as_hba_draws_them_at_each_step(count: tuple[float, ...]) -> None:
     space = SearchSpace(tuple(OPERATIONS[name] for name in ("Invert", "Equalize", "AutoContrast")), 2, count)
-    drawn = draw_operations(space, torch.tensor(SOME), N_IMAGES, torch.Generator().manual_seed(0)).slots
+    drawn = draw_with_trace(space, torch.tensor(SOME), N_IMAGES, torch.Generator().manual_seed(0))[0].slots
     expected = applied(SOME, space.count_limits)
     assert expected.shape == (space.max_count, space.n_slots)
     for step in range(space.max_count):

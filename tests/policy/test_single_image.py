@@ -11,7 +11,7 @@ from torchvision.transforms.v2 import functional as TF
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
 from hba.operations.images import color_for, fill_for
-from hba.policy.draw import apply_operations, draw_operations
+from hba.policy.draw import apply_operations, draw_with_trace
 from hba.policy.single_image import OpSample, apply_to_pil, draw_for_one, plain_row
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
@@ -51,7 +51,7 @@ def levels_of(image: Image.Image) -> NDArray[np.int64]:
 def as_a_batch(space: SearchSpace, row: Tensor, image: Image.Image, seed: int) -> NDArray[np.int64]:
     """What the policy on tensors makes of the image, as grey levels."""
     batch = TF.pil_to_tensor(image)[None].float() / 255
-    draw = draw_operations(space, row, 1, torch.Generator().manual_seed(seed))
+    draw = draw_with_trace(space, row, 1, torch.Generator().manual_seed(seed))[0]
     result = apply_operations(space, draw, batch, fill_for(batch, FILL))[0].mul(255).round().to(torch.uint8)
     return levels_of(TF.to_pil_image(result, mode=image.mode))
 
@@ -66,7 +66,7 @@ def test_one_image_draws_what_a_batch_of_one_draws(space: SearchSpace) -> None:
     n_operations = set()
     for seed in range(200):
         row = random_row(space, seed)
-        draw = draw_operations(space, row, 1, torch.Generator().manual_seed(seed))
+        draw = draw_with_trace(space, row, 1, torch.Generator().manual_seed(seed))[0]
         steps = zip(draw.slots[0].tolist(), draw.magnitudes[0].tolist(), draw.positions[0].tolist(), strict=True)
         expected = [
             OpSample(space.operations[slot // space.copies], magnitude, (x, y))
@@ -86,7 +86,7 @@ def test_with_a_spread_it_draws_what_a_batch_of_one_draws(space: SearchSpace) ->
         generator = torch.Generator().manual_seed(seed)
         row, spread = random_row(space, seed), 2 * torch.rand(space.n, generator=generator)
         spread *= torch.rand(space.n, generator=generator) < 2 / 3
-        sample = draw_operations(space, row, 1, torch.Generator().manual_seed(seed), spread)
+        sample = draw_with_trace(space, row, 1, torch.Generator().manual_seed(seed), spread)[0]
         n = int((sample.slots[0] >= 0).sum())
         drawn = draw_for_one(plain_row(space, row, spread), torch.Generator().manual_seed(seed))
         slots = sample.slots[0, :n].tolist()

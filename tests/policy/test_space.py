@@ -14,7 +14,7 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation, register_operation
-from hba.policy.draw import draw_operations
+from hba.policy.draw import draw_with_trace
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, find_space, search_space
 from hba.policy.starts import at_fraction, of_row, randaugment
@@ -215,7 +215,7 @@ def test_regularizers_change_nothing_of_the_operations() -> None:
     values = with_them.decode(logits)
     assert torch.equal(values[:, : without.n], without.decode(logits[:, : without.n]))
     samples = [
-        draw_operations(space, values[:, : space.n], 5, torch.Generator().manual_seed(1))
+        draw_with_trace(space, values[:, : space.n], 5, torch.Generator().manual_seed(1))[0]
         for space in (with_them, without)
     ]
     assert torch.equal(samples[0].slots, samples[1].slots)

@@ -15,7 +15,6 @@ from torch import Tensor
 from hba.operations import OPERATIONS
 from hba.policy.draw import (
     BatchSample,
-    draw_operations,
     draw_with_trace,
     mean_probabilities,
     moved_by,
@@ -84,7 +83,7 @@ def test_what_is_at_an_end_of_its_range_stays_there(space: SearchSpace, spread: 
         assert torch.equal(mean_probabilities(space, values, torch.full((space.n,), spread)), values)
         assert torch.equal(moved_by(space, values, torch.full((space.n,), spread)), values)
     ends = space.decode(torch.full((space.n,), math.inf))
-    draw = draw_operations(space, ends, 500, seeded(0), torch.full((space.n,), spread))
+    draw = draw_with_trace(space, ends, 500, seeded(0), torch.full((space.n,), spread))[0]
     expected = {
         number: 0.0 if slot.magnitude is None else ends[slot.magnitude].item()
         for number, slot in enumerate(space.slots)
@@ -101,7 +100,7 @@ def test_the_logits_of_magnitudes_are_normal_around_that_of_the_row(
     magnitude: float, spread: float, dtype: torch.dtype
 ) -> None:
     row = torch.tensor([1.0, magnitude], dtype=dtype)
-    draw = draw_operations(ROTATE, row, N_DRAWS, seeded(0), torch.full((2,), spread, dtype=dtype))
+    draw = draw_with_trace(ROTATE, row, N_DRAWS, seeded(0), torch.full((2,), spread, dtype=dtype))[0]
     found = draw.magnitudes[:, 0]
     assert found.dtype == dtype
     assert (found.abs() <= 30).all()
@@ -128,10 +127,10 @@ def test_a_spread_of_0_is_none_to_the_last_bit(space: SearchSpace, batched: bool
 def test_one_row_draws_what_as_many_equal_rows_draw() -> None:
     for space in (SearchSpace(), COUNTED):
         row, spread = row_of(space), torch.rand(space.n, generator=seeded(1))
-        one = draw_operations(space, row, 60, seeded(4), spread)
+        one = draw_with_trace(space, row, 60, seeded(4), spread)[0]
         for values, widths in ((row.expand(60, -1), spread), (row, spread.expand(60, -1)), (row.expand(60, -1),) * 2):
             given = spread.expand(60, -1) if widths is values else widths
-            assert equal_draws(draw_operations(space, values, 60, seeded(4), given), one)
+            assert equal_draws(draw_with_trace(space, values, 60, seeded(4), given)[0], one)
 
 
 def policy_of(seed: int = 0, width: float = 0.75) -> Policy:
@@ -139,7 +138,7 @@ def policy_of(seed: int = 0, width: float = 0.75) -> Policy:
 
 
 def draws_as(policy: Policy, space: SearchSpace, values: Tensor, spread: Tensor | None) -> bool:
-    return equal_draws(policy.draw(50, seeded(5)), draw_operations(space, values, 50, seeded(5), spread))
+    return equal_draws(policy.draw(50, seeded(5)), draw_with_trace(space, values, 50, seeded(5), spread)[0])
 
 
 def test_a_policy_draws_around_its_values_also_as_a_copy_and_of_another_type() -> None:
