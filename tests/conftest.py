@@ -36,7 +36,7 @@ def quick_processes() -> Iterator[None]:
         if SERVER in torch.multiprocessing.get_all_start_methods():
             context = torch.multiprocessing.get_context(SERVER)
             context.set_forkserver_preload(LOADED)
-            patched.setattr("hba.executors.processes.CONTEXT", context)
+            patched.setattr("hba.executors.executor.CONTEXT", context)
         yield
 
 

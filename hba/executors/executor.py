@@ -1,28 +1,48 @@
-"""What all executors do, the one that runs tasks one after the other, and how tasks are sent to other processes."""
+"""Runs many independent tasks: one after the other, or in processes of this machine."""
 
 import contextlib
+import multiprocessing
+import os
 import pickle
+import signal
 import sys
 import sysconfig
+import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from functools import cache
+from multiprocessing import resource_tracker
+from multiprocessing.context import SpawnContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
 import cloudpickle
 import torch
+import torch.multiprocessing
 from torch import Tensor
 
 from hba.distributed.process_info import size
-from hba.errors import SettingsError
+from hba.errors import RunError, SettingsError
 from hba.operations import register_operation, registered_operations
 from hba.regularization.groups import register_regularizer, registered_regularizers
+from hba.utils.files import reason_of
+from hba.utils.interrupts import without_interrupts
 from hba.utils.provenance import environment
+
+SECONDS_BETWEEN_LOOKS = 0.2
+"""Between two looks at the steps of other processes, while no task ends."""
+CONTEXT: SpawnContext = torch.multiprocessing.get_context("spawn")
+"""Forked processes would share the state of PyTorch's threads, which have run already."""
 
 T = TypeVar("T")
 Tensors = tuple[Tensor, ...]
-TaskFunction = Callable[[Any, Any, Callable[[], None]], Any]
+OnStep = Callable[[], None]
+Results = Generator[tuple[int, Any]]
+TaskFunction = Callable[[Any, Any, OnStep], Any]
 """Called with a task, with what all tasks share, and with a function to be called after every step."""
 
 
@@ -37,7 +57,7 @@ class Shared:
     value: anything that can be pickled, where the tasks run elsewhere. tensors: on the CPU; the processes of a machine
     share their memory. late_tensors: called here, once, when the first task asks for them. prepare: a function of a
     module that is called once in each process with the value, the tensors and a function that fetches the late
-    tensors; what it returns is handed to every task.
+    tensors; what it returns is passed to every task.
     """
 
     value: Any = None
@@ -54,7 +74,9 @@ def ignore_steps() -> None:
 
 
 class Executor:
-    """Runs tasks. device: of each task. n_jobs: tasks at a time."""
+    """Runs tasks. device: of each task. n_jobs: tasks at a time. n_processes: how many share each task."""
+
+    n_processes = 1
 
     def __init__(self, device: torch.device, n_jobs: int = 1) -> None:
         self.device, self.n_jobs = device, n_jobs
@@ -63,11 +85,6 @@ class Executor:
     def n_threads(self) -> int:
         """Of each process of a task."""
         return max(1, torch.get_num_threads() // self.n_jobs)
-
-    @property
-    def n_processes(self) -> int:
-        """How many processes share each task."""
-        return 1
 
     @property
     def description(self) -> str:
@@ -88,50 +105,162 @@ class Executor:
         function: TaskFunction,
         tasks: Sequence[Any],
         shared: Shared = NOTHING_SHARED,
-        on_step: Callable[[], None] = ignore_steps,
-    ) -> Generator[tuple[int, Any]]:
+        on_step: OnStep = ignore_steps,
+    ) -> Results:
         """Yield the number and the result of each task, in the order in which they end.
 
         on_step is called here for each step of any task. All processes have ended when the generator has, or is closed.
         Raises what a task raised, after the results that arrived at the same time, and RunError where a process or
         machine is lost for good.
         """
+        if tasks:
+            yield from self._run(function, tasks, shared, on_step)
+
+    def _run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         raise NotImplementedError
 
 
 class SerialExecutor(Executor):
-    """Runs one task after the other. All processes of a torchrun computation share each task."""
+    """Runs one task after the other, and pickles nothing. All processes of a torchrun computation share each task."""
+
+    def __init__(self, device: torch.device, n_jobs: int = 1) -> None:
+        super().__init__(device, n_jobs)
+        self.n_processes = size()
 
     @property
     def n_threads(self) -> int:
         return torch.get_num_threads()
 
-    @property
-    def n_processes(self) -> int:
-        return size()
-
-    def run(
-        self,
-        function: TaskFunction,
-        tasks: Sequence[Any],
-        shared: Shared = NOTHING_SHARED,
-        on_step: Callable[[], None] = ignore_steps,
-    ) -> Generator[tuple[int, Any]]:
-        """See Executor.run. Nothing is pickled."""
+    def _run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         prepared = shared.prepare(shared.value, shared.tensors, shared.late_tensors)
         for number, task in enumerate(tasks):
             yield number, function(task, prepared, on_step)
 
 
-STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib")).resolve()
-INSTALLED = {"site-packages", "dist-packages"}
-"""Folders of installed packages, whichever tool and user installed them."""
+class ProcessExecutor(Executor):
+    """Runs n_jobs tasks at a time, in processes that share PyTorch's threads."""
+
+    def _run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
+        contents = [packed(task) for task in tasks]
+        channel, late = _Channel(), cache(lambda: _in_shared_memory(shared.late_tensors()))
+        arguments = (self.n_threads, packed_run(function, shared), _in_shared_memory(shared.tensors), channel)
+        n_reported = 0
+
+        def look() -> None:
+            nonlocal n_reported
+            # Asked before the steps are counted: a process reports its last step before it asks for late tensors.
+            is_wanted = channel.wanted.acquire(block=False)
+            for _ in range(channel.steps() - n_reported):
+                n_reported += 1
+                on_step()
+            while is_wanted:
+                channel.late.put(late())
+                is_wanted = channel.wanted.acquire(block=False)
+
+        others, processes = multiprocessing.active_children(), list[BaseProcess]()
+        # Started together with the first process, it would let interrupts through again.
+        resource_tracker.ensure_running()
+        pool = ProcessPoolExecutor(min(self.n_jobs, len(tasks)), CONTEXT, _begin, arguments)
+        try:
+            with without_interrupts():
+                futures = {pool.submit(_run, content): number for number, content in enumerate(contents)}
+                processes += [process for process in multiprocessing.active_children() if process not in others]
+            yield from results_of(futures, look)
+        except BrokenProcessPool:
+            raise RunError(
+                "a worker process has died; what has ended is kept for --resume. Fewer jobs need less memory, and a "
+                'script must call hba under `if __name__ == "__main__":`'
+            ) from None
+        finally:
+            for process in processes:
+                process.terminate()
+            pool.shutdown(cancel_futures=True)
 
 
-def packed(parts: Any, what: str, remedy: str) -> bytes:
+def results_of(futures: Mapping[Future[Any], int], look: Callable[[], None]) -> Iterator[tuple[int, Any]]:
+    """The number and the result of each future, as they end. look: called again and again meanwhile."""
+    waiting = set(futures)
+    while waiting:
+        done, waiting = wait(waiting, SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED)
+        look()
+        # Errors last, so that what ended at the same time is kept.
+        for future in sorted(done, key=lambda one: one.exception() is not None):
+            yield futures[future], future.result()
+
+
+@dataclass(frozen=True)
+class _Channel:
+    """What the processes of a run send to their parent, and get from it.
+
+    n_steps: done by all of them. A process asks for the late tensors by `wanted`; they then come by `late`.
+    """
+
+    n_steps: Any = field(default_factory=lambda: CONTEXT.Value("q", 0))
+    wanted: Any = field(default_factory=lambda: CONTEXT.Semaphore(0))
+    late: Any = field(default_factory=lambda: CONTEXT.SimpleQueue())
+
+    def fetch(self) -> Tensors:
+        self.wanted.release()
+        tensors: Tensors = self.late.get()
+        return tensors
+
+    def step_done(self) -> None:
+        with self.n_steps.get_lock():
+            self.n_steps.value += 1
+
+    def steps(self) -> int:
+        """Without the lock, which a process that was killed may hold for ever."""
+        return int(self.n_steps.get_obj().value)
+
+
+def _in_shared_memory(tensors: Sequence[Tensor]) -> Tensors:
+    """The tensors on the CPU, where other processes can see them; RunError where there is too little of such memory."""
+    found = tuple(tensor.cpu() for tensor in tensors)
+    try:
+        for tensor in found:
+            tensor.share_memory_()
+    except RuntimeError as error:
+        raise RunError(f"the images do not fit into shared memory ({reason_of(error)}); use jobs 1") from None
+    return found
+
+
+_begun: list[tuple[bytes, Tensors, _Channel]] = []
+"""Of a worker process: what all its tasks share."""
+
+
+def _begin(n_threads: int, common: bytes, tensors: Tensors, channel: _Channel) -> None:
+    """Called once in a new process."""
+    # Where a Ctrl-C cannot be kept away from a new process, it can be ignored from here on.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(n_threads)
+    _begun.append((common, tensors, channel))
+
+
+def _end_with_parent() -> None:
+    """A killed parent cannot end its processes, which would wait for tasks for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+@cache
+def _prepared() -> tuple[TaskFunction, Any, Callable[[], None]]:
+    """With the first task, not in _begin: there, the pool would hide an error."""
+    ((common, tensors, channel),) = _begun
+    return *unpacked_run(common, tensors, channel.fetch), channel.step_done
+
+
+def _run(content: bytes) -> Any:
+    function, shared, step_done = _prepared()
+    return function(unpacked(content), shared, step_done)
+
+
+def packed(parts: Any) -> bytes:
     """Pickle the parts for `unpacked`, with the classes and functions that only this process can import.
 
-    Raises SettingsError, in which `what` names the parts and `remedy` says what to do instead, where that fails.
+    Raises SettingsError, which names a task by its `name`, where that fails.
     """
     try:
         with contextlib.suppress(Exception), _by_value(own_modules()):
@@ -139,7 +268,9 @@ def packed(parts: Any, what: str, remedy: str) -> bytes:
         # A module may hold what cannot be pickled, such as a lock. Processes with the same paths can import it.
         return bytes(cloudpickle.dumps(parts))
     except Exception as error:
-        raise SettingsError(f"{what} cannot be sent to another process ({_reason(error)}); {remedy}") from None
+        what = getattr(parts, "name", "what all tasks share")
+        text = f"{what} cannot be sent to another process ({reason_of(error)}); use jobs=1, and omit cluster"
+        raise SettingsError(text) from None
 
 
 def unpacked(content: bytes) -> Any:
@@ -147,24 +278,18 @@ def unpacked(content: bytes) -> Any:
     try:
         return pickle.loads(content)
     except Exception as error:
-        text = f"another process cannot rebuild what was sent to it ({_reason(error)}); omit jobs and cluster"
+        text = f"another process cannot rebuild what was sent to it ({reason_of(error)}); omit jobs and cluster"
         raise SettingsError(text) from error
 
 
-def packed_task(task: Any, remedy: str) -> bytes:
-    """A task may have a `name`, which the SettingsError then says."""
-    return packed(task, getattr(task, "name", "a task"), remedy)
-
-
-def packed_run(function: TaskFunction, shared: Shared, remedy: str) -> bytes:
+def packed_run(function: TaskFunction, shared: Shared) -> bytes:
     """What all tasks share, but for tensors, with the operations and regularizers that the user has registered."""
-    parts = (function, shared.prepare, shared.value)
-    return packed((registered_operations(), registered_regularizers(), parts), "what all tasks share", remedy)
+    return packed((registered_operations(), registered_regularizers(), function, shared.prepare, shared.value))
 
 
 def unpacked_run(content: bytes, tensors: Tensors, late_tensors: Callable[[], Tensors]) -> tuple[TaskFunction, Any]:
     """The function and the prepared value; registers the user's operations and regularizers."""
-    operations, regularizers, (function, prepare, value) = unpacked(content)
+    operations, regularizers, function, prepare, value = unpacked(content)
     for operation in operations:
         register_operation(operation)
     for regularizer in regularizers:
@@ -172,13 +297,12 @@ def unpacked_run(content: bytes, tensors: Tensors, late_tensors: Callable[[], Te
     return function, prepare(value, tensors, late_tensors)
 
 
-def own_modules() -> tuple[ModuleType, ...]:
+def own_modules() -> list[ModuleType]:
     """The top-level modules of this process that are not installed, so that another machine would not find them.
 
     cloudpickle sends the script itself, `__main__`, by value anyway, and with a package all its modules.
     """
-    top_level = [sys.modules[name] for name in sorted(sys.modules) if "." not in name]
-    return tuple(module for module in top_level if _is_own(module))
+    return [sys.modules[name] for name in sorted(sys.modules) if "." not in name and _is_own(sys.modules[name])]
 
 
 def _is_own(module: ModuleType) -> bool:
@@ -186,11 +310,12 @@ def _is_own(module: ModuleType) -> bool:
     if not isinstance(file, str) or module.__name__ in ("__main__", "hba"):
         return False
     path = Path(file).resolve()
-    return not (INSTALLED & set(path.parts) or path.is_relative_to(STANDARD_LIBRARY))
+    is_installed = {"site-packages", "dist-packages"} & set(path.parts)
+    return not (is_installed or path.is_relative_to(Path(sysconfig.get_path("stdlib")).resolve()))
 
 
 @contextlib.contextmanager
-def _by_value(modules: tuple[ModuleType, ...]) -> Iterator[None]:
+def _by_value(modules: Sequence[ModuleType]) -> Iterator[None]:
     """Within this context, what the modules define is pickled by value, not by its name."""
     known = cloudpickle.list_registry_pickle_by_value()
     new = [module for module in modules if module.__name__ not in known]
@@ -201,7 +326,3 @@ def _by_value(modules: tuple[ModuleType, ...]) -> Iterator[None]:
     finally:
         for module in new:
             cloudpickle.unregister_pickle_by_value(module)
-
-
-def _reason(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)

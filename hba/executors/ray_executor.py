@@ -1,64 +1,157 @@
-"""Tasks on the machines of a Ray cluster: what a lost machine was doing is done again on another."""
+"""Runs tasks on the machines of a Ray cluster; what a lost machine was doing is done again on another."""
 
 import contextlib
+import os
+import signal
 import socket
-import sys
+import threading
 import time
 import warnings
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
 from hba.distributed.collectives import joined, process_group
 from hba.distributed.process_info import GONE, is_first
-from hba.errors import ClusterWarning, RunError
-from hba.executors.cluster import RETRIES, Cluster, Needs, lost
+from hba.errors import ClusterWarning, HbaError, RunError, SettingsError
 from hba.executors.executor import (
-    NOTHING_SHARED,
     Executor,
+    OnStep,
+    Results,
     Shared,
     TaskFunction,
     Tensors,
-    ignore_steps,
+    packed,
     packed_run,
-    packed_task,
+    results_of,
     unpacked,
     unpacked_run,
 )
 from hba.utils.devices import find_device
+from hba.utils.files import reason_of
+from hba.utils.imports import import_extra
 from hba.utils.provenance import VERSION, environment, version_of
 from hba.utils.text import counted, first_of
 
-SECONDS_BETWEEN_LOOKS = 0.5
-"""At the tasks, and between two reports of one task."""
+RETRIES = 5
+"""How often a task starts again that has lost its machine or its process. An error of its own is final."""
+SECONDS_TO_ANSWER = 10
+SECONDS_BETWEEN_REPORTS = 0.5
+"""Of the steps of one task."""
 SECONDS_TO_END = 30
 """For the other processes of a task, once one has ended in an error: theirs may say more."""
 
 T = TypeVar("T")
 
 
+class Needs(NamedTuple):
+    """What a process of a task has for itself."""
+
+    n_cpus: int
+    n_gpus: int
+
+    def options(self) -> dict[str, Any]:
+        """As ray.remote takes them."""
+        return {"num_cpus": self.n_cpus, "num_gpus": self.n_gpus}
+
+
+class Machine(NamedTuple):
+    n_cpus: int
+    n_gpus: int
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """ray: the library, which is connected."""
+
+    ray: ModuleType
+
+    def machines(self) -> list[Machine]:
+        """Those that answer now."""
+        sizes = [one["Resources"] for one in self.ray.nodes() if one["Alive"]]
+        return [Machine(int(has.get("CPU", 0)), int(has.get("GPU", 0))) for has in sizes]
+
+    def places(self, needs: Needs) -> int:
+        """How many such processes all machines can run at a time."""
+        per_machine = [(one.n_cpus // needs.n_cpus, one.n_gpus // max(1, needs.n_gpus)) for one in self.machines()]
+        return sum(min(places) if needs.n_gpus else places[0] for places in per_machine)
+
+    def needs(self, device: str) -> Needs:
+        """What one process needs on the device of that name: with `auto` a GPU where any machine has one, else a CPU.
+
+        The CPUs of a machine are divided among its GPUs. SettingsError where no machine has what is asked.
+        """
+        machines = self.machines()
+        with_gpus = [one for one in machines if one.n_gpus and one.n_cpus]
+        if device.startswith("cuda:"):
+            raise SettingsError(f"device must be auto, cpu or cuda on a cluster, which chooses the GPU, got {device!r}")
+        if device == "cuda" and not with_gpus:
+            raise SettingsError(f"no machine of the cluster has a GPU, of {len(machines)}; omit device, or add one")
+        if device != "cpu" and with_gpus:
+            return Needs(max(1, min(one.n_cpus // one.n_gpus for one in with_gpus)), 1)
+        if not any(one.n_cpus for one in machines):
+            raise SettingsError("no machine of the cluster has a CPU; start one by ray start --num-cpus")
+        return Needs(1, 0)
+
+
+@contextlib.contextmanager
+def connected(address: str | None) -> Iterator[Cluster | None]:
+    """Connect to a running cluster, and leave it at the end; None for no address. `auto` finds this machine's cluster.
+
+    A program that is connected already stays so, whatever the address. SettingsError where Ray is not installed,
+    RunError where no cluster answers.
+    """
+    if address is None:
+        yield None
+        return
+    # Ray would report its use to its makers, and ask for permission in the middle of our lines.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray = import_extra("ray", "cluster", "a cluster")
+    if ray.is_initialized():
+        yield Cluster(ray)
+        return
+    found = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
+    try:
+        if found != "auto":
+            # Ray itself would try for many minutes.
+            host, _, port = found.rpartition(":")
+            socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_ANSWER).close()
+        # Ray sets a handler of its own, which would end this process without keeping anything.
+        before = signal.getsignal(signal.SIGTERM)
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+    except (OSError, OverflowError, RuntimeError, ValueError, AssertionError) as error:
+        where = "this machine is in no Ray cluster" if found == "auto" else f"no Ray cluster answers at {found}"
+        raise RunError(
+            f"{where} ({reason_of(error)}); start one by `ray start --head`, and further machines by `ray start "
+            "--address HEAD:6379`, and give auto or HOST:PORT"
+        ) from None
+    try:
+        yield Cluster(ray)
+    finally:
+        ray.shutdown()
+
+
 class RayExecutor(Executor):
-    """Runs one task at a time on each GPU of a cluster, or on each CPU; or on n_processes of them, which share it."""
+    """Runs one task at a time on each GPU of a cluster, or on each CPU; or on n_processes of them, which share it.
+
+    Warns where machines compute on different kinds of devices.
+    """
 
     def __init__(self, cluster: Cluster, needs: Needs, n_processes: int = 1) -> None:
-        self.cluster, self.needs, self._n_processes = cluster, needs, n_processes
-        super().__init__(torch.device("cuda" if needs.n_gpus else "cpu"), self._n_at_once())
-
-    def _n_at_once(self) -> int:
-        """With the machines that are there now."""
-        return max(1, self.cluster.places(self.needs) // self.n_processes)
+        self.cluster, self.needs, self.n_processes = cluster, needs, n_processes
+        n_jobs = max(1, cluster.places(needs) // n_processes)
+        super().__init__(torch.device("cuda" if needs.n_gpus else "cpu"), n_jobs)
 
     @property
     def n_threads(self) -> int:
         return self.needs.n_cpus
-
-    @property
-    def n_processes(self) -> int:
-        return self._n_processes
 
     @property
     def description(self) -> str:
@@ -72,156 +165,132 @@ class RayExecutor(Executor):
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
         """See Executor.call."""
-        single = RayExecutor(self.cluster, self.needs)
-        ((_, found),) = single.run(_call, [(function, arguments)])
+        ((_, found),) = RayExecutor(self.cluster, self.needs).run(_call, [(function, arguments)])
         result: T = found
         return result
 
-    def run(
-        self,
-        function: TaskFunction,
-        tasks: Sequence[Any],
-        shared: Shared = NOTHING_SHARED,
-        on_step: Callable[[], None] = ignore_steps,
-    ) -> Generator[tuple[int, Any]]:
-        """See Executor.run. Warns where machines compute on different kinds of devices."""
-        if not tasks:
-            return
-        ray, remedy = self.cluster.ray, "omit cluster"
-        contents = [packed_task(task, remedy) for task in tasks]
-        arrays = [tensor.cpu().numpy() for tensor in shared.tensors]
-        common = ray.put((packed_run(function, shared, remedy), arrays))
-        actor = ray.remote(num_cpus=0, scheduling_strategy=_on_this_machine())(ProgressActor).remote()
-        monitor = _Monitor(self.cluster, actor, shared.late_tensors, on_step)
-        calls = [(content, number, [common], actor) for number, content in enumerate(contents)]
-        names: set[str] = set()
-        for number, (result, device_name) in self._attempted(calls, monitor.look):
-            if names and device_name not in names:
-                warnings.warn(
-                    f"tasks ran on different kinds of devices ({first_of([*names, device_name])}), which round "
-                    "otherwise: results may differ a little by where they were computed",
-                    ClusterWarning,
-                    stacklevel=2,
-                )
-            names.add(device_name)
-            yield number, result
+    def _run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    def _attempted(self, calls: Sequence[tuple[Any, ...]], look: Callable[[], None]) -> Iterator[tuple[int, Any]]:
-        """The number and the result of each call, as they end; a call whose processes are lost is begun again."""
-        waiting, running, has_warned = deque(range(len(calls))), dict[int, _Attempt](), False
-        n_lost = [0] * len(calls)
+        ray = self.cluster.ray
+        contents = [packed(task) for task in tasks]
+        common = ray.put((packed_run(function, shared), [tensor.cpu().numpy() for tensor in shared.tensors]))
+        # On this machine, so that the actor is lost only where the run is lost too.
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        progress = ray.remote(num_cpus=0, scheduling_strategy=here)(ProgressActor).remote()
+        n_reported, names, running = 0, set[str](), _Running()
+
+        def look() -> None:
+            nonlocal n_reported
+            n_steps, is_wanted = ray.get(progress.state.remote())
+            for _ in range(n_steps - n_reported):
+                n_reported += 1
+                on_step()
+            if is_wanted:
+                late = [tensor.cpu().numpy() for tensor in shared.late_tensors()]
+                ray.get(progress.provide.remote([ray.put(late)]))
+
+        # A thread for each task waits for it; Ray gives the tasks to its machines in their order.
+        threads = ThreadPoolExecutor(self.n_jobs)
         try:
-            while waiting or running:
-                while waiting and len(running) < self._n_at_once():
-                    number = waiting.popleft()
-                    running[number] = _Attempt(self, calls[number])
-                pending = [process for attempt in running.values() for process in attempt.pending]
-                self.cluster.ray.wait(pending, num_returns=1, timeout=SECONDS_BETWEEN_LOOKS)
-                self.cluster.explained(look)
-                has_warned = has_warned or self._warns_of_no_room()
-                ended = {number: attempt.errors() for number, attempt in running.items() if attempt.has_ended()}
-                # Errors last, so that what ended at the same time is kept.
-                for number in sorted(ended, key=lambda one: len(ended[one])):
-                    attempt = running[number]
-                    if not ended[number]:
-                        result = self.cluster.explained(attempt.result)
-                    running.pop(number).end()
-                    if not ended[number]:
-                        yield number, result
-                        continue
-                    check_can_begin_again(self, ended[number][0], n_lost[number])
-                    n_lost[number] += 1
-                    waiting.appendleft(number)
+            futures = {
+                threads.submit(self._finished, (content, number, [common], progress), running): number
+                for number, content in enumerate(contents)
+            }
+            for number, (result, name) in results_of(futures, look):
+                if names and name not in names:
+                    warnings.warn(
+                        f"tasks ran on different kinds of devices ({first_of([*names, name])}), which round "
+                        "otherwise: results may differ a little by where they were computed",
+                        ClusterWarning,
+                        stacklevel=2,
+                    )
+                names.add(name)
+                yield number, result
         finally:
-            for attempt in running.values():
-                attempt.end()
+            threads.shutdown(wait=False, cancel_futures=True)
+            running.is_cancelled = True
+            for process in list(running.processes):
+                ray.cancel(process, force=True)
+            threads.shutdown()
 
-    def _warns_of_no_room(self) -> bool:
-        """Whether the machines that are left have no room for a task, which is then warned of."""
-        if self.cluster.places(self.needs) >= self.n_processes:
-            return False
-        times = f"{self.n_processes} times " if self.n_processes > 1 else ""
-        warnings.warn(
-            f"the cluster does not have {times}{counted(self.needs.n_cpus, 'CPU')} and "
-            f"{counted(self.needs.n_gpus, 'GPU')} now; waiting for a machine, and what has ended is kept",
-            ClusterWarning,
-            stacklevel=2,
-        )
-        return True
+    def _finished(self, arguments: tuple[Any, ...], running: "_Running") -> Any:
+        """The result of a task, in a thread. running: where its processes are entered."""
+        ray = self.cluster.ray
+        known = ray.exceptions
+        try:
+            if self.n_processes > 1:
+                return self._finished_together(arguments, running)
+            process = ray.remote(**self.needs.options(), max_retries=RETRIES)(run_task).remote(
+                _versions(), self.needs, 0, 1, None, *arguments
+            )
+            running.processes.append(process)
+            return ray.get(process)
+        except known.RayTaskError as error:
+            if isinstance(error.cause, HbaError):
+                raise error.cause from None
+            if "failed to import" in str(error):
+                raise RunError("a machine of the cluster cannot import hba; install it on all, as here") from None
+            raise
+        except known.RayError as error:
+            raise RunError(
+                f"the cluster has lost a task {RETRIES + 1} times, the last time so: {reason_of(error)}; what has "
+                "ended is kept"
+            ) from None
 
+    def _finished_together(self, arguments: tuple[Any, ...], running: "_Running") -> Any:
+        """The result of a task of several processes, which all start again where one of them is lost."""
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-class _Attempt:
-    """The processes of one task, from their start to their end."""
-
-    def __init__(self, executor: RayExecutor, arguments: tuple[Any, ...]) -> None:
-        self.cluster, self.failed_at, self.room = executor.cluster, 0.0, None
-        n, needs = executor.n_processes, executor.needs
-        # A process that had a GPU does one task only: it would keep the GPU that it had first.
-        options: dict[str, Any] = {"num_cpus": needs.n_cpus, "num_gpus": needs.n_gpus, "retry_exceptions": False}
-        options |= {"max_calls": 1} if needs.n_gpus else {}
-        remote = self.cluster.ray.remote
-        if n == 1:
-            start = remote(**options, max_retries=RETRIES)(run_task)
-            self.processes = [start.remote(_versions(), sys.path, needs, 0, 1, None, *arguments)]
-        else:
-            from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
-            wanted = {"CPU": needs.n_cpus, **({"GPU": needs.n_gpus} if needs.n_gpus else {})}
+        ray, n = self.cluster.ray, self.n_processes
+        for n_retries_left in reversed(range(RETRIES + 1)):
             # The room for all processes is reserved at once.
-            self.room = self.cluster.ray.util.placement_group([wanted] * n, strategy="PACK")
-            places = [PlacementGroupSchedulingStrategy(self.room, placement_group_bundle_index=i) for i in range(n)]
-            address = remote(**options, max_retries=0, scheduling_strategy=places[0])(_free_address).remote()
-            self.processes = [
-                remote(**options, max_retries=0, scheduling_strategy=place)(run_task).remote(
-                    _versions(), sys.path, needs, rank, n, address, *arguments
+            bundle = {"CPU": self.needs.n_cpus, **({"GPU": self.needs.n_gpus} if self.needs.n_gpus else {})}
+            room = ray.util.placement_group([bundle] * n, strategy="PACK")
+            places = [PlacementGroupSchedulingStrategy(room, placement_group_bundle_index=i) for i in range(n)]
+            options = {**self.needs.options(), "max_retries": 0}
+            address = ray.remote(**options, scheduling_strategy=places[0])(_free_address).remote()
+            processes = [
+                ray.remote(**options, scheduling_strategy=place)(run_task).remote(
+                    _versions(), self.needs, rank, n, address, *arguments
                 )
                 for rank, place in enumerate(places)
             ]
-        self.pending = list(self.processes)
+            running.processes += processes
+            try:
+                if (error := self._error_of(processes)) is None:
+                    return ray.get(processes[0])
+                is_lost = not isinstance(error, ray.exceptions.RayTaskError) or str(error.cause) == GONE
+                if not is_lost or running.is_cancelled or not n_retries_left:
+                    raise error
+            finally:
+                for process in processes:
+                    ray.cancel(process, force=True)
+                ray.util.remove_placement_group(room)
+        raise AssertionError("the last attempt returns or raises")
 
-    def has_ended(self) -> bool:
-        """Whether all processes have, or one in an error some time ago."""
-        done, self.pending = self.cluster.ray.wait(self.processes, num_returns=len(self.processes), timeout=0)
-        if not self.pending:
-            return True
-        if not self.failed_at and any(self.cluster.error_of(one) is not None for one in done):
-            self.failed_at = time.monotonic()
-        return bool(self.failed_at) and time.monotonic() - self.failed_at > SECONDS_TO_END
-
-    def errors(self) -> list[Exception]:
-        """Of the processes that have ended, the most telling first: lost ones make others fail, which know no cause."""
-        done, _ = self.cluster.ray.wait(self.processes, num_returns=len(self.processes), timeout=0)
-        found = [error for one in done if (error := self.cluster.error_of(one)) is not None]
-        return sorted(found, key=lambda one: (str(getattr(one, "cause", "")) == GONE, not self.cluster.is_lost(one)))
-
-    def result(self) -> Any:
-        return self.cluster.ray.get(self.processes[0])
-
-    def end(self) -> None:
-        for process in self.processes:
-            with contextlib.suppress(self.cluster.ray.exceptions.RayError):
-                self.cluster.ray.cancel(process, force=True)
-        if self.room is not None:
-            with contextlib.suppress(self.cluster.ray.exceptions.RayError):
-                self.cluster.ray.util.remove_placement_group(self.room)
+    def _error_of(self, processes: Sequence[Any]) -> Exception | None:
+        """What ended the processes of a task, if anything: first an error of their own, last the loss of another."""
+        ray = self.cluster.ray
+        pending, errors = list(processes), list[Exception]()
+        while pending:
+            done, pending = ray.wait(pending, timeout=SECONDS_TO_END if errors else None)
+            if not done:
+                break
+            try:
+                ray.get(done[0])
+            except ray.exceptions.RayError as error:
+                errors.append(error)
+        own = [one for one in errors if isinstance(one, ray.exceptions.RayTaskError) and str(one.cause) != GONE]
+        return next(iter([*own, *errors]), None)
 
 
-def check_can_begin_again(executor: RayExecutor, error: Exception, n_lost: int) -> None:
-    """Raise an error that is no loss, and a loss too many. n_lost: how often the task was lost before.
+@dataclass
+class _Running:
+    """The processes of a run, which are cancelled when it is left."""
 
-    Ray itself begins a task of one process again.
-    """
-    cluster = executor.cluster
-    is_lost = cluster.is_lost(error) or str(getattr(error, "cause", "")) == GONE
-    if executor.n_processes > 1 and is_lost and n_lost < RETRIES:
-        return
-    if executor.n_processes > 1 and is_lost:
-        raise lost(error)
-
-    def again() -> None:
-        raise error
-
-    cluster.explained(again)
+    processes: list[Any] = field(default_factory=list)
+    is_cancelled: bool = False
 
 
 class ProgressActor:
@@ -233,7 +302,7 @@ class ProgressActor:
         self.late: list[Any] | None = None
 
     def report(self, number: int, n_steps: int) -> None:
-        """A task that is begun again reports fewer steps than before."""
+        """A task that starts again reports fewer steps than before."""
         self.steps[number] = n_steps
 
     def state(self) -> tuple[int, bool]:
@@ -250,37 +319,8 @@ class ProgressActor:
         return self.late
 
 
-@dataclass
-class _Monitor:
-    """Reports steps, and makes the late tensors when a task asks for them."""
-
-    cluster: Cluster
-    actor: Any
-    late_tensors: Callable[[], Tensors]
-    on_step: Callable[[], None]
-    n_reported: int = 0
-
-    def look(self) -> None:
-        ray = self.cluster.ray
-        n_steps, is_wanted = ray.get(self.actor.state.remote())
-        for _ in range(n_steps - self.n_reported):
-            self.n_reported += 1
-            self.on_step()
-        if is_wanted:
-            ray.get(self.actor.provide.remote([ray.put([tensor.cpu().numpy() for tensor in self.late_tensors()])]))
-
-
-def _on_this_machine() -> Any:
-    """So that the actor is lost only where the run is lost too."""
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-
-
 def run_task(
     expected: Mapping[str, str | None],
-    paths: Sequence[str],
     needs: Needs,
     rank: int,
     size: int,
@@ -288,18 +328,37 @@ def run_task(
     content: bytes,
     number: int,
     common: list[Any],
-    actor: Any,
+    progress: Any,
 ) -> tuple[Any, str] | None:
     """On a machine of the cluster: the result of a task, and the name of its device; None but from the first process.
 
-    expected, paths: the versions and sys.path of the machine that asks. address: where the processes of the task meet.
-    common: a reference.
+    expected: the versions of the machine that asks. address: where the processes of the task meet. common: a reference.
     """
     import ray
 
-    _check_versions(expected)
-    sys.path += [path for path in paths if path not in sys.path]
+    check_versions(expected)
     torch.set_num_threads(needs.n_cpus)
+    n_steps, reported_at = 0, time.monotonic()
+
+    def report() -> None:
+        nonlocal reported_at
+        # All processes of a task do the same steps.
+        if is_first():
+            ray.get(progress.report.remote(number, n_steps))
+            reported_at = time.monotonic()
+
+    def step_done() -> None:
+        nonlocal n_steps
+        n_steps += 1
+        if time.monotonic() - reported_at > SECONDS_BETWEEN_REPORTS:
+            report()
+
+    def late_tensors() -> Tensors:
+        report()
+        while (found := ray.get(progress.request.remote())) is None:
+            time.sleep(SECONDS_BETWEEN_REPORTS / 5)
+        return _tensors(ray.get(found[0]))
+
     with contextlib.ExitStack() as stack:
         if size > 1:
             backend = "cpu:gloo,cuda:nccl" if needs.n_gpus else "gloo"
@@ -307,47 +366,11 @@ def run_task(
             stack.enter_context(process_group(backend, unfound, init_method=address, rank=rank, world_size=size))
             stack.enter_context(joined())
         run, arrays = ray.get(common[0])
-        # All processes of a task do the same steps.
-        reporter = ProgressReporter(actor, number, is_first())
-        function, shared = unpacked_run(run, _tensors(arrays), reporter.late_tensors)
-        result = function(unpacked(content), shared, reporter.step_done)
-        reporter.send_and_wait()
+        function, shared = unpacked_run(run, _tensors(arrays), late_tensors)
+        result = function(unpacked(content), shared, step_done)
+        # So that the last steps are known before what follows them.
+        report()
     return (result, str(_environment(needs)["device_name"])) if rank == 0 else None
-
-
-@dataclass
-class ProgressReporter:
-    """Reports the steps of a task now and then, and fetches the late tensors."""
-
-    actor: Any
-    number: int
-    speaks: bool
-    n_steps: int = 0
-    last: float = field(default=0.0)
-
-    def step_done(self) -> None:
-        self.n_steps += 1
-        if time.monotonic() - self.last > SECONDS_BETWEEN_LOOKS:
-            self._send()
-
-    def _send(self) -> Any:
-        self.last = time.monotonic()
-        return self.actor.report.remote(self.number, self.n_steps) if self.speaks else None
-
-    def send_and_wait(self) -> None:
-        """So that the last steps are known before what follows them."""
-        import ray
-
-        if (sent := self._send()) is not None:
-            ray.get(sent)
-
-    def late_tensors(self) -> Tensors:
-        import ray
-
-        self.send_and_wait()
-        while (found := ray.get(self.actor.request.remote())) is None:
-            time.sleep(SECONDS_BETWEEN_LOOKS / 5)
-        return _tensors(ray.get(found[0]))
 
 
 def _tensors(arrays: Sequence[np.ndarray]) -> Tensors:
@@ -372,7 +395,7 @@ def _versions() -> Mapping[str, str | None]:
     return {"hba-augment": VERSION, "torch": version_of("torch")}
 
 
-def _check_versions(expected: Mapping[str, str | None]) -> None:
+def check_versions(expected: Mapping[str, str | None]) -> None:
     """RunError where this machine's versions differ from those of the machine that asks."""
     found = _versions()
     if other := [name for name in found if found[name] != expected[name]]:

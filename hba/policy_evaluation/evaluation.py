@@ -31,8 +31,8 @@ from hba.distributed.collectives import (
 )
 from hba.distributed.process_info import is_first, single_process, size
 from hba.errors import RunError, SavesWarning, SettingsError
-from hba.executors.cluster import connected
 from hba.executors.executor import Executor, SerialExecutor
+from hba.executors.ray_executor import connected
 from hba.models import Start, build_model
 from hba.policy_evaluation.baseline_augmentations import respread
 from hba.policy_evaluation.baselines import (

@@ -11,10 +11,8 @@ from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit
 from hba.distributed.collectives import local_device
 from hba.distributed.process_info import size
 from hba.errors import DivergedError, RunError, SettingsError
-from hba.executors.cluster import Cluster
-from hba.executors.executor import Executor, SerialExecutor, Shared, Tensors
-from hba.executors.processes import ProcessExecutor
-from hba.executors.ray_executor import RayExecutor
+from hba.executors.executor import Executor, ProcessExecutor, SerialExecutor, Shared, Tensors
+from hba.executors.ray_executor import Cluster, RayExecutor
 from hba.policy_evaluation.baselines import RowConfig
 from hba.training.checkpoint import TrainCheckpoint
 from hba.training.metrics import Measured

@@ -6,11 +6,8 @@ resumes by what its folder says.
 
 import contextlib
 import json
-import secrets
-import tempfile
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +18,8 @@ from hba.data.load import is_dataset
 from hba.distributed.collectives import broadcast_from_rank0, is_restarted_in, note_launch
 from hba.distributed.process_info import is_first, size
 from hba.errors import DivergedError, RunError, SettingsError
-from hba.executors.cluster import Cluster, connected
-from hba.executors.executor import Executor, SerialExecutor, Shared
-from hba.executors.processes import ProcessExecutor
-from hba.executors.ray_executor import RayExecutor
+from hba.executors.executor import Executor, ProcessExecutor, SerialExecutor, Shared
+from hba.executors.ray_executor import Cluster, RayExecutor, connected
 from hba.policy_search.callbacks import SearchCallback
 from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.config import custom_components
@@ -33,7 +28,7 @@ from hba.report.over_seeds import OverSeeds
 from hba.report.page import REPORT_NAME
 from hba.schedule.library import seed_folder, seed_folders
 from hba.schedule.schedule import Schedule
-from hba.utils.files import read_text, run_lock, write_atomically, write_text
+from hba.utils.files import read_text, run_lock, write_text
 from hba.utils.text import first_of
 
 OnDone = Callable[[int, Path], None]
@@ -57,10 +52,10 @@ def repeated_search(
     """Search as often as `seeds` says, with the setting `seed` and the numbers after it, and compare the schedules.
 
     Each search has a folder in `out`, seed-0, seed-1, ..., and is the search that hba.search makes there. data,
-    settings: as hba.search takes them, but for a budget. resume: go on with those that were stopped, and make those
-    that were not begun; seeds may then be more. jobs: searches at a time, in processes of their own, which share
-    PyTorch's threads. cluster: as hba.evaluate takes it. callback: of all searches, where there is one job. on_done: is
-    told of each that has ended now.
+    settings: as hba.search takes them, but for a budget. resume: continue the searches that were stopped, and run
+    those that have not begun; seeds may then be more. jobs: searches at a time, in processes of their own, which share
+    PyTorch's threads. cluster: as hba.evaluate takes it; all machines must see `out`. callback: of all searches, where
+    there is one job. on_done: called after each search.
 
     Returns None where the callback stopped a search. Raises HbaError for what cannot work; a search whose loss is not
     finite does not keep the others from being made, and is told of at the end.
@@ -84,8 +79,8 @@ def repeated_search(
         if not isinstance(executor, SerialExecutor):
             searches = replace(searches, callback=None)
         diverged = []
-        with contextlib.closing(_run(executor, searches, left)) as ended:
-            for done in ended:
+        with contextlib.closing(executor.run(_search, left, Shared(searches))) as ended:
+            for _, done in ended:
                 if done.is_stopped:
                     return None
                 if done.diverged is not None:
@@ -192,15 +187,13 @@ def _given_settings(settings: Mapping[str, Any], *, resume: bool) -> dict[str, A
 class _Searches:
     """What all searches share. folder: absolute. data, settings: beside what stands in each search's own folder.
 
-    callback: of searches in this process. token: the name of a file in the folder, by which another machine knows that
-    it sees the same folder; None where all processes do.
+    callback: of searches in this process.
     """
 
     folder: Path
     data: Any
     settings: Mapping[str, Any]
     callback: SearchCallback | None = None
-    token: str | None = None
 
     def has_ended(self, seed: int) -> bool:
         """Whether the search has as many epochs as are asked for now, and is reported."""
@@ -213,36 +206,12 @@ class _Searches:
 
 
 @dataclass(frozen=True)
-class _Task:
-    """One of the searches. files: of its folder, by name, for a machine that does not see the folder."""
-
-    seed: int
-    files: Mapping[str, bytes]
-
-
-@dataclass(frozen=True)
 class _Done:
-    """diverged: why it ended without a schedule of all epochs. is_stopped: by the callback. files: of its folder, where
-    the process that asked does not see it.
-    """
+    """diverged: why it ended without a schedule of all epochs. is_stopped: by the callback."""
 
     seed: int
     diverged: str | None = None
     is_stopped: bool = False
-    files: Mapping[str, bytes] = field(default_factory=dict)
-
-
-def _run(executor: Executor, searches: _Searches, seeds: Sequence[int]) -> Generator[_Done]:
-    """Each search as it ends; one that the callback stopped is the last."""
-    with contextlib.ExitStack() as stack:
-        if is_elsewhere := isinstance(executor, RayExecutor):
-            searches = replace(searches, token=stack.enter_context(_token_in(searches.folder)))
-        tasks = [_Task(seed, _files_of(seed_folder(searches.folder, seed)) if is_elsewhere else {}) for seed in seeds]
-        for _, done in stack.enter_context(contextlib.closing(executor.run(_search, tasks, Shared(searches)))):
-            _write_files(seed_folder(searches.folder, done.seed), done.files)
-            yield done
-            if done.is_stopped:
-                return
 
 
 def _executor(searches: _Searches, seeds: Sequence[int], jobs: int, cluster: Cluster | None) -> Executor:
@@ -255,44 +224,13 @@ def _executor(searches: _Searches, seeds: Sequence[int], jobs: int, cluster: Clu
     return ProcessExecutor(CPU, n_jobs) if n_jobs > 1 else SerialExecutor(CPU)
 
 
-def _search(task: _Task, searches: _Searches, step_done: Callable[[], None]) -> _Done:
-    """Begin or resume a search by what its folder says, or by its files, where the folder is on another machine."""
-    if searches.token is None or (searches.folder / searches.token).exists():
-        return _search_in(seed_folder(searches.folder, task.seed), task.seed, searches)
-    with tempfile.TemporaryDirectory() as elsewhere:
-        folder = seed_folder(Path(elsewhere), task.seed)
-        _write_files(folder, task.files)
-        done = _search_in(folder, task.seed, searches)
-        return replace(done, files=_files_of(folder))
-
-
-def _search_in(folder: Path, seed: int, searches: _Searches) -> _Done:
+def _search(seed: int, searches: _Searches, step_done: Callable[[], None]) -> _Done:
+    """Begin or resume a search by what its folder says."""
+    folder = seed_folder(searches.folder, seed)
+    if not RunFolder(folder).config.exists():
+        raise RunError(f"all machines must see the same folder {searches.folder}; set --out to a shared one")
     try:
         found = search(searches.data, out=folder, resume=True, callback=searches.callback, **searches.settings)
     except DivergedError as error:
         return _Done(seed, str(error))
     return _Done(seed, is_stopped=not found.finished)
-
-
-@contextlib.contextmanager
-def _token_in(folder: Path) -> Iterator[str]:
-    token = folder / f".seen-{secrets.token_hex(8)}"
-    token.touch()
-    try:
-        yield token.name
-    finally:
-        token.unlink(missing_ok=True)
-
-
-def _files_of(folder: Path) -> Mapping[str, bytes]:
-    files = [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
-
-
-def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    for name, content in files.items():
-        write_atomically(folder / name, partial(_write, content))
-
-
-def _write(content: bytes, file: Any) -> None:
-    file.write(content)

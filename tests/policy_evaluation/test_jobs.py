@@ -88,7 +88,7 @@ def interrupt_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Ctrl-C, which reaches new processes too, is left to the one that started them."""
     submit = ProcessPoolExecutor.submit
     # The quick ones of conftest.py know nothing of what this thread keeps from its processes.
-    monkeypatch.setattr("hba.executors.processes.CONTEXT", torch.multiprocessing.get_context("spawn"))
+    monkeypatch.setattr("hba.executors.executor.CONTEXT", torch.multiprocessing.get_context("spawn"))
 
     def submit_and_interrupt(pool: ProcessPoolExecutor, *arguments: Any) -> Future[Any]:
         future: Future[Any] = submit(pool, *arguments)

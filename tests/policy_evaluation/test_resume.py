@@ -13,7 +13,7 @@ from small_trainings import one_operation, tiny_data, two_sides
 import hba
 from hba.data import EvaluationData
 from hba.errors import RunError, SettingsError
-from hba.executors.processes import ProcessExecutor
+from hba.executors.executor import ProcessExecutor
 from hba.policy_evaluation.callbacks import EvaluationPlan
 from hba.policy_evaluation.jobs import TrainingResult
 from hba.schedule.schedule import Schedule

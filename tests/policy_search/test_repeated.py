@@ -1,9 +1,6 @@
 """Repeated searches: each is the search of its seed, wherever it is made, and what was stopped goes on."""
 
-import contextlib
 import json
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +12,6 @@ from search_problems import SMALL_SETTINGS, StopAfter, small_data
 
 import hba
 from hba.errors import DivergedError, RunError, SettingsError
-from hba.executors.cluster import Cluster, Machine
-from hba.executors.executor import Shared
-from hba.executors.ray_executor import RayExecutor
 from hba.policy_search.seeds import repeated_search
 from hba.schedule.schedule import Schedule
 
@@ -86,49 +80,6 @@ def test_what_cannot_be_is_refused_before_a_folder_is_made(
     with pytest.raises(SettingsError, match=message):
         repeated(tmp_path / "new", **settings)
     assert not (tmp_path / "new").exists()
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A cluster whose machines see nothing of this one's folders. How many tasks it was given each time."""
-    given: list[int] = []
-
-    def run(executor: RayExecutor, function: Any, tasks: list[Any], shared: Shared) -> Iterator[tuple[int, Any]]:
-        given.append(len(tasks))
-        searches = replace(shared.value, token="a file that is not there")
-        for number, task in enumerate(tasks):
-            yield number, function(task, searches, lambda: None)
-
-    @contextlib.contextmanager
-    def connected(address: str | None) -> Iterator[Cluster | None]:
-        yield None if address is None else Cluster(None)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("hba.policy_search.seeds.connected", connected)
-    monkeypatch.setattr(Cluster, "machines", lambda self: (Machine("one", 1, 0),))
-    monkeypatch.setattr(RayExecutor, "run", run)
-    return given
-
-
-def test_machines_that_do_not_see_the_folder_bring_all_back(tmp_path: Path, elsewhere: list[int]) -> None:
-    brought = repeated(tmp_path / "brought", seeds=2, cluster="auto")
-    alone = repeated(tmp_path / "alone", seeds=2)
-    for seed, schedule in alone.schedules.items():
-        assert (schedule.values == brought.schedules[seed].values).all()
-    names = {path.name for path in (tmp_path / "brought" / "seed-0").iterdir()}
-    assert {"policy.json", "metrics.csv", "config.json", "report.html"} <= names
-    assert not list((tmp_path / "brought").glob(".seen-*"))
-
-
-def test_they_go_on_with_what_was_stopped_and_leave_alone_what_has_ended(tmp_path: Path, elsewhere: list[int]) -> None:
-    whole = repeated(tmp_path / "whole", seeds=2)
-    # Six steps to a search: the second is stopped after two.
-    assert repeated(tmp_path / "stopped", seeds=2, callback=StopAfter(11)) is None
-    before = (tmp_path / "stopped" / "seed-0" / "policy.json").read_bytes()
-    resumed = go_on(tmp_path / "stopped", cluster="auto")
-    assert elsewhere == [1]
-    assert (tmp_path / "stopped" / "seed-0" / "policy.json").read_bytes() == before
-    for seed, schedule in whole.schedules.items():
-        assert (schedule.values == resumed.schedules[seed].values).all()
 
 
 def test_one_that_diverges_does_not_keep_the_others_from_being_made(
