@@ -23,7 +23,7 @@ from torch.optim import Adam, Optimizer, RMSprop
 
 from hba.operations import Operation
 from hba.policy.space import SearchSpace
-from hba.policy.starts import strong_end
+from hba.policy.spaces import strong_end
 from hba.training.optim import gradient_root
 from hba.utils.devices import device_constant
 

@@ -16,7 +16,7 @@ from hba.data.loader import BatchStream
 from hba.distributed.collectives import draw_then_shard
 from hba.policy.draw import SampleTrace, apply_operations, draw_with_trace
 from hba.policy.space import SearchSpace
-from hba.policy.starts import at_fraction, of_row, randaugment
+from hba.policy.spaces import at_fraction, of_row, randaugment
 from hba.preprocessing.preprocessing import Preprocessing
 from hba.regularization.regularization import Regularization
 from hba.training.criterion import error_share, loss_of

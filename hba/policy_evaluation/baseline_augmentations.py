@@ -21,7 +21,7 @@ from hba.data.loader import as_floats
 from hba.errors import SettingsError
 from hba.importers.torchvision_policies import PHOTOGRAPH_SIDE
 from hba.policy.space import SearchSpace, Slot
-from hba.policy.starts import at_fraction
+from hba.policy.spaces import at_fraction
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import start_logits
 from hba.training.augmentation import Augment, EpochRegularization, ScheduleAugmentation, regularization_of

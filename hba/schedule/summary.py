@@ -30,7 +30,7 @@ from hba.operations import Operation
 from hba.policy.draw import count_limits, mean_probabilities, moved_by, quadrature
 from hba.policy.rates import Floats, applied, poisson_binomial
 from hba.policy.space import SearchSpace
-from hba.policy.starts import at_fraction, of_row, randaugment
+from hba.policy.spaces import at_fraction, of_row, randaugment
 from hba.regularization.groups import find_regularizer
 from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.schedule import Schedule

@@ -13,8 +13,7 @@ from torch import Tensor
 from hba.algorithms.lambda_optimizers import SHARED, SharedDirections, directions
 from hba.operations import OPERATIONS, Operation
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import SPACES, search_space
-from hba.policy.starts import at_fraction, randaugment
+from hba.policy.spaces import SPACES, at_fraction, randaugment, search_space
 
 GEOMETRIC = {"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Cutout"}
 DESCENDING = Operation("Tones", torch.nn.Identity(), (3.0, -1.0), "tones", 0.0)

@@ -20,7 +20,8 @@ from torch import Tensor
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS
 from hba.operations.apply import apply_steps
-from hba.packed import apply_one_to_bytes, apply_to_array, apply_to_images, compiling, running
+from hba.packed import apply_one_to_bytes, apply_to_array, apply_to_images, compiling
+from hba.packed import images as packed_images
 from hba.packed.program import Program, code_of
 from hba.policy.draw import BatchSample, apply_operations
 from hba.policy.module import Policy
@@ -110,7 +111,7 @@ def test_what_is_compiled_and_when_kernels_run(monkeypatch: pytest.MonkeyPatch) 
     bilinear = [operation.with_interpolation("bilinear") for operation in ALL if operation.interpolation]
     assert {code_of(operation) for operation in (*OWN, *bilinear)} == {None}
     types: list[torch.dtype] = []
-    run = running.run
+    run = packed_images.run
 
     def counted(images: Tensor, program: Program, fill: Tensor, dtype: torch.dtype) -> Tensor:
         types.append(dtype)
@@ -125,8 +126,8 @@ def test_what_is_compiled_and_when_kernels_run(monkeypatch: pytest.MonkeyPatch) 
     for others in (images, images.float() / 255):
         apply_operations(space, sample, others, fill)
     assert types == [torch.uint8, torch.float32]
-    monkeypatch.setattr(running, "LARGE_SIDE_PIXELS", 4)
-    assert not running.can_run(images), "places are more than 32 bits hold"
+    monkeypatch.setattr(packed_images, "LARGE_SIDE_PIXELS", 4)
+    assert not packed_images.can_run(images), "places are more than 32 bits hold"
 
 
 def test_no_pixels_and_other_channels() -> None:
@@ -199,7 +200,7 @@ def augmented(images: Tensor) -> Tensor:
 @pytest.fixture
 def images(monkeypatch: pytest.MonkeyPatch) -> Tensor:
     """Enough for the three threads that PyTorch seems to have."""
-    monkeypatch.setattr(running, "THREAD_VALUES", 1000)
+    monkeypatch.setattr(packed_images, "THREAD_VALUES", 1000)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     return torch.randint(0, 256, (N_IMAGES, 3, 40, 40), generator=seeded(1), dtype=torch.uint8)
 
@@ -212,13 +213,13 @@ def test_threads_share_the_images_and_a_forked_process_has_its_own(
     images: Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As DataLoader's workers are, of a process that has augmented before."""
-    counts, threads = [], running._threads
+    counts, threads = [], packed_images._threads
 
     def counted(process: int, count: int) -> object:
         counts.append(count)
         return threads(process, count)
 
-    monkeypatch.setattr(running, "_threads", counted)
+    monkeypatch.setattr(packed_images, "_threads", counted)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     expected = augmented(images)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
@@ -248,17 +249,17 @@ def test_without_numba_the_bytes_are_the_same(monkeypatch: pytest.MonkeyPatch) -
         raise ImportError("Numba needs NumPy 2.3 or less")
 
     with_numba = all_ways()
-    running.kernels.cache_clear()
+    packed_images.kernels.cache_clear()
     with monkeypatch.context() as patched:
-        patched.setattr(running, "find_spec", lambda name: None)
-        assert running.kernels() is None
+        patched.setattr(packed_images, "find_spec", lambda name: None)
+        assert packed_images.kernels() is None
         assert all(map(np.array_equal, all_ways(), with_numba))
-    running.kernels.cache_clear()
+    packed_images.kernels.cache_clear()
     with monkeypatch.context() as patched:
         patched.setattr("importlib.import_module", refuse)
         with pytest.warns(RuntimeWarning, match=r"Numba needs NumPy 2.3 or less"):
             augmented(images)
-    running.kernels.cache_clear()
+    packed_images.kernels.cache_clear()
 
 
 def test_numba_is_imported_when_it_is_needed_and_needs_no_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,7 @@ from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation, register_operation
 from hba.policy.draw import draw_with_trace
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import SPACES, find_space, search_space
-from hba.policy.starts import at_fraction, of_row, randaugment
+from hba.policy.spaces import SPACES, at_fraction, find_space, of_row, randaugment, search_space
 from hba.regularization.regularizer import Hyperparameter
 
 PBA_TABLE = {

@@ -12,8 +12,7 @@ from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
 from hba.policy.draw import draw_with_trace
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import SPACES, search_space
-from hba.policy.starts import LEAST_PROBABILITY, at_fraction, of_row, randaugment, strong_end
+from hba.policy.spaces import LEAST_PROBABILITY, SPACES, at_fraction, of_row, randaugment, search_space, strong_end
 
 SIDE = 1000
 N_DRAWS = 40_000

@@ -16,7 +16,7 @@ from hba.data.load import load_evaluation_data
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
-from hba.policy.starts import randaugment
+from hba.policy.spaces import randaugment
 from hba.policy_evaluation.baseline_augmentations import (
     AsStrong,
     final,

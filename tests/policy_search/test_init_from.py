@@ -13,7 +13,7 @@ import hba
 from hba.algorithms import ALGORITHMS
 from hba.algorithms.algorithm import first_row
 from hba.errors import SettingsError
-from hba.policy.starts import of_row
+from hba.policy.spaces import of_row
 from hba.schedule.summary import start_of
 
 

@@ -14,8 +14,7 @@ import hba
 from hba.errors import ScheduleError, SettingsError
 from hba.operations import OPERATIONS, Operation, register_operation
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import SPACES
-from hba.policy.starts import randaugment
+from hba.policy.spaces import SPACES, randaugment
 
 pytestmark = pytest.mark.usefixtures("registered")
 
