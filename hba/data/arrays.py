@@ -221,10 +221,7 @@ def _class_labels(labels: np.ndarray, where: str) -> list[str]:
         labels = labels[:, 0]
     if labels.ndim != 1 or not len(labels):
         raise DataError(f"{where} must have the shape (N,), (N, 1) or (N, classes), not empty, got {labels.shape}")
-    try:
-        names = [class_name(label) for label in labels.tolist()]
-    except ValueError as error:
-        raise DataError(f"{where} has {error}") from None
+    names = [class_name(label, where) for label in labels.tolist()]
     if None in names:
         raise DataError(f"{where} has no label for number {names.index(None)}: remove it and its image")
     return [str(name) for name in names]

@@ -1,27 +1,21 @@
 """Image folders: DIR/<class>/*, or DIR/train/<class>/* with optional DIR/val and DIR/test."""
 
-import math
 import os
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from hba.data.labels import SPLITS, split_called, unknown_class, words_of
+from hba.data.labels import SPLITS, split_called, unknown_class
 from hba.data.pool import NO_CLASS, NO_IMAGE, FileItems, Pool, Source
 from hba.data.reading import SkippedFile, image_endings
 from hba.errors import DataError, RunError
 from hba.utils.files import LOCK_NAME, RUNS
-from hba.utils.text import counted, first_of
 
 CLUTTER = frozenset({"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"})
 """What systems put into folders; lower case."""
-_CLASSES_TOO = frozenset({"train", "valid"})
-"""Names of splits that can be classes as well: a vehicle, or the opposite of invalid."""
-NEARLY_ALL = 0.9
 
 
 def folder_source(folder: Path, skip_broken: bool = False) -> Source:
@@ -33,11 +27,6 @@ def folder_source(folder: Path, skip_broken: bool = False) -> Source:
         )
     layout = find_layout(folder)
     class_names = class_folders(layout.train)
-    if len(class_names) < 2:
-        raise DataError(
-            f"{folder} has one class only, {class_names[0]!r}: add a sub-folder of images for another, or where the "
-            "classes are further down, give the folder that holds them"
-        )
     pool = partial(folder_pool, class_names=class_names, skip_broken=skip_broken)
     train = pool(layout.train)
     if layout.test is not None and not any(map(holds_images, subfolders(layout.test))):
@@ -56,8 +45,11 @@ def folder_source(folder: Path, skip_broken: bool = False) -> Source:
 
 def class_folders(folder: Path) -> tuple[str, ...]:
     names = tuple(path.name for path in subfolders(folder))
-    if not names:
-        raise DataError(f"{folder} has no classes: it must hold one sub-folder of images for each class")
+    if len(names) < 2:
+        raise DataError(
+            f"{folder} must hold one sub-folder of images for each of at least two classes, "
+            f"got {', '.join(map(repr, names)) or 'none'}"
+        )
     return names
 
 
@@ -65,10 +57,10 @@ def folder_pool(folder: Path, class_names: tuple[str, ...], skip_broken: bool, i
     """The images of one split. A class without images is noted, but not of training images, which splitting refuses."""
     unknown = [path.name for path in subfolders(folder) if path.name not in class_names]
     if unknown:
-        raise unknown_class(str(folder), unknown[0], class_names)
+        raise unknown_class(str(folder), unknown[0])
     paths: list[Path] = []
     labels: list[int] = []
-    loose = _images_directly_in(folder)
+    loose = sorted(folder / entry.name for entry in _entries(folder) if not _why_no_image(entry))
     unused = [(NO_CLASS, SkippedFile(str(path), "not in the folder of a class")) for path in loose]
     for label, name in enumerate(class_names):
         files, others = files_in(folder / name)
@@ -77,14 +69,11 @@ def folder_pool(folder: Path, class_names: tuple[str, ...], skip_broken: bool, i
         unused += [(label, item) for item in others]
         if not is_training and not files:
             unused.append((label, SkippedFile(str(folder / name), NO_IMAGE)))
-    if not paths and loose:
-        raise _without_class(folder, loose[0])
     if not paths:
-        endings = Counter(Path(item.path).suffix for _, item in unused if item.reason != NO_IMAGE).most_common(1)
-        found = f", but {counted(endings[0][1], 'file')} ending in {endings[0][0] or 'nothing'}" if endings else ""
+        found = next((f", but {item.path}" for _, item in unused if item.reason != NO_IMAGE), "")
         raise DataError(
-            f"{folder} holds no images that can be read{found}; use .png, .jpg, .tif or another ending of an image, or "
-            "move the folder away"
+            f"{folder} holds no images in folders of classes{found}; it must hold one sub-folder for each class, with "
+            "images in .png, .jpg, .tif or another format"
         )
     return Pool(FileItems.of(folder, paths), np.array(labels), skip_broken, tuple(unused))
 
@@ -130,10 +119,6 @@ def _entries(folder: Path | str) -> "list[os.DirEntry[str]]":
             return [entry for entry in entries if not is_clutter(entry.name)]
     except OSError as error:
         raise DataError(f"cannot list the images in {error.filename} ({error.strerror}); make it readable") from None
-
-
-def _images_directly_in(folder: Path) -> list[Path]:
-    return sorted(folder / entry.name for entry in _entries(folder) if not _why_no_image(entry))
 
 
 def _files(folder: Path) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -189,89 +174,39 @@ class Layout(NamedTuple):
 
 
 def find_layout(folder: Path) -> Layout:
-    """Splits where the folder has them, else classes alone. DataError, with what to rename, for what could be both."""
+    """Splits where the folder has them, else classes alone. DataError for folders that could be both."""
     children = subfolders(folder)
     splits: dict[str, Path] = {}
     for path in children:
-        role = split_called(path.name)
-        other = path if role is None else splits.setdefault(role, path)
-        if other != path and any(map(subfolders, (other, path))):
-            raise DataError(f"{other} and {path.name} both mean {role}: rename or move one of them")
+        if role := split_called(path.name):
+            if role in splits and any(map(subfolders, (path, splits[role]))):
+                raise _unclear(folder, path)
+            splits.setdefault(role, path)
     if "train" not in splits or not subfolders(splits["train"]):
-        _refuse_splits_as_classes(folder, children)
-        _refuse_equal_subfolders(folder, children)
+        # A single class may be called train: a vehicle.
+        is_class = set(splits) == {"train"} and len(children) > 1
+        inner = [path for child in children for path in subfolders(child) if split_called(path.name)]
+        if (splits and not is_class) or inner:
+            raise _unclear(folder, inner[0] if inner else next(iter(splits.values())))
         return Layout(folder)
     train, val, test = (splits.get(role) for role in SPLITS)
     assert train is not None
-    left_out = _beside(folder, children, [path for path in (train, val, test) if path is not None])
-    _refuse_splits_as_classes(train, subfolders(train))
+    class_names = {path.name for path in subfolders(train)}
+    others = [path for path in children if path not in (train, val, test)]
+    for path in others:
+        # A split whose name is not understood would be ignored silently.
+        if split_called(path.name) or class_names & {child.name for child in subfolders(path)}:
+            raise _unclear(folder, path)
+    left_out = [SkippedFile(str(path), f"beside the split {train.name}") for one in others for path in files_in(one)[0]]
     found = {"training": train, "validation": val, "test": test}
     names = {part: path.name for part, path in found.items() if path is not None}
     fact = ", ".join(f"{part} images from {name}" for part, name in names.items())
-    return Layout(train, val, test, left_out, "" if set(names.values()) <= set(SPLITS) else fact)
+    return Layout(train, val, test, tuple(left_out), "" if set(names.values()) <= set(SPLITS) else fact)
 
 
-def _beside(folder: Path, children: Sequence[Path], splits: Sequence[Path]) -> tuple[SkippedFile, ...]:
-    """The images beside the splits, of which the first is that for training; DataError where they could be a split."""
-    train, *others = splits
-    class_names = {path.name for path in subfolders(train)}
-    for path in splits:
-        if (loose := _images_directly_in(path)) and not subfolders(path):
-            raise _without_class(path, loose[0])
-    with_images = [path for path in children if path not in splits and holds_images(path)]
-    roles = {words_of(path.name)[0] for path in splits}
-    for path in with_images:
-        # A split whose name is not understood would be ignored silently.
-        role, _ = words_of(path.name)
-        if (role and role not in roles) or class_names & {child.name for child in subfolders(path)}:
-            raise DataError(
-                f"{path} could be a split: call it train, val, which a search may see, or test, which it may not, or "
-                "move it away"
-            )
-    if with_images and not any(class_names & {child.name for child in subfolders(path)} for path in others):
-        raise DataError(
-            f"{train} is read as the training split, but {_quoted(with_images)} beside it would then not be read: "
-            f"where {train.name} is a class, rename it; where it is not, move the others out of {folder}"
-        )
-    files = [path for other in with_images for path in files_in(other)[0]]
-    return tuple(SkippedFile(str(path), f"beside the split {train.name}") for path in files)
-
-
-def _refuse_splits_as_classes(folder: Path, children: Sequence[Path]) -> None:
-    """What is named like a split and was not read as one would be learned as a class."""
-    named = [(path, *words_of(path.name)) for path in children]
-    found = [path for path, role, rest in named if role and not rest]
-    if len(found) == 1 < len(children) and found[0].name.casefold() in _CLASSES_TOO and not subfolders(found[0]):
-        found = []
-    roles = {rest: {role for _, role, other in named if role and other == rest} for _, _, rest in named}
-    found = found or [path for path, role, rest in named if role and len(roles[rest]) > 1]
-    if found:
-        raise DataError(
-            f"{folder} would be read with {_quoted(found)} as classes, but splits are named so: splits must be in the "
-            "folder that is given, as train/<class>, val/<class>, test/<class>"
-        )
-
-
-def _without_class(folder: Path, first: Path) -> DataError:
+def _unclear(folder: Path, path: Path) -> DataError:
     return DataError(
-        f"{folder} holds images without a class, {first.name} first: sort them into one sub-folder for each class, or "
-        "move the folder away"
+        f"it is not clear whether {path} is a split or a class: {folder} must hold either <class>/*, or "
+        "train/<class>/* and optionally val/<class>/*, which a search may see, and test/<class>/*, which it may not; "
+        "rename or move it"
     )
-
-
-def _refuse_equal_subfolders(folder: Path, children: Sequence[Path]) -> None:
-    """Where all classes have the same sub-folders, those are the classes, or splits of each class."""
-    counts = Counter(child.name for path in children for child in subfolders(path))
-    common = [name for name, count in counts.items() if count >= max(2, math.ceil(NEARLY_ALL * len(children)))]
-    if len(common) >= 2:
-        raise DataError(
-            f"(nearly) all folders in {folder} have the same sub-folders, {common[0]!r} and {common[1]!r}: where those "
-            f"are the classes or splits, put the images of {folder / children[0].name / common[0]} into "
-            f"{folder / common[0] / children[0].name}, and so on; where {children[0].name} is a class, move its images "
-            "out of their sub-folders"
-        )
-
-
-def _quoted(paths: Sequence[Path]) -> str:
-    """`'a', 'b', 'c', 'd' and 3 more`."""
-    return first_of([repr(path.name) for path in paths], 4)

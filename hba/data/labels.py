@@ -6,8 +6,7 @@ multi-label targets. Their dimensions tell the two apart, so no setting can cont
 
 import math
 import re
-import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any
@@ -49,7 +48,7 @@ def error_of(labels: np.ndarray | Tensor) -> str | None:
 def error_note(labels: np.ndarray | Tensor) -> str | None:
     """A sentence on what loss and error are where images have several labels; None where they have one."""
     error = error_of(labels)
-    return None if error is None else f"images have several labels: loss is binary cross entropy, error is {error}"
+    return error and f"images have several labels: loss is binary cross entropy, error is {error}"
 
 
 def error_in_words(error: str | None) -> str:
@@ -122,22 +121,15 @@ def check_labels_of(class_names: Sequence[str], parts: Mapping[str, Tensor], are
         raise DataError(f"labels must be of one kind, but the {' and '.join(parts)} images have a number and a matrix")
     n_classes, highest = len(class_names), -1
     for name, labels in parts.items():
-        if not len(labels):
-            raise DataError(f"there must be at least one {name} image")
-        if is_multi_label(labels) and labels.shape[1] != n_classes:
-            raise DataError(
-                f"labels must have one column for each of the {n_classes} class names, but those of the {name} images "
-                f"have {labels.shape[1]}"
-            )
-        if is_multi_label(labels) and not labels.any():
-            raise DataError(f"there must be at least one {name} image with a label, but all are without")
-        if not is_multi_label(labels) and not 0 <= labels.min() <= labels.max() < n_classes:
-            wrong = labels.min() if labels.min() < 0 else labels.max()
+        if not len(labels) or (is_multi_label(labels) and not labels.any()):
+            raise DataError(f"there must be at least one {name} image with a label")
+        numbers = torch.tensor([0, labels.shape[1] - 1]) if is_multi_label(labels) else labels
+        highest = max(highest, int(numbers.max()))
+        if numbers.min() < 0 or highest >= n_classes:
             raise DataError(
                 f"labels must be 0 to {n_classes - 1}, the numbers of the {n_classes} class names, but the {name} "
-                f"images have the label {wrong}"
+                f"images have labels from {numbers.min()} to {numbers.max()}"
             )
-        highest = max(highest, n_classes - 1 if is_multi_label(labels) else int(labels.max()))
     if are_all and parts and highest < n_classes - 1:
         raise DataError(f"there are {n_classes} class names, but labels of {highest + 1} classes only: 0 to {highest}")
 
@@ -146,50 +138,39 @@ def as_tensor_of(values: Any, what: str) -> Tensor:
     """A tensor of a tensor, an array or a sequence of numbers. DataError for anything else."""
     if isinstance(values, Tensor):
         return values
-    array: np.ndarray | None = None
     try:
         array = np.asarray(values)
         # A copy in this machine's byte order, which PyTorch can share.
         return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("="), order="C"))
     except (TypeError, ValueError, RuntimeError):
-        is_text = array is not None and array.dtype.kind in "US"
-        hint = " of text; number class names by np.unique(names, return_inverse=True)[1]" if is_text else ""
-        raise DataError(f"{what} must be a tensor or an array of numbers, got {type(values).__name__}{hint}") from None
+        raise DataError(
+            f"{what} must be a tensor or an array of numbers, got {type(values).__name__}; number text by "
+            "np.unique(names, return_inverse=True)[1]"
+        ) from None
 
 
 def split_called(name: str) -> str | None:
     """train, val, test or `val or test`, whichever the words of the name mean; None for a name that says more."""
-    role, rest = (None, ()) if "/" in name else words_of(name)
-    return None if rest else role
-
-
-def words_of(name: str) -> tuple[str | None, tuple[str, ...]]:
-    """The split that exactly one of the words of a name means, and the other words; None for names of other things."""
+    if "/" in name:
+        return None
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)", " ", name)
     words = [word for word in re.split(r"[\W_]+", apart.casefold()) if word and word not in _FILLERS]
     # trainset, testdata: a filler without a gap.
     words = [re.sub(f"(?<=.)({'|'.join(_FILLERS)})$", "", word) if word not in _ROLE_OF else word for word in words]
-    roles = [word for word in words if word in _ROLE_OF]
-    return (_ROLE_OF[roles[0]] if len(roles) == 1 else None), tuple(word for word in words if word not in roles)
+    return _ROLE_OF.get(words[0]) if len(words) == 1 else None
 
 
-def unknown_class(part: str, name: str, class_names: Collection[str]) -> DataError:
+def unknown_class(part: str, name: str) -> DataError:
     """For a split that has a class that the training images do not have."""
-
-    def plain(text: str) -> str:
-        return unicodedata.normalize("NFC", text).casefold().strip()
-
-    like = next((other for other in class_names if plain(other) == plain(name)), None)
-    hint = "" if like is None else f" (they have {like!r}, written otherwise)"
     return DataError(
-        f"{part} has the class {name!r}, which the training images do not have{hint}; rename it, or move it away"
+        f"{part} has the class {name!r}, which the training images do not have; rename it, or move it away"
     )
 
 
-def class_name(label: Any) -> str | None:
+def class_name(label: Any, where: str) -> str | None:
     """The name of a label's class, as a folder would be called; None where it is empty.
 
-    Whole numbers are classes like names are. ValueError, in words, for anything that is no class.
+    Whole numbers are classes like names are. DataError for anything that is no class. where: `row 7 of FILE`.
     """
     if isinstance(label, str):
         return label.strip() or None
@@ -197,12 +178,12 @@ def class_name(label: Any) -> str | None:
         return None
     if isinstance(label, bool | np.bool_):
         return str(bool(label))
-    if isinstance(label, Integral) or (isinstance(label, Real) and float(label).is_integer()):
-        return str(int(float(label)) if not isinstance(label, Integral) else int(label))
-    kind = f"{float(label):.7g}" if isinstance(label, Real) else f"a {type(label).__name__}"
-    raise ValueError(
-        f"{kind}, but a class is text or a whole number (for several labels of an image make one text of a table, and "
-        "name what separates them by --label-separator)"
+    if isinstance(label, Real) and (isinstance(label, Integral) or float(label).is_integer()):
+        return str(int(label))
+    shown = f"{float(label):.7g}" if isinstance(label, Real) else f"a {type(label).__name__}"
+    raise DataError(
+        f"{where} has the label {shown}, but a class is text or a whole number (several labels of an image are one "
+        "text of a table, with --label-separator)"
     )
 
 
@@ -227,7 +208,7 @@ def labels_of(
     number = {name: place for place, name in enumerate(class_names)}
     unknown = next((name for of_image in names for name in of_image if name not in number), None)
     if unknown is not None:
-        raise unknown_class(part, unknown, class_names)
+        raise unknown_class(part, unknown)
     if not is_multi:
         return np.array([number[name] for (name,) in names], dtype=np.int64)
     found = np.zeros((len(names), len(class_names)), dtype=bool)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from stat import S_ISREG
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -67,19 +66,14 @@ class Columns:
                 raise SettingsError(f"{name} has no effect on {data}, which has no such column; omit it")
 
     def find(self, role: Role, there: Sequence[str], data: object, is_needed: bool = True) -> str | None:
-        """The column that was given, or the one with one of its usual names; DataError for none, and for several."""
+        """The column that was given, or that with one of its usual names; DataError for none, and for several."""
         given: str | None = getattr(self, role)
-        columns = f"; columns: {first_of([repr(name) for name in there], 8)}"
-        if given is not None and given not in there:
-            raise DataError(f"{data} has no column {given!r}{did_you_mean(given, there)}{columns}")
-        found = [given] if given else [name for name in there if name.strip().casefold() in NAMES[role]]
-        if len(found) > 1:
-            raise DataError(f"several columns of {data} could be the {role}: choose one by --{role}-column{columns}")
-        if not found and is_needed:
-            raise DataError(
-                f"{data} has no column called {' or '.join(NAMES[role])}: name it by --{role}-column{columns}"
-            )
-        return found[0] if found else None
+        found = [name for name in there if (name == given if given else name.strip().casefold() in NAMES[role])]
+        if len(found) == 1 or not (found or given or is_needed):
+            return found[0] if found else None
+        meant = f"column {given!r}{did_you_mean(given, there)}" if given else f"single column called {NAMES[role][0]}"
+        columns = first_of([repr(name) for name in there], 8)
+        raise DataError(f"{data} has no {meant}: choose one by --{role}-column; columns: {columns}")
 
 
 class Row(NamedTuple):
@@ -107,10 +101,7 @@ def table_source(file: Path, columns: Columns, skip_broken: bool = False) -> Sou
     class_names = tuple(sorted({name for row in rows["train"] for name in row.classes}))
     separator = columns.label_separator
     if separator is not None and all(len(row.classes) < 2 for part in rows.values() for row in part):
-        raise DataError(
-            f"no cell of column {label!r} of {file} has two labels with {separator!r} between them: give the separator "
-            "that it has, or omit it where each image has one label"
-        )
+        raise DataError(f"no cell of column {label!r} of {file} has two labels with {separator!r} between them")
     check_two_classes(class_names, file)
     pool = partial(_pool, file, rows, class_names, separator is not None, skip_broken)
     train, val, test = pool("train"), pool("val") if rows["val"] else None, partial(pool, "test")
@@ -131,38 +122,31 @@ def _read(file: Path) -> Any:
     except Exception as error:
         # pandas and pyarrow raise exceptions of many kinds for damaged files.
         raise DataError(f"cannot read the table {file} ({reason_of(error)}); save it anew, as UTF-8") from None
-    names = [str(name) for name in table.columns]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"{file} has two columns {twice!r}; rename one of them")
     if not len(table):
         raise DataError(f"{file} has no rows")
-    table.index = table.index + (1 if is_parquet else 0)
+    # A spreadsheet counts the row of names too.
+    table.index = table.index + (1 if is_parquet else 2)
     return table
 
 
 def _read_csv(file: Path, pandas: Any) -> Any:
-    """All cells as text. The first row names the columns; it is read like the others, so that each is as long as it."""
+    """All cells as text."""
     with file.open(encoding="utf-8-sig") as opened:
         first = opened.readline()
-    if "\0" in first:
-        raise ValueError("it is no text")
     with warnings.catch_warnings():
+        # Of rows with more cells than there are columns.
         warnings.simplefilter("error", pandas.errors.ParserWarning)
-        cells = pandas.read_csv(
+        return pandas.read_csv(
             file,
             sep=next((one for one in SEPARATORS if one in first), ","),
-            header=None,
+            index_col=False,
             dtype=str,
             encoding="utf-8-sig",
             keep_default_na=False,
             na_values=list(EMPTY),
             skipinitialspace=True,
             skip_blank_lines=False,
-        )
-    table = cells.iloc[1:].set_axis(["" if one is None else one for one in _present(cells.iloc[0])], axis="columns")
-    table.index = table.index + 1
-    return table.dropna(how="all")
+        ).dropna(how="all")
 
 
 def _present(series: Any) -> list[Any]:
@@ -184,13 +168,10 @@ def _rows(
     cells = zip(table.index.tolist(), _present(table[path]), _present(table[label]), parts, strict=True)
     for number, given, class_label, part in cells:
         where = f"row {number} of {file}"
-        if given is None or part is None:
-            raise DataError(f"{where} has no {path if given is None else split}: fill it, or remove the row")
-        if not isinstance(given, str):
-            raise DataError(
-                f"column {path!r} of {file} must hold paths, but row {number} has a {type(given).__name__}; images "
-                "that are in the table itself can be saved by the library datasets"
-            )
+        if not isinstance(given, str) or part is None:
+            named, value = (split, part) if isinstance(given, str) else (path, given)
+            shown = "no" if value is None else f"a {type(value).__name__} as"
+            raise DataError(f"{where} has {shown} {named}: fill it with text, or remove the row")
         place = os.path.normpath(folder / given)
         if number_of.setdefault(place, number) != number:
             raise DataError(
@@ -204,17 +185,11 @@ def _rows(
 
 def _classes_of(label: Any, where: str, column: str | None, separator: str | None) -> tuple[str, ...]:
     """separator: between several labels; an empty cell then is an image without one."""
-    try:
-        name = class_name(label)
-    except ValueError as error:
-        raise DataError(f"{where} has as {column} {error}") from None
+    name = class_name(label, where)
     if separator is not None:
         return tuple(sorted({part.strip() for part in (name or "").split(separator)} - {""}))
     if name is None:
-        raise DataError(
-            f"{where} has no {column}: fill it, or remove the row; with --label-separator an empty cell is an image "
-            "without a label"
-        )
+        raise DataError(f"{where} has no {column}: fill it, or remove the row, or give --label-separator")
     return (name,)
 
 
@@ -231,33 +206,24 @@ def _pool(
     """
     of_part = sorted(rows[part], key=lambda row: (row.classes, row.path.parts))
     labels = labels_of([row.classes for row in of_part], names, f"the split {part} of {file}", is_multi)
-    missing = {index: reason for index, row in enumerate(of_part) if (reason := _why_not(row.path))}
+    missing = [index for index, row in enumerate(of_part) if not row.path.is_file()]
     if missing and (not skip_broken or len(missing) == len(of_part)):
         first = min((of_part[index] for index in missing), key=lambda row: row.number)
         raise DataError(
             f"{len(missing):,} of the {counted(len(of_part), 'image')} of {file} cannot be found, row {first.number} "
-            f"first: {str(first.path)!r} ({_why_not(first.path)}); mend the table, whose paths begin at {file.parent}, "
-            "or use --skip-broken"
+            f"first: {str(first.path)!r}; mend the table, whose paths begin at {file.parent}, or use --skip-broken"
         )
     unused = [
-        (NO_CLASS if is_multi else int(labels[index]), SkippedFile(str(of_part[index].path), reason))
-        for index, reason in missing.items()
+        (NO_CLASS if is_multi else int(labels[index]), SkippedFile(str(of_part[index].path), "no such file"))
+        for index in missing
     ]
-    kept = [index for index in range(len(of_part)) if index not in missing]
+    kept = sorted(set(range(len(of_part))) - set(missing))
     absent = sorted(set(range(len(names))) - set(present_classes(labels[kept]))) if part != "train" else []
     unused += [(label, SkippedFile(f"{file}, {part}, {names[label]}", NO_IMAGE)) for label in absent]
     paths = [of_part[index].path for index in kept]
     classes = [", ".join(of_part[index].classes) for index in kept]
     items = FileItems.of(Path(os.path.commonpath([path.parent for path in paths])), paths, classes)
     return Pool(items, labels[kept], skip_broken, tuple(unused))
-
-
-def _why_not(path: Path) -> str:
-    """Why there is no file to read; empty where there is one."""
-    try:
-        return "" if S_ISREG(path.stat().st_mode) else "not a file"
-    except (OSError, ValueError) as error:
-        return reason_of(error).lower()
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,8 +310,6 @@ def _saved_part(folder: Path, columns: Columns) -> _Part:
     except Exception as error:
         # Damaged files make it raise exceptions of any kind.
         raise DataError(f"cannot read the saved dataset {folder} ({reason_of(error)}); save it anew") from None
-    if not len(dataset):
-        raise DataError(f"the saved dataset {folder} has no rows")
 
     def of_kind(kind: type) -> list[str]:
         return [name for name, feature in dataset.features.items() if isinstance(feature, kind)]
@@ -357,10 +321,7 @@ def _saved_part(folder: Path, columns: Columns) -> _Part:
     own = tuple(getattr(dataset.features[label], "names", ()))
     classes = []
     for number, value in enumerate(dataset.select_columns([label])[:][label]):
-        try:
-            name = None if value is None or (own and value < 0) else own[value] if own else class_name(value)
-        except ValueError as error:
-            raise DataError(f"number {number} of {folder} has as {label} {error}") from None
+        name = (None if value is None or value < 0 else own[value]) if own else class_name(value, f"number {number}")
         if name is None:
             raise DataError(f"number {number} of {folder} has no {label}: fill it, or remove the row")
         classes.append(name)
@@ -374,9 +335,9 @@ def _saved_parts(folder: Path) -> Mapping[str, Path]:
     if not splits.is_file():
         return {"train": folder}
     try:
-        names = [str(name) for name in json.loads(splits.read_text(encoding="utf-8"))["splits"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise DataError(f"cannot read {splits}, which must name the splits; save the dataset anew") from None
+        names = json.loads(splits.read_text(encoding="utf-8"))["splits"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"cannot read {splits} ({reason_of(error)}); save the dataset anew") from None
     parts = {split_role(name, str(folder)): folder / name for name in names}
     if len(parts) < len(names) or "train" not in parts:
         raise DataError(f"{folder} must have one split for training and at most one each of val and test, got {names}")

@@ -76,13 +76,13 @@ def test_parts_must_fit_the_class_names_and_each_other() -> None:
     assert SearchData("d", ["a", "b"], data, data).class_names == ("a", "b")  # type: ignore[arg-type]
     for names, train, val, named in (
         ("ab", data, data, "'ab'"),
-        (("a",), data, data, "label 1"),
+        (("a",), data, data, "0 to 1"),
         (("a", "b", "c"), data, data, "3 class names"),
-        (("a", "b"), LabelledImages(BYTES, LABELS - 1), data, "label -1"),
+        (("a", "b"), LabelledImages(BYTES, LABELS - 1), data, "-1"),
         (("a", "b"), data, LabelledImages(BYTES[:0], LABELS[:0]), "validation"),
         (("a", "b"), data, LabelledImages(BYTES[:, :, :4], LABELS), "shape"),
         (("a", "b"), data, matrix, "matrix"),
-        (("a", "b", "c"), matrix, matrix, "column"),
+        (("a", "b", "c"), matrix, matrix, "3 class names"),
         (("a", "b"), matrix, LabelledImages(BYTES, MATRIX * 0), "validation"),
         (("a", "b"), BYTES, data, "training"),
     ):
