@@ -94,17 +94,14 @@ class NpzItems(Items):
     def images(self) -> np.ndarray:
         """(N, H, W) or (N, H, W, C) with C above 1. DataError for anything else."""
         images = _array(self.file, self.array)
-        where = f"{self.array} of {self.file}"
         axis = channels_axis(images.shape, first=3)
-        if axis is None and (images.ndim != 3 or 0 in images.shape[1:]):
+        is_grey = images.ndim == 3 and 0 not in images.shape[1:]
+        if images.shape[:1] != (self.n_labels,) or images.dtype.kind not in "uif" or not (axis or is_grey):
             raise DataError(
-                f"{where} must have the shape (N, H, W), (N, H, W, C) or (N, C, H, W), with 1, 3 or fewer channels "
-                f"than pixels a side, at most {MOST_CHANNELS}, got {images.shape}"
+                f"{self.array} of {self.file} must hold numbers, best uint8, of the shape (N, H, W), (N, H, W, C) or "
+                f"(N, C, H, W), one image for each of the {self.n_labels} labels, with 1, 3 or fewer channels than "
+                f"pixels a side, at most {MOST_CHANNELS}, got {images.dtype} of {images.shape}"
             )
-        if len(images) != self.n_labels:
-            raise DataError(f"{where} must have one image for each of the {self.n_labels} labels, got {len(images)}")
-        if images.dtype.kind not in "uif":
-            raise DataError(f"{where} must hold numbers, best uint8, got {images.dtype}")
         images = images.transpose(0, 2, 3, 1) if axis == 1 else images
         return images[..., 0] if images.ndim == 4 and images.shape[3] == 1 else images
 
@@ -159,10 +156,8 @@ def npz_source(file: Path, skip_broken: bool = False) -> Source:
         images, name = parts[part]
         where, labels = f"{name} of {file}", arrays[part]
         if is_matrix:
-            if not is_multi_label(labels) or not len(labels) or labels.shape[1] != len(class_names):
-                raise DataError(
-                    f"{where} must have the shape (N, {len(class_names)}), as train has, got {labels.shape}"
-                )
+            if labels.shape[1:] != (len(class_names),):
+                raise DataError(f"{where} must have the shape (N, {len(class_names)}), got {labels.shape}")
             check_truth_values(labels, where)
             labels, order = labels.astype(bool), np.arange(len(labels))
         else:
@@ -189,8 +184,7 @@ def _parts(file: Path) -> Mapping[str, tuple[str, str]]:
             role = split_role(rest, f"the array {name!r} of {file}") if rest else "train"
             if found.setdefault(role, {}).setdefault(kinds[0], name) != name:
                 raise DataError(f"{file} has two arrays of {role} {kinds[0]}, {found[role][kinds[0]]} and {name}")
-    lacking = [role for role, arrays in found.items() if len(arrays) < 2]
-    if lacking or "train" not in found:
+    if "train" not in found or any(len(arrays) < 2 for arrays in found.values()):
         raise DataError(
             f"{file} must hold the arrays images and labels, or train_images and train_labels (and val_, test_), got "
             f"{', '.join(names) or 'none'}"
@@ -211,8 +205,9 @@ def _opened(file: Path, ask: Callable[[Any], Any]) -> Any:
             return ask(arrays)
     except Exception as error:
         # A damaged file makes NumPy and zipfile raise exceptions of any kind.
-        reason = "it holds Python objects, which could run code" if "allow_pickle" in str(error) else reason_of(error)
-        raise DataError(f"cannot read the arrays of {file} ({reason}); save them anew by numpy.savez") from None
+        raise DataError(
+            f"cannot read the arrays of {file} ({reason_of(error)}); save them anew by numpy.savez"
+        ) from None
 
 
 def _class_labels(labels: np.ndarray, where: str) -> list[str]:
@@ -251,12 +246,11 @@ def _imagenet_source(root: Path, skip_broken: bool) -> Source:
     train/. The labels of ILSVRC's test images were never published.
     """
     folder = root / "imagenet"
-    for part in ("train", "val"):
-        if not (folder / part).is_dir():
-            raise DataError(
-                f"imagenet is not in {root}: {folder / part} must hold one sub-folder of images for each class; give "
-                "its place with --data-root (it cannot be downloaded)"
-            )
+    if not all((folder / part).is_dir() for part in ("train", "val")):
+        raise DataError(
+            f"{folder} must hold the folders train and val of imagenet, which cannot be downloaded; give the folder "
+            "around imagenet by --data-root"
+        )
     class_names = class_folders(folder / "train")
     pool = partial(folder_pool, class_names=class_names, skip_broken=skip_broken)
     return Source("imagenet", class_names, train=pool(folder / "train"), test=partial(pool, folder / "val"))
@@ -292,13 +286,10 @@ def _explained(name: str, root: Path) -> Iterator[None]:
     """What torchvision raises for missing files and failed downloads, as a DataError that says what to do."""
     try:
         yield
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
+    except (RuntimeError, OSError) as error:
         raise DataError(
-            f"{name} is not in {root} ({reason}); give its place with --data-root, or use --download"
+            f"{name} is not in {root} ({reason_of(error)}); give its place with --data-root, or use --download"
         ) from None
-    except OSError as error:
-        raise DataError(f"{name} cannot be read from or downloaded to {root}: {error}") from None
 
 
 def _pool(parts: Sequence[Any]) -> tuple[Pool, tuple[str, ...]]:
@@ -337,16 +328,15 @@ def from_dataset(
         if not (isinstance(sample, tuple | list) and len(sample) == 2):
             kind = type(sample).__name__
             raise DataError(f"the dataset must have pairs (image, label), but number {number} is of the type {kind}")
+        image, label = sample
         try:
-            images.append(fitted(_picture(sample[0]), image_size, levels))
+            images.append(fitted(_picture(image), image_size, levels))
         except ValueError as error:
             raise DataError(f"number {number} of the dataset: {error}") from None
-        label = sample[1]
-        value = label.item() if isinstance(label, Tensor | np.generic | np.ndarray) and label.ndim == 0 else label
-        if isinstance(value, bool) or not isinstance(value, int):
-            shown = repr(value) if isinstance(value, float) else type(label).__name__
-            raise DataError(f"labels must be whole numbers, the class of each image, but number {number} has {shown}")
-        labels.append(value)
+        label = label.item() if isinstance(label, Tensor | np.generic | np.ndarray) and label.ndim == 0 else label
+        if isinstance(label, bool) or not isinstance(label, int) or label < 0:
+            raise DataError(f"labels must be whole numbers from 0, but number {number} has {label}")
+        labels.append(label)
         if on_read is not None and isinstance(dataset, Sized):
             on_read(number + 1, len(dataset))
     if not images:

@@ -333,11 +333,10 @@ def checked_images(images: Any) -> Tensor:
         tensor = tensor.permute(0, 3, 1, 2).contiguous()
     if tensor.dtype == torch.uint8:
         return tensor
-    if not (tensor.is_floating_point() and (not tensor.numel() or (tensor.min() >= 0 and tensor.max() <= 1))):
-        shown = f" from {tensor.double().min():.6g} to {tensor.double().max():.6g}" if tensor.numel() else ""
+    if not (tensor.is_floating_point() and ((tensor >= 0) & (tensor <= 1)).all()):
         raise DataError(
-            f"images must be uint8, or floating point in [0, 1], got {str(tensor.dtype).removeprefix('torch.')}{shown}"
-            "; give them as they are before normalisation, levels of 0 to 255 by .to(torch.uint8)"
+            "images must be uint8, or floating point in [0, 1], got another type or range in "
+            f"{str(tensor.dtype).removeprefix('torch.')}; give them as they are before normalisation"
         )
     return (tensor.float() * 255).round().to(torch.uint8)
 

@@ -49,12 +49,10 @@ def check_data(data: object, wanted: type[SearchData] | type[EvaluationData], da
     check_clash(data, data_root)
     if data is None or is_dataset(data) or isinstance(data, str | Path | wanted):
         return
-    datasets = "a Dataset or list of pairs (image, label)"
-    datasets = datasets if wanted is SearchData else "a pair (train, test) of Datasets or lists"
     raise SettingsError(
-        f"data must be a dataset's name, a folder or file, {datasets}, or {wanted.__name__}, got "
-        f"{type(data).__name__}; make images of arrays by hba.data.LabelledImages(images, labels), and of these "
-        f"hba.data.{wanted.__name__}({', '.join(list(wanted.__dataclass_fields__)[:4])})"
+        f"data must be a dataset's name, a folder or file, a Dataset or list of pairs (image, label), for an "
+        f"evaluation two of them, or hba.data.{wanted.__name__} with hba.data.LabelledImages(images, labels), got "
+        f"{type(data).__name__}"
     )
 
 
@@ -162,8 +160,7 @@ def _is_streamed(pool: Pool, n_images: int, config: DataConfig) -> bool:
     if not pool.items.can_stream:
         if config.stream:
             raise DataError(
-                "only images in files of their own, and prepared ones, can be streamed, not those of "
-                f"{config.data}; omit stream"
+                f"{config.data} cannot be streamed, which needs image files or prepared images; omit stream"
             )
         return False
     n_bytes = n_images * pool.items.n_channels * config.stored_size**2
@@ -271,10 +268,7 @@ def as_search_data(dataset: AnyDataset, config: DataConfig, on_read: OnRead | No
     transforms are drawn once. DataError for anything but a dataset of pairs.
     """
     if _is_pair(dataset):
-        raise DataError(
-            "a search takes one dataset, which it splits into training and validation, got a pair of them: give the "
-            "training set alone, and the test set to the evaluation only"
-        )
+        raise DataError("a search takes one dataset, got a pair: give the training set only, which it splits")
     images = _read_dataset(dataset, config, on_read)
     name, class_names = name_of(dataset), _class_names(dataset, images.labels)
     splits = split(_without_test(name, class_names, images), config.train_size, config.val_size, config.split_seed)
@@ -289,10 +283,7 @@ def as_evaluation_data(pair: Any, config: DataConfig, on_read: OnRead | None = N
     such a pair.
     """
     if not _is_pair(pair):
-        raise DataError(
-            f"an evaluation needs a test split, which a single {type(pair).__name__} does not have: give a pair "
-            "(train, test) of datasets"
-        )
+        raise DataError(f"an evaluation takes a pair (train, test) of datasets, got a single {type(pair).__name__}")
     train, test = (_read_dataset(part, config, on_read) for part in pair)
     name, class_names = name_of(pair), _class_names(pair[0], torch.cat([train.labels, test.labels]))
     source = _without_test(name, class_names, train)
@@ -306,13 +297,11 @@ def _is_pair(data: object) -> bool:
 
 
 def _read_dataset(dataset: Any, config: DataConfig, on_read: OnRead | None) -> LabelledImages:
-    if isinstance(dataset, DataLoader):
-        raise DataError("data must be a Dataset, got a DataLoader; give its .dataset")
     is_sized = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
-    if isinstance(dataset, IterableDataset) or not is_sized:
+    if isinstance(dataset, IterableDataset | DataLoader) or not is_sized:
         raise DataError(
-            f"data must be a Dataset with __len__ and __getitem__, got {type(dataset).__name__}; if it ends, give "
-            "list(dataset)"
+            f"data must be a Dataset with __len__ and __getitem__, got {type(dataset).__name__}; give the .dataset of "
+            "a DataLoader, and list(dataset) of what ends"
         )
     return from_dataset(dataset, image_size=config.stored_size, levels=config.levels, on_read=on_read)
 
@@ -334,8 +323,6 @@ def _part(images: LabelledImages, indices: np.ndarray) -> LabelledImages:
 
 def _class_names(dataset: Any, labels: Tensor) -> tuple[str, ...]:
     """The dataset's own, as torchvision has them, also under a Subset; else the numbers of the classes."""
-    if labels.min() < 0:
-        raise DataError(f"labels must be whole numbers, the class of each image counted from 0, got {labels.min()}")
     n_classes = int(labels.max()) + 1
     own = getattr(getattr(dataset, "dataset", dataset), "classes", None)
     if isinstance(own, list | tuple) and len(own) == n_classes and all(isinstance(name, str) for name in own):

@@ -99,10 +99,7 @@ def _take(
     if is_multi:
         chosen = rng.permutation(len(indices))[:size]
         if not labels[chosen].any():
-            raise DataError(
-                f"none of the {counted(size, 'image')} drawn for {part} has a label: choose a larger {part} split, "
-                "another split seed, or make the splits yourself"
-            )
+            raise DataError(f"no image drawn for {part} has a label: choose a larger split, or another split seed")
         return np.sort(indices[chosen])
     classes, counts = np.unique(labels, return_counts=True)
     shares = _shares(counts, counts - keep, size)
@@ -181,20 +178,15 @@ def _listed_classes(source: Source, listed_in: str) -> list[int]:
                 f"{', '.join(shipped_class_lists())}"
             ) from None
     by_name = {name: number for number, name in enumerate(source.class_names)}
-    line_of: dict[int, str] = {}
+    keep: set[int] = set()
     for line in filter(None, (COMMENT.sub("", line).strip() for line in text.splitlines())):
         number = by_name.get(line, int(line) if line.isascii() and line.isdigit() else -1)
-        if not 0 <= number < len(by_name):
+        if not 0 <= number < len(by_name) or number in keep:
             raise DataError(
-                f"{listed_in}: {source.name} has no class {line!r}; give names such as {source.class_names[0]!r}, or "
-                f"numbers from 0 to {len(by_name) - 1}"
+                f"{listed_in} must list classes of {source.name} once each, by names such as "
+                f"{source.class_names[0]!r} or numbers from 0 to {len(by_name) - 1}, got {line!r}"
             )
-        if number in line_of:
-            raise DataError(
-                f"{listed_in}: the class {source.class_names[number]!r} is listed twice, as {line_of[number]!r} and "
-                f"{line!r}; remove one of them"
-            )
-        line_of[number] = line
-    if len(line_of) < 2:
-        raise DataError(f"{listed_in}: there must be at least two classes, got {len(line_of)}; add the others")
-    return sorted(line_of)
+        keep.add(number)
+    if len(keep) < 2:
+        raise DataError(f"{listed_in}: there must be at least two classes, got {len(keep)}; add the others")
+    return sorted(keep)

@@ -287,7 +287,7 @@ def test_arrays_that_cannot_be_used_are_refused_by_what_is_wrong(tmp_path: Path)
         ({"images": images.astype(complex), "labels": labels}, "complex"),
         ({"images": images, "labels": labels + 0.5}, "0.5"),
         ({"images": images, "labels": labels * 0}, "two classes"),
-        ({"images": images, "labels": np.array([{}] * 20)}, "Python objects"),
+        ({"images": images, "labels": np.array([{}] * 20)}, "Object arrays"),
         ({"images": images, "labels": np.arange(60).reshape(20, 3)}, "0 and 1"),
     ):
         refused(npz(tmp_path, **arrays), named)
