@@ -10,8 +10,7 @@ This module knows the parts of a schedule, not the class: Schedule reads and wri
 import contextlib
 import dataclasses
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -20,7 +19,7 @@ import pydantic
 from pydantic import Field
 
 from hba.errors import HbaError, ScheduleError, SettingsError
-from hba.operations import OPERATIONS, Operation, find_operation, function_path
+from hba.operations import Operation, find_operation, function_path
 from hba.policy.space import SearchSpace
 from hba.regularization.groups import check_range, find_regularizer
 from hba.regularization.regularizer import Hyperparameter
@@ -29,7 +28,6 @@ from hba.utils.settings import first_problem
 
 FORMAT = "hba-schedule"
 VERSIONS = (1, 2, 3)
-"""The versions that can be read."""
 
 Rows = list[list[float]]
 
@@ -130,7 +128,7 @@ def _rows(rows: np.ndarray) -> str:
 def space_entry(space: SearchSpace) -> dict[str, Any]:
     """A search space as JSON values; `searches_count` and `regularizers` only where they say something."""
     return {
-        "operations": [_operation_entry(operation) for operation in space.operations],
+        "operations": [_written_operation(operation) for operation in space.operations],
         "copies": space.copies,
         "count_probabilities": list(space.count_probabilities),
         **({"searches_count": True} if space.searches_count else {}),
@@ -138,9 +136,14 @@ def space_entry(space: SearchSpace) -> dict[str, Any]:
     }
 
 
-def _operation_entry(operation: Operation) -> dict[str, Any]:
-    """The keys that every operation has, and of the others those that say something."""
-    entry = OperationEntry(
+def _written_operation(operation: Operation) -> dict[str, Any]:
+    """The keys that every operation has, and of interpolation and function those that say something."""
+    entry = _operation_entry(operation)
+    return entry.model_dump(exclude={name for name in ("interpolation", "function") if getattr(entry, name) is None})
+
+
+def _operation_entry(operation: Operation) -> OperationEntry:
+    return OperationEntry(
         name=operation.name,
         magnitude_range=None if operation.magnitude_range is None else list(operation.magnitude_range),
         unit=operation.unit,
@@ -149,7 +152,6 @@ def _operation_entry(operation: Operation) -> dict[str, Any]:
         interpolation="bilinear" if operation.interpolation == "bilinear" else None,
         function=function_path(operation),
     )
-    return entry.model_dump(exclude={name for name in ("interpolation", "function") if getattr(entry, name) is None})
 
 
 def text_of(path: Path, kind: str = "schedule") -> str:
@@ -174,34 +176,35 @@ def explained(path: Path, kind: str = "schedule") -> Iterator[None]:
 def parse(text: str) -> Parts:
     """The content of a file; ScheduleError names the first place that breaks the format.
 
-    Whether values and spread lie in their ranges is checked by Schedule.
+    Whether values and spread have the right shape and lie in their ranges is checked by Schedule.
     """
     try:
         file = ScheduleFile.model_validate(_migrated(_read_json(text)))
     except pydantic.ValidationError as error:
         raise ScheduleError(first_problem(error)) from None
-    n_named = len(file.hyperparameters)
-    if file.space.copies * len(file.space.operations) > n_named:
+    if file.space.copies * len(file.space.operations) > len(file.hyperparameters):
         # Refused before the space is made, which takes long for a million copies.
-        raise ScheduleError(f"hyperparameters must name every copy of every operation, got {n_named} names")
+        raise ScheduleError("hyperparameters must name every copy of every operation")
     try:
         space = _space(file.space)
     except SettingsError as error:
         raise ScheduleError(f"space: {error}") from None
-    _check_shape(file, space)
-    values = np.array(file.values, dtype=np.float64).reshape(len(file.values), space.n)
-    return Parts(space, values, tuple(file.fill), file.provenance, np.array(file.spread, dtype=np.float64))
+    if file.hyperparameters != list(space.names):
+        raise ScheduleError(f"hyperparameters must be the space's {space.n} names, {space.names[0]} first")
+    if file.epochs != len(file.values):
+        raise ScheduleError(f"epochs is {file.epochs}, but values has {len(file.values)} rows")
+    try:
+        values, spread = (np.array(rows, dtype=np.float64) for rows in (file.values, file.spread))
+    except ValueError:
+        raise ScheduleError(f"values and spread must have {space.n} numbers in each row") from None
+    return Parts(space, values, tuple(file.fill), file.provenance, spread)
 
 
 def _read_json(text: str) -> dict[str, Any]:
     """The content of a file that says it is a schedule of a known version."""
     try:
-        content = json.loads(text, object_pairs_hook=_unique_keys)
-    except json.JSONDecodeError as error:
-        raise ScheduleError(f"not JSON ({error.msg} in line {error.lineno})") from None
-    except RecursionError:
-        raise ScheduleError("not JSON that can be read (it is nested too deeply)") from None
-    except ValueError as error:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise ScheduleError(f"not JSON that can be read ({error})") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ScheduleError(f'the key "format" must be "{FORMAT}"')
@@ -211,40 +214,11 @@ def _read_json(text: str) -> dict[str, Any]:
     return content
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A mapping of the file; ValueError for a duplicate key, because one of the two would be ignored."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        duplicate = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"the key {duplicate!r} stands twice in a mapping")
-    return found
-
-
 def _migrated(content: dict[str, Any]) -> dict[str, Any]:
     """The content as version 2 or 3."""
     if content["version"] != 1 or not isinstance(content.get("space"), dict):
         return content
     return {"spread": 0.0, **content, "version": 2, "space": {"searches_count": False, **content["space"]}}
-
-
-def _check_shape(file: ScheduleFile, space: SearchSpace) -> None:
-    if file.hyperparameters != list(space.names):
-        raise ScheduleError(
-            f"hyperparameters must be the space's {space.n} names in their order, {space.names[0]} first"
-        )
-    if file.epochs != len(file.values):
-        raise ScheduleError(f"epochs is {file.epochs}, but values has {len(file.values)} rows")
-    _check_rows("values", file.values, space)
-    if isinstance(file.spread, list):
-        if len(file.spread) not in (1, file.epochs):
-            raise ScheduleError(f"spread must be a number, or have {file.epochs} rows or one, got {len(file.spread)}")
-        _check_rows("spread", file.spread, space)
-
-
-def _check_rows(name: str, rows: Sequence[Sequence[float]], space: SearchSpace) -> None:
-    for number, row in enumerate(rows):
-        if len(row) != space.n:
-            raise ScheduleError(f"{name}[{number}] must have {space.n} numbers, got {len(row)}")
 
 
 def _space(entry: SpaceEntry) -> SearchSpace:
@@ -265,8 +239,7 @@ def _hyperparameter(row: RegularizerEntry, place: str) -> Hyperparameter:
         check_range(found)
     except SettingsError as error:
         raise ScheduleError(
-            f"{place}: {error}; register a regularizer of your own with hba.register_regularizer before loading the "
-            "schedule (commands: --operations-file FILE.py)"
+            f"{place}: {error}; register your own with hba.register_regularizer (commands: --operations-file FILE.py)"
         ) from None
     return found
 
@@ -276,24 +249,18 @@ def _operation(row: OperationEntry, place: str) -> Operation:
     try:
         known = find_operation(row.name).with_interpolation(row.interpolation or "nearest")
     except SettingsError as error:
-        if row.function is None:
-            raise ScheduleError(f"{place}: {error}") from None
-        raise ScheduleError(
-            f"{place} is {row.name}, which is not one of hba's operations but the function {row.function}: register it "
-            "with hba.register_operation before loading the schedule (commands: --operations-file FILE.py)"
-        ) from None
-    if row.function is not None and row.name in OPERATIONS:
-        raise ScheduleError(f"{place} is {row.name}, one of hba's own operations, which cannot have a function")
-    own = _operation_entry(known)
-    given = row.model_dump(exclude={name for name in ("interpolation", "function") if getattr(row, name) is None})
-    meanings = [{**entry, "interpolation": entry.get("interpolation") or "nearest"} for entry in (own, given)]
-    for entry in meanings:
-        # The range is the file's. A function may have moved since; its path is no part of what magnitudes mean.
-        entry.pop("function", None)
-        entry["magnitude_range"] = entry["magnitude_range"] is None
-    if meanings[0] != meanings[1]:
-        raise ScheduleError(f"{place} must be like {json.dumps(own)}, got {json.dumps(given)}")
+        how = "hba.register_operation (commands: --operations-file FILE.py)"
+        own = "" if row.function is None else f"; register the function {row.function} first with {how}"
+        raise ScheduleError(f"{place}: {error}{own}") from None
+    if _meaning(_operation_entry(known)) != _meaning(row):
+        raise ScheduleError(f"{place} must be like {json.dumps(_written_operation(known))}, got {row!r}")
     return known if row.magnitude_range is None else known.with_range((row.magnitude_range[0], row.magnitude_range[1]))
+
+
+def _meaning(entry: OperationEntry) -> tuple[Any, ...]:
+    """What makes a magnitude mean the same: not the range, nor the path of a function, which may have moved."""
+    is_bilinear, has_magnitude = entry.interpolation == "bilinear", entry.magnitude_range is not None
+    return entry.unit, entry.identity, entry.signed, is_bilinear, has_magnitude
 
 
 def json_schema() -> dict[str, Any]:

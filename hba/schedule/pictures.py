@@ -44,6 +44,8 @@ PROBABILITY_COLOR = "#1f5fa8"
 MAGNITUDE_COLOR = "#d1660f"
 REGULARIZER_COLOR = "#0b6e4f"
 COPY_STYLES = ("-", "--", ":", "-.")
+SINGLE = {1: "."}
+"""The marker of a curve of a single epoch, which is no line."""
 BAND_ALPHA = 0.15
 NUMBERS_TITLE = "images by number of operations"
 DOTS_PER_INCH = 110
@@ -81,8 +83,7 @@ def draw_schedule(schedule: Schedule, path: Path) -> None:
     from matplotlib.figure import Figure
 
     found = panels(schedule)
-    few = max(FEWEST_COLUMNS, min(MOST_COLUMNS, len(found)))
-    n_columns = MOST_COLUMNS if schedule.space.operations else few
+    n_columns = MOST_COLUMNS if schedule.space.operations else max(FEWEST_COLUMNS, min(MOST_COLUMNS, len(found)))
     n_rows = -(-len(found) // n_columns)
     figure = Figure(figsize=(3.1 * n_columns, 2.2 * n_rows + 0.6), layout="constrained")
     axes = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True).flatten()
@@ -93,7 +94,7 @@ def draw_schedule(schedule: Schedule, path: Path) -> None:
         place.axis("off")
     figure.supxlabel("epoch")
     figure.suptitle(_title(schedule))
-    save_figure(figure, path)
+    _save(figure, path)
 
 
 def _draw_operation(
@@ -125,12 +126,7 @@ def _draw_copies(
         else:
             panel.fill_between(x, below, above, color=color, alpha=BAND_ALPHA, linewidth=0)
     for curve, style in zip(copies_of(rows, operation, kind).T, itertools.cycle(COPY_STYLES), strict=False):
-        panel.plot(x, curve, style, color=color, marker=_marker(x))
-
-
-def _marker(x: np.ndarray) -> str | None:
-    """A single epoch is no line."""
-    return "." if len(x) == 1 else None
+        panel.plot(x, curve, style, color=color, marker=SINGLE.get(len(x)))
 
 
 def _draw_numbers(x: np.ndarray, rows: Schedule, panel: "Axes") -> None:
@@ -138,7 +134,7 @@ def _draw_numbers(x: np.ndarray, rows: Schedule, panel: "Axes") -> None:
     shares = np.array([numbers_applied(rows, epoch) for epoch in range(len(x))])
     panel.set_ylim(-0.02, 1.02)
     for number, (curve, style) in enumerate(zip(shares.T, itertools.cycle(COPY_STYLES), strict=False)):
-        panel.plot(x, curve, style, color=f"C{number}", marker=_marker(x), label=str(number))
+        panel.plot(x, curve, style, color=f"C{number}", marker=SINGLE.get(len(x)), label=str(number))
     panel.legend(fontsize=7, ncols=shares.shape[1], loc="upper center")
 
 
@@ -157,18 +153,18 @@ def _draw_regularizers(x: np.ndarray, together: Sequence[RegularizerSummary], pa
     shades = np.linspace(1, 0.35, len(together))
     for one, shade, style in zip(together, shades, itertools.cycle(COPY_STYLES), strict=False):
         name = one.hyperparameter.own_name
-        panel.plot(x, one.values, style, color=REGULARIZER_COLOR, alpha=shade, marker=_marker(x), label=name)
+        panel.plot(x, one.values, style, color=REGULARIZER_COLOR, alpha=shade, marker=SINGLE.get(len(x)), label=name)
     if len(together) > 1:
         panel.legend(fontsize=6 if len(together) > 4 else 7, ncols=1 + len(together) // 6)
 
 
 def _title(schedule: Schedule) -> str:
     found_on, space = schedule.provenance.get("dataset"), schedule.space
+    parts = ["probability (blue) and magnitude (orange) per epoch, one line per copy"] if space.operations else []
+    parts += ["bands: one spread to either side"] if schedule.spread.any() else []
+    parts += ["regularizers (green) per epoch"] if space.regularizers else []
     origin = f" searched on {display_name(str(found_on))}" if found_on else ""
-    policy = ["probability (blue) and magnitude (orange) per epoch, one line per copy"] if space.operations else []
-    bands = ["bands: one spread to either side"] if schedule.spread.any() else []
-    tuned = [f"regularizers{' (green)' if space.operations else ''} per epoch"] if space.regularizers else []
-    return f"Schedule{origin}: {', '.join([*policy, *bands, *tuned])}"
+    return f"Schedule{origin}: {', '.join(parts)}"
 
 
 def draw_augmented(
@@ -188,7 +184,7 @@ def draw_augmented(
         for place, copy in zip(row[1:], copies, strict=True):
             _draw_image(place, copy.image, copy.made_by)
     figure.suptitle(f"Policy of epoch {epoch + 1} of {schedule.epochs}", fontsize=10)
-    save_figure(figure, path)
+    _save(figure, path)
 
 
 def _draw_image(panel: "Axes", image: Tensor, caption: str) -> None:
@@ -240,6 +236,6 @@ def describe_draw(schedule: Schedule, draw: BatchSample | None, index: int, furt
     return "\n".join([*lines, *further]) or "unchanged"
 
 
-def save_figure(figure: "Figure", path: Path) -> None:
+def _save(figure: "Figure", path: Path) -> None:
     """Write a PNG file, whole or not at all."""
     write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=DOTS_PER_INCH))

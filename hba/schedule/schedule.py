@@ -22,9 +22,6 @@ from hba.utils.files import write_text
 from hba.utils.settings import COLOR_RULE, is_color, whole_number
 from hba.utils.text import first_of
 
-SHOWN_NAMES = 8
-"""Of what a warning names."""
-
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
@@ -67,8 +64,9 @@ class Schedule:
         known = {name: self.provenance.get(name) for name in ("dataset", "algorithm")}
         origin = "".join(f", {name}={reprlib.repr(word)}" for name, word in known.items() if isinstance(word, str))
         tuned = f", regularizers={len(self.space.regularizers)}" if self.space.regularizers else ""
-        counts = f"operations={len(self.space.operations)}{tuned}, n={self.space.n}"
-        return f"Schedule(epochs={self.epochs}, {counts}{origin})"
+        return (
+            f"Schedule(epochs={self.epochs}, operations={len(self.space.operations)}{tuned}, n={self.space.n}{origin})"
+        )
 
     @property
     def epochs(self) -> int:
@@ -213,7 +211,7 @@ class Schedule:
         if not self.space.regularizers:
             return self
         policy = self.without_regularizers()
-        names = first_of([one.name for one in self.space.regularizers], SHOWN_NAMES)
+        names = first_of([one.name for one in self.space.regularizers], 8)
         warnings.warn(
             f"{function} leaves out {names}: schedule.regularization(epoch) has their values; where you know, say "
             f"schedule.without_regularizers().{function}, which does not warn",

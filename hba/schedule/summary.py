@@ -28,7 +28,7 @@ from torch import Tensor
 from hba.errors import SettingsError
 from hba.operations import Operation
 from hba.policy.draw import count_limits, mean_probabilities, moved_by, quadrature
-from hba.policy.rates import Floats, applied, poisson_binomial
+from hba.policy.rates import Floats, poisson_binomial
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import at_fraction, of_row, randaugment
 from hba.regularization.groups import find_regularizer
@@ -37,18 +37,14 @@ from hba.schedule.schedule import Schedule
 from hba.utils.provenance import number_of
 from hba.utils.text import first_of
 
-_ANY = (-1e9, 1e9)
-"""What a row may hold in natural units."""
-
 
 @dataclass(frozen=True)
 class OperationSummary:
-    """One operation at several epochs, as means over its copies.
+    """One operation at several epochs, as means over its copies; magnitudes are None for an operation without one.
 
-    probability: per epoch. magnitude: per epoch in natural units, None for an operation without magnitude. strength:
-    per epoch, mean over copies of probability times how far the magnitude is from doing nothing, in [0, 1]; where they
-    are spread, of the means of both over images. shown_magnitudes: per epoch, what a person should read: one number,
-    that mean, or one for each copy where they are on both sides of what does nothing, which the mean hides.
+    strength: in [0, 1], mean over copies of probability times how far the magnitude is from doing nothing; where they
+    are spread, of the means of both over images. shown_magnitudes: what a person should read: that mean, or one number
+    for each copy where they are on both sides of what does nothing, which the mean hides.
     """
 
     operation: Operation
@@ -60,11 +56,9 @@ class OperationSummary:
 
 @dataclass(frozen=True)
 class Change:
-    """How a search changed one operation: (from, to).
+    """How a search changed one operation: (from, to), with magnitudes as in OperationSummary.shown_magnitudes.
 
-    probability: means over the operation's copies. magnitude: in natural units, as shown_magnitudes of
-    OperationSummary. size: how far a copy moved, as the mean over copies; the larger of both moves, as a share of its
-    range, in [0, 1].
+    size: how far a copy moved, as the mean over copies; the larger of both moves, as a share of its range, in [0, 1].
     """
 
     operation: Operation
@@ -82,14 +76,6 @@ class RegularizerSummary:
     hyperparameter: Hyperparameter
     began: float
     values: tuple[float, ...]
-
-    @property
-    def size(self) -> float:
-        """How far it moved from where it began to the last epoch, in [0, 1] of its range on its scale."""
-        one = self.hyperparameter
-        numbers = (one.low, one.high, self.began, self.values[-1])
-        low, high, began, ended = map(math.log, numbers) if one.scale == "log" else numbers
-        return abs(ended - began) / (high - low)
 
 
 @dataclass(frozen=True)
@@ -205,26 +191,17 @@ def _change(pair: Schedule, operation: Operation) -> Change:
 
 def start_logits(schedule: Schedule) -> Tensor | None:
     """Where the search began, as logits (n,); None where that is unknown, as for a schedule from elsewhere."""
-    settings = schedule.provenance.get("settings")
-    if not isinstance(settings, dict):
-        return None
-    start = settings.get("init_from")
-    if isinstance(start, dict):
-        return _start_of_row(schedule, start.get("values"))
-    if settings.get("init") == "randaugment":
-        return randaugment(schedule.space)
-    fraction = number_of(settings.get("initial_fraction"), 0, 1)
-    return None if fraction is None else at_fraction(schedule.space, fraction)
-
-
-def _start_of_row(schedule: Schedule, row: Any) -> Tensor | None:
-    """row: of the schedule where the search began, as hba.algorithms.algorithm keeps it; None where it is none."""
-    if not isinstance(row, dict) or any(number_of(value, *_ANY) is None for value in row.values()):
-        return None
+    settings: Any = schedule.provenance.get("settings")
     try:
-        return of_row(schedule.space, row)
-    except SettingsError:
+        if (start := settings.get("init_from")) is not None:
+            return of_row(schedule.space, start["values"])
+        if settings.get("init") == "randaugment":
+            return randaugment(schedule.space)
+        fraction = number_of(settings.get("initial_fraction"), 0, 1)
+    except (SettingsError, AttributeError, KeyError, TypeError, ValueError):
+        # Provenance may have been written by any program.
         return None
+    return None if fraction is None else at_fraction(schedule.space, fraction)
 
 
 def start_of(schedule: Schedule) -> np.ndarray | None:
@@ -252,19 +229,6 @@ def reach(schedule: Schedule, epoch: int) -> Reach:
         others = fires[:first] + fires[end:]
         shares[operation.name] = 1 - _missed(chances, poisson_binomial(fires[first:end]), poisson_binomial(others))
     return Reach(shares, _numbers(fires, chances))
-
-
-def applied_per_image(schedule: Schedule, epoch: int) -> Mapping[str, float]:
-    """By the operation's name, how often it is applied to an image on average, its copies together; at an epoch from 0.
-
-    They add up to Reach.per_image.
-    """
-    fires, chances = _walk(schedule, epoch)
-    found = dict.fromkeys((operation.name for operation in schedule.space.operations), 0.0)
-    limits = np.cumsum(chances)[:-1]
-    for slot, often in zip(schedule.space.slots, applied(fires, limits).sum(axis=0).tolist(), strict=True):
-        found[slot.operation.name] += often
-    return found
 
 
 def numbers_applied(schedule: Schedule, epoch: int) -> tuple[float, ...]:

@@ -26,8 +26,6 @@ from hba.utils.text import first_of
 
 PIL_MODES = ("L", "RGB")
 NOT_SET = -1.0
-SHOWN_ITEMS = 4
-"""How many things of a sample an error lists."""
 SCALED = "as a float tensor scaled to [0, 1] by the maximum of the whole data set"
 IMAGE_TENSORS = (tv_tensors.Image, tv_tensors.Video)
 
@@ -290,13 +288,6 @@ def _to_batch(given: Tensor) -> Tensor:
 
 
 def _listed(items: Sequence[Any]) -> str:
-    """What kinds of things these are, the first of them."""
-    kinds = [
-        f"{type(one).__name__} {one.dtype} {tuple(one.shape)}"
-        if isinstance(one, Tensor | np.ndarray)
-        else f"PIL image of mode {one.mode}"
-        if isinstance(one, PIL.Image.Image)
-        else type(one).__name__
-        for one in items
-    ]
-    return first_of(kinds, SHOWN_ITEMS) or "nothing"
+    """What kinds of things these are."""
+    kinds = (f"{type(one).__name__} {getattr(one, 'dtype', '')} {getattr(one, 'shape', '')}".strip() for one in items)
+    return first_of(list(kinds), 4) or "nothing"
