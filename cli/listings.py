@@ -23,21 +23,22 @@ def models() -> None:
     For each: its parameters, the shapes of its input and output, and the weight sharing strategies that it supports.
     """
     # They import PyTorch, which the other lists do not need.
-    from hba.hypernet.sharing import SHARING
-    from hba.models import MODELS, PATTERNS, TIMM_PATTERN
-    from hba.models.facts import model_facts
+    import torch
 
-    rows = [
-        (
-            facts.name,
-            f"{facts.parameters / 1e6:.2f} M",
-            f"{facts.published.millions} M, {facts.published.source}" if facts.published else "-",
-            "x".join(map(str, facts.input_shape)),
-            "x".join(map(str, facts.output_shape)),
-            "any" if set(facts.sharing) == set(SHARING) else ", ".join(facts.sharing) or "none",
-        )
-        for facts in map(model_facts, MODELS)
-    ]
+    from hba.hypernet.sharing import SHARING, working_strategies
+    from hba.models import IMAGENET_NETWORKS, MODELS, PATTERNS, PUBLISHED, TIMM_PATTERN
+
+    rows = []
+    for name, build in MODELS.items():
+        n_classes, size = (1000, 224) if name in IMAGENET_NETWORKS else (10, 32)
+        # On this device, weights have shapes and no values.
+        with torch.device("meta"):
+            network = build(n_classes)
+        parameters = sum(parameter.numel() for parameter in network.parameters())
+        sharing = working_strategies(network)
+        shapes = (f"2x3x{size}x{size}", f"2x{n_classes}")
+        known = "any" if set(sharing) == set(SHARING) else ", ".join(sharing) or "none"
+        rows.append((name, f"{parameters / 1e6:.2f} M", PUBLISHED.get(name, "-"), *shapes, known))
     console().print(table(("name", "parameters", "published", "input", "output", "--sharing"), rows))
     say("Parameters at 10 classes, at 1000 for 224x224. Input and output are those of a batch of 2 images.")
     say(f"--sharing: `any` is any of {', '.join(SHARING)}.")

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from search_problems import small_config, small_data
 from torch import Tensor, nn
 
@@ -55,59 +54,6 @@ class WithFrozenLayer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.as_tensor(self.linear(self.bn(x).flatten(1)))
-
-
-class WithUnusedLayers(nn.Module):
-    """Two of its layers have no part in the output."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bn, self.linear = nn.BatchNorm2d(3), nn.Linear(3 * 64, 2)
-        self.unused_bn, self.unused_linear = nn.BatchNorm2d(3), nn.Linear(3, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.as_tensor(self.linear(self.bn(x).flatten(1)))
-
-
-class WithSkippedLayer(nn.Module):
-    """In training it leaves out a layer at random."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bn, self.second_bn, self.linear = nn.BatchNorm2d(3), nn.BatchNorm2d(3), nn.Linear(3 * 64, 2)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.bn(x)
-        if not self.training or torch.rand(()) < 0.5:
-            x = self.second_bn(x)
-        return torch.as_tensor(self.linear(x.flatten(1)))
-
-
-class WithAttention(nn.Module):
-    """Over the rows of an image, by the function."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bn, self.up, self.linear = nn.BatchNorm2d(3), nn.Linear(24, 16), nn.Linear(16, 2)
-
-    def attend(self, x: Tensor) -> Tensor:
-        heads = x[:, None]
-        return F.scaled_dot_product_attention(heads, heads, heads)[:, 0]
-
-    def forward(self, x: Tensor) -> Tensor:
-        rows = self.up(self.bn(x).permute(0, 2, 1, 3).flatten(2))
-        return torch.as_tensor(self.linear(self.attend(rows).mean(1)))
-
-
-class WithAttentionLayer(WithAttention):
-    """By the layer, which has a fast path of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
-
-    def attend(self, x: Tensor) -> Tensor:
-        return torch.as_tensor(self.attention(x, x, x, need_weights=False)[0])
 
 
 def step(task: ImageTask, state: Any, times: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""The hypernetwork: hyper-layers, and putting them into an ordinary network."""
+"""Hypernetworks: hyper-layers, and inserting them into an ordinary network."""
 
 from hba.hypernet.dropout import RatedDropout, TunedRates
 from hba.hypernet.layers import HyperBatchNorm2d, HyperConv2d, HyperLayer, HyperLinear

@@ -1,7 +1,7 @@
-"""Dropout whose rate is a hyperparameter: each image of a batch at a rate of its own.
+"""Dropout whose rate is a hyperparameter, so that each image of a batch has its own rate.
 
-In training mode, TunedDropout draws as the layer in whose place it stands, with the rate that the HyperNetwork hands
-it; in eval mode it does nothing. Draws come from torch's default generator, as those of nn.Dropout.
+In training mode, TunedDropout draws like the layer that it replaces, at the rate that the HyperNetwork provides; in
+eval mode it does nothing. It draws from torch's default generator, as nn.Dropout does.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,23 +21,23 @@ _DIMENSIONS_OF_MASK: Mapping[type[nn.Module], int | None] = {
     nn.Dropout2d: 2,
     nn.Dropout3d: 2,
 }
-"""How many of the leading dimensions have a draw of their own: all of them, or images and channels."""
+"""Number of leading dimensions with separate draws: None for all of them, 2 for images and channels."""
 _WITHOUT_BATCH: Mapping[type[nn.Module], int] = {nn.Dropout1d: 2, nn.Dropout3d: 4}
-"""With so many dimensions, PyTorch takes the first one for channels. Dropout2d does not."""
+"""Number of dimensions of an input whose first one PyTorch takes for channels. Dropout2d has no such case."""
 
 
 @dataclass(frozen=True)
 class TunedRates:
-    """columns: by the name of a dropout module, the column of its rate. decode: from lambda (..., n) to values."""
+    """columns: the column of the rate by name of the dropout module. decode: from lambda (..., n) to values."""
 
     columns: Mapping[str, int]
     decode: Callable[[Tensor], Tensor]
 
 
 class RatedDropout(nn.Module):
-    """A dropout of its own kind whose rate may differ within a batch: a subclass says in `dropped` what it drops.
+    """Base class of custom dropouts whose rate may differ within a batch; a subclass defines `dropped`.
 
-    p: the rate in [0, 1]. of_batch: a batch has one rate, because what is dropped is the same for all of it.
+    p: the rate in [0, 1]. of_batch: whether a whole batch has one rate, because the same is dropped for all of it.
     """
 
     of_batch = False
@@ -47,7 +47,7 @@ class RatedDropout(nn.Module):
         self.p = p
 
     def dropped(self, x: Any, *further: Any, rate: Tensor) -> Any:
-        """What is left of x. rate: () or (B,), one for each example."""
+        """x after dropout. rate: () or (B,), one for each example."""
         raise NotImplementedError
 
     def forward(self, x: Any, *further: Any) -> Any:
@@ -58,9 +58,9 @@ class RatedDropout(nn.Module):
 
 
 def scaled_mask(shape: Sequence[int], rate: Tensor) -> Tensor:
-    """0 with the probability `rate`, else 1 / (1 - rate), each number drawn from torch's default generator.
+    """0 with probability `rate`, otherwise 1 / (1 - rate), drawn from torch's default generator.
 
-    rate: of as many dimensions as the shape, or none. A rate of 1 keeps nothing.
+    rate: with as many dimensions as the shape, or none. A rate of 1 keeps nothing.
     """
     first, *others = shape
     drawn = draw_then_shard(first, lambda n: torch.rand(n, *others, device=rate.device, dtype=rate.dtype))
@@ -69,16 +69,16 @@ def scaled_mask(shape: Sequence[int], rate: Tensor) -> Tensor:
 
 
 class TunedDropout(nn.Module):
-    """In the place of a dropout module. name: that of the module in the network."""
+    """Replaces a dropout module. name: of the module in the network."""
 
     def __init__(self, layer: nn.Module, name: str, column: int, door: Door) -> None:
         super().__init__()
         if type(layer) not in _DIMENSIONS_OF_MASK and not isinstance(layer, RatedDropout):
-            raise SettingsError(f"the rate of {name!r} cannot be tuned: a {type(layer).__name__} is no nn.Dropout")
+            raise SettingsError(f"the rate of {name!r} cannot be tuned: {type(layer).__name__} is no nn.Dropout")
         self.layer, self.name, self.column, self.door = layer, name, column, door
 
     def forward(self, x: Any, *further: Any) -> Any:
-        """x (B, ...); what a RatedDropout takes may be something else."""
+        """x (B, ...), or whatever a RatedDropout takes."""
         if not self.training:
             return x
         values = self.door.read_values()
@@ -98,13 +98,13 @@ class TunedDropout(nn.Module):
 
     @property
     def p(self) -> float:
-        """A network that reads the rate uses it by itself, the same for all images."""
+        """Not available: a network that reads the rate applies it to all images alike."""
         raise SettingsError(
             f"the network reads the rate of the dropout {self.name!r} itself, so it cannot have one for each image; "
-            "omit dropout from tune, or give another model"
+            "omit dropout from tune, or choose another model"
         )
 
     def to_module(self, values: Tensor) -> nn.Module:
-        """The layer itself, with its rate of values (n,)."""
+        """The replaced layer, at its rate in values (n,)."""
         self.layer.p = float(values[self.column])  # type: ignore[assignment]
         return self.layer

@@ -8,19 +8,16 @@
 
 theta(lambda) = phi_0 + diag(phi_V lambda) phi_U                                            (eq. 10 to 14)
 
-One lambda for all images: the weights are computed, then the layer runs once. One lambda per image: row j of the
-weights of image i is phi_0[j] + (phi_V[j] . lambda_i) phi_U[j], and because the layer is linear its output is the
-one of phi_0 plus (phi_V[j] . lambda_i) times the one of phi_U. No weights are ever made per image.
+With one lambda for all images, the weights are computed and the layer runs once. With one lambda per image, row j of
+the weights of image i is phi_0[j] + (phi_V[j] . lambda_i) phi_U[j]. Because the layer is linear, its output is that of
+phi_0 plus (phi_V[j] . lambda_i) times that of phi_U, so no weights are made per image.
 
-phi_V starts at zero, so a hyper-layer begins as the layer it replaces (as in Delta-STN); phi_U starts as PyTorch
-starts weights and biases of that shape (as in STN's listing 1), and at one for BatchNorm, where zero would be a saddle
-point.
+phi_V starts at zero, so a hyper-layer starts as the layer that it replaces (as in Delta-STN). phi_U starts as PyTorch
+initializes weights and biases of that shape (as in STN's listing 1), and at one for BatchNorm, where zero would be a
+saddle point.
 
-The network linearized in lambda at its center needs no more: what a move eps (B, n) from there changes in an output is
-(phi_V eps) times the one of phi_U, of the input at the center, and what it changed in the input, through phi_0.
-
-A weight or bias that is frozen in the layer (requires_grad False) stays frozen here and in the plain layer, and does
-not depend on lambda: its phi_V stays at zero.
+The network linearized in lambda at its center: a move eps (B, n) changes an output by (phi_V eps) times the output of
+phi_U for the input at the center, and by the change of the input passed through phi_0.
 """
 
 import copy
@@ -36,10 +33,10 @@ from hba.errors import SettingsError
 
 
 class Door:
-    """The place where a HyperNetwork puts lambda for its hyper-layers, and values in natural units for its dropouts,
-    open during one forward pass only.
+    """Holds lambda for the hyper-layers of a HyperNetwork, and values in natural units for its dropouts, during a
+    forward pass.
 
-    eps (B, n): in the place of lambda, a move from the center, along which dual numbers carry the change of outputs.
+    eps (B, n): given instead of lambda, a move from the center, along which dual numbers carry the change of outputs.
     """
 
     lam: Tensor | None = None
@@ -47,19 +44,20 @@ class Door:
     values: Tensor | None = None
 
     def read(self) -> Tensor:
-        return self._read(self.lam)
+        return _given(self.lam)
 
     def read_values(self) -> Tensor:
-        return self._read(self.values)
+        return _given(self.values)
 
-    def _read(self, found: Tensor | None) -> Tensor:
-        if found is None:
-            raise SettingsError("a hyper-layer ran outside of HyperNetwork.forward, which alone hands it lambda")
-        return found
+
+def _given(found: Tensor | None) -> Tensor:
+    if found is None:
+        raise SettingsError("a hyper-layer ran outside of HyperNetwork.forward, which provides lambda")
+    return found
 
 
 class HyperLayer(nn.Module):
-    """What all hyper-layers share: the network they belong to hands them lambda through `door`."""
+    """Base class of hyper-layers. The HyperNetwork provides lambda through `door`."""
 
     def __init__(self, door: Door) -> None:
         super().__init__()
@@ -70,13 +68,12 @@ class HyperLayer(nn.Module):
         raise NotImplementedError
 
     def squared_norm(self, lam: Tensor) -> Tensor:
-        """Of the trained weights at lam (B, n), a number for each image (B,), with a graph. No weights are made."""
+        """Squared norm (B,) of the weights at each row of lam (B, n), with a graph, without computing the weights."""
         raise NotImplementedError
 
     def response_parameters(self) -> list[nn.Parameter]:
-        """phi_U and phi_V, as far as they are trained."""
-        named = self.named_parameters(recurse=False)
-        return [one for name, one in named if name.endswith(("_U", "_V")) and one.requires_grad]
+        """phi_U and phi_V."""
+        return [one for name, one in self.named_parameters(recurse=False) if name.endswith(("_U", "_V"))]
 
 
 def modulated(phi_0: Tensor, phi_U: Tensor, phi_V: Tensor, lam: Tensor) -> Tensor:
@@ -100,20 +97,19 @@ class _HyperLinearMap(HyperLayer):
     def __init__(self, layer: nn.Linear | nn.Conv2d, n: int, door: Door, generator: torch.Generator) -> None:
         super().__init__(door)
         self.template = _without_parameters(layer)
-        weight, trained = layer.weight.detach(), layer.weight.requires_grad
+        weight = layer.weight.detach()
         bound = 1 / math.sqrt(weight[0].numel())
 
         def direction(of: Tensor) -> Tensor:
             return torch.empty(of.shape).uniform_(-bound, bound, generator=generator).to(of)
 
-        self.weight_0 = _parameter(weight, trained)
-        self.weight_U = nn.Parameter(direction(weight), trained)
-        self.weight_V = nn.Parameter(weight.new_zeros(len(weight), n), trained)
+        self.weight_0 = _parameter(weight)
+        self.weight_U = nn.Parameter(direction(weight))
+        self.weight_V = nn.Parameter(weight.new_zeros(len(weight), n))
         bias = layer.bias
-        trained = bias is not None and bias.requires_grad
-        self.bias_0 = None if bias is None else _parameter(bias, trained)
-        self.bias_U = None if bias is None else nn.Parameter(direction(bias.detach()), trained)
-        self.bias_V = None if bias is None else nn.Parameter(weight.new_zeros(len(weight), n), trained)
+        self.bias_0 = None if bias is None else _parameter(bias)
+        self.bias_U = None if bias is None else nn.Parameter(direction(bias.detach()))
+        self.bias_V = None if bias is None else nn.Parameter(weight.new_zeros(len(weight), n))
 
     def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The layer's own function with these weights."""
@@ -154,21 +150,16 @@ class _HyperLinearMap(HyperLayer):
         return weight, modulated(self.bias_0, self.bias_U, self.bias_V, lam)
 
     def squared_norm(self, lam: Tensor) -> Tensor:
-        found = lam.new_zeros(len(lam))
-        if self.weight_0.requires_grad:
-            found = found + modulated_squares(self.weight_0, self.weight_U, self.weight_V, lam)
-        if self.bias_0 is not None and self.bias_0.requires_grad:
-            assert self.bias_U is not None
-            assert self.bias_V is not None
+        found = lam.new_zeros(len(lam)) + modulated_squares(self.weight_0, self.weight_U, self.weight_V, lam)
+        if self.bias_0 is not None and self.bias_U is not None and self.bias_V is not None:
             found = found + modulated_squares(self.bias_0[:, None], self.bias_U[:, None], self.bias_V, lam)
         return found
 
     def to_module(self, lam: Tensor) -> nn.Module:
         layer = copy.deepcopy(self.template)
         weight, bias = self.weights_at(lam)
-        layer.register_parameter("weight", _parameter(weight, self.weight_0.requires_grad))
-        trains_bias = self.bias_0 is not None and self.bias_0.requires_grad
-        layer.register_parameter("bias", None if bias is None else _parameter(bias, trains_bias))
+        layer.register_parameter("weight", _parameter(weight))
+        layer.register_parameter("bias", None if bias is None else _parameter(bias))
         return layer
 
 
@@ -195,34 +186,27 @@ class HyperConv2d(_HyperLinearMap):
 class HyperBatchNorm2d(HyperLayer):
     """A batch normalization with scale and offset affine in lambda (eq. 14).
 
-    The statistics are the batch's, over all images with all their lambdas. What timm's BatchNormAct2d does after
-    the normalization, drop and act, comes after scale and offset. Where one of scale and offset is frozen, `frozen`
-    holds it (c,), and the hyper-layer's own rows are the other's.
+    The statistics are those of the batch, over all images with all their lambdas. timm's BatchNormAct2d also drops and
+    activates, after scale and offset.
     """
 
     def __init__(self, layer: nn.BatchNorm2d, n: int, door: Door) -> None:
         super().__init__(door)
-        if not layer.affine:
-            raise SettingsError("a BatchNorm without scale and offset (affine=False) cannot get a hyper-layer")
-        self.trains_scale, self.trains_offset = layer.weight.requires_grad, layer.bias.requires_grad
-        trained = [one for one in (layer.weight, layer.bias) if one.requires_grad]
-        frozen = [one for one in (layer.weight, layer.bias) if not one.requires_grad]
         self.acts = is_batch_norm_act(layer)
         self.normalize: Any = copy.deepcopy(layer)
         self.normalize.affine = False
         self.normalize.register_parameter("weight", None)
         self.normalize.register_parameter("bias", None)
         # Scale and offset are one vector of 2c rows, as in the paper.
-        affine = torch.cat([one.detach() for one in trained or frozen])
-        self.affine_0 = nn.Parameter(affine, bool(trained))
-        self.affine_U = nn.Parameter(torch.ones_like(affine), bool(trained))
-        self.affine_V = nn.Parameter(affine.new_zeros(len(affine), n), bool(trained))
-        self.frozen = _parameter(frozen[0], trained=False) if trained and frozen else None
+        affine = torch.cat([layer.weight.detach(), layer.bias.detach()])
+        self.affine_0 = nn.Parameter(affine)
+        self.affine_U = nn.Parameter(torch.ones_like(affine))
+        self.affine_V = nn.Parameter(affine.new_zeros(len(affine), n))
 
     def forward(self, x: Tensor) -> Tensor:
-        # Not self.normalize(x), which for a BatchNormAct2d would also drop and act, before scale and offset.
+        # Not self.normalize(x), because BatchNormAct2d would drop and activate before scale and offset.
         y = nn.BatchNorm2d.forward(self.normalize, x)
-        scale, offset = self._scale_and_offset(self.affine_of(len(x)))
+        scale, offset = self.affine_of(len(x)).chunk(2, dim=1)
         y = y * _per_channel(scale) + _per_channel(offset)
         return self.normalize.act(self.normalize.drop(y)) if self.acts else y
 
@@ -237,36 +221,25 @@ class HyperBatchNorm2d(HyperLayer):
         return self.affine_0 + (lam @ self.affine_V.T) * self.affine_U
 
     def squared_norm(self, lam: Tensor) -> Tensor:
-        if not self.affine_0.requires_grad:
-            return lam.new_zeros(len(lam))
         return modulated_squares(self.affine_0[:, None], self.affine_U[:, None], self.affine_V, lam)
 
     def to_module(self, lam: Tensor) -> nn.Module:
         layer = copy.deepcopy(self.normalize)
         layer.affine = True
         affine = modulated(self.affine_0, self.affine_U, self.affine_V, lam)
-        scale, offset = self._scale_and_offset(affine[None])
-        layer.weight, layer.bias = _parameter(scale[0], self.trains_scale), _parameter(offset[0], self.trains_offset)
+        layer.weight, layer.bias = map(_parameter, affine.chunk(2))
         return layer
-
-    def _scale_and_offset(self, affine: Tensor) -> tuple[Tensor, Tensor]:
-        """Each (B, c), of rows (B, 2c), or (B, c) where one of both is frozen."""
-        if self.frozen is None:
-            scale, offset = affine.chunk(2, dim=1)
-            return scale, offset
-        frozen = self.frozen.expand_as(affine)
-        return (affine, frozen) if self.trains_scale else (frozen, affine)
 
 
 def _changed(y: Tensor, change: Tensor) -> Tensor:
-    """y, a dual number or none, with a change that is added to its own."""
+    """y, a dual number or a plain tensor, with a change added to its own."""
     value, own = forward_ad.unpack_dual(y)
     return forward_ad.make_dual(value, change if own is None else own + change)
 
 
-def _parameter(value: Tensor, trained: bool) -> nn.Parameter:
-    """A copy of the value, frozen unless it is trained."""
-    return nn.Parameter(value.detach().clone(), trained)
+def _parameter(value: Tensor) -> nn.Parameter:
+    """A copy of the value."""
+    return nn.Parameter(value.detach().clone())
 
 
 def _per_channel(rows: Tensor) -> Tensor:
@@ -282,31 +255,24 @@ def _without_parameters(layer: nn.Linear | nn.Conv2d) -> nn.Module:
     return template
 
 
-PLAIN: dict[type[nn.Module], tuple[str, ...]] = {
+REPLACEABLE: dict[type[nn.Module], tuple[str, ...]] = {
     nn.Conv2d: ("forward", "_conv_forward"),
     nn.BatchNorm2d: ("forward",),
     nn.Linear: ("forward",),
 }
-"""Each kind that has a hyper-layer, with the methods in which a subclass may not differ."""
+"""Each kind that has a hyper-layer, with the methods that a subclass must not override."""
 
 
-def reason_against(layer: nn.Module) -> str | None:
-    """Why the layer, of a kind in PLAIN, cannot get a hyper-layer, in a few words; None if it can."""
-    kind = next(kind for kind in PLAIN if isinstance(layer, kind))
-    if isinstance(layer, nn.BatchNorm2d) and not layer.affine:
-        return "a BatchNorm without scale and offset (affine=False) has nothing to depend on lambda"
-    if is_batch_norm_act(layer):
-        return None
-    if any(getattr(type(layer), method) is not getattr(kind, method) for method in PLAIN[kind]):
-        return f"a {_called(type(layer), kind)} computes something else than a {kind.__name__}"
-    if any(name not in ("weight", "bias") for name, _ in layer.named_parameters()):
-        return f"this {kind.__name__} computes its weights from other parameters"
-    return None
-
-
-def _called(own: type[nn.Module], kind: type[nn.Module]) -> str:
-    package = own.__module__.partition(".")[0]
-    return f"{own.__name__} of {package}" if own.__name__ == kind.__name__ else own.__name__
+def can_be_replaced(layer: nn.Module) -> bool:
+    """Whether a layer of a kind in REPLACEABLE can get a hyper-layer: its weight, and its function, must be the kind's
+    own.
+    """
+    kind = next(kind for kind in REPLACEABLE if isinstance(layer, kind))
+    if isinstance(layer, nn.BatchNorm2d) and (not layer.affine or is_batch_norm_act(layer)):
+        return layer.affine
+    if any(getattr(type(layer), method) is not getattr(kind, method) for method in REPLACEABLE[kind]):
+        return False
+    return all(name in ("weight", "bias") for name, _ in layer.named_parameters())
 
 
 def is_batch_norm_act(layer: nn.Module) -> bool:

@@ -1,4 +1,4 @@
-"""HyperNetwork: an ordinary network with some of its weights made affine in lambda."""
+"""HyperNetwork: an ordinary network, some weights of which are affine in lambda."""
 
 import copy
 from typing import Any
@@ -13,17 +13,16 @@ from hba.hypernet.sharing import layers_to_replace
 
 
 class HyperNetwork(nn.Module):
-    """F(x; theta(lambda)): the network, with hyper-layers put in by a weight sharing strategy.
+    """F(x; theta(lambda)): a copy of the network in which a weight sharing strategy replaces layers by hyper-layers.
 
-    The network's own code does not know: its layers are replaced in a copy, the given model stays as it is. At the
-    start theta does not depend on lambda and equals the model's weights.
+    At the start theta does not depend on lambda and equals the model's weights.
 
-    center (n,): the lambda at which theta is phi_0 alone; the layers are given lambda - center. Zero is the paper's
-    hypernetwork; the lambda that a search stands at is the centered one (Delta-STN, eq. 3.1 and 3.14), whose phi_0 are
-    the current weights and whose phi_U and phi_V are only their response to a change of lambda.
+    center (n,): the lambda at which theta is phi_0; the layers get lambda - center. Zero gives the paper's
+    hypernetwork. With the current lambda of a search it is the centered one (Delta-STN, eq. 3.1 and 3.14), whose phi_0
+    are the current weights, and whose phi_U and phi_V are only their response to a change of lambda.
 
-    n: number of hyperparameters. sharing: a key of SHARING. generator: for the directions phi_U; None is seed 0. rates:
-    of dropout modules whose rates are hyperparameters.
+    n: number of hyperparameters. sharing: a key of SHARING. generator: for the directions phi_U; None uses seed 0.
+    rates: of dropout modules whose rates are hyperparameters.
     """
 
     center: Tensor
@@ -52,9 +51,9 @@ class HyperNetwork(nn.Module):
             _replace(self.model, layer, TunedDropout(layer, name, column, self.door))
 
     def forward(self, x: Any, lam: Tensor) -> Any:
-        """The network's output for images x (B, ...) at lam: (n,) for all images, or (B, n) with one row per image.
+        """The network's output for x (length B) at lam: (n,) for all images, or (B, n) with one row per image.
 
-        x may be whatever the network takes, if its length is B. No gradient passes the rates of dropout.
+        No gradient passes through the rates of dropout.
         """
         if lam.shape not in ((self.n,), (len(x), self.n)):
             raise SettingsError(f"lam must be of shape ({self.n},) or ({len(x)}, {self.n}), got {tuple(lam.shape)}")
@@ -62,9 +61,10 @@ class HyperNetwork(nn.Module):
         return self._through_door(x, lam)
 
     def first_order(self, x: Any, lam_rows: Tensor) -> Any:
-        """The output for images x (B, ...) at the center, and its derivative along lam_rows (B, n) minus the center, as
-        dual numbers of a forward_ad.dual_level. The derivative has a graph to the response alone. Dropout draws by the
-        rates of lam_rows.
+        """The output for x (length B) at the center and its derivative along lam_rows (B, n) minus the center, as dual
+        numbers of a forward_ad.dual_level.
+
+        The derivative has a graph to the response only. Dropout uses the rates of lam_rows.
         """
         self.door.eps = lam_rows - self.center
         return self._through_door(x, lam_rows)
@@ -78,8 +78,8 @@ class HyperNetwork(nn.Module):
             if not isinstance(error.obj, HyperLayer):
                 raise
             raise SettingsError(
-                f"the network reads {error.name!r} of a layer with a hyper-layer in its place, whose weights depend on "
-                "lambda; choose a sharing that leaves this layer as it is, or the algorithm lookahead"
+                f"the network reads {error.name!r} of a layer that a hyper-layer replaces; choose another sharing, or "
+                "the algorithm lookahead"
             ) from None
         finally:
             self.door.lam = self.door.eps = self.door.values = None
@@ -98,7 +98,7 @@ class HyperNetwork(nn.Module):
         return network
 
     def squared_norm(self, lam: Tensor) -> Tensor:
-        """Of all trained weights at lam (B, n), a number for each image (B,), with a graph."""
+        """Squared norm (B,) of all trained weights at each row of lam (B, n), with a graph."""
         layers = [module for module in self.modules() if isinstance(module, HyperLayer)]
         own = {id(parameter) for layer in layers for parameter in layer.parameters(recurse=False)}
         shared = [one for one in self.parameters() if one.requires_grad and id(one) not in own]
@@ -106,7 +106,7 @@ class HyperNetwork(nn.Module):
         return sum((layer.squared_norm(lam - self.center) for layer in layers), of_shared.expand(len(lam)))
 
     def response_parameters(self) -> list[nn.Parameter]:
-        """phi_U and phi_V of all hyper-layers: what says how the weights answer a change of lambda."""
+        """phi_U and phi_V of all hyper-layers, the response of the weights to a change of lambda."""
         layers = [module for module in self.modules() if isinstance(module, HyperLayer)]
         return [parameter for layer in layers for parameter in layer.response_parameters()]
 
@@ -115,13 +115,12 @@ class HyperNetwork(nn.Module):
             return HyperBatchNorm2d(layer, self.n, self.door)
         if isinstance(layer, nn.Conv2d):
             return HyperConv2d(layer, self.n, self.door, generator)
-        if isinstance(layer, nn.Linear):
-            return HyperLinear(layer, self.n, self.door, generator)
-        raise SettingsError(f"there is no hyper-layer for {type(layer).__name__}")
+        assert isinstance(layer, nn.Linear)
+        return HyperLinear(layer, self.n, self.door, generator)
 
 
 def _replace(network: nn.Module, old: nn.Module, new: nn.Module) -> None:
-    """Put `new` in the place of `old`, under every name: a layer that the network uses twice stays one layer."""
+    """Replace a layer under all its names, so that a layer that is used twice stays one layer."""
     for name, module in list(network.named_modules(remove_duplicate=False)):
         if module is old:
             parent, _, child = name.rpartition(".")

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Protocol
 
 import torch
 from torch import nn
@@ -14,20 +13,18 @@ from hba.models.pyramidnet import PyramidNet, check_depth_and_alpha
 from hba.models.resnet import resnet
 from hba.models.shake_shake import ShakeShake, check_width
 from hba.models.stn_networks import MLP, VGG16STN, AlexNet, AlexNetSTN, SimpleCNN, check_first_width
-from hba.models.timm_networks import PREFIX, Pretrained, Start, find_timm_network, timm_names
+from hba.models.timm_networks import PREFIX, Pretrained, Start, find_timm_network
 from hba.models.wide_resnet import WideResNet, check_depth_and_width
+from hba.utils.files import reason_of
 from hba.utils.seeding import default_generators
 from hba.utils.text import unknown
 
-
-class Build(Protocol):
-    """A network, from the numbers of classes and of an image's channels, and the side of images in pixels."""
-
-    def __call__(self, n_classes: int, in_channels: int = 3, image_size: int = 32) -> nn.Module: ...
+Build = Callable[..., nn.Module]
+"""From the number of classes, and by default of 3 channels and 32 pixels a side, to a network."""
 
 
-def _of_any_size(network: Callable[[int, int], nn.Module]) -> Build:
-    """For a network whose layers are the same whatever the size of images."""
+def _of_any_size(network: Callable[..., nn.Module]) -> Build:
+    """For a network whose layers do not depend on the size of images."""
 
     def build(n_classes: int, in_channels: int = 3, image_size: int = 32) -> nn.Module:
         return network(n_classes, in_channels)
@@ -35,35 +32,29 @@ def _of_any_size(network: Callable[[int, int], nn.Module]) -> Build:
     return build
 
 
-def _wide_resnet(depth: int, width: int) -> Build:
-    check_depth_and_width(depth, width)
-    return _of_any_size(partial(WideResNet, depth, width))
-
-
 def _resnet(depth: int, *, small_images: bool = False) -> Build:
     return _of_any_size(partial(resnet, depth, small_images=small_images))
 
 
-def _shake_shake(width: int) -> Build:
-    check_width(width)
-    return _of_any_size(partial(ShakeShake, width))
+def _checked(
+    network: Callable[..., nn.Module], check: Callable[..., None], *, any_size: bool = True
+) -> Callable[..., Build]:
+    """The function from the numbers in a network's name, which are checked, to its Build."""
 
-
-def _pyramidnet(depth: int, alpha: int) -> Build:
-    check_depth_and_alpha(depth, alpha)
-    return _of_any_size(partial(PyramidNet, depth, alpha))
-
-
-def _of_first_width(network: Callable[[int, int, int, int], nn.Module]) -> Callable[[int], Build]:
-    def build_of(width: int) -> Build:
-        check_first_width(width)
-        return partial(network, width)
+    def build_of(*numbers: int) -> Build:
+        check(*numbers)
+        build = partial(network, *numbers)
+        return _of_any_size(build) if any_size else build
 
     return build_of
 
 
-_mlp, _simple_cnn = _of_first_width(MLP), _of_first_width(SimpleCNN)
-_alexnet_stn, _vgg_16_stn = _of_first_width(AlexNetSTN), _of_first_width(VGG16STN)
+_wide_resnet = _checked(WideResNet, check_depth_and_width)
+_shake_shake = _checked(ShakeShake, check_width)
+_pyramidnet = _checked(PyramidNet, check_depth_and_alpha)
+_mlp, _simple_cnn, _alexnet_stn, _vgg_16_stn = (
+    _checked(network, check_first_width, any_size=False) for network in (MLP, SimpleCNN, AlexNetSTN, VGG16STN)
+)
 
 MODELS: Mapping[str, Build] = MappingProxyType(
     {
@@ -85,7 +76,7 @@ MODELS: Mapping[str, Build] = MappingProxyType(
         "mlp": _mlp(1200),
     }
 )
-"""Name to a network's function. Others go by the patterns of PATTERNS, and timm's by timm:<name>."""
+"""By name. Other names follow PATTERNS, or are timm:<name>."""
 
 PATTERNS: Mapping[str, Callable[..., Build]] = MappingProxyType(
     {
@@ -98,15 +89,31 @@ PATTERNS: Mapping[str, Callable[..., Build]] = MappingProxyType(
         "mlp-<width>": _mlp,
     }
 )
-"""Names with numbers in the places of <...>, to the function of these numbers."""
+"""By pattern of names with numbers for <...>, the function from these numbers to a Build."""
 
 TIMM_PATTERN = f"{PREFIX}<name>"
 
+PUBLISHED: Mapping[str, str] = MappingProxyType(
+    {
+        "wrn-40-2": "2.2 M, Zagoruyko and Komodakis 2016",
+        "wrn-28-10": "36.5 M, Zagoruyko and Komodakis 2016",
+        "resnet-18": "11.7 M, torchvision",
+        "resnet-50": "25.6 M, torchvision",
+        "shake-shake-26-2x32d": "2.9 M, Gastaldi 2017",
+        "shake-shake-26-2x96d": "26.2 M, Gastaldi 2017",
+        "pyramidnet-272-200": "26.0 M, Han et al. 2017",
+        "alexnet-stn": "23.3 M, Bae and Grosse's code",
+    }
+)
+"""Published numbers of parameters, with 1000 classes for torchvision's and 10 for the others."""
+IMAGENET_NETWORKS = ("resnet-18", "resnet-50")
+"""Networks for 224x224 pixels and 1000 classes; all others are for 32x32, and counted at 10 classes."""
+
 
 def find_model(name: str, *, may_have_tag: bool = False) -> Build:
-    """The function that builds the named network; SettingsError with the known names otherwise. Builds nothing.
+    """The function that builds the named network; SettingsError with the known names for an unknown one.
 
-    may_have_tag: a name of timm's may end with that of its weights, which are not loaded.
+    may_have_tag: the name of a timm network may end with a tag of weights, which are not loaded.
     """
     if name in MODELS:
         return MODELS[name]
@@ -115,9 +122,7 @@ def find_model(name: str, *, may_have_tag: bool = False) -> Build:
     for pattern, build_of in PATTERNS.items():
         if match := re.fullmatch(re.sub("<.*?>", "([0-9]+)", pattern), name):
             return build_of(*map(int, match.groups()))
-    in_timm = f"{PREFIX}{name}" if name in timm_names() else None
-    others = f"or any {', '.join(PATTERNS)}, {TIMM_PATTERN}"
-    raise SettingsError(f"{unknown('model', name, MODELS, in_timm)}, {others}")
+    raise SettingsError(f"{unknown('model', name, MODELS)}, or any {', '.join(PATTERNS)}, {TIMM_PATTERN}")
 
 
 def build_model(
@@ -128,17 +133,14 @@ def build_model(
     start: Start | None = None,
     in_channels: int = 3,
 ) -> nn.Module:
-    """A freshly initialised network; the seed alone decides its weights, and the global generator is not touched.
+    """A freshly initialized network, whose weights depend on the seed only; the global generator is not touched.
 
-    image_size: side in pixels of the images to come, by default 32 where layers depend on it; SettingsError where the
-    network cannot take them. start: takes the place of fresh weights, but for a head that does not fit. in_channels: of
-    the images; SettingsError for pretrained weights with other than 3.
+    image_size: side in pixels of the images, 32 by default if layers depend on it; SettingsError if the network cannot
+    take them. start: pretrained weights, except for a head that does not fit. in_channels: of the images; SettingsError
+    for pretrained weights unless it is 3.
     """
     if start is not None and in_channels != 3:
-        raise SettingsError(
-            f"pretrained weights are for images of 3 channels, got {in_channels}; omit pretrained, or give a network "
-            "of your own"
-        )
+        raise SettingsError(f"pretrained weights are for images of 3 channels, got {in_channels}; omit pretrained")
     build = find_model(name, may_have_tag=start is not None)
     with default_generators(torch.device("cpu"), seed):
         network = build(n_classes, in_channels) if image_size is None else build(n_classes, in_channels, image_size)
@@ -150,23 +152,24 @@ def build_model(
 
 
 def _check_takes(network: nn.Module, name: str, image_size: int, in_channels: int) -> None:
-    """Try one image. Some of timm's networks are made for one size only, and say so each in its own way."""
+    """Try one image, because some of timm's networks take one size only."""
     try:
         with torch.no_grad():
             network.eval()(torch.zeros(1, in_channels, image_size, image_size))
     except Exception as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise SettingsError(
-            f"the model {name!r} cannot take images of {image_size}x{image_size} ({reason}); choose another image_size "
-            "or model"
+            f"the model {name!r} cannot take images of {image_size}x{image_size} ({reason_of(error)}); choose another "
+            "image_size or model"
         ) from None
     network.train()
 
 
 __all__ = [
+    "IMAGENET_NETWORKS",
     "MLP",
     "MODELS",
     "PATTERNS",
+    "PUBLISHED",
     "TIMM_PATTERN",
     "VGG16STN",
     "AlexNet",

@@ -22,7 +22,6 @@ class PyramidNet(nn.Module):
 
     def __init__(self, depth: int, alpha: int, n_classes: int, in_channels: int = 3) -> None:
         super().__init__()
-        check_depth_and_alpha(depth, alpha)
         blocks_per_stage = (depth - 2) // 9
         n_blocks = 3 * blocks_per_stage
         self.conv = conv(in_channels, STEM_CHANNELS, kernel_size=3)
@@ -30,8 +29,7 @@ class PyramidNet(nn.Module):
         blocks: list[nn.Module] = []
         channels = STEM_CHANNELS
         for number in range(1, n_blocks + 1):
-            # Rounded down, as the article has it and as the counts it gives for the largest networks need; the
-            # authors' program rounds to the nearest.
+            # Rounded down as in the article, whose parameter counts need it; the authors' code rounds to the nearest.
             width = STEM_CHANNELS + alpha * number // n_blocks
             starts_a_smaller_stage = number in (blocks_per_stage + 1, 2 * blocks_per_stage + 1)
             survival = survival_probability(number, n_blocks)

@@ -1,4 +1,4 @@
-"""torchvision's residual networks, as they are or adapted to small images."""
+"""torchvision's residual networks, unchanged or adapted to small images."""
 
 from collections import OrderedDict
 
@@ -26,9 +26,9 @@ def resnet(depth: int, n_classes: int, in_channels: int = 3, *, small_images: bo
 class SmallResNet(nn.Sequential):
     """The layers of torchvision's network but its max pooling, with dropout of channels.
 
-    Dropout stands on the input and after each block, which for ResNet-18 makes the 9 rates that Delta-STN tunes (Bae
-    and Grosse 2020; that channels are dropped whole, as in its other networks, is our choice). The rate is 0, which
-    changes nothing and draws nothing, until it is given another.
+    Dropout modules are on the input and after each block: for ResNet-18 the 9 rates that Delta-STN tunes (Bae and
+    Grosse 2020; dropping whole channels, as in its other networks, is our choice). The rate is 0, which draws nothing,
+    until it is set.
     """
 
     def __init__(self, network: nn.Module) -> None:

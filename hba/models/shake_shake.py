@@ -1,7 +1,7 @@
 """Shake-Shake networks of depth 26 (Gastaldi, Shake-Shake regularization, 2017), level "Image", for small images.
 
-In training the two branches of a block are added in random proportions, drawn for each image. The gradient returns in
-other proportions, independent of the first. At test both count one half, the expectation.
+In training, the two branches of a block are added in random proportions, drawn for each image, and the gradient is
+distributed in other, independent proportions. At test time both branches count one half, the expectation.
 """
 
 import torch
@@ -20,7 +20,6 @@ class ShakeShake(nn.Module):
 
     def __init__(self, width: int, n_classes: int, in_channels: int = 3) -> None:
         super().__init__()
-        check_width(width)
         self.conv = conv(in_channels, 16, kernel_size=3)
         self.bn = nn.BatchNorm2d(16)
         blocks: list[nn.Module] = []

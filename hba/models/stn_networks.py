@@ -1,12 +1,11 @@
-"""AlexNet, and the networks on which STN (MacKay et al., ICLR 2019) and Delta-STN (Bae and Grosse, NeurIPS 2020) tune
+"""AlexNet, and the networks for which STN (MacKay et al., ICLR 2019) and Delta-STN (Bae and Grosse, NeurIPS 2020) tune
 regularization.
 
-The latter have layers in a line, without BatchNorm, with a ReLU after each but the last. Dropout modules stand where
-the public code of Delta-STN's authors has its rates: `on_input`, and `after_<layer>` behind the ReLU and the pooling of
-a layer. Before linear layers they drop whole channels. Their rate is 0, which changes and draws nothing, until it is
-set.
+The latter are sequences of layers without BatchNorm, with a ReLU after each but the last. They have dropout modules
+where the public code of Delta-STN's authors has rates: `on_input`, and `after_<layer>` after the ReLU and the pooling
+of a layer. Those before linear layers drop whole channels. The rate is 0, which draws nothing, until it is set.
 
-Our choice: poolings of 2x2 round up, so that images of any size can be taken. At 32x32 this changes nothing.
+Our choice: poolings of 2x2 round up, so images can have any size. At 32x32 this makes no difference.
 """
 
 from collections import OrderedDict
@@ -20,7 +19,7 @@ from hba.errors import SettingsError
 
 
 class Convolution(NamedTuple):
-    """Which keeps the size at stride 1. is_pooled: a max pooling of 2x2 comes behind it."""
+    """A convolution that keeps the size at stride 1. is_pooled: whether a max pooling of 2x2 follows."""
 
     channels: int
     kernel_size: int = 3
@@ -29,10 +28,10 @@ class Convolution(NamedTuple):
 
 
 class _InLine(nn.Sequential):
-    """(B, in_channels, image_size, image_size) to (B, n_classes) logits.
+    """Convolutions, hidden linear layers and a last one: (B, in_channels, size, size) to (B, n_classes) logits.
 
-    Convolutions, hidden linear layers of these widths, and one more linear layer. Weights and biases begin as PyTorch
-    starts them, in U(-1/sqrt(fan in), 1/sqrt(fan in)), and so do those of Delta-STN's authors.
+    hidden: widths of the hidden layers. Weights and biases have PyTorch's initialization, U(-1/sqrt(fan in),
+    1/sqrt(fan in)), as in the code of Delta-STN's authors.
     """
 
     def __init__(
@@ -64,45 +63,43 @@ class _InLine(nn.Sequential):
         if x.shape[1:] != self.takes:
             raise SettingsError(
                 f"this {type(self).__name__} takes images of shape {self.takes}, got {tuple(x.shape[1:])}; build it "
-                "for other images by in_channels and image_size"
+                "with other in_channels and image_size"
             )
         return super().forward(x)
 
 
 def _halved(side: int, times: int) -> int:
-    """Of images or maps whose size is halved and rounded up so many times."""
+    """A side that is halved and rounded up so many times."""
     for _ in range(times):
         side = (side + 1) // 2
     return side
 
 
 def check_first_width(width: int) -> None:
-    """Raise SettingsError unless the first layer of one of these networks can be that wide."""
+    """Raise SettingsError for a width of the first layer below 1."""
     if width < 1:
         raise SettingsError(f"the first layer of a network must have a width of 1 or more, got {width}")
 
 
 class MLP(_InLine):
-    """Delta-STN's for MNIST: three hidden layers of 1200 units. width: of each.
+    """Delta-STN's network for MNIST: three hidden layers of 1200 units. width: of each.
 
-    Three dropout rates, as the paper counts: on the input and behind the first two hidden layers.
+    It has three dropout rates, as in the paper: on the input and after the first two hidden layers.
     """
 
     def __init__(self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32) -> None:
-        check_first_width(width)
         super().__init__((), (width,) * 3, n_classes, in_channels, image_size)
         del self.after_fc3
 
 
 class SimpleCNN(_InLine):
-    """Delta-STN's for FashionMNIST: two convolutions of 5x5 with 32 and 64 filters, and one hidden linear layer.
+    """Delta-STN's network for FashionMNIST: two convolutions of 5x5 with 32 and 64 filters, one hidden linear layer.
 
-    width: filters of the first convolution. The authors' code has 16 of them, the paper's text 32. The hidden layer is
-    as wide as in that code: as the maps that convolutions make of 28x28.
+    width: filters of the first convolution, 32 in the paper's text and 16 in the authors' code. The hidden layer is as
+    wide as in that code: as many units as the convolutions return numbers for 28x28.
     """
 
     def __init__(self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32) -> None:
-        check_first_width(width)
         convolutions = [Convolution(times * width, kernel_size=5, is_pooled=True) for times in (1, 2)]
         super().__init__(convolutions, (7 * 7 * 2 * width,), n_classes, in_channels, image_size)
 
@@ -114,7 +111,6 @@ class AlexNetSTN(_InLine):
     """
 
     def __init__(self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32) -> None:
-        check_first_width(width)
         convolutions = [
             Convolution(width, stride=2, is_pooled=True),
             Convolution(3 * width, is_pooled=True),
@@ -128,12 +124,11 @@ class AlexNetSTN(_InLine):
 class VGG16STN(_InLine):
     """Delta-STN's VGG16 for CIFAR-10, by the authors' code: 13 convolutions of 3x3 and two hidden layers of 512.
 
-    width: channels of the first convolution, 64 there. All other layers grow with it. Convolutions begin with He et
-    al.'s (2015) weights, without which so deep a network would hardly train.
+    width: channels of the first convolution, 64 there. All other layers grow with it. Convolutions have the
+    initialization of He et al. (2015), without which so deep a network would hardly train.
     """
 
     def __init__(self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32) -> None:
-        check_first_width(width)
         convolutions = [
             Convolution(times * width, is_pooled=number == n_of_stage)
             for times, n_of_stage in ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))
@@ -152,9 +147,9 @@ class AlexNet(nn.Module):
 
     From that paper: five convolutions, three poolings, and two hidden linear layers of 4096, each after dropout of 0.5,
     without BatchNorm. From Krizhevsky's later version for one column (2014): 64, 192, 384, 256 and 256 channels,
-    without response normalization. STN trains "AlexNet" on CIFAR-10 and says no more of it. Our choice, as usual for
-    32x32: padding of 5 in the first convolution, and poolings of 2x2. Convolutions leave 1x1 of 32x32; larger maps are
-    averaged.
+    without response normalization. STN trains "AlexNet" on CIFAR-10 without further details. Our choice, as usual for
+    32x32: padding of 5 in the first convolution, and poolings of 2x2. The convolutions reduce 32x32 to 1x1; larger maps
+    are averaged.
     """
 
     def __init__(self, n_classes: int, in_channels: int = 3) -> None:
@@ -190,5 +185,5 @@ class AlexNet(nn.Module):
 
 
 def _pooling() -> nn.MaxPool2d:
-    # Rounding up leaves a pixel of images smaller than 32x32 and changes nothing at 32x32.
+    # Rounding up leaves at least one pixel of images smaller than 32x32.
     return nn.MaxPool2d(2, ceil_mode=True)

@@ -1,4 +1,4 @@
-"""The networks of timm, an optional dependency: their pretrained weights, and freezing parts of them."""
+"""The networks of timm, an optional dependency: building them, loading pretrained weights, and freezing parts."""
 
 import contextlib
 import difflib
@@ -16,42 +16,40 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from hba.errors import RunError, SettingsError
+from hba.utils.files import reason_of
 from hba.utils.imports import import_extra
 from hba.utils.text import counted, first_of
 
 PREFIX = "timm:"
+TIMM = "timm"
+"""Given instead of a file: the weights that timm downloads."""
+NOTHING, ALL_BUT_HEAD = "none", "all-but-head"
+"""Values of the setting `freeze`, besides numbers."""
+INSIDE = ("state_dict", "model")
+"""Keys under which training programs put a state dict into a checkpoint."""
+N_NAMED = 3
+"""Number of weights that do not fit which a message names."""
+DIGITS = 12
+"""Number of digits of a hash in a message."""
 
-
-def timm_names() -> list[str]:
-    """The names of timm's networks, none where timm is not installed."""
-    try:
-        import timm
-    except ImportError:
-        return []
-    return list(timm.list_models())
+Weights = Mapping[str, Tensor]
 
 
 def find_timm_network(name: str, *, may_have_tag: bool = False) -> Callable[..., nn.Module]:
-    """The function that builds timm's network of that name, given without the prefix, from the number of classes.
+    """The function that builds timm's network of that name (without prefix) from the number of classes.
 
-    may_have_tag: `resnet18.a1_in1k` names a network and its weights, which are not loaded here. Raises SettingsError
-    for an unknown name or tag, and where timm is not installed.
+    may_have_tag: allows names like `resnet18.a1_in1k`, whose tag names weights; they are not loaded here. Raises
+    SettingsError for an unknown name or tag, and if timm is not installed.
     """
     timm = import_extra("timm", "timm", f"model '{PREFIX}{name}'")
     architecture, _, tag = name.partition(".")
     known = timm.list_models()
-    if architecture not in known:
+    if tag and may_have_tag:
+        known = timm.list_pretrained(f"{architecture}.*")
+    if name not in known:
         similar = difflib.get_close_matches(name, known, n=3)
-        advice = f"similar: {', '.join(similar)}" if similar else "timm.list_models() lists the known ones"
-        raise SettingsError(f"unknown timm model {name!r}; {advice}")
-    if tag and not may_have_tag:
-        raise SettingsError(
-            f"weights are loaded only where pretrained is given: give it, or omit their tag: {PREFIX}{architecture}, "
-            f"not {PREFIX + name!r}"
-        )
-    tagged = timm.list_pretrained(f"{architecture}.*")
-    if tag and name not in tagged:
-        raise SettingsError(f"unknown tag of weights in timm model {name!r}; known: {', '.join(tagged) or 'none'}")
+        note = "a tag of weights needs pretrained" if tag and not may_have_tag else "timm.list_models() lists all"
+        raise SettingsError(f"unknown timm model {name!r}; similar: {', '.join(similar) or 'none'}; {note}")
 
     def build(n_classes: int, in_channels: int = 3) -> nn.Module:
         return timm.create_model(name, pretrained=False, num_classes=n_classes, in_chans=in_channels)
@@ -61,9 +59,10 @@ def find_timm_network(name: str, *, may_have_tag: bool = False) -> Callable[...,
 
 @dataclass(frozen=True)
 class TimmFacts:
-    """What timm knows of weights. mean, std: by channel, what images in [0, 1] are standardised with. image_size: side
-    in pixels that they were trained with. heads: names of the layers whose size is the number of classes.
-    has_weights: whether timm can download some.
+    """timm's configuration of pretrained weights.
+
+    mean, std: by channel, for images in [0, 1]. image_size: side in pixels that they were trained with. heads: names of
+    the layers whose size is the number of classes. has_weights: whether timm can download some.
     """
 
     mean: tuple[float, ...]
@@ -74,34 +73,23 @@ class TimmFacts:
 
 
 def timm_facts(name: str) -> TimmFacts:
-    """Of the network `timm:NAME`, or of the weights `timm:NAME.TAG`. SettingsError where timm does not know any."""
+    """Facts of the network `timm:NAME`, or of the weights `timm:NAME.TAG`; SettingsError if timm has none."""
     found_name = name.removeprefix(PREFIX)
     find_timm_network(found_name, may_have_tag=True)
     import timm
 
     found = timm.models.get_pretrained_cfg(found_name)
     if found is None or not found.classifier:
-        raise SettingsError(
-            f"timm does not tell how weights of {name} were trained and which layer is their head; choose another "
-            "network, or in Python give one with its weights as network="
-        )
+        raise SettingsError(f"timm has no configuration of weights of {name}; choose another network")
     heads = (found.classifier,) if isinstance(found.classifier, str) else tuple(found.classifier)
     return TimmFacts(tuple(found.mean), tuple(found.std), found.input_size[-1], heads, bool(found.has_weights))
 
 
-TIMM = "timm"
-"""In the place of a file: the weights that timm downloads."""
-INSIDE = ("state_dict", "model")
-"""Where training programs put a state dict into a checkpoint."""
-N_NAMED = 3
-
-Weights = Mapping[str, Tensor]
-
-
 @dataclass(frozen=True)
 class Pretrained:
-    """model: with timm's prefix. source: TIMM, or the path of a file. sha256: of the file; of timm's weights, of their
-    names and numbers.
+    """Pretrained weights of a model, whose name has timm's prefix.
+
+    source: TIMM, or the path of a file. sha256: of the file, or of the names and values of timm's weights.
     """
 
     model: str
@@ -110,11 +98,11 @@ class Pretrained:
 
     @staticmethod
     def of(model: str, source: str) -> "Pretrained":
-        """As the weights are now. SettingsError for what cannot be read, and where timm cannot download them."""
+        """The weights as they are now. SettingsError if they cannot be read or downloaded."""
         return Pretrained(model, source, _read(model, source)[1])
 
     def read(self) -> Weights:
-        """By name, on the CPU. RunError where they are no longer what they were."""
+        """Weights by name, on the CPU. RunError if they have changed."""
         weights, sha256 = _read(self.model, self.source)
         if sha256 != self.sha256:
             raise RunError(f"the pretrained weights in {self.source} have changed since this run began; start anew")
@@ -123,92 +111,55 @@ class Pretrained:
 
 def _read(model: str, source: str) -> tuple[Weights, str]:
     """Weights by name, and their hash."""
-    if source != TIMM:
-        content = _content(Path(source))
-        return _parsed(source, content), hashlib.sha256(content).hexdigest()
-    weights, digest = _of_timm(model), hashlib.sha256()
+    try:
+        if source != TIMM:
+            content = Path(source).read_bytes()
+            return _parsed(source, content), hashlib.sha256(content).hexdigest()
+        if not timm_facts(model).has_weights:
+            raise ValueError("timm has none")
+        import timm
+
+        with _quiet("huggingface_hub"), _quiet("timm"):
+            weights = timm.create_model(model.removeprefix(PREFIX), pretrained=True).state_dict()
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise SettingsError(
+            f"the pretrained weights of {model} from {source} cannot be read ({reason_of(error)}); pretrained needs "
+            f"`{TIMM}`, a file .safetensors, or a state dict as `torch.save(network.state_dict(), FILE)` writes it, by "
+            f"itself or as {' or '.join(map(repr, INSIDE))} in a checkpoint"
+        ) from None
+    digest = hashlib.sha256()
     for name, tensor in weights.items():
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return weights, digest.hexdigest()
 
 
-def _content(path: Path) -> bytes:
-    if path.is_dir():
-        raise SettingsError(
-            f"pretrained must be a file of weights, and {path} is a folder; for timm's weights, write `{TIMM}`, or put "
-            "the images first"
-        )
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise SettingsError(
-            f"the pretrained weights in {path} cannot be read: {error.strerror}; name the file where it is now"
-        ) from None
-
-
 def _parsed(source: str, content: bytes) -> Weights:
-    """Nothing in the file is run."""
-    try:
-        if source.endswith(".safetensors"):
-            from safetensors.torch import load
+    """The state dict in a file, none of whose code is run. Raises any exception for other content."""
+    if source.endswith(".safetensors"):
+        from safetensors.torch import load
 
-            found = load(content)
-        else:
+        found = load(content)
+    else:
+        try:
             found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    except MemoryError:
-        raise
-    except pickle.UnpicklingError:
-        # PyTorch's words advise to run what is in the file.
-        raise SettingsError(f"{source} holds other things than tensors; {_WANTED}") from None
-    except Exception as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise SettingsError(f"{source} holds no weights that can be read ({reason}); {_WANTED}") from None
+        except pickle.UnpicklingError:
+            # PyTorch's message advises to run the code in the file.
+            raise ValueError("it holds other things than tensors") from None
     inside = [name for name in INSIDE if isinstance(found, dict) and isinstance(found.get(name), dict)]
     weights = found[inside[0]] if inside else found
-    if not isinstance(weights, dict) or not weights or not all(map(_is_weight, weights.items())):
-        raise SettingsError(f"{source} holds no state dict; {_WANTED}")
+    if not isinstance(weights, dict) or not weights or not all(isinstance(one, Tensor) for one in weights.values()):
+        raise ValueError("it holds no state dict")
     from timm.models import clean_state_dict
 
     return dict(clean_state_dict(weights))
 
 
-def _is_weight(item: tuple[object, object]) -> bool:
-    return isinstance(item[0], str) and isinstance(item[1], Tensor)
-
-
-_WANTED = (
-    f"pretrained needs a state dict as `torch.save(network.state_dict(), FILE)` writes it, by itself or as "
-    f"{' or '.join(map(repr, INSIDE))} in a checkpoint without other classes, or a file .safetensors"
-)
-
-
-def _of_timm(model: str) -> Weights:
-    """What timm downloads, or has kept since it did."""
-    name = model.removeprefix(PREFIX)
-    if not timm_facts(model).has_weights:
-        raise SettingsError(
-            f"timm has no pretrained weights of {model}; give --pretrained FILE (in Python pretrained=FILE)"
-        )
-    import timm
-
-    try:
-        with _quiet("huggingface_hub"), _quiet("timm"):
-            network = timm.create_model(name, pretrained=True)
-    except MemoryError:
-        raise
-    except Exception as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise SettingsError(
-            f"timm cannot get its weights of {model} ({reason}); connect to the internet, or give --pretrained FILE "
-            "(in Python pretrained=FILE)"
-        ) from None
-    return network.state_dict()
-
-
 @contextlib.contextmanager
 def _quiet(name: str) -> Iterator[None]:
-    """Without what a library logs of its retries."""
+    """Hide what a library logs of its retries."""
     logger = logging.getLogger(name)
     before = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -219,7 +170,7 @@ def _quiet(name: str) -> Iterator[None]:
 
 
 def has_its_head(network: nn.Module, weights: Weights, heads: Sequence[str]) -> bool:
-    """Whether the weights of the head fit the network, as a whole. heads: names of its layers."""
+    """Whether all weights of the head fit the network. heads: names of its layers."""
     own, theirs = (
         {name: one.shape for name, one in some.items() if name.startswith(_within(heads))}
         for some in (network.state_dict(), weights)
@@ -233,45 +184,33 @@ def _within(layers: Sequence[str]) -> tuple[str, ...]:
 
 
 def load_weights(network: nn.Module, weights: Weights, heads: Sequence[str], source: str) -> None:
-    """Give a network all weights, but its head where that does not fit as a whole.
+    """Load all weights, except those of a head that does not fit as a whole.
 
     heads: names of its layers. SettingsError for any other weight that is missing, unknown or of another shape.
     """
     own, of_head = network.state_dict(), () if has_its_head(network, weights, heads) else _within(heads)
     given = {name: one for name, one in weights.items() if not name.startswith(of_head)}
-    shapes = [
-        f"{name} is {tuple(one.shape)} there and {tuple(own[name].shape)} in the network"
-        for name, one in given.items()
-        if name in own and one.shape != own[name].shape
-    ]
-    # PyTorch says itself which names it can do without.
-    fitting = {name: one for name, one in given.items() if name not in own or one.shape == own[name].shape}
+    fitting = {name: one for name, one in given.items() if name in own and one.shape == own[name].shape}
+    # PyTorch itself knows which weights may be missing.
     found = network.load_state_dict(fitting, strict=False)
-    missing = [name for name in found.missing_keys if name not in given and not name.startswith(of_head)]
-    unknown = [name for name in given if name not in own]
-    kinds = (("missing", missing), ("unknown", unknown), ("of another shape", shapes))
-    wrong = [f"{len(names)} {kind} ({first_of(names, N_NAMED)})" for kind, names in kinds if names]
-    if wrong:
+    missing = [name for name in found.missing_keys if not name.startswith(of_head)]
+    if wrong := sorted({*missing, *given} - {*fitting}):
         raise SettingsError(
-            f"the pretrained weights in {source} do not fit the model, its head aside: {'; '.join(wrong)}; choose "
-            "the model that they are of"
+            f"the pretrained weights in {source} do not fit the model: {len(wrong)} are missing, unknown or of another "
+            f"shape ({first_of(wrong, N_NAMED)}); choose the model that they belong to"
         )
-
-
-NOTHING, ALL_BUT_HEAD = "none", "all-but-head"
 
 
 def freeze(network: nn.Module, what: str, heads: Sequence[str]) -> None:
     """Freeze nothing, all but the head, or the first `what` groups of layers.
 
-    heads: names of its layers. A frozen BatchNorm normalises by its running statistics and keeps them, also in
-    training. SettingsError for a number of groups that there are not, or that leaves nothing to train.
+    heads: names of its layers. A frozen BatchNorm normalizes by its running statistics and keeps them, in training too.
+    SettingsError for a number of groups that the network does not have, or that leaves nothing to train.
     """
     if what == NOTHING:
         return
     if what == ALL_BUT_HEAD:
-        starts = tuple(f"{head}." for head in heads)
-        frozen = [name for name, _ in network.named_parameters() if not name.startswith(starts)]
+        frozen = [name for name, _ in network.named_parameters() if not name.startswith(_within(heads))]
     else:
         frozen = _first_groups(network, int(what))
     for name in frozen:
@@ -282,55 +221,46 @@ def freeze(network: nn.Module, what: str, heads: Sequence[str]) -> None:
 
 
 def _first_groups(network: nn.Module, n_groups: int) -> list[str]:
-    """Names of their parameters."""
-    matcher: Any = getattr(network, "group_matcher", None)
-    if matcher is None:
-        raise SettingsError(
-            f"freeze must be {NOTHING} or {ALL_BUT_HEAD} for this network, whose layers timm does not group, "
-            f"got {n_groups}"
-        )
+    """Names of the parameters of the first groups."""
     from timm.models import group_parameters
 
-    groups = group_parameters(network, matcher(coarse=True))
+    matcher: Any = getattr(network, "group_matcher", None)
+    groups = {} if matcher is None else group_parameters(network, matcher(coarse=True))
     if n_groups >= len(groups):
         raise SettingsError(
-            f"freeze must be {NOTHING}, {ALL_BUT_HEAD}, or a number of groups of layers from 1 to {len(groups) - 1} "
-            f"for this network, got {n_groups}"
+            f"freeze must be {NOTHING}, {ALL_BUT_HEAD}, or below {len(groups)}, the number of timm's groups of layers "
+            f"of this network, got {n_groups}"
         )
     return [name for number in range(n_groups) for name in groups[number]]
 
 
 def _is_frozen(layer: nn.Module, around: nn.Module) -> bool:
-    """Whether nothing in a layer is trained, or where it has no parameters, nothing in the one around it."""
+    """Whether all parameters of a layer are frozen, or, if it has none, all of the module around it."""
     parameters = list(layer.parameters()) or list(around.parameters())
     return bool(parameters) and not any(parameter.requires_grad for parameter in parameters)
 
 
 def _keep_statistics(layer: nn.Module, inputs: Any) -> None:
-    """Before each pass of a BatchNorm, whoever has set its mode; not once somebody thaws it."""
+    """Forward pre-hook of a frozen BatchNorm: eval mode, unless it is no longer frozen."""
     if not any(parameter.requires_grad for parameter in layer.parameters()):
         layer.eval()
 
 
-DIGITS = 12
-"""Of a hash, for people."""
-
-
 @dataclass(frozen=True)
 class Start:
-    """frozen: which part of the network, as freeze takes it."""
+    """Pretrained weights and the part of the network that is frozen, as `freeze` takes it."""
 
     pretrained: Pretrained
     frozen: str
 
     def give(self, network: nn.Module) -> None:
-        """Load the weights, but the head where that does not fit, and freeze. SettingsError for what does not fit."""
+        """Load the weights, except for a head that does not fit, and freeze. SettingsError for what does not fit."""
         heads = timm_facts(self.pretrained.model).heads
         load_weights(network, self.pretrained.read(), heads, self.pretrained.source)
         freeze(network, self.frozen, heads)
 
     def note(self, network: nn.Module, n_classes: int) -> str:
-        """One sentence on a network that was given this: its weights, its head, and what is frozen."""
+        """One sentence on a network that was started so: its weights, its head, and what is frozen."""
         source, heads = self.pretrained.source, timm_facts(self.pretrained.model).heads
         its_head = has_its_head(network, self.pretrained.read(), heads)
         head = f"{'their own' if its_head else 'a new'} head for {counted(n_classes, 'class', 'classes')}"

@@ -1,7 +1,7 @@
-"""Wide residual networks (Zagoruyko and Komodakis, BMVC 2016), and the convolution and draws of other networks too.
+"""Wide residual networks (Zagoruyko and Komodakis, BMVC 2016), and functions that other networks use too.
 
-Dropout stands where the paper has it, between the convolutions of a block (section 2.4), at a rate of 0, which changes
-nothing and draws nothing, until it is given another.
+Dropout is between the convolutions of a block, as in the paper (section 2.4). The rate is 0, which draws nothing, until
+it is set.
 """
 
 import torch
@@ -13,17 +13,14 @@ from hba.errors import SettingsError
 
 
 def conv(in_channels: int, out_channels: int, kernel_size: int, stride: int = 1) -> nn.Conv2d:
-    """A convolution without bias that keeps the size at stride 1, with He et al.'s (2015) weights."""
+    """A convolution without bias that keeps the size at stride 1, with the initialization of He et al. (2015)."""
     layer = nn.Conv2d(in_channels, out_channels, kernel_size, stride, padding=kernel_size // 2, bias=False)
     nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
     return layer
 
 
 def uniform_per_image(images: Tensor) -> Tensor:
-    """One number from U(0, 1) for each image of (B, ...), as (B, 1, 1, 1), from the global generator.
-
-    Always in single precision, because half precision has too few numbers to compare with.
-    """
+    """One draw from U(0, 1) for each image of (B, ...), float32 (B, 1, 1, 1), from the global generator."""
     return draw_then_shard(len(images), lambda n: torch.rand(n, 1, 1, 1, device=images.device))
 
 
@@ -35,7 +32,6 @@ class WideResNet(nn.Module):
 
     def __init__(self, depth: int, width: int, n_classes: int, in_channels: int = 3) -> None:
         super().__init__()
-        check_depth_and_width(depth, width)
         blocks_per_stage = (depth - 4) // 6
         self.conv = conv(in_channels, 16, kernel_size=3)
         blocks: list[nn.Module] = []

@@ -54,23 +54,19 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def unknown(kind: str, name: str, known: Iterable[str], also_meant: str | None = None) -> str:
-    """`unknown model 'resnet50'; did you mean resnet-50? Known: wrn-40-2, ...`
-
-    also_meant: a further name to propose.
-    """
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """`unknown model 'resnet50'; did you mean resnet-50? Known: wrn-40-2, ...`"""
     names = list(known)
-    return f"unknown {kind} {name!r}{listed(did_you_mean(name, names, also_meant), 'known', names)}"
+    return f"unknown {kind} {name!r}{listed(did_you_mean(name, names), 'known', names)}"
 
 
-def did_you_mean(name: str, known: Iterable[str], also_meant: str | None = None) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`; did you mean Rotate?` for `rotate`, empty where no known name is similar."""
     by_form: dict[str, str] = {}
     for candidate in known:
         by_form.setdefault(candidate.casefold(), candidate)
     alike = difflib.get_close_matches(name.casefold(), by_form, n=1, cutoff=ALIKE)
-    meant = [*(by_form[form] for form in alike), *([also_meant] if also_meant else [])]
-    return f"; did you mean {' or '.join(meant)}?" if meant else ""
+    return f"; did you mean {by_form[alike[0]]}?" if alike else ""
 
 
 def listed(meant: str, heading: str, names: Iterable[str]) -> str:

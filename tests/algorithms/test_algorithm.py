@@ -1,18 +1,28 @@
 """Algorithm 2, step by step, against its pseudo-code written out again."""
 
+import copy
 import math
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from search_problems import paper_config, small_data
-from search_steps import algorithm_of, step
-from torch import Tensor
+from each import each
+from search_problems import SELF_TUNING, paper_config, small_data
+from search_steps import (
+    algorithm_of,
+    begun,
+    begun_as_in_the_paper,
+    respond_at_random,
+    step,
+)
+from torch import Tensor, nn
 
 from hba.algorithms import Hypergradient, hypergradient
 from hba.algorithms.hypergradient import HyperGradientState
-from hba.algorithms.lambda_steps import best_temperature
+from hba.algorithms.responses import RESPONSES
 from hba.algorithms.task import ImageTask
+from hba.hypernet.layers import HyperLayer
 from hba.models import build_model
 from hba.policy.space import SearchSpace
 from hba.preprocessing.baseline import Baseline
@@ -114,10 +124,79 @@ def test_the_lambda_gradient_is_the_one_of_the_unaugmented_validation_batch() ->
     assert torch.allclose(state.lam.detach() - start, -0.03 * state.lam.grad.sign(), atol=2e-3)
 
 
-def test_the_best_temperature_beats_its_neighbours_and_finds_a_planted_one() -> None:
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(20_000, 5, generator=generator)
-    labels = torch.multinomial(logits.softmax(1), 1, generator=generator)[:, 0]
-    # Labels follow the logits, so that logits six times too confident want a temperature of six.
-    found = best_temperature(6 * logits, labels).item()
-    assert math.isclose(found, 6.0, rel_tol=0.08)
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
+def responding(**settings: Any) -> tuple[Any, Any]:
+    task, state = begun_as_in_the_paper(**settings)
+    respond_at_random(state.learner.hypernetwork, 0.05)
+    return task, state
+
+
+@each("name", RESPONSES)
+def test_a_training_step_is_one_of_sgd_along_those_gradients(name: str) -> None:
+    task, state = responding(response=name, weight_decay=0.0, learning_rate=0.1)
+    own = copy.deepcopy(state)
+    images, labels = own.train_stream.next()
+    noise = torch.randn(len(images), len(state.lam), generator=own.generator)
+    rows = own.lam.detach() + noise
+
+    def augment(images: Tensor, rows: Tensor) -> Tensor:
+        return task.augment(images, rows, own.generator)
+
+    RESPONSES[name].gradients(own.learner.hypernetwork.train(), augment, F.cross_entropy, images, labels, rows)
+    step(task, state)
+    for moved, still in zip(
+        state.learner.hypernetwork.parameters(), own.learner.hypernetwork.parameters(), strict=True
+    ):
+        # The first step of Nesterov's momentum of 0.9 is 1.9 gradients long.
+        torch.testing.assert_close(moved, still - 0.1 * 1.9 * still.grad, rtol=1e-4, atol=1e-6)
+
+
+LEARN_NOISE: dict[str, dict[str, Any]] = {
+    **{name: {"algorithm": name} for name in SELF_TUNING},
+    "hba": {"algorithm": "hba", "sigma_entropy": 0.01},
+    "fixed-noise": {"algorithm": "fixed-noise", "sigma_entropy": 0.01, "lambda_optimizer": "rmsprop"},
+}
+
+
+@each("algorithm", SELF_TUNING)
+def test_every_layer_answers_the_last_one_too(algorithm: str) -> None:
+    _, state = begun(algorithm=algorithm)
+    kinds = (nn.Conv2d, nn.BatchNorm2d, nn.Linear)
+    plain = state.to_module()
+    layers = [name for name, layer in plain.named_modules() if isinstance(layer, kinds)]
+    found = [
+        name.removeprefix("model.")
+        for name, layer in state.learner.hypernetwork.named_modules()
+        if isinstance(layer, HyperLayer)
+    ]
+    assert found == layers
+    assert isinstance(plain.get_submodule(layers[-1]), nn.Linear)
+    assert RESPONSES[algorithm_of(begun(algorithm=algorithm)[0]).response].centered == (algorithm == "delta-stn")
+
+
+@pytest.mark.parametrize("settings", LEARN_NOISE.values(), ids=LEARN_NOISE)
+def test_noise_of_training_has_the_learnt_scale_of_each_hyperparameter(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, state = begun(**settings, val_steps=0)
+    scales = torch.linspace(0.1, 2.0, len(state.lam))
+    with torch.no_grad():
+        state.mover.scale.spread.copy_(scales.expm1().log())
+    seen: list[Tensor] = []
+    decode = type(task.space).decode
+
+    def record(self: Any, logits: Tensor) -> Tensor:
+        seen.append(logits - state.lam.detach())
+        return decode(self, logits)
+
+    monkeypatch.setattr(type(task.space), "decode", record)
+    step(task, state, 30)
+    # Those of delta-stn's own loss are without noise.
+    noise = torch.cat([one for one in seen if one.any()])
+    assert len(noise) == 30 * 8
+    torch.testing.assert_close(noise.std(dim=0), scales, rtol=0.35, atol=0)
+    assert noise.std(dim=0)[:10].mean() < 0.25 * noise.std(dim=0)[-10:].mean()

@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from each import each
 from opened_images import record_images
 from PIL import Image
 from search_problems import StopAfter, small_data, small_images, small_settings
+from sklearn.metrics import average_precision_score
 from torch import nn
 
 import hba
 from hba.algorithms import ALGORITHMS
+from hba.algorithms.lookahead import rewards_of
+from hba.algorithms.scores import AugmentedBatch
 from hba.data import LabelledImages, SearchData
 from hba.errors import DivergedError, SettingsError
 
@@ -87,20 +91,6 @@ def test_a_stopped_search_goes_on_to_the_same_end(algorithm: str, tmp_path: Path
         assert torch.equal(resumed.network.state_dict()[name], weight), name
 
 
-@pytest.mark.parametrize("algorithm", ["hba", "lookahead"])
-def test_validation_images_choose_and_do_not_train(algorithm: str) -> None:
-    """If nothing can be chosen, what is in the validation set changes no weight and no running statistic."""
-    still = {"lambda_learning_rate": 1e-30, "strength_learning_rate": 0.0}
-    networks = []
-    for darker in (1, 2):
-        data, images = small_data(), small_images(16, seed=1)
-        val = LabelledImages(images.images // darker, images.labels)
-        changed = SearchData(data.name, data.class_names, data.train, val)
-        networks.append(run(algorithm, data=changed, **still).network)
-    for first, second in zip(*(network.state_dict().values() for network in networks), strict=True):
-        assert torch.equal(first, second)
-
-
 def test_files_of_the_test_split_are_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images = {"train": small_images(24, seed=0), "val": small_images(16, seed=1), "test": small_images(8, seed=2)}
     for part, labelled in images.items():
@@ -136,3 +126,54 @@ def test_it_runs_on_a_gpu_and_goes_on_there(algorithm: str, tmp_path: Path) -> N
     assert np.allclose(
         values_of(run(algorithm, out=tmp_path, device="cuda", resume=True)), values_of(on_gpu), rtol=1e-3
     )
+
+
+NAMES = ("left", "right", "both")
+
+
+def two_sides(n: int, seed: int) -> LabelledImages:
+    """Small images of one label, and a second that every third has."""
+    images = small_images(n, seed)
+    labels = torch.zeros(n, 3, dtype=torch.bool)
+    labels[torch.arange(n), images.labels] = True
+    labels[::3, 2] = True
+    labels[::5] = False
+    return LabelledImages(images.images, labels)
+
+
+def several_labels() -> SearchData:
+    return SearchData("several", NAMES, two_sides(40, seed=0), two_sides(16, seed=1))
+
+
+@each("algorithm", ["hba", "joint", "lookahead", "population"])
+def test_every_algorithm_searches_and_measures_as_scikit_learn_does(algorithm: str) -> None:
+    data = several_labels()
+    settings = small_settings(algorithm=algorithm)
+    result = hba.search(data, **settings)
+    assert result.schedule is not None
+    assert (result.schedule.values[0] != result.schedule.values[-1]).any()
+    assert "mean average precision" in result.schedule.provenance["error"]
+    val = two_sides(16, seed=1)
+    mean, std = (torch.tensor(colour)[:, None, None] for colour in (data.train.mean_color(), data.train.std_color()))
+    with torch.no_grad():
+        logits = result.network.eval()((val.images / 255 - mean) / std)
+    precision = average_precision_score(val.labels.numpy(), logits.numpy(), average="macro")
+    assert result.metrics[-1]["val_error_percent"] == pytest.approx(100 * (1 - precision), abs=1e-3)
+    expected = nn.functional.binary_cross_entropy_with_logits(logits, val.labels.float())
+    assert result.metrics[-1]["val_loss"] == pytest.approx(expected.item(), rel=1e-4)
+
+
+@each("draws", [1, 3])
+def test_a_reward_on_a_linear_network_has_its_closed_form(draws: int) -> None:
+    """The gradient of the loss of an image x is (sigma(z) - y) / classes times x."""
+    generator = torch.Generator().manual_seed(0)
+    network = nn.Sequential(nn.Flatten(), nn.Linear(12, 4)).double()
+    images = torch.randn(6, 3, 2, 2, generator=generator, dtype=torch.double)
+    labels = torch.rand(6, 4, generator=generator) < 0.4
+    direction = {name: torch.randn_like(weight) for name, weight in network.named_parameters()}
+    nothing: Any = None
+    trial = AugmentedBatch(images, labels, nothing, nothing, nothing, 1.0, draws)
+    with torch.no_grad():
+        residual = (network(images).sigmoid() - labels.double()) / 4
+    along = images.flatten(1) @ direction["1.weight"].T + direction["1.bias"]
+    torch.testing.assert_close(rewards_of(network, trial, direction), (residual * along).sum(dim=1))

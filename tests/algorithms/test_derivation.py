@@ -2,7 +2,6 @@
 
 import copy
 import math
-from functools import partial
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from hba.algorithms import Algorithm, FixedNoise, HyperPopulation, Population
 from hba.algorithms.population import PopulationModel, PopulationState, validation_losses
 from hba.algorithms.state import named_networks
 from hba.algorithms.task import ImageTask
-from hba.data import LabelledImages
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
 from hba.preprocessing.baseline import Baseline
@@ -30,11 +28,6 @@ def make(kind: type[Algorithm], **settings: Any) -> tuple[ImageTask, Any]:
     preprocessing = Preprocessing(Standardize.of(data.train), Baseline(), 8)
     task = ImageTask(config, space, data, preprocessing, torch.full((3,), 0.5))
     return task, algorithm_of(task).begin(task, named_networks(config.model, 2, seed=0))
-
-
-def validation_inputs(task: ImageTask) -> Tensor:
-    assert isinstance(task.val, LabelledImages)
-    return task.preprocessing.measure(task.val.images.float() / 255)
 
 
 def recorded_lambdas(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
@@ -71,17 +64,6 @@ def test_algorithm_5_keeps_its_noise_for_t_train_steps_and_then_draws_it_anew(mo
     assert math.isclose(firsts.std().item(), 0.7, rel_tol=0.05)
 
 
-def test_algorithm_4_measures_each_lambda_on_the_whole_validation_set() -> None:
-    task, state = make(HyperPopulation, population_size=4)
-    give_lambda_an_effect(state)
-    x = validation_inputs(task)
-    state.learner.hypernetwork.eval()
-    losses = [F.cross_entropy(state.learner.hypernetwork(x, lam), task.val.labels).item() for lam in state.lam_rows]
-    members = [partial(state.learner.hypernetwork, lam=lam) for lam in state.lam_rows]
-    assert validation_losses(task, members).tolist() == pytest.approx(losses, rel=1e-5)
-    assert len(set(losses)) == 4
-
-
 def give_lambda_an_effect(state: Any) -> None:
     """V starts at zero, so that all members of a hypernetwork are alike."""
     with torch.no_grad():
@@ -114,30 +96,6 @@ def test_a_population_keeps_its_lambdas_for_t_train_steps_and_then_goes_on_from_
     assert len(losses.unique()) == 4
     assert torch.equal(state.lam, start[losses.tolist().index(min(losses.tolist()))])
     assert not torch.equal(state.lam_rows, start)
-
-
-def test_algorithm_4_explores_about_the_selected_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
-    task, state = make(HyperPopulation, train_steps=1, population_size=8, sigma=0.3)
-    start = state.lam_rows.clone()
-    losses = torch.tensor([5.0, 4, 1, 4, 3, 2, 9, 9])
-    monkeypatch.setattr("hba.algorithms.population.validation_losses", lambda *_: losses)
-    step(task, state)
-    assert torch.equal(state.lam, start[2])
-    noise = state.lam_rows - start[2]
-    assert len(noise.unique(dim=0)) == 8
-    assert math.isclose(noise.std().item(), 0.3, rel_tol=0.15)
-
-
-@pytest.mark.parametrize("n_members", [2, 4, 8])
-@pytest.mark.parametrize("kind", [HyperPopulation, Population])
-def test_every_member_gets_its_own_part_of_a_batch(
-    kind: type[Algorithm], n_members: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task, state = make(kind, population_size=n_members)
-    seen = recorded_lambdas(monkeypatch)
-    start = state.lam_rows.clone()
-    step(task, state)
-    assert torch.equal(seen[0], start.repeat_interleave(8 // n_members, 0))
 
 
 @each("batched", [True, False])
@@ -197,22 +155,6 @@ def recorded_inputs(task: ImageTask, state: PopulationState) -> tuple[Tensor, Te
         patch.setattr(state.train_stream, "next", record_labels)
         step(task, state)
     return seen[0], labels[0]
-
-
-def test_batched_members_and_members_one_after_the_other_give_the_same_numbers() -> None:
-    states = []
-    for batched in (True, False):
-        task, state = make(Population, population_size=4, batched_members=batched)
-        step(task, state, 6)
-        states.append(state)
-    first, second = states
-    assert torch.equal(first.lam, second.lam)
-    for name in first.learner.weights:
-        assert torch.allclose(first.learner.weights[name], second.learner.weights[name], atol=1e-4), name
-    for name in first.learner.buffers:
-        assert torch.allclose(first.learner.buffers[name].float(), second.learner.buffers[name].float(), atol=1e-4), (
-            name
-        )
 
 
 def test_algorithm_3_copies_the_best_member_and_then_disturbs_every_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,8 @@ from torch.func import functional_call
 import hba
 from hba.algorithms import Lookahead
 from hba.algorithms.derivatives import (
-    DISTANCE,
-    RewardDerivative,
     central_differences,
     exact_derivatives,
-    image_derivatives,
 )
 from hba.errors import SettingsError
 from hba.models import build_model
@@ -68,24 +65,6 @@ def test_differences_tell_images_apart_as_the_derivatives_do(dtype: torch.dtype)
     assert not torch.equal(exact, found)
 
 
-@each(
-    ("asked", "is_frozen", "is_exact"),
-    [("auto", False, False), ("auto", True, True), ("difference", True, False), ("exact", False, True)],
-)
-def test_on_a_processor_auto_is_the_difference_where_nothing_is_frozen(
-    asked: RewardDerivative, is_frozen: bool, is_exact: bool
-) -> None:
-    def cubes(weights: Mapping[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
-        """A central difference of a cube is its derivative, and the square of the distance."""
-        return weights["weight"].double().sum() ** 3 * labels
-
-    parts = parts_of(torch.ones(2, 1, 1, 1), torch.ones(2, dtype=torch.float64), 1)
-    weights = {"weight": torch.ones(1, dtype=torch.float64)}
-    found = image_derivatives(cubes, weights, weights, parts, asked, is_frozen)
-    expected = torch.full((2,), 3.0 + (0.0 if is_exact else DISTANCE**2), dtype=torch.float64)
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=0)
-
-
 class Undifferentiable(torch.autograd.Function):
     """PyTorch has a backward pass of it, and no forward mode."""
 
@@ -98,40 +77,21 @@ class Undifferentiable(torch.autograd.Function):
         return gradient
 
 
-class WithContext(torch.autograd.Function):
-    """The same as PyTorch wants it for derivatives of functions."""
-
-    @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        return x.clone()
-
-    @staticmethod
-    def setup_context(ctx: object, inputs: object, output: object) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: object, gradient: Tensor) -> Tensor:
-        return gradient
-
-
 class WithoutForwardMode(nn.Module):
-    def __init__(self, function: type[torch.autograd.Function]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.linear, self.function = nn.Linear(3 * 64, 2), function
+        self.linear = nn.Linear(3 * 64, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.function.apply(self.linear(x.flatten(1)))
+        found: Tensor = Undifferentiable.apply(self.linear(x.flatten(1)))
         return found
 
 
-@each("function", [Undifferentiable, WithContext])
-def test_a_layer_without_forward_mode_is_searched_with_by_differences_and_refused_otherwise(
-    function: type[torch.autograd.Function],
-) -> None:
+def test_a_layer_without_forward_mode_is_searched_with_by_differences_and_refused_otherwise() -> None:
     settings: Any = {name: value for name, value in SMALL_SETTINGS.items() if name not in ("model", "train_steps")}
     found = hba.search(
         small_data(),
-        network=WithoutForwardMode(function),
+        network=WithoutForwardMode(),
         algorithm=Lookahead(reward_derivative="auto", train_steps=2),
         **settings,
     )
@@ -140,7 +100,7 @@ def test_a_layer_without_forward_mode_is_searched_with_by_differences_and_refuse
     with pytest.raises(SettingsError, match=r"choose reward_derivative difference or another network$"):
         hba.search(
             small_data(),
-            network=WithoutForwardMode(function),
+            network=WithoutForwardMode(),
             algorithm=Lookahead(reward_derivative="exact", train_steps=2),
             **settings,
         )

@@ -12,7 +12,6 @@ from search_steps import algorithm_of, begun, begun_as_in_the_paper, next_valida
 from torch import Tensor
 
 from hba.algorithms.lambda_steps import best_temperature
-from hba.policy_search.config import SearchConfig
 
 ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]
 """Those with lambda steps."""
@@ -82,32 +81,6 @@ def test_the_gradient_is_the_mean_of_those_of_the_validation_batches(calibrate: 
     torch.testing.assert_close(state.lam.grad, expected, rtol=1e-4, atol=1e-7)
     # The batch after the three is the next.
     assert torch.equal(task.preprocessing.measure(state.mover.val_stream.next()[0]), batches[3][0])
-
-
-@each(("batch_size", "expected"), [(100, 50), (7, 3), (2, 2)])
-def test_look_ahead_validates_half_a_batch_and_its_settings_say_how_much_that_is(
-    batch_size: int, expected: int
-) -> None:
-    config = SearchConfig.from_preset({"data": "digits", "batch_size": batch_size})
-    assert config.flat()["val_batch_size"] == "half"
-    assert config.resolved().flat()["val_batch_size"] == expected
-    other = SearchConfig.from_preset({"data": "digits", "batch_size": batch_size, "val_batch_size": None})
-    assert other.resolved().flat()["val_batch_size"] is None
-
-
-def test_with_batch_statistics_the_gradient_is_the_one_of_a_network_in_training_mode() -> None:
-    gradients = {}
-    for statistics in ("batch", "running"):
-        task, state = hba_begun(val_statistics=statistics, sharing="bn")
-        step(task, state)
-        ((images, labels),) = next_validation(task, state)
-        # No layer of this network draws at random.
-        network = copy.deepcopy(state.learner.hypernetwork).train(statistics == "batch")
-        expected = slope(state, lambda at: F.cross_entropy(network(images, at), labels))  # noqa: B023
-        lambda_step(task, state)
-        torch.testing.assert_close(state.lam.grad, expected, rtol=1e-4, atol=1e-7)
-        gradients[statistics] = expected
-    assert not torch.allclose(gradients["batch"], gradients["running"], rtol=0.1)
 
 
 def moves(gradients: list[Tensor], **settings: Any) -> list[Tensor]:

@@ -133,17 +133,6 @@ def test_the_current_weights_learn_from_the_loss_at_the_center_alone(learn: Grad
             torch.testing.assert_close(found[name], gradient)
 
 
-def test_the_response_learns_from_the_perturbed_loss_alone() -> None:
-    hypernetwork = hyper_of(Deep(), torch.randn(N))
-    images, labels, rows = batch()
-    found = learnt(separate, hypernetwork, images, labels, rows)
-    own = copy.deepcopy(hypernetwork)
-    F.cross_entropy(own(brighter(images, rows), rows), labels).backward()
-    for name, gradient in gradients_of(own).items():
-        # And the shared weights do not.
-        assert torch.allclose(found[name], gradient) == is_response(name), name
-
-
 class Spy:
     """A loss that keeps what it was given, and what it gave."""
 

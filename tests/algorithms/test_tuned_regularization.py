@@ -72,15 +72,6 @@ def test_the_penalty_is_half_the_weight_decay_of_each_image_times_its_squared_no
     torch.testing.assert_close(found, (decays * torch.stack([torch.as_tensor(norm) for norm in norms])).mean() / 2)
 
 
-def test_a_penalty_is_learned_from_and_not_told() -> None:
-    task, state = begun_with("label-smoothing,weight-decay")
-    images, labels = state.train_stream.next()
-    state.learner.hypernetwork.model.dropout.p = 0.0
-    logits = state.to_module().train()(task.preprocessing.measure(images))
-    update_phi(task, state, images, labels, state.lam.detach().expand(len(images), -1))
-    torch.testing.assert_close(state.totals.train_loss, F.cross_entropy(logits, labels))
-
-
 def test_the_weights_answer_weight_decay_alone_where_nothing_else_is_tuned_through_them() -> None:
     """Of the joint search: operations and Cutout leave the response of the weights as it is."""
     task, state = begun_with("augmentation,cutout,weight-decay", algorithm="joint", divergence_weight=0.03)
@@ -112,18 +103,6 @@ def test_joint_moves_each_hyperparameter_by_its_own_gradient() -> None:
         assert float(seen["gradient"][column]) == float(expected), name
 
 
-def test_the_score_of_a_regularizer_of_images_is_that_of_its_noise() -> None:
-    """Rewards that grow with the noise on it have the gradient one over sigma; those of other hyperparameters none."""
-    task, state = begun_with("augmentation,cutout,weight-decay", algorithm="joint", sigma=0.5)
-    images, labels = state.train_stream.next()
-    trial = algorithm_of(task).augmented(task, state, images, labels, 400)
-    column = task.space.names.index("cutout.length")
-    score = expected_score(task.space, trial, trial.noise[:, column])
-    assert float(score[column]) == pytest.approx(2.0, rel=0.1)
-    assert float(score[column + 1]) == pytest.approx(0.0, abs=0.15)
-    assert float(score[task.space.names.index("weight_decay")]) == 0
-
-
 def test_where_nothing_acts_on_images_joint_is_the_hypergradient_alone() -> None:
     settings = {"response": "separate", "train_steps": 2, "init": "fraction", "lambda_betas": (0.9, 0.999)}
     ends = []
@@ -146,18 +125,8 @@ def test_where_nothing_acts_on_images_joint_is_the_hypergradient_alone() -> None
             "the algorithm lookahead cannot tune dropout, which acts through",
         ),
         ({"tune": "droput"}, "tune: unknown group 'droput'; did you mean dropout"),
-        ({"tune": "dropout,dropout"}, "tune must name at least one group and each once, got dropout, dropout"),
-        ({"tune": ""}, "tune must name at least one group"),
-        ({"tune": "weight-decay", "optimizer": "adamw"}, "tune weight-decay needs the optimizer sgd"),
-        ({"tune": 5}, "tune"),
-        (
-            {"tune": "weight-decay", "response_weight_decay": 0.3},
-            "response_weight_decay has no effect where",
-        ),
+        ({"tune": "weight-decay", "optimizer": "adamw"}, "weight-decay .* the optimizer sgd"),
         ({"tune": "weight-decay", "fill": "0.5"}, "fill has no effect where augmentation is not tuned"),
-        ({"tune": "dropout", "operations": "Rotate"}, "operations has no effect where augmentation is not tuned"),
-        ({"tune": "dropout", "reward_draws": 2}, "reward_draws has no effect where augmentation is not tuned"),
-        ({"tune": "cutout", "spread_share": 0.1}, "spread_share has no effect where augmentation is not tuned"),
     ],
 )
 def test_what_cannot_be_tuned_is_refused_in_one_line(settings: dict[str, Any], said: str) -> None:

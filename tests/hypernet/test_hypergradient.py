@@ -50,33 +50,6 @@ def test_the_gradient_of_a_two_parameter_quadratic_is_the_closed_form() -> None:
     torch.testing.assert_close(actual, closed_form)
 
 
-def test_a_newton_step_reaches_the_lambda_that_solves_the_quadratic() -> None:
-    hyper, pixel = quadratic_hypernetwork(), torch.full((1, 1, 1, 1), PIXEL).double()
-
-    def loss(at: Tensor) -> Tensor:
-        return (hyper(pixel, at) - T).square().sum()
-
-    start = torch.tensor([4.0, -3.0]).double()
-    hessian = torch.autograd.functional.hessian(loss, start)
-    assert isinstance(hessian, Tensor)
-    # The output meets the targets where x (w + u V lambda) = t.
-    solution = torch.linalg.solve(V, (T / PIXEL - W) / U)
-    torch.testing.assert_close(start - torch.linalg.solve(hessian, gradient(loss, start)), solution)
-
-
-def test_the_gradient_through_batch_norm_is_the_closed_form() -> None:
-    # Running mean 1 and variance 4: an image of 5 everywhere becomes (5 - 1) / 2 = 2 in both channels; the output is
-    # their mean, so that the loss is sum_c (2 scale_c + offset_c) / 2 with rows scale 0, 1 and offset 0, 1.
-    bn = nn.BatchNorm2d(2, eps=1e-12).double()
-    bn.running_mean, bn.running_var = torch.ones(2).double(), torch.full((2,), 4.0).double()
-    hyper = HyperNetwork(nn.Sequential(bn), 2, "bn").eval()
-    directions, how_far = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.arange(8).reshape(4, 2) / 10
-    set_parameters(hyper, affine_U=directions, affine_V=how_far)
-    actual = gradient(lambda at: hyper(torch.full((3, 2, 4, 4), 5.0).double(), at).mean(), torch.ones(2).double())
-    expected = [1 * 0.0 + 2 * 0.2 + 1.5 * 0.4 + 2 * 0.6, 1 * 0.1 + 2 * 0.3 + 1.5 * 0.5 + 2 * 0.7]
-    torch.testing.assert_close(actual, torch.tensor(expected).double(), rtol=1e-6, atol=0)
-
-
 class Tiny(nn.Module):
     """Two convolutions, BatchNorm, a hidden and a last linear layer; smooth, so that finite differences hold."""
 
@@ -122,12 +95,3 @@ def test_the_gradient_of_the_validation_loss_equals_central_differences(sharing:
             expected[k] = (loss(lam + shift) - loss(lam - shift)) / (2 * step)
     assert float(expected.abs().max()) > 1e-4
     torch.testing.assert_close(gradient(loss, lam), expected.reshape(lam.shape), rtol=1e-5, atol=1e-9)
-
-
-@each("sharing", SHARING)
-def test_in_eval_mode_lambda_of_one_image_does_not_reach_another(sharing: str) -> None:
-    hyper = tiny_hypernetwork(sharing)
-    x, lam = torch.randn(4, 3, 6, 6).double(), torch.randn(4, N).double()
-    actual = gradient(lambda at: hyper(x, at)[2].square().sum(), lam)
-    assert torch.equal(actual[[0, 1, 3]], torch.zeros(3, N).double())
-    assert float(actual[2].abs().max()) > 1e-4

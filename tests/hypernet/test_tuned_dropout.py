@@ -1,14 +1,11 @@
 """Dropout at a rate of each image's own."""
 
-import copy
-
 import pytest
 import torch
 from each import each
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from hba.errors import SettingsError
 from hba.hypernet import HyperNetwork, TunedRates
 
 N, BATCH = 2, 400
@@ -64,11 +61,6 @@ def test_dropout_of_channels_drops_whole_ones(dropout: nn.Module, shape: tuple[i
     assert 0.4 < float((of_channels[..., 0] == 0).float().mean()) < 0.6
 
 
-def test_in_eval_mode_nothing_is_dropped() -> None:
-    x = torch.randn(BATCH, 3)
-    assert torch.equal(tuned(nn.Dropout(0.5)).eval()(x, rows_of(torch.full((BATCH,), 0.9))), x)
-
-
 def test_in_the_first_order_rates_are_those_of_the_rows_and_not_of_the_center() -> None:
     torch.manual_seed(0)
     hypernetwork, x = tuned(nn.Dropout(0.0)).train(), torch.ones(BATCH, 100)
@@ -87,20 +79,6 @@ def test_a_plain_network_has_the_modules_own_dropout_at_the_rate_of_lambda() -> 
     assert dropout.p == pytest.approx(0.6)
     assert given.dropout.p == 0.1
     assert hypernetwork.to_module(rows_of(torch.tensor([0.3]))[0]).get_submodule("dropout").p == pytest.approx(0.3)
-
-
-def test_a_module_that_sees_other_rows_than_images_is_refused_by_its_name() -> None:
-    hypernetwork = tuned(nn.Dropout(0.0)).train()
-    hypernetwork.model.forward = lambda x: hypernetwork.model.dropout(torch.cat([x, x]))  # type: ignore[operator]
-    with pytest.raises(SettingsError, match="the dropout 'dropout' gets 800 rows for 400 images"):
-        hypernetwork(torch.ones(BATCH, 3), torch.zeros(BATCH, N))
-
-
-def test_a_network_that_reads_the_rate_itself_is_refused() -> None:
-    """As those do that hand it to a function of attention: it could not differ between images."""
-    hypernetwork = tuned(nn.Dropout(0.3))
-    with pytest.raises(SettingsError, match="the network reads the rate of the dropout 'dropout' itself"):
-        _ = hypernetwork.model.get_submodule("dropout").p
 
 
 class Layers(nn.Module):
@@ -125,24 +103,3 @@ def test_the_squared_norm_is_that_of_the_weights_of_each_image(sharing: str) -> 
         sum(float(one.detach().square().sum()) for one in hypernetwork.to_module(row).parameters()) for row in lam
     ]
     torch.testing.assert_close(hypernetwork.squared_norm(lam), torch.tensor(expected, dtype=torch.float64))
-
-
-def test_the_gradient_of_the_squared_norm_is_that_of_finite_differences() -> None:
-    generator = torch.Generator().manual_seed(0)
-    hypernetwork = HyperNetwork(Layers(), N, "all", generator).double()
-    for parameter in hypernetwork.parameters():
-        nn.init.normal_(parameter, generator=generator)
-    lam = torch.randn(3, N, generator=generator, dtype=torch.float64)
-    hypernetwork.squared_norm(lam).sum().backward()
-    moved, step = copy.deepcopy(hypernetwork), 1e-6
-    for name in ("model.hidden.weight_V", "model.bn.affine_U", "model.conv.weight_0", "model.last.weight"):
-        gradient = hypernetwork.get_parameter(name).grad
-        assert gradient is not None
-        number = moved.get_parameter(name).data.view(-1)
-        before = float(number[0])
-        ends = []
-        for way in (step, -step):
-            number[0] = before + way
-            ends.append(float(moved.squared_norm(lam).detach().sum()))
-        number[0] = before
-        assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(float(gradient.view(-1)[0]), rel=1e-5)

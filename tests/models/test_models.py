@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from each import each
 from torch import Tensor, nn
 
@@ -72,33 +73,6 @@ def test_a_batch_of_images_becomes_logits(name: str) -> None:
     assert bool(logits.isfinite().all())
 
 
-@each(
-    ("name", "layer", "size"),
-    [
-        ("resnet-18", "layer1", 8),
-        ("resnet-18-small", "layer1", 32),
-        ("resnet-18-small", "layer4", 4),
-        ("wrn-10-1", "conv", 32),
-        ("wrn-10-1", "blocks", 8),
-        ("shake-shake-26-2x4d", "conv", 32),
-        ("shake-shake-26-2x4d", "blocks.3", 32),
-        ("shake-shake-26-2x4d", "blocks.4", 16),
-        ("shake-shake-26-2x4d", "blocks", 8),
-        ("pyramidnet-20-12", "blocks.1", 32),
-        ("pyramidnet-20-12", "blocks.2", 16),
-        ("pyramidnet-20-12", "blocks.4", 8),
-        ("alexnet", "features.0", 8),
-        ("alexnet", "features.10", 2),
-        ("alexnet", "features", 1),
-    ],
-)
-def test_small_images_keep_their_size_behind_the_stem(name: str, layer: str, size: int) -> None:
-    network, seen = build_model(name, n_classes=3, seed=0).eval(), []
-    network.get_submodule(layer).register_forward_hook(lambda _module, _inputs, output: seen.append(output.shape[2:]))
-    network(torch.rand(1, 3, 32, 32))
-    assert seen == [(size, size)]
-
-
 SEEDED = (
     "wrn-10-1",
     "wrn-16-2",
@@ -122,13 +96,6 @@ def test_the_seed_alone_decides_the_weights(name: str) -> None:
     assert not torch.equal(weights(build_model(name, 3, seed=6)), first)
 
 
-@each("name", SEEDED)
-def test_the_global_generator_is_left_alone(name: str) -> None:
-    before = torch.get_rng_state()
-    build_model(name, 3, seed=5)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 @each("name", ["wrn-10", "resnet-34", "WRN-40-2", "wrn-16-4-dropout", "wrn--16-4", "timm", ""])
 def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(SettingsError, match="unknown model") as raised:
@@ -138,3 +105,66 @@ def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     assert all(pattern in message for pattern in PATTERNS)
     assert "timm:<name>" in message
     assert all(known in message for known in ("wrn-40-2", "wrn-28-10", "wrn-10-1", "resnet-18", "resnet-50-small"))
+
+
+SIZE = 16
+DROPOUTS = (nn.Dropout, nn.Dropout2d)
+SITES: dict[str, list[str]] = {
+    "wrn-10-1": [f"blocks.{block}.between_convs" for block in range(3)],
+    "wrn-16-2": [f"blocks.{block}.between_convs" for block in range(6)],
+    "resnet-18-small": [
+        "on_input",
+        *[f"layer{stage}.after_{block}" for stage in (1, 2, 3, 4) for block in (0, 1)],
+    ],
+    "resnet-50-small": [
+        "on_input",
+        *[f"layer{stage}.after_{block}" for stage, n in ((1, 3), (2, 4), (3, 6), (4, 3)) for block in range(n)],
+    ],
+}
+"""Of WRN-d-k as many as blocks, (d - 4) / 2; of ResNets one for each block and one for the input."""
+
+
+def dropouts(network: nn.Module) -> dict[str, nn.Module]:
+    return {name: layer for name, layer in network.named_modules() if isinstance(layer, DROPOUTS)}
+
+
+def images(n: int = 4) -> Tensor:
+    return torch.rand(n, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(1))
+
+
+def built(name: str) -> nn.Module:
+    return build_model(name, 5, seed=3, image_size=SIZE).train()
+
+
+def step(network: nn.Module) -> list[Tensor]:
+    """Logits, gradients and statistics of a batch."""
+    logits = network(images())
+    F.cross_entropy(logits, torch.tensor([0, 1, 2, 3])).backward()
+    return [logits, *(one.grad for one in network.parameters() if one.grad is not None), *network.buffers()]
+
+
+@each("name", SITES)
+def test_dropout_stands_where_the_papers_have_it(name: str) -> None:
+    found = dropouts(built(name))
+    assert list(found) == SITES[name]
+    assert {layer.p for layer in found.values()} == {0.0}
+    # Channels in networks like Delta-STN's, single activations in wide ResNets.
+    assert {type(layer) for layer in found.values()} == {nn.Dropout if name.startswith("wrn") else nn.Dropout2d}
+
+
+def without_dropout(name: str) -> nn.Module:
+    network = built(name)
+    for site in dropouts(network):
+        parent, _, child = site.rpartition(".")
+        network.get_submodule(parent).add_module(child, nn.Identity())
+    return network
+
+
+@each("name", SITES)
+def test_a_rate_of_0_changes_no_bit_and_draws_nothing(name: str) -> None:
+    expected = step(without_dropout(name))
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    actual = step(built(name))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(one, other) for one, other in zip(actual, expected, strict=True))

@@ -1,19 +1,22 @@
 """Weights from a file and from timm: what fits, whose head is kept, and what is said where they cannot be had."""
 
+import copy
 import pickle
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 import timm
 import torch
+import torch.nn.functional as F
+from each import each
 from pretrained_networks import MODEL, NAME, pretrained, weights_file
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from hba.errors import RunError, SettingsError
-from hba.models import Pretrained, Start, build_model
+from hba.errors import SettingsError
+from hba.models import Pretrained, Start, build_model, find_model
+from hba.models.timm_networks import freeze
 
 
 def build(source: Path | str, n_classes: int = 3, seed: int = 0, model: str = MODEL) -> nn.Module:
@@ -39,14 +42,6 @@ def test_all_but_a_head_for_other_classes_comes_from_the_file_and_the_head_from_
     assert names_that_differ(first, again) == set()
     assert names_that_differ(first, other) == HEAD
     assert first.get_parameter("fc.weight").shape == (3, 512)
-
-
-@pytest.mark.parametrize("number", [2, 3])
-def test_a_head_that_fits_only_in_part_is_replaced_whole(number: int, tmp_path: Path) -> None:
-    weights = pretrained(3).state_dict()
-    del weights["fc.bias" if number == 2 else "fc.weight"]
-    torch.save(weights, tmp_path / "weights.pth")
-    assert names_that_differ(build(tmp_path / "weights.pth"), pretrained(3)) == HEAD
 
 
 def in_safetensors(weights: dict[str, Tensor], path: Path) -> Path:
@@ -82,32 +77,6 @@ def refusal(source: Path | str, **settings: Any) -> str:
     return str(raised.value)
 
 
-def changed_weights(folder: Path, change: Any) -> Path:
-    weights = dict(pretrained().state_dict())
-    change(weights)
-    return saved(weights, folder / "changed.pth")
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda weights: weights.pop("bn1.running_mean"), ": 1 missing (bn1.running_mean); choose the model"),
-        (
-            lambda weights: [weights.pop(f"layer{n}.0.conv1.weight") for n in range(1, 5)],
-            ": 4 missing (layer1.0.conv1.weight, layer2.0.conv1.weight, layer3.0.conv1.weight and 1 more); choose",
-        ),
-        (lambda weights: weights.update(extra=torch.ones(1)), ": 1 unknown (extra); choose"),
-        (
-            lambda weights: weights.update({"bn1.weight": torch.ones(3)}),
-            ": 1 of another shape (bn1.weight is (3,) there and (64,) in the network); choose",
-        ),
-    ],
-    ids=["missing", "many missing", "unknown", "shape"],
-)
-def test_what_does_not_fit_is_named_and_counted_in_one_line(change: Any, words: str, tmp_path: Path) -> None:
-    assert words in refusal(changed_weights(tmp_path, change))
-
-
 class Trap:
     """Whoever runs what is in the file writes another."""
 
@@ -121,19 +90,10 @@ class Trap:
 def test_nothing_in_a_file_is_run(tmp_path: Path) -> None:
     trap, ran = tmp_path / "trap.pth", tmp_path / "ran"
     torch.save({"conv1.weight": Trap(ran)}, trap)
-    assert "holds other things than tensors; pretrained needs a state dict" in refusal(trap)
+    assert "it holds other things than tensors" in refusal(trap)
     trap.write_bytes(pickle.dumps(Trap(ran), protocol=2))
-    assert "pretrained needs a state dict" in refusal(trap)
+    assert "state dict" in refusal(trap)
     assert not ran.exists()
-
-
-def test_a_file_is_known_by_its_hash_and_a_changed_one_is_not_read(tmp_path: Path) -> None:
-    file = weights_file(tmp_path)
-    found = Pretrained.of(MODEL, str(file))
-    assert found.sha256 == sha256(file.read_bytes()).hexdigest()
-    weights_file(tmp_path, pretrained(seed=10))
-    with pytest.raises(RunError, match="have changed since this run began"):
-        found.read()
 
 
 def test_timm_s_own_weights_are_taken_as_timm_gives_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,3 +116,75 @@ def test_timm_s_own_weights_are_taken_as_timm_gives_them(monkeypatch: pytest.Mon
         given.get_parameter("conv1.0.weight")[0, 0, 0, 0] += 1
     assert len(hashes) == 1
     assert Pretrained.of(MODEL, "timm").sha256 not in hashes
+
+
+STAGES = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4", "fc")
+
+
+def frozen_stages(network: nn.Module) -> list[str]:
+    """The parts of a ResNet that are frozen; none may be so by half."""
+    flags = {
+        stage: {one.requires_grad for name, one in network.named_parameters() if name.split(".")[0] == stage}
+        for stage in STAGES
+    }
+    assert all(len(found) == 1 for found in flags.values()), flags
+    return [stage for stage, found in flags.items() if found == {False}]
+
+
+@each(("what", "n_frozen"), [("none", 0), ("1", 2), ("2", 3), ("4", 5), ("5", 6), ("all-but-head", 6)])
+def test_the_first_groups_of_a_resnet_are_its_stem_and_its_stages(what: str, n_frozen: int) -> None:
+    network = pretrained()
+    freeze(network, what, ("fc",))
+    assert frozen_stages(network) == list(STAGES[:n_frozen])
+
+
+def trained(network: nn.Module) -> dict[str, torch.Tensor]:
+    """What differs after some steps in training mode."""
+    before = copy.deepcopy(network.state_dict())
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1)
+    for step in range(3):
+        network.train()
+        images = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(step))
+        F.cross_entropy(network(images), torch.tensor([0, 1, 2, 3])).backward()
+        optimizer.step()
+    return {name: one for name, one in network.state_dict().items() if not torch.equal(one, before[name])}
+
+
+@each("name", ["resnet10t", "mobilenetv3_small_050"])
+def test_training_moves_neither_frozen_weights_nor_their_statistics(name: str) -> None:
+    network = pretrained(name=name)
+    (head,) = (part for part in ("fc", "classifier") if hasattr(network, part))
+    freeze(network, "all-but-head", (head,))
+    # A copy is frozen like its original: searches and evaluations make them.
+    assert set(trained(copy.deepcopy(network))) == {f"{head}.weight", f"{head}.bias"}
+
+
+def test_a_frozen_batch_norm_normalises_by_its_running_statistics_in_training() -> None:
+    network, thawed = pretrained(), pretrained()
+    freeze(network, "all-but-head", ("fc",))
+    images = torch.rand(4, 3, 32, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(network.train()(images), thawed.eval()(images), rtol=0, atol=0)
+        assert not torch.allclose(thawed.train()(images), network(images), atol=1e-3), "it would differ otherwise"
+
+
+def test_a_network_of_timm_goes_by_its_name() -> None:
+    network = build_model("timm:resnet10t", 7, seed=0)
+    assert type(network) is type(timm.create_model("resnet10t", pretrained=False))
+    assert network(torch.rand(2, 3, 32, 32)).shape == (2, 7)
+
+
+@each("name", ["resnet10", "", "hf-hub:timm/resnet10t", "RESNET10T", "timm:resnet10t"])
+def test_an_unknown_network_of_timm_is_refused_in_one_line(name: str) -> None:
+    with pytest.raises(SettingsError, match="unknown timm model") as raised:
+        find_model(f"timm:{name}")
+    assert repr(name) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_network_that_is_made_for_another_image_size_is_refused_in_one_line() -> None:
+    name = "timm:vit_tiny_patch16_224"
+    with pytest.raises(SettingsError, match="cannot take images of 32x32 ") as raised:
+        build_model(name, 3, seed=0, image_size=32)
+    assert len(str(raised.value).splitlines()) == 1
+    assert build_model(name, 3, seed=0, image_size=224).training

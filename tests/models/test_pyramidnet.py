@@ -1,6 +1,6 @@
 """PyramidNet: widths, the shortcut without weights, and ShakeDrop's factors for each image."""
 
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -46,39 +46,72 @@ def test_at_test_the_factor_is_the_probability_and_the_mean_of_many_draws(p: flo
     assert abs(float(forward.mean()) - p) < 5 * float(forward.std()) / IMAGES**0.5
 
 
-@each(
-    ("name", "widths"),
-    [
-        ("pyramidnet-11-6", [18, 20, 22]),
-        # 16 + 7 k / 6, rounded down.
-        ("pyramidnet-20-7", [17, 18, 19, 20, 21, 23]),
-    ],
-)
-def test_every_block_is_wider_by_the_same_amount(name: str, widths: list[int]) -> None:
-    blocks: Any = build_model(name, 3, seed=0).get_submodule("blocks")
-    assert [block.residual[1].out_channels for block in blocks] == widths
-    assert [block.residual[-1].num_features for block in blocks] == [4 * width for width in widths]
+FEW = 6
 
 
-@each("stride", [1, 2])
-def test_the_shortcut_pools_and_adds_channels_of_zeros(stride: int) -> None:
-    network = build_model("pyramidnet-11-6", 3, seed=0).eval()
-    block = network.get_submodule("blocks.0" if stride == 1 else "blocks.1")
-    block.register_module("residual", Zero(block, stride))
-    x = torch.randn(2, 16 if stride == 1 else 72, 6, 6)
-    y = block(x)
-    shortcut = x if stride == 1 else x.reshape(2, 72, 3, 2, 3, 2).mean(dim=(3, 5))
-    torch.testing.assert_close(y[:, : x.shape[1]], shortcut)
-    assert y.shape[1] == (72 if stride == 1 else 80)
-    assert not bool(y[:, x.shape[1] :].any())
+def randn(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-class Zero(nn.Module):
-    """Zeros in the shape that the block's residual has."""
+class WatchedBlock:
+    """A block that changes the shape, and what its branches and its shortcut gave in the last pass."""
 
-    def __init__(self, block: Any, stride: int) -> None:
-        super().__init__()
-        self.channels, self.stride = block.residual[-1].num_features, stride
+    def __init__(self, frozen_statistics: bool = False) -> None:
+        self.block = build_model("shake-shake-26-2x4d", 3, seed=0).get_submodule("blocks.4").train()
+        if frozen_statistics:
+            self.block.eval()
+            self.block.training = True
+        self.seen: dict[str, Tensor] = {}
+        for name in ("branch1", "branch2", "shortcut"):
+            self.block.get_submodule(name).register_forward_hook(self._keeper(name))
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x.new_zeros(len(x), self.channels, x.shape[2] // self.stride, x.shape[3] // self.stride)
+    def _keeper(self, name: str) -> Callable[[nn.Module, object, Tensor], None]:
+        def keep(_module: nn.Module, _inputs: object, output: Tensor) -> None:
+            self.seen[name] = output
+
+        return keep
+
+    def residual(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What the block adds to its shortcut, and the outputs of its branches."""
+        y = self.block(x)
+        return y - self.seen["shortcut"], self.seen["branch1"], self.seen["branch2"]
+
+
+def proportion(mixed: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """alpha (B,) of alpha a + (1 - alpha) b, by least squares for each image."""
+    return ((mixed - b) * (a - b)).flatten(1).sum(1) / (a - b).square().flatten(1).sum(1)
+
+
+def test_the_branches_are_added_in_proportions_of_each_image() -> None:
+    torch.manual_seed(0)
+    residual, a, b = WatchedBlock().residual(randn(FEW, 4, 8, 8))
+    alpha = proportion(residual, a, b).detach()
+    assert bool(((alpha > 0) & (alpha < 1)).all())
+    assert len({round(float(value), 4) for value in alpha}) == FEW
+    alpha = alpha[:, None, None, None]
+    torch.testing.assert_close(residual, alpha * a + (1 - alpha) * b)
+
+
+def test_the_gradient_comes_back_in_other_proportions_of_each_image() -> None:
+    torch.manual_seed(0)
+    residual, a, b = WatchedBlock().residual(randn(FEW, 4, 8, 8))
+    incoming = randn(*residual.shape, seed=1)
+    to_a, to_b = torch.autograd.grad(residual, (a, b), incoming)
+    beta = (to_a * incoming).flatten(1).sum(1) / incoming.square().flatten(1).sum(1)
+    assert bool(((beta > 0) & (beta < 1)).all())
+    assert float((beta - proportion(residual, a, b).detach()).abs().min()) > 1e-3
+    beta = beta[:, None, None, None]
+    torch.testing.assert_close(to_a, beta * incoming)
+    torch.testing.assert_close(to_b, (1 - beta) * incoming)
+
+
+def test_at_test_each_branch_counts_one_half_and_nothing_is_drawn() -> None:
+    watched = WatchedBlock()
+    watched.block.eval()
+    before = torch.get_rng_state()
+    residual, a, b = watched.residual(randn(FEW, 4, 8, 8))
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.testing.assert_close(residual, (a + b) / 2)
+    incoming = randn(*residual.shape, seed=1)
+    for gradient in torch.autograd.grad(residual, (a, b), incoming):
+        torch.testing.assert_close(gradient, incoming / 2)

@@ -1,18 +1,33 @@
 """Flip, crop and Cutout, image by image, against all results that are possible."""
 
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
-import pytest
 import torch
 from each import each
 from torch import Tensor
+from torchvision.transforms import RandomResizedCrop
+from torchvision.transforms.v2 import functional as TF
 
-from hba.preprocessing.baseline import Baseline, augment, random_crop, random_cutout
+from hba.preprocessing.baseline import (
+    Baseline,
+    augment,
+    center_crop,
+    jittered,
+    pca_jitter,
+    random_boxes,
+    random_crop,
+    random_cutout,
+    resized_crop,
+)
 
 
 def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+def noise(batch: int, height: int, width: int) -> Tensor:
+    return torch.rand(batch, 3, height, width, generator=generator(9))
 
 
 def distinct(batch: int, height: int, width: int) -> Tensor:
@@ -92,32 +107,62 @@ def test_cutout_is_the_square_of_devries_and_taylor_about_every_pixel_alike_ofte
     assert max(abs(count - expected) for count in times) < 5 * expected**0.5
 
 
-@each(("size", "side"), [(16, 32), (20, 32)])
-def test_cutout_covers_its_full_area_where_it_meets_no_border(size: int, side: int) -> None:
-    areas = (random_cutout(distinct(2000, side, side), size, generator()) == 0)[:, 0].sum(dim=(1, 2))
-    assert int(areas.max()) == size**2
-    assert int(areas.min()) < size**2 / 2
-    # side - size + 1 of `side` places in each direction leave it whole.
-    whole = ((side - size + 1) / side) ** 2
-    assert float((areas == size**2).float().mean()) == pytest.approx(whole, abs=0.06)
+ADJUST = (TF.adjust_brightness, TF.adjust_contrast, TF.adjust_saturation)
 
 
-def test_all_together_is_flip_then_crop_then_cutout() -> None:
-    images, baseline = distinct(300, 8, 8), Baseline(flip=True, crop_padding=1, cutout_size=4)
-    after = augment(images, baseline, generator()).numpy()
-    masks, seen = possible_masks(8, 8, 4), set()
-    for before, image in zip(images.numpy(), after, strict=True):
-        matches = []
-        for mirror in (False, True):
-            padded = np.pad(before[:, :, ::-1] if mirror else before, ((0, 0), (1, 1), (1, 1)))
-            for row in range(3):
-                for column in range(3):
-                    crop = padded[:, row : row + 8, column : column + 8]
-                    kept = image != 0
-                    if np.array_equal(image[kept], crop[kept]):
-                        covered = (image[0] == 0) & (crop[0] != 0)
-                        assert any((covered <= np.frombuffer(m, bool).reshape(8, 8)).all() for m in masks)
-                        matches.append((mirror, row, column))
-        assert len(matches) == 1
-        seen.add(matches[0])
-    assert len(seen) == 2 * 3 * 3
+@each("order", list(permutations(range(3))))
+def test_jitters_are_torchvisions_one_after_the_other(order: tuple[int, ...]) -> None:
+    images, factors = noise(4, 9, 7), torch.empty(4, 3).uniform_(0.6, 1.4, generator=generator(1))
+    result = jittered(images, factors, torch.tensor(order).expand(4, 3))
+    for image, given, after in zip(images, factors.tolist(), result, strict=True):
+        expected = image
+        for kind in order:
+            expected = ADJUST[kind](expected, given[kind])
+        # The mean grey of contrast is a whole level here, as in PIL.
+        torch.testing.assert_close(after, expected, atol=1 / 255, rtol=0)
+
+
+EIGENVALUES = np.array([0.2175, 0.0188, 0.0045])
+EIGENVECTORS = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])
+
+
+def test_pca_jitter_adds_the_eigenvectors_times_eigenvalues_times_alpha() -> None:
+    images = noise(5, 9, 7)
+    alpha = (torch.randn(5, 3, generator=generator(7)) * 0.1).double().numpy()
+    offsets = (pca_jitter(images, 0.1, generator(7)) - images).double()
+    for offset, drawn in zip(offsets, alpha, strict=True):
+        expected = EIGENVECTORS @ (drawn * EIGENVALUES)
+        np.testing.assert_allclose(offset.numpy(), np.broadcast_to(expected[:, None, None], (3, 9, 7)), atol=1e-6)
+
+
+@each(
+    ("box", "size"),
+    [
+        ((0, 0, 12, 10), 12), ((2, 3, 6, 6), 6), ((1, 2, 4, 4), 12), ((1, 2, 4, 4), 8), ((8, 6, 4, 4), 4),
+        ((3, 1, 5, 7), 9), ((0, 9, 12, 1), 5), ((11, 0, 1, 1), 3), ((0, 0, 12, 10), 5),
+    ],
+)  # fmt: skip
+def test_a_box_is_cut_out_and_resized_as_torchvision_does_without_antialiasing(
+    box: tuple[int, int, int, int], size: int
+) -> None:
+    images = noise(2, 12, 10)
+    expected = TF.resized_crop(images, *box, [size, size], antialias=False)
+    torch.testing.assert_close(resized_crop(images, torch.tensor([box, box]), size), expected, atol=1e-5, rtol=0)
+
+
+@each(("height", "width"), [(64, 64), (40, 48)])
+def test_boxes_are_distributed_as_torchvisions(height: int, width: int) -> None:
+    n = 4000
+    ours = random_boxes(n, height, width, generator()).double()
+    torch.manual_seed(0)
+    drawn = [RandomResizedCrop.get_params(torch.empty(3, height, width), (0.08, 1.0), (3 / 4, 4 / 3)) for _ in range(n)]
+    theirs = torch.tensor([list(box) for box in drawn]).double()
+    spread = (ours.var(dim=0) + theirs.var(dim=0)).sqrt() / n**0.5
+    assert bool(((ours.mean(dim=0) - theirs.mean(dim=0)).abs() < 5 * spread).all())
+    torch.testing.assert_close(ours.std(dim=0), theirs.std(dim=0), rtol=0.06, atol=0)
+
+
+@each(("full", "size"), [(256, 224), (16, 14), (9, 8), (8, 8)])
+def test_the_center_is_torchvisions(full: int, size: int) -> None:
+    images = noise(2, full, full)
+    assert torch.equal(center_crop(images, size), TF.center_crop(images, [size, size]))

@@ -1,12 +1,8 @@
 """From images to a network's input: sizes, order, and that the older baselines draw as they did."""
 
-from typing import Any, cast
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-import hba
-from hba.data import LabelledImages, SearchData
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing.baseline import (
     BASELINES,
@@ -50,27 +46,3 @@ def test_images_are_stored_larger_where_they_are_cropped() -> None:
     assert SearchConfig(data="cifar10").stored_size == 32
     assert SearchConfig(data="cifar10", random_resized_crop=True).stored_size == 37
     assert SearchConfig(data="some/folder", baseline_like="imagenet", image_size=224).stored_size == 256
-
-
-def test_a_search_in_memory_takes_images_as_stored_ones() -> None:
-    generator = torch.Generator().manual_seed(0)
-    images = [torch.randint(0, 256, (12, 3, 16, 16), generator=generator).to(torch.uint8) for _ in range(2)]
-    train, val = (LabelledImages(part, torch.arange(12) % 2) for part in images)
-    data = SearchData("small", ("a", "b"), train, val)
-    sizes: set[tuple[int, ...]] = set()
-
-    class Network(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.bn, self.linear = nn.BatchNorm2d(3), nn.Linear(3, 2)
-
-        def forward(self, x: Tensor) -> Tensor:
-            sizes.add(tuple(x.shape[1:]))
-            return cast(Tensor, self.linear(self.bn(x).mean(dim=(2, 3))))
-
-    settings: dict[str, Any] = {"epochs": 1, "batch_size": 6, "device": "cpu", "baseline_like": "imagenet"}
-    result = hba.search(data, network=Network(), **settings)
-    assert sizes == {(3, 14, 14)}
-    assert result.schedule is not None
-    assert result.schedule.provenance["image_size"] == 16
-    assert result.schedule.provenance["settings"]["image_size"] == 14

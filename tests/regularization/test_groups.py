@@ -5,19 +5,16 @@ import re
 import pytest
 import torch
 from documents import text_of
-from each import each
 from torch import Tensor, nn
 
 import hba
 from hba.errors import SettingsError
 from hba.models import build_model
 from hba.regularization import groups
-from hba.regularization.groups import REGULARIZERS, hyperparameters_of, table, tunable
+from hba.regularization.groups import hyperparameters_of, table, tunable
 from hba.regularization.in_training import dropouts
 from hba.regularization.regularization import Regularization
 from hba.regularization.regularizer import Hyperparameter, Regularizer
-
-GENERATOR = torch.Generator()
 
 
 def test_the_table_in_the_documentation_is_the_generated_one() -> None:
@@ -37,42 +34,6 @@ def test_every_dropout_of_a_network_has_a_rate_that_begins_at_its_own() -> None:
     found = hyperparameters_of(["dropout"], lambda: network, 0.0)
     assert [one.name for one in found] == [f"dropout.{name}" for name in names]
     assert [one.initial for one in found] == [0.3] + [0.05] * 5
-
-
-@each(("image_size", "length"), [(32, (0, 24, 4)), (8, (0, 6, 1)), (224, (0, 168, 28))])
-def test_ranges_in_pixels_go_with_the_size_of_the_images(image_size: int, length: tuple[int, int, int]) -> None:
-    of_length, of_holes = hyperparameters_of(["cutout"], nn.Module, 0.0, image_size)
-    assert (of_length.low, of_length.high, of_length.initial) == length
-    assert (of_holes.low, of_holes.high, of_holes.initial) == (0, 4, 1)
-
-
-@each("name", [name for name, one in REGULARIZERS.items() if one.place in ("pixels", "inputs")])
-def test_each_regularizer_of_images_acts_by_the_values_of_each_image(name: str) -> None:
-    """Image 0 has zeros and stays; image 1 has the ends of the ranges and does not."""
-    hyperparameters = REGULARIZERS[name].hyperparameters
-    acts = Regularization(hyperparameters, first=2)
-    images = torch.rand(2, 3, 32, 32, generator=GENERATOR.manual_seed(0))
-    values = torch.zeros(2, 2 + len(hyperparameters))
-    values[1, 2:] = torch.tensor([one.high for one in hyperparameters])
-    pixels = acts.on_pixels(images, values, GENERATOR, torch.full((3,), 0.5))
-    found = acts.on_inputs(pixels, values, GENERATOR)
-    assert torch.equal(found[0], images[0])
-    assert not torch.equal(found[1], images[1])
-    assert acts.image_columns == tuple(range(2, 2 + len(hyperparameters)))
-
-
-@each(
-    "one",
-    [
-        Hyperparameter("dropout.fc", 0.0, 3.0, 0.5),
-        Hyperparameter("weight_decay", -1.0, 1.0, 0.5),
-        Hyperparameter("label_smoothing", 0.0, 1.5, 0.5),
-        Hyperparameter("cutout.holes", 0, 10**6, 1),
-    ],
-)
-def test_ranges_that_mean_nothing_are_refused(one: Hyperparameter) -> None:
-    with pytest.raises(SettingsError, match=f"the range of {one.name} must lie in "):
-        groups.check_range(one)
 
 
 @pytest.mark.usefixtures("registered")

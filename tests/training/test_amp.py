@@ -13,12 +13,9 @@ from small_trainings import one_operation, tiny_data
 from torch import Tensor, nn
 
 import hba
-from hba.config.evaluation import EvaluationConfig
-from hba.distributed.whole_batch import batch_norm
 from hba.errors import SettingsError
 from hba.models import build_model
-from hba.training.amp import amp_forward, enable_amp, slow_note
-from hba.training.optim import optimizer_for
+from hba.training.amp import amp_forward, enable_amp
 
 SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 20, "device": "cpu", "seeds": 1, "model": "wrn-10-1"}
 SHAPE = (3, 8, 8)
@@ -79,29 +76,6 @@ def test_outputs_gradients_and_statistics_are_those_of_single_precision_to_eight
         torch.testing.assert_close(near.get_buffer(name), statistics, rtol=8 * RELATIVE, atol=1e-3)
 
 
-def test_a_fused_step_is_the_usual_one() -> None:
-    """It goes by memory, in which gradients must lie as weights do: with channels last."""
-    networks = [build_model("wrn-10-1", 10, seed=0, image_size=8) for _ in range(2)]
-    for network in networks:
-        enable_amp(network, SHAPE)
-    usual, fused = (
-        optimizer_for(EvaluationConfig.make({"fast": value}), network.parameters(), 5)[0]
-        for value, network in zip((False, True), networks, strict=True)
-    )
-    assert [one.defaults["fused"] for one in (usual, fused)] == [None, True]
-    for number in range(5):
-        F.cross_entropy(amp_forward(networks[1], images()), (torch.arange(6) + number) % 10).backward()
-        for one, other in zip(*(network.parameters() for network in networks), strict=True):
-            one.grad = None if other.grad is None else other.grad.clone()
-        for optimizer in (usual, fused):
-            optimizer.step()
-        for one, other in zip(*(network.parameters() for network in networks), strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-7)
-    weights = [torch.zeros(2, device="meta", requires_grad=True)]
-    optimizer, _ = optimizer_for(EvaluationConfig.make({"fast": True}), [{"params": weights}], 5)
-    assert optimizer.defaults["fused"] is None, "on a device without fused optimizers"
-
-
 def test_a_search_and_an_evaluation_are_fast_if_asked_for_and_resume_to_the_same_numbers(tmp_path: Path) -> None:
     found = hba.search(small_data(), fast=True, out=tmp_path / "whole", **SMALL_SETTINGS)  # type: ignore[arg-type]
     exact = hba.search(small_data(), **SMALL_SETTINGS).schedule  # type: ignore[arg-type]
@@ -143,21 +117,6 @@ def test_what_it_does_not_go_with_is_refused_in_one_line() -> None:
         hba.search(small_data(), algorithm="hba", fast=True, **SMALL_SETTINGS)  # type: ignore[arg-type]
     # Weights of five axes have no channels that could be last.
     enable_amp(nn.Sequential(nn.Unflatten(1, (1, 3)), nn.Conv3d(1, 2, 3), nn.Flatten(), nn.Linear(72, 2)), SHAPE)
-
-
-def test_sums_over_processes_are_taken_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hba.distributed.whole_batch.all_sum", lambda tensor: tensor)
-    features = (100 + torch.randn(64, 3, 8, 8, generator=torch.Generator().manual_seed(0))).bfloat16()
-    expected = F.batch_norm(features.float(), None, None, training=True).bfloat16()
-    found = batch_norm(features, None, None, training=True)
-    assert found.dtype == torch.bfloat16
-    torch.testing.assert_close(found, expected, rtol=2 * RELATIVE, atol=2 * RELATIVE)
-
-
-def test_a_processor_without_bfloat16_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    for flags, is_noted in (("flags : fpu avx2 avx512f", True), ("flags : fpu avx512_bf16", False)):
-        monkeypatch.setattr(Path, "read_text", lambda *_, flags=flags, **__: flags)
-        assert (slow_note(torch.device("cpu")) is not None) == is_noted
 
 
 @pytest.mark.gpu

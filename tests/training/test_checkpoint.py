@@ -9,7 +9,6 @@ import torch
 from small_trainings import BATCH, N_TRAIN, one_operation, tiny_data
 from torch import nn
 
-import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import SavesWarning
 from hba.operations import OPERATIONS
@@ -119,28 +118,3 @@ def test_what_is_saved_is_taken_only_by_the_same_training_and_where_it_can_be_re
     with pytest.warns(SavesWarning, match="cannot be read .*; its training begins anew"):
         found = trained("operations", kept)
     assert found.test == trained("operations", None).test
-
-
-def test_an_evaluation_goes_on_in_the_middle_of_a_training(tmp_path: Path) -> None:
-    schedule = one_operation("Rotate", [[1.0, 20.0]])
-    settings: dict[str, Any] = {**SETTINGS, "against": ["none"], "seeds": 1, "network": dropping()}
-    del settings["data"], settings["model"]
-    whole = hba.evaluate(schedule, tiny_data(), **settings)
-    out = tmp_path / "out"
-
-    class Stops(hba.EvaluationCallback):
-        n = 0
-
-        def step_done(self) -> None:
-            self.n += 1
-            if self.n == STEPS + 2:
-                raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        hba.evaluate(schedule, tiny_data(), out=out, callback=Stops(), **settings)
-    assert len(list((out / "trainings").glob("*.pt"))) == 1
-    # More seeds than before change nothing of the first one.
-    found = hba.evaluate(schedule, tiny_data(), out=out, resume=True, **{**settings, "seeds": 2})
-    for row, other in zip(found.rows, whole.rows, strict=True):
-        assert row.test_loss_by_seed[0] == other.test_loss_by_seed[0]
-    assert not (out / "trainings").exists()

@@ -1,24 +1,21 @@
 """Loss and error against a computation by hand."""
 
+import json
 import math
-from pathlib import Path
-from typing import Any
+import warnings
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from each import each
-from opened_images import record_images
-from sklearn.metrics import confusion_matrix
+from sklearn.metrics import average_precision_score, balanced_accuracy_score, confusion_matrix
 from small_trainings import Answers
-from streamed_folders import SIZE, write_folder
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from hba.data import load_search_data, prepare
-from hba.data.config import DataConfig
-from hba.data.images import LabelledImages
-from hba.distributed.process_info import ProcessInfo, override_rank
+from hba.data import LabelledImages
 from hba.preprocessing.preprocessing import Standardize
+from hba.training.criterion import error_share, loss_of, loss_sum_of, losses_of, mean_average_precision
 from hba.training.metrics import MEASURE_BATCH_SIZE, Confusion, measure, totals
 
 PLAIN = Standardize(torch.zeros(1, 3, 1, 1), torch.ones(1, 3, 1, 1))
@@ -70,17 +67,7 @@ def test_the_network_runs_in_eval_mode_and_gets_its_mode_back(training: bool) ->
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
 
 
-class WithoutWaiting(TorchDispatchMode):
-    """Refuses what makes the host wait for a device: reading a number, and shapes that depend on numbers."""
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        assert function.overloadpacket._qualified_op_name not in (
-            "aten::_local_scalar_dense", "aten::nonzero", "aten::bincount", "aten::index.Tensor"
-        )  # fmt: skip
-        return function(*args, **(kwargs or {}))
-
-
-def test_answers_are_counted_by_class_without_waiting_for_the_device() -> None:
+def test_answers_are_counted_by_class() -> None:
     labels = torch.randint(0, 5, (1203,), generator=torch.Generator().manual_seed(0)).tolist()
     data = data_with_labels(labels)
 
@@ -89,8 +76,7 @@ def test_answers_are_counted_by_class_without_waiting_for_the_device() -> None:
         return ((255 * x[:, 0, 0, 0]).round() % 5 == torch.arange(5)[:, None]).T.float()
 
     counts = torch.zeros(5, 5, dtype=torch.int64)
-    with WithoutWaiting():
-        found = totals(predict, data, PLAIN, counts)
+    found = totals(predict, data, PLAIN, counts)
     assert torch.equal(found, totals(predict, data, PLAIN)), "loss and error are what they were"
     answers = [index % 251 % 5 for index in range(1203)]
     assert counts.tolist() == confusion_matrix(labels, answers, labels=range(5)).tolist()
@@ -100,34 +86,89 @@ def test_answers_are_counted_by_class_without_waiting_for_the_device() -> None:
     assert measure(Answers(predict), data, PLAIN).confusion is None
 
 
-@pytest.mark.parametrize("kind", ["memory", "streamed", "mapped"])
-def test_each_of_several_processes_reads_the_batches_that_it_measures_and_no_others(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = write_folder(tmp_path / "images", 10)
-    prepare(folder, tmp_path / "prepared", image_size=SIZE)
-    place = tmp_path / "prepared" if kind == "mapped" else folder
-    settings: dict[str, Any] = {"image_size": SIZE, "stream": kind != "memory", "workers": 0, "val_size": 7}
-    monkeypatch.setattr("hba.training.metrics._batch_size", lambda _: 2)
-    read: list[int] = []
+def answered(n_images: int, n_classes: int, seed: int, n_present: int | None = None) -> tuple[list[int], list[int]]:
+    """Labels, of the first n_present classes, and answers, of which about half are right."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(0, n_present or n_classes, (n_images,), generator=generator)
+    answers = torch.randint(0, n_classes, (n_images,), generator=generator)
+    is_right = torch.rand(n_images, generator=generator) < 0.5
+    return labels.tolist(), torch.where(is_right, labels, answers).tolist()
 
-    def predict(images: Tensor) -> Tensor:
-        read.append(len(images))
-        return images.flatten(1)[:, :2]
 
-    data = load_search_data(DataConfig(data=str(place), **settings)).val
-    whole = totals(predict, data, lambda images: images)
-    assert read == [2, 2, 2, 1]
-    parts = []
-    monkeypatch.setattr("hba.training.metrics.total", lambda tensor: tensor)
-    opened = record_images(monkeypatch)
-    for number, expected in enumerate(([2, 2], [2, 1], [])):
-        # Of the third, which has nothing, there are five.
-        with override_rank(ProcessInfo(number if expected else 4, 2 if expected else 5)):
-            read.clear()
-            opened.clear()
-            parts.append(totals(predict, data, lambda images: images))
-        assert read == expected
-        assert len(opened) == (sum(expected) if kind == "streamed" else 0)
-    assert torch.allclose(parts[0] + parts[1], whole)
-    assert parts[2].tolist() == [0, 0, 0]
+def confusion_of(labels: list[int], answers: list[int], n_classes: int) -> Confusion:
+    counts = torch.zeros(n_classes, n_classes, dtype=torch.int64)
+    for label, answer in zip(labels, answers, strict=True):
+        counts[label, answer] += 1
+    return Confusion.of(counts)
+
+
+@each("n_classes", [1, 2, 10, 200])
+@each("n_present", [None, 1])
+def test_matrix_and_balanced_accuracy_are_scikit_learn_s(n_classes: int, n_present: int | None) -> None:
+    labels, answers = answered(500, n_classes, seed=n_classes, n_present=n_present)
+    found = confusion_of(labels, answers, n_classes)
+    with warnings.catch_warnings():
+        # Of answers that are no label's, and of a single class.
+        warnings.simplefilter("ignore")
+        assert found.matrix().tolist() == confusion_matrix(labels, answers, labels=range(n_classes)).tolist()
+        expected = 100 * balanced_accuracy_score(labels, answers)
+    assert found.balanced_accuracy_percent == pytest.approx(expected, abs=1e-10)
+    assert len(found.cells) <= 500
+
+
+def test_a_file_gives_it_back() -> None:
+    found = confusion_of(*answered(300, 12, seed=1), 12)
+    read = {int(label): {int(answer): n for answer, n in row.items()} for label, row in
+            json.loads(json.dumps(found.counts())).items()}  # fmt: skip
+    assert Confusion.from_counts(12, read) == found
+    with pytest.raises(ValueError, match="labels of 0 to 3"):
+        Confusion.from_counts(4, read)
+
+
+def answers(n: int, n_classes: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Scores, and labels that three in ten have."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, n_classes, generator=generator), torch.rand(n, n_classes, generator=generator) < 0.3
+
+
+def by_scikit_learn(scores: Tensor, labels: Tensor) -> float:
+    return float(
+        np.mean(
+            [
+                average_precision_score(labels[:, column].numpy(), scores[:, column].numpy())
+                for column in range(labels.shape[1])
+                if labels[:, column].any()
+            ]
+        )
+    )
+
+
+@each("n", [2, 3, 10, 200])
+@each("has_ties", [False, True])
+def test_mean_average_precision_is_scikit_learn_s(n: int, has_ties: bool) -> None:
+    for seed in range(20):
+        scores, labels = answers(n, 4, seed)
+        labels[0, 1], labels[:, 3] = True, False
+        scores = scores.round() if has_ties else scores
+        found = mean_average_precision(scores, labels)
+        assert found.item() == pytest.approx(by_scikit_learn(scores, labels), abs=1e-12)
+        assert error_share(scores, labels).item() == pytest.approx(1 - found.item(), abs=1e-6)
+
+
+def test_single_labels_have_pytorch_s_cross_entropy_to_the_last_bit() -> None:
+    logits, labels = torch.randn(33, 5), torch.arange(33) % 5
+    assert torch.equal(loss_of(logits, labels), F.cross_entropy(logits, labels))
+    assert torch.equal(losses_of(logits, labels), F.cross_entropy(logits, labels, reduction="none"))
+    assert torch.equal(loss_sum_of(logits, labels), F.cross_entropy(logits, labels, reduction="sum"))
+    assert error_share(logits, labels).item() == pytest.approx((logits.argmax(1) != labels).double().mean().item())
+
+
+def test_a_split_is_ranked_as_a_whole_and_not_by_batches() -> None:
+    n = MEASURE_BATCH_SIZE + 40
+    scores, labels = answers(n, 3, seed=1)
+    parts = iter(scores.split(MEASURE_BATCH_SIZE))
+    data = LabelledImages(torch.zeros(n, 3, 2, 2, dtype=torch.uint8), labels)
+    measured = measure(Answers(lambda _: next(parts)), data, lambda images: images)
+    assert measured.error_percent == pytest.approx(100 * (1 - by_scikit_learn(scores, labels)), abs=1e-4)
+    expected = F.binary_cross_entropy_with_logits(scores.double(), labels.double()).item()
+    assert measured.loss == pytest.approx(expected, rel=1e-5)

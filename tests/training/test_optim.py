@@ -6,15 +6,14 @@ import pytest
 import torch
 from each import each
 from torch import nn
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from hba.config.training import SGD, SGD_CLASSICAL
-from hba.policy_search.config import SearchConfig
+from hba.config.training import PLATEAU
 from hba.training.optim import (
     LEARNING_RATE_SCHEDULES,
     OPTIMIZERS,
+    Plateau,
     gradient_root,
-    optimizer_for,
-    preconditioned,
     scheduled,
 )
 
@@ -65,48 +64,6 @@ def test_classical_momentum_moves_by_the_velocity_alone(fused: bool) -> None:
         assert weight.item() == pytest.approx(expected, rel=1e-12)
 
 
-@each("name", [SGD, SGD_CLASSICAL])
-def test_steps_of_all_weights_together_are_those_of_each_to_the_bit(name: str) -> None:
-    generator = torch.Generator().manual_seed(0)
-    starts = [torch.randn(shape, generator=generator) for shape in ((7, 3, 3, 3), (33,), ())]
-    weights = [[nn.Parameter(one.clone()) for one in starts] for _ in range(2)]
-    optimizers = [
-        OPTIMIZERS[name](weights[0], lr=0.3, weight_decay=0.005),
-        torch.optim.SGD(weights[1], lr=0.3, momentum=0.9, nesterov=name == SGD, weight_decay=0.005, foreach=False),
-    ]
-    for _ in range(20):
-        for one, other in zip(*weights, strict=True):
-            one.grad = torch.randn(one.shape, generator=generator)
-            other.grad = one.grad.clone()
-        for optimizer in optimizers:
-            optimizer.step()
-    assert all(torch.equal(one, other) for one, other in zip(*weights, strict=True))
-
-
-@each("name", [SGD, SGD_CLASSICAL])
-def test_a_fused_step_takes_weights_that_have_their_first_gradient_later(name: str) -> None:
-    """As of a layer that is left out of some steps; one that is frozen has no momentum."""
-    generator = torch.Generator().manual_seed(0)
-    starts = [torch.randn(3, 5, generator=generator, dtype=torch.float64) for _ in range(3)]
-    weights = [[nn.Parameter(one.clone()) for one in starts] for _ in range(2)]
-    weights[0][2].requires_grad_(False)
-    settings = SearchConfig.make({"optimizer": name, "weight_decay": 0.01, "fast": True})
-    fused, _ = optimizer_for(settings, weights[0], 10)
-    assert fused.defaults["fused"]
-    plain = torch.optim.SGD(
-        weights[1], settings.learning_rate, momentum=0.9, nesterov=name == SGD, weight_decay=0.01, foreach=False
-    )
-    for step in range(6):
-        for number in range(2):
-            gradient = torch.randn(3, 5, generator=generator, dtype=torch.float64)
-            weights[0][number].grad = weights[1][number].grad = gradient if number == 0 or step % 3 == 2 else None
-        for optimizer in (fused, plain):
-            optimizer.step()
-    for one, other in zip(*weights, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-    assert not fused.state[weights[0][2]]
-
-
 @both_ways
 def test_adamw_is_that_of_its_paper(fused: bool) -> None:
     """Loshchilov and Hutter 2019, Algorithm 2, in plain numbers: the decay is no part of the averages."""
@@ -125,32 +82,6 @@ def test_adamw_is_that_of_its_paper(fused: bool) -> None:
         assert weight.tolist() == pytest.approx(expected, rel=1e-9)
         roots = [math.sqrt(one / (1 - 0.999**step)) + 1e-8 for one in mean_square]
         assert gradient_root(optimizer, weight).tolist() == pytest.approx(roots, rel=1e-9)
-
-
-def test_the_root_of_rmsprop_is_what_it_divides_by() -> None:
-    weight = nn.Parameter(torch.tensor([2.0, -0.3], dtype=torch.float64))
-    optimizer = torch.optim.RMSprop([weight], lr=0.3)
-    assert gradient_root(optimizer, weight).isinf().all(), "before its first step"
-    mean_square = [0.0, 0.0]
-    for gradients in ((-0.5, 1e-3), (0.7, 2e-3), (0.1, 0.0)):
-        mean_square = [0.99 * one + 0.01 * gradient**2 for one, gradient in zip(mean_square, gradients, strict=True)]
-        weight.grad, before = torch.tensor(gradients, dtype=torch.float64), weight.detach().clone()
-        optimizer.step()
-        roots = [math.sqrt(one) + 1e-8 for one in mean_square]
-        assert gradient_root(optimizer, weight).tolist() == pytest.approx(roots, rel=1e-9)
-        moved = (before - weight.detach()).tolist()
-        assert moved == pytest.approx([0.3 * one / root for one, root in zip(gradients, roots, strict=True)])
-
-
-def test_each_optimizer_scales_a_gradient_as_it_would_for_its_step() -> None:
-    gradients = [torch.tensor([3.0, -4.0])]
-    for name, expected in ((SGD, [3.0, -4.0]), (SGD_CLASSICAL, [3.0, -4.0]), ("adamw", [3 / 0.5, -4 / 2])):
-        weight = nn.Parameter(torch.zeros(2))
-        optimizer = OPTIMIZERS[name]([weight], lr=0.1, weight_decay=0.0)
-        weight.grad = torch.tensor([0.5, -2.0])
-        optimizer.step()
-        (scaled,) = preconditioned(optimizer, [weight], gradients)
-        assert scaled.tolist() == pytest.approx(expected, rel=1e-5)
 
 
 SHARES = {
@@ -193,3 +124,56 @@ def test_the_schedule_of_fifths_drops_at_delta_stns_epochs_60_120_and_180_of_200
     rates = learning_rates("step-fifth", epochs=200, steps_per_epoch=steps_per_epoch, learning_rate=0.03)
     of_epoch = rates[steps_per_epoch * epoch :][:steps_per_epoch]
     assert of_epoch == pytest.approx([rate] * steps_per_epoch)
+
+
+STEPS_PER_EPOCH = 3
+
+
+def begun(patience: int, warm_up_steps: int = 0, rate: float = 0.4) -> Plateau:
+    optimizer = OPTIMIZERS["sgd"](
+        [{"params": [nn.Parameter(torch.zeros(1))]} for _ in range(2)], lr=rate, weight_decay=0.0
+    )
+    found = scheduled(optimizer, PLATEAU, 10**6, warm_up_steps, patience)
+    assert isinstance(found, Plateau)
+    return found
+
+
+def epoch(schedule: Plateau, loss: float) -> None:
+    for _ in range(STEPS_PER_EPOCH):
+        schedule.optimizer.step()
+        schedule.step()
+    schedule.observe(loss)
+
+
+def rate_of(schedule: Plateau) -> float:
+    rates = {float(group["lr"]) for group in schedule.optimizer.param_groups}
+    assert rates == {float(rate) for rate in schedule.get_last_lr()}
+    (rate,) = rates
+    return rate
+
+
+@each("patience", [1, 2, 5])
+def test_it_is_that_of_pytorch_whose_patience_counts_one_epoch_less(patience: int) -> None:
+    losses = torch.rand(80, generator=torch.Generator().manual_seed(patience)).tolist()
+    schedule = begun(patience)
+    other = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.4)
+    reference = ReduceLROnPlateau(other, factor=0.1, patience=patience - 1, threshold=0.0, eps=0.0)
+    rates = []
+    for loss in losses:
+        epoch(schedule, loss)
+        reference.step(loss)
+        rates.append(rate_of(schedule))
+        assert rates[-1] == pytest.approx(float(other.param_groups[0]["lr"]))
+    assert len(set(rates)) > 5
+
+
+def test_a_warm_up_rises_by_equal_steps_and_drops_count_in_it_too() -> None:
+    schedule, rates = begun(patience=1, warm_up_steps=4), []
+    for number in range(7):
+        rates.append(rate_of(schedule))
+        schedule.optimizer.step()
+        schedule.step()
+        if number == 1:
+            schedule.observe(1.0)
+            schedule.observe(1.0)
+    assert rates == pytest.approx([0.4 * 1 / 5, 0.4 * 2 / 5, 0.04 * 3 / 5, 0.04 * 4 / 5, 0.04, 0.04, 0.04])

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.data import SearchData
-from hba.errors import SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.regularization import groups
@@ -28,8 +27,6 @@ SETTINGS: dict[str, Any] = {
     **{"data": "tiny", "model": "wrn-10-1", "epochs": EPOCHS, "batch_size": BATCH, "device": "cpu"},
     **{"learning_rate": 0.01, "weight_decay": 0.01},
 }
-DROPOUT = Hyperparameter("dropout.dropout", 0.0, 1.0, 0.05)
-DECAY = Hyperparameter("weight_decay", 1e-6, 1.0, 5e-4, "log")
 SMOOTHING = Hyperparameter("label_smoothing", 0.0, 1.0, 0.05)
 
 
@@ -74,29 +71,6 @@ def made() -> Watched:
     return Watched()
 
 
-def test_each_epoch_drops_by_its_own_rate() -> None:
-    found = trained(schedule_of([[0.1], [0.2], [0.6]], DROPOUT), made())
-    steps = N_TRAIN // BATCH
-    assert found.rates == pytest.approx([rate for rate in (0.1, 0.2, 0.6) for _ in range(steps)])
-
-
-def test_a_constant_weight_decay_is_that_of_the_settings() -> None:
-    """Bit for bit, with whatever weight decay the settings have beside it."""
-    expected = trained(None, made(), weight_decay=0.125)
-    found = trained(schedule_of([[0.125]], DECAY), made(), weight_decay=0.5)
-    assert torch.equal(weights(found), weights(expected))
-    assert not torch.equal(weights(found), weights(trained(None, made(), weight_decay=0.5)))
-
-
-def test_a_weight_decay_that_changes_is_that_of_each_epoch() -> None:
-    settings = {"learning_rate_schedule": "step", "epochs": 2}
-    found = trained(schedule_of([[1e-6], [1.0]], DECAY), made(), **settings)
-    constant = [trained(schedule_of([[value]], DECAY), made(), **settings) for value in (1e-6, 1.0)]
-    norms = [float(weights(one).norm()) for one in (constant[1], found, constant[0])]
-    assert norms == sorted(norms)
-    assert len(set(norms)) == 3
-
-
 def test_label_smoothing_is_that_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     found = trained(schedule_of([[0.3]], SMOOTHING), made())
     monkeypatch.setattr(
@@ -122,24 +96,6 @@ def test_label_smoothing_adds_what_even_targets_cost_more(several: bool) -> None
         ]
         losses, plain = torch.stack(ones), F.cross_entropy(logits, labels, reduction="none")
     torch.testing.assert_close(label_smoothing(logits, labels, value=value), losses - plain)
-
-
-def test_a_dropout_that_the_network_has_not_is_refused_before_anything_is_trained() -> None:
-    other = Hyperparameter("dropout.elsewhere", 0.0, 1.0, 0.05)
-    with pytest.raises(
-        SettingsError, match="the schedule has rates for the dropouts elsewhere, Watched has dropout: train the model"
-    ):
-        hba.evaluate(schedule_of([[0.1]], other), tiny_data(), network=made(), against=["none"], seeds=1, epochs=1)
-
-
-def test_an_evaluation_compares_the_parts_of_a_schedule() -> None:
-    schedule = schedule_of([[1.0, 10.0, 0.3, 0.1], [1.0, 20.0, 0.1, 0.2]], DROPOUT, SMOOTHING, operations=("Rotate",))
-    against = ["none", "only-augmentation", "only-regularization", "static", "final", "random"]
-    settings = {**SETTINGS, "seeds": 1}
-    del settings["data"], settings["model"]
-    found = hba.evaluate(schedule, tiny_data(), network=made(), against=against, **settings)
-    assert [row.name for row in found.rows][1:] == against
-    assert len({row.definition for row in found.rows}) == len(found.rows)
 
 
 def test_a_regularizer_of_ones_own_is_tuned_kept_and_replayed_in_other_processes(

@@ -1,6 +1,5 @@
 """Training: the order of the augmentations, the policy of each epoch, and what is measured when."""
 
-import math
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -15,7 +14,6 @@ from small_trainings import (
     N_TEST,
     N_TRAIN,
     STEPS,
-    ReadTooEarly,
     guarded_data,
     one_operation,
     tiny_data,
@@ -23,14 +21,10 @@ from small_trainings import (
 )
 from torch import Tensor, nn
 
-import hba
 from hba.config.evaluation import EvaluationConfig
-from hba.data import EvaluationData, LabelledImages, SearchData
-from hba.data.images import Images
-from hba.data.loader import BatchStream
-from hba.errors import DivergedError
+from hba.data import EvaluationData, LabelledImages
 from hba.schedule.schedule import Schedule
-from hba.training.augmentation import Unchanged, augmentation_of
+from hba.training.augmentation import augmentation_of
 from hba.training.trainer import train
 
 Values = NDArray[np.float64]
@@ -115,9 +109,7 @@ def factors_of(seen: Tensor) -> Values:
 @pytest.mark.parametrize(
     ("rows", "epochs", "expected"),
     [
-        ([0.4, 1.0], 3, [0.4, 0.7, 1.0]),
         ([0.4, 1.0, 0.2], 5, [0.4, 0.7, 1.0, 0.6, 0.2]),
-        ([0.3, 0.5, 0.7, 0.9], 4, [0.3, 0.5, 0.7, 0.9]),
         ([0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8], 2, [0.2, 0.8]),
         ([0.4, 1.0], 1, [0.7]),
         ([0.6], 3, [0.6, 0.6, 0.6]),
@@ -161,46 +153,6 @@ def test_the_seed_decides_each_of_the_draws(
     assert not torch.equal(first, other)
 
 
-def test_no_evaluation_has_the_first_weights_or_the_batches_of_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    seeds = []
-    begin = BatchStream.__init__
-
-    def noted(stream: BatchStream, data: Images, batch_size: int, seed: int, *of_setting: str) -> None:
-        seeds.append(seed)
-        begin(stream, data, batch_size, seed, *of_setting)
-
-    monkeypatch.setattr(BatchStream, "__init__", noted)
-    standing_still: dict[str, Any] = {"learning_rate": 1e-30, "weight_decay": 0.0, "epochs": 1}
-    settings: dict[str, Any] = {name: value for name, value in (SETTINGS | standing_still).items() if name != "data"}
-    data = tiny_data()
-    searched = hba.search(
-        SearchData("tiny", data.class_names, data.train, two_sides(N_TEST, seed=1)),
-        seed=3,
-        val_steps=0,
-        **settings,
-    )
-    trained = train(config_with(**standing_still), data, Unchanged(), 3).network
-    kernels = [
-        [weight for weight in network.parameters() if weight.ndim == 4] for network in (searched.network, trained)
-    ]
-    assert not any(torch.equal(kernel, other) for kernel, other in zip(*kernels, strict=True))
-    assert len(set(seeds)) == len(seeds) == 3, "of training and validation batches of the search, and of the training"
-
-
-class GoodUntilTheLastStep(nn.Module):
-    """Answers class 0 for everything after its early steps, class 1 after its last."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(1))
-        self.steps = 0
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.steps += self.training
-        answer = torch.tensor([1.0, 0.0] if self.steps < STEPS else [0.0, 1.0])
-        return answer.expand(len(x), 2) + 0 * self.weight
-
-
 @each("schedule", [None, one_operation("Brightness", [[0.5, 0.6]])], ids=["none", "schedule"])
 def test_the_measured_numbers_are_those_of_the_returned_network(schedule: Schedule | None) -> None:
     data, test = tiny_data(), two_sides(N_TEST, seed=1)
@@ -223,48 +175,3 @@ def test_the_test_split_is_not_read_before_the_last_step(schedule: Schedule | No
     result = train(config_with(), data, augmentation_of(schedule), 0, on_step=guard.step_done)
     assert guard.steps == STEPS
     assert 0 <= result.test.error_percent <= 100
-
-
-@each("read", [lambda split: split.labels, lambda split: split.images, lambda split: split.mean_color()])
-@each("early", [1, 2, STEPS - 1])
-def test_the_guard_stops_a_look_at_the_test_split_after_any_step_but_the_last(
-    read: Callable[[LabelledImages], object], early: int
-) -> None:
-    data, guard = guarded_data()
-
-    def look() -> None:
-        guard.step_done()
-        if guard.steps == early:
-            read(cast(LabelledImages, data.test))
-
-    with pytest.raises(ReadTooEarly, match=f"after {early} steps"):
-        train(config_with(), data, Unchanged(), 0, on_step=look)
-
-
-@each("schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"])
-def test_a_loss_that_is_not_finite_is_an_error_with_a_remedy(schedule: Schedule | None) -> None:
-    with pytest.raises(DivergedError) as raised:
-        train(config_with(learning_rate=1e30), tiny_data(), augmentation_of(schedule), seed=0)
-    assert str(raised.value) == "the loss of epoch 1 is not finite; try a learning rate below 1e+30"
-
-
-def by_hand(weight: float, gradient: float, learning_rate: float, weight_decay: float, steps: int) -> list[float]:
-    """Nesterov's SGD (momentum 0.9, as PyTorch documents it) with a cosine that ends at 0."""
-    velocity, weights = 0.0, []
-    for step in range(steps):
-        rate = learning_rate * (1 + math.cos(math.pi * step / steps)) / 2
-        slope = gradient + weight_decay * weight
-        velocity = 0.9 * velocity + slope
-        weight -= rate * (slope + 0.9 * velocity)
-        weights.append(weight)
-    return weights
-
-
-def test_training_uses_the_config_s_rate_and_decay_over_all_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = GoodUntilTheLastStep()
-    nn.init.constant_(network.weight, 5.0)
-    use_network(monkeypatch, network)
-    found: list[float] = []
-    config = config_with(learning_rate=0.4, weight_decay=0.2)
-    train(config, tiny_data(), Unchanged(), seed=0, on_step=lambda: found.append(network.weight.item()))
-    assert found == pytest.approx(by_hand(5.0, 0.0, 0.4, 0.2, STEPS), rel=1e-5)

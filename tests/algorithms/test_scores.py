@@ -1,0 +1,249 @@
+"""The score function of look-ahead: against plain loops, autograd and enumerated expectations."""
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from each import each
+from search_problems import seeded
+from search_steps import algorithm_of, begun, space_of
+from torch import Tensor, nn
+from torch.distributions import Bernoulli, Normal, kl_divergence
+
+from hba.algorithms.scores import AugmentedBatch, divergence_curvature, expected_score, expected_spread_score
+from hba.operations import OPERATIONS
+from hba.policy.draw import SampleTrace, draw_with_trace
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import search_space
+
+SIGMAS = 5.0
+"""Standard errors that an estimate may be off; all seeds are fixed."""
+WITHOUT_MAGNITUDES = ("Invert", "AutoContrast", "Equalize")
+
+
+def random_trial(space: SearchSpace, sigma: float, size: int = 7) -> AugmentedBatch:
+    generator = seeded(2)
+    visited = torch.rand(size, space.n_slots, generator=generator) < 0.7
+    fired = visited & (torch.rand(size, space.n_slots, generator=generator) < 0.5)
+    count = torch.randint(space.max_count + 1, (size, 1), generator=generator)
+    values = torch.rand(size, space.n, generator=generator)
+    noise = torch.randn(size, space.n, generator=generator)
+    empty = torch.zeros(size)
+    return AugmentedBatch(empty, empty, SampleTrace(visited, fired, count), values, noise, sigma)
+
+
+def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn() -> None:
+    """Of the walk, by the logits, and of the magnitudes that were used, by the means of their normal distributions."""
+    space, sigma, generator = space_of("Rotate", "Invert", "Color"), 0.6, seeded(0)
+    lam = torch.randn(space.n, generator=generator).requires_grad_()
+    noise = torch.randn(50, space.n, generator=generator)
+    logits = lam + sigma * noise
+    values = space.decode(logits.detach())
+    _, walk = draw_with_trace(space, values, 50, generator)
+    at = [slot.probability for slot in space.slots]
+    probabilities = torch.sigmoid(logits[:, at])
+    log_walk = torch.where(walk.fired, probabilities.log(), (1 - probabilities).log()) * walk.visited
+    drawn = logits.detach()
+    log_density = torch.distributions.Normal(lam, sigma).log_prob(drawn)
+    used = torch.stack([walk.fired[:, 0], walk.fired[:, 2]], dim=1)
+    log_magnitudes = log_density[:, [slot.magnitude for slot in space.slots if slot.magnitude is not None]] * used
+    rewards = torch.randn(50, generator=generator)
+    ((log_walk.sum(1) + log_magnitudes.sum(1)) * rewards).mean().backward()
+    empty = torch.zeros(50)
+    trial = AugmentedBatch(empty, empty, walk, values, noise, sigma)
+    torch.testing.assert_close(expected_score(space, trial, rewards), lam.grad, rtol=1e-4, atol=1e-6)
+
+
+Applied = tuple[int, ...]
+
+
+def value_of(applied: Applied) -> float:
+    """A reward for the slots applied: each has a worth, which the place and the other slot change."""
+    worth = (1.0, -0.5, 0.3)
+    return sum(worth[slot] * (1 + 0.5 * place) for place, slot in enumerate(applied)) + 0.7 * (set(applied) == {0, 2})
+
+
+def exact_expectation(probabilities: list[float], count_probabilities: tuple[float, ...]) -> float:
+    """Of value_of, over all orders, all firings and all K."""
+    n_slots, expected = len(probabilities), 0.0
+    for order in itertools.permutations(range(n_slots)):
+        for fires in itertools.product((False, True), repeat=n_slots):
+            chance = 1 / math.factorial(n_slots)
+            for fired, probability in zip(fires, probabilities, strict=True):
+                chance *= probability if fired else 1 - probability
+            in_order = tuple(slot for slot in order if fires[slot])
+            for count, share in enumerate(count_probabilities):
+                expected += chance * share * value_of(in_order[:count])
+    return expected
+
+
+def batches_of_scores(
+    space: SearchSpace, lam: Tensor, sigma: float, value: Callable[[Any, Tensor], Tensor], n_batches: int = 60
+) -> Tensor:
+    """The estimated gradient of each of many batches of 2000, for rewards by draw and logits."""
+    generator, found = seeded(7), []
+    for _ in range(n_batches):
+        noise = torch.randn(2000, space.n, generator=generator)
+        logits = lam + sigma * noise
+        values = space.decode(logits)
+        draw, walk = draw_with_trace(space, values, 2000, generator)
+        trial = AugmentedBatch(noise, noise, walk, values, noise, sigma)
+        found.append(expected_score(space, trial, value(draw, logits)))
+    return torch.stack(found).double()
+
+
+def assert_mean(samples: Tensor, expected: Tensor) -> None:
+    """Within standard errors, which are small enough to tell the expected from zero."""
+    errors = samples.std(0) / math.sqrt(len(samples))
+    assert ((samples.mean(0) - expected).abs() <= SIGMAS * errors).all(), (samples.mean(0), expected, errors)
+    assert (expected.abs().max() > 2 * SIGMAS * errors).all()
+
+
+@each("count_probabilities", [(0.2, 0.3, 0.5), (0.0, 1.0)])
+@each("logits", [(0.4, -1.0, 1.5), (-2.0, 0.0, 2.0)])
+def test_its_mean_is_the_gradient_of_the_exactly_expected_reward(
+    logits: tuple[float, ...], count_probabilities: tuple[float, ...]
+) -> None:
+    space = space_of(*WITHOUT_MAGNITUDES, count_probabilities=count_probabilities)
+    lam, small, expected = torch.tensor(logits), 1e-5, torch.zeros(3).double()
+    for slot in range(3):
+        shift = small * torch.eye(3)[slot].double()
+        plus, minus = (
+            exact_expectation(torch.sigmoid(lam.double() + sign * shift).tolist(), count_probabilities)
+            for sign in (1, -1)
+        )
+        expected[slot] = (plus - minus) / (2 * small)
+
+    def value(draw: Any, _: Tensor) -> Tensor:
+        return torch.tensor([value_of(tuple(slot for slot in row if slot >= 0)) for row in draw.slots.tolist()])
+
+    assert_mean(batches_of_scores(space, lam, 0.0, value), expected)
+
+
+N_DRAWS = 40_000
+
+
+def counted(*names: str, count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.4, 0.1)) -> SearchSpace:
+    operations = tuple(OPERATIONS[name] for name in names)
+    return SearchSpace(operations, 2, count_probabilities, searches_count=True)
+
+
+def shares_by_hand(p: list[float]) -> list[float]:
+    """Of K, where each image is asked for one more until the answer is no."""
+    shares, reached = [], 1.0
+    for one in p:
+        shares.append(reached * (1 - one))
+        reached *= one
+    return [*shares, reached]
+
+
+@each("p", [[0.8, 0.6, 0.3], [0.5], [1.0, 0.0], [0.0, 0.9, 0.9], [1.0, 1.0, 1.0], [0.05, 0.95, 0.5]])
+def test_k_is_drawn_by_breaking_sticks(p: list[float]) -> None:
+    space = counted("Rotate", "Invert", count_probabilities=(1.0, *[0.0] * len(p)))
+    values = torch.cat([torch.full((space.n - len(p),), 0.5), torch.tensor(p)])
+    draw, walk = draw_with_trace(space, values, N_DRAWS, seeded(1))
+    found = walk.count.flatten().bincount(minlength=len(p) + 1)
+    for number, share in zip(found.tolist(), shares_by_hand(p), strict=True):
+        assert abs(number - N_DRAWS * share) <= SIGMAS * math.sqrt(N_DRAWS * share * (1 - share))
+    assert ((draw.slots >= 0).sum(1) <= walk.count[:, 0]).all()
+
+
+def test_the_score_of_k_is_the_derivative_of_its_log_probability() -> None:
+    space, sigma, generator = counted("Rotate", "Color"), 0.6, seeded(0)
+    lam = torch.randn(space.n, generator=generator).requires_grad_()
+    noise = torch.randn(200, space.n, generator=generator)
+    logits = lam + sigma * noise
+    values = space.decode(logits.detach())
+    _, walk = draw_with_trace(space, values, 200, generator)
+    assert set(walk.count.flatten().tolist()) == {0, 1, 2, 3}
+    one_more = logits[:, -3:].sigmoid()
+    reached = torch.cat([torch.ones(200, 1), one_more.cumprod(1)], dim=1)
+    shares = torch.cat([reached[:, :-1] * (1 - one_more), reached[:, -1:]], dim=1)
+    torch.testing.assert_close(shares.sum(1), torch.ones(200))
+    rewards = torch.randn(200, generator=generator)
+    (shares.gather(1, walk.count).log()[:, 0] * rewards).mean().backward()
+    assert lam.grad is not None
+    trial = AugmentedBatch(noise, noise, walk, values, noise, sigma)
+    found = expected_score(space, trial, rewards)
+    torch.testing.assert_close(found[-3:], lam.grad[-3:], rtol=1e-4, atol=1e-6)
+    fixed = SearchSpace(space.operations, 2, space.count_probabilities)
+    others = AugmentedBatch(noise, noise, walk, values[:, :-3], noise[:, :-3], sigma)
+    torch.testing.assert_close(found[:-3], expected_score(fixed, others, rewards), rtol=0, atol=0)
+
+
+@each("is_counted", [False, True])
+def test_the_score_of_the_spread_is_the_derivative_of_the_log_density(is_counted: bool) -> None:
+    """Of the normal distribution of each magnitude that was used, by the logarithm of its standard deviation."""
+    space = SearchSpace((OPERATIONS["Rotate"], OPERATIONS["Invert"], OPERATIONS["Color"]), 2, searches_count=is_counted)
+    sigma = 0.7
+    trial, rewards = random_trial(space, sigma), torch.randn(7, generator=seeded(3))
+    assert trial.walk.fired.any()
+    log_sigma = torch.tensor(math.log(sigma), dtype=torch.float64, requires_grad=True)
+    total = torch.zeros((), dtype=torch.float64)
+    for image in range(7):
+        for number, slot in enumerate(space.slots):
+            if trial.walk.fired[image, number] and slot.magnitude is not None:
+                drawn = sigma * trial.noise[image, slot.magnitude].double()
+                log_density = torch.distributions.Normal(torch.zeros_like(drawn), log_sigma.exp()).log_prob(drawn)
+                total = total + rewards[image] * log_density / 7
+    total.backward()
+    assert log_sigma.grad is not None
+    found = expected_spread_score(space, trial, rewards)
+    assert found.shape == ()
+    assert found.item() == pytest.approx(log_sigma.grad.item(), rel=1e-4)
+
+
+@each("space", [SearchSpace(), search_space(searches_count=True)], ids=["fixed K", "searched K"])
+def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(space: SearchSpace) -> None:
+    sigma, size, generator = 0.6, 9, seeded(1)
+    start = torch.randn(space.n, generator=generator)
+    lam = (start + torch.randn(space.n, generator=generator)).requires_grad_()
+    noise = sigma * torch.randn(size, space.n, generator=generator)
+    values = space.decode(lam.detach() + noise)
+    _, walk = draw_with_trace(space, values, size, generator)
+    of_probabilities = kl_divergence(Bernoulli(logits=lam + noise), Bernoulli(logits=start + noise))
+    of_magnitudes = kl_divergence(Normal(lam, sigma), Normal(start, sigma))
+    total = torch.zeros(())
+    for image in range(size):
+        for number, slot in enumerate(space.slots):
+            total = total + of_probabilities[image, slot.probability] * walk.visited[image, number]
+            if slot.magnitude is not None:
+                total = total + of_magnitudes[slot.magnitude] * walk.fired[image, number]
+        if space.searches_count:
+            # Asked for a first one always, for a second one if a first was wanted, and so on.
+            for k in range(min(int(walk.count[image]) + 1, space.max_count)):
+                total = total + of_probabilities[image, space.n - space.max_count + k]
+    (total / size).backward()
+    trial = AugmentedBatch(noise, noise, walk, values, noise / sigma, sigma)
+    found = divergence_curvature(space, trial, sigma) * (lam.detach() - start)
+    assert lam.grad is not None
+    torch.testing.assert_close(found, lam.grad, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", ["lookahead", "hba-lookahead"])
+def test_in_a_search_a_decision_comes_to_rest_at_its_worth_over_the_weight(
+    algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rewards in standard deviations, and a weight in the same: whatever unit both are then turned into."""
+    worth, weight, space = 0.5, 0.4, SearchSpace((OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0))
+    settings: dict[str, Any] = {"algorithm": algorithm, "divergence_weight": weight, "lambda_betas": (0.9, 0.999)}
+    settings |= {"count": "fixed", "reward_draws": 1, "strength_learning_rate": 0.0}
+    network = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(3 * 64, 2))
+    task, state = begun(space, network=network, **settings)
+    algorithm_now = algorithm_of(task)
+
+    def planted(trial: AugmentedBatch, _: Tensor) -> tuple[Tensor, Tensor]:
+        return worth * trial.walk.fired[:, 0].float(), torch.tensor(1.0)
+
+    monkeypatch.setattr(type(algorithm_now), "standardized", lambda _, trial, rewards: planted(trial, rewards))
+    images, labels = state.train_stream.next()
+    update = algorithm_now.update_lambda if algorithm == "lookahead" else algorithm_now.update_lambda_by
+    places = []
+    for _ in range(300):
+        trial = algorithm_now.augmented(task, state, images.repeat(30, 1, 1, 1), labels.repeat(30))
+        update(task, state, trial)
+        places.append((state.lam.detach() - state.mover.start).item())
+    assert sum(places[-150:]) / 150 == pytest.approx(worth / weight, abs=0.15)
