@@ -133,24 +133,15 @@ def has_columns(data: str | Path) -> bool:
 
 def display_name(data: str) -> str:
     """The last part of a path, and the one before it where the last is only a split: `animals`, `animals/train`."""
-    return "/".join(filter(None, (_above_a_split(Path(data)), Path(data).name)))
+    path = Path(data)
+    return f"{path.parent.name}/{path.name}".lstrip("/") if split_called(path.stem) else path.name
 
 
 def run_name(data: str) -> str:
     """The same as a part of a path, without the ending of a file: `animals`, `animals-train`."""
-    return "-".join(filter(None, (_above_a_split(Path(data)), _stem_of(Path(data)))))
-
-
-def _above_a_split(path: Path) -> str:
-    """The name of the folder around train, test_images or val.csv; empty for other names, which say enough."""
-    return path.parent.name if split_called(_stem_of(path)) else ""
-
-
-def _stem_of(path: Path) -> str:
-    """The name of the folder, or of the file without its ending, as is the name of prepared images."""
-    found = format_of(path)
-    has_ending = found in ("table", "npz") or (found == "prepared" and path.suffix == PREPARED_ENDING)
-    return path.stem if has_ending else path.name
+    path = Path(data)
+    has_ending = path.suffix.lower() in (*CSV_ENDINGS, *PARQUET_ENDINGS, ".npz", PREPARED_ENDING)
+    return display_name(str(path.with_suffix("") if has_ending else path)).replace("/", "-")
 
 
 def check_clash(data: object, data_root: object = None) -> None:

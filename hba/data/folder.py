@@ -85,7 +85,8 @@ def is_clutter(name: str) -> bool:
 
 def subfolders(folder: Path) -> list[Path]:
     """Sorted by name, without clutter and without runs that were begun among the images."""
-    return sorted(folder / entry.name for entry in _entries(folder) if _is_folder(entry) and not _holds_runs(entry))
+    found = [entry for entry in _entries(folder) if Path(entry.path).is_dir() and not _holds_runs(entry)]
+    return sorted(folder / entry.name for entry in found)
 
 
 def files_in(folder: Path) -> tuple[list[Path], list[SkippedFile]]:
@@ -134,30 +135,16 @@ def _files(folder: Path) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _holds_runs(entry: "os.DirEntry[str]") -> bool:
-    """Whether it is where commands put their runs: it holds folders with a run's lock, or empty ones, and no images."""
-    if entry.name != RUNS.name:
-        return False
-    held = _entries(entry.path)
-    runs = [{path.name for path in Path(one).iterdir()} for one in held if _is_folder(one)]
-    return bool(runs) and all(map(_why_no_image, held)) and all(not run or LOCK_NAME in run for run in runs)
-
-
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        # A link that leads to itself.
-        return False
+    """Whether it is where commands put their runs: it holds folders with a run's lock."""
+    return entry.name == RUNS.name and any(Path(entry.path).glob(f"*/{LOCK_NAME}"))
 
 
 def _why_no_image(entry: "os.DirEntry[str]") -> str:
     """Empty for an image."""
     if Path(entry.name).suffix.lower() not in image_endings():
         return "its ending is not that of an image"
-    try:
-        return "" if entry.is_file() else "no file, or a link to a folder or to nothing"
-    except OSError:
-        return "a link that leads to itself"
+    is_file = entry.is_file(follow_symlinks=False) or Path(entry.path).is_file()
+    return "" if is_file else "no file, or a link to a folder or to nothing"
 
 
 class Layout(NamedTuple):

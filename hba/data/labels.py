@@ -220,11 +220,10 @@ def labels_of(
 def multi_label_fact(labels: np.ndarray) -> str:
     """What to know of labels (n, classes)."""
     per_image = labels.sum(axis=1)
-    if (per_image == 1).all():
-        return "each image has one label: to learn one class of an image, give labels as numbers or names"
-    without = f", {counted(int((per_image == 0).sum()), 'image')} without" if (per_image == 0).any() else ""
-    on_average = f"{per_image.mean():.2g} on average"
-    return f"labels an image: {on_average}{without}; splits that are drawn are drawn at random, not by class"
+    return (
+        f"labels an image: {per_image.mean():.2g} on average, {counted(int((per_image == 0).sum()), 'image')} without; "
+        "splits that are drawn are drawn at random, not by class"
+    )
 
 
 def check_two_classes(class_names: Sequence[str], data: object) -> None:

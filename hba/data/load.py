@@ -37,6 +37,7 @@ AnyDataset = Dataset[Any] | Sequence[Any]
 """A torch Dataset, or a list, of pairs (image, label) as `hba.data.from_dataset` takes them."""
 READ_SETTINGS = ("data", "image_size", "train_size", "val_size", "split_seed", "levels")
 """Of DataConfig, those that mean something for a torch Dataset; the others are about files."""
+COLUMN_SETTINGS = ("path_column", "label_column", "split_column", "label_separator")
 IDLE = ("train_size", "val_size", "stream", "workers")
 """Settings of data that say nothing of prepared images."""
 
@@ -63,12 +64,10 @@ def find_source(config: DataConfig) -> Source:
     if kind != "builtin" and not place.exists():
         meant = did_you_mean(config.data, DATASET_NAMES)
         raise DataError(f"no such folder or dataset: {config.data}{listed(meant, 'datasets', DATASET_NAMES)}")
-    if kind != "builtin" and config.download:
-        raise SettingsError(f"download has no effect on {place}, which is no dataset by name; omit it")
-    if kind == "prepared" and config.levels is not None:
-        raise SettingsError(f"levels have no effect on {place}, which is prepared; prepare it with levels")
-    if kind not in ("table", "saved"):
-        columns.check_idle(config.data, "path", "label", "split")
+    idle = {"table": (), "saved": ("split_column", "label_separator")}.get(kind, COLUMN_SETTINGS)
+    idle += (() if kind == "builtin" else ("download",)) + (("levels",) if kind == "prepared" else ())
+    if given := [name for name in idle if getattr(config, name)]:
+        raise SettingsError(f"{given[0]} has no effect on {config.data}; omit it")
     if kind == "builtin":
         source = builtin_source(config.data, Path(config.data_root), config.download, config.skip_broken)
     elif kind == "table":

@@ -1,9 +1,8 @@
 """Batches for training, and images that are read from their files again in every epoch, ahead of the computation."""
 
-import contextlib
 import os
 import weakref
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -201,20 +200,10 @@ class StreamedImages:
             # Without its own generator, it would draw from the default one.
             generator=torch.Generator(),
         )
-        with _reader_deaths_explained(), without_interrupts():
-            results = iter(loader)
-        while True:
-            with _reader_deaths_explained():
-                part = next(results, None)
-            if part is None:
-                return
-            yield part
-
-
-@contextlib.contextmanager
-def _reader_deaths_explained() -> Iterator[None]:
-    """A process that is killed while it starts, or passes on what it has read, breaks the connection to it."""
-    try:
-        yield
-    except (EOFError, OSError) as error:
-        raise reader_died(str(error) or type(error).__name__) from None
+        try:
+            with without_interrupts():
+                results = iter(loader)
+            yield from results
+        except (EOFError, OSError) as error:
+            # A process that is killed while it passes on what it has read breaks the connection to it.
+            raise reader_died(str(error) or type(error).__name__) from None

@@ -27,8 +27,6 @@ NOT_READ = frozenset({"EPS"})
 """Formats that Pillow passes to another program: Ghostscript would run the code in an EPS file."""
 LARGE = 2**24
 """Pixels. Of larger images only one is decoded at a time, which bounds the memory."""
-LONGEST = 16
-"""Times the shorter side: how much of a very long image is used, in its middle."""
 NEARLY_BLACK = 0.1
 """Images below this share of the scale are nearly black: 12 bits on a scale of 16 bits reach 0.06 of it."""
 CHECKED = 100
@@ -160,22 +158,12 @@ def read_image(file: ImageFile, image_size: int, levels: Levels | None = None) -
 
 def fitted(image: Image.Image, image_size: int, levels: Levels | None = None) -> Tensor:
     """The same for a Pillow image that is upright."""
-    image = _to_rgb(_middle(image), levels)
+    image = _to_rgb(image, levels)
     width, height = image.size
     scale = image_size / min(width, height)
     size = [max(image_size, round(height * scale)), max(image_size, round(width * scale))]
     pixels = TF.pil_to_tensor(TF.resize(image, size, antialias=True))
     return TF.center_crop(pixels, [image_size, image_size])
-
-
-def _middle(image: Image.Image) -> Image.Image:
-    """The image; of a very long one, as much as any resizing filter can move into the square at its centre."""
-    width, height = image.size
-    longest = LONGEST * min(width, height)
-    if max(width, height) <= longest + 1:
-        return image
-    left, top = ((side - longest) // 2 if side > longest else 0 for side in (width, height))
-    return image.crop((left, top, width - left, height - top))
 
 
 def _to_rgb(image: Image.Image, levels: Levels | None) -> Image.Image:
@@ -238,18 +226,15 @@ def levels_of(images: Generator[Deep], given: Levels | None) -> tuple[Levels | N
 
 
 def _own_levels(found: Sequence[Deep]) -> Levels:
-    kinds = {deep.is_float: deep.name for deep in found}
-    if len(kinds) > 1:
-        raise DataError(
-            f"images of more than 8 bits must be all whole numbers or all floating point, but {kinds[True]} is "
-            f"floating point and {kinds[False]} is not: convert some, or give the levels for all by --levels LOW,HIGH"
-        )
     lowest, highest = min(deep.lowest for deep in found), max(deep.highest for deep in found)
     low = min(0.0, lowest)
-    if highest <= low:
-        raise DataError(f"all images of more than 8 bits are black, {found[0].name} first: there is nothing to learn")
+    if len({deep.is_float for deep in found}) > 1 or highest <= low:
+        raise DataError(
+            "images of more than 8 bits must be all whole numbers or all floating point, and not all black, "
+            f"{found[0].name} first; convert some, or give the levels for all by --levels LOW,HIGH"
+        )
     if lowest < 0:
         return low, highest
-    if True in kinds:
+    if found[0].is_float:
         return low, next((limit for limit in (1.0, 255.0, 65535.0) if limit / 2 < highest <= limit), highest)
     return low, float(2 ** int(highest).bit_length() - 1)

@@ -24,7 +24,7 @@ from hba.data.labels import (
 from hba.data.leakage import ImageHash, hash_of_bytes, hash_of_file
 from hba.data.pool import NO_CLASS, NO_IMAGE, FileItems, Items, Pool, Source
 from hba.data.reading import Deep, Encoded, ImageFile, Levels, SkippedFile, deep_or_none, read_image
-from hba.errors import DataError, SettingsError
+from hba.errors import DataError
 from hba.utils.files import reason_of
 from hba.utils.imports import import_extra
 from hba.utils.text import counted, did_you_mean, first_of
@@ -57,13 +57,6 @@ class Columns:
     label: str | None = None
     split: str | None = None
     label_separator: str | None = None
-
-    def check_idle(self, data: str, *roles: Role) -> None:
-        """SettingsError where one of the roles or a separator is given, for data that do not have it."""
-        given = {"label_separator": self.label_separator, **{f"{role}_column": getattr(self, role) for role in roles}}
-        for name, value in given.items():
-            if value is not None:
-                raise SettingsError(f"{name} has no effect on {data}, which has no such column; omit it")
 
     def find(self, role: Role, there: Sequence[str], data: object, is_needed: bool = True) -> str | None:
         """The column that was given, or that with one of its usual names; DataError for none, and for several."""
@@ -285,7 +278,6 @@ def saved_source(folder: Path, columns: Columns, skip_broken: bool = False) -> S
     labels are sorted as text, as a folder's classes are. The files of a test split are not opened before it is asked
     for. DataError for datasets that cannot be used.
     """
-    columns.check_idle(str(folder), "split")
     parts = _saved_parts(folder)
     train = _saved_part(parts["train"], columns)
     class_names = train.own_names or tuple(sorted(set(train.classes)))

@@ -103,7 +103,7 @@ def test_scales_that_leave_nothing_to_see_are_refused_with_the_option(tmp_path: 
         load_search_data(config_of(folder))
     write_folder(tmp_path / "b", 1000, parts=("train",))
     write_folder(tmp_path / "b", 1000, np.float32, parts=("train",))
-    with pytest.raises(DataError, match=r"\.tif.*--levels"):
+    with pytest.raises(DataError, match="--levels"):
         load_search_data(config_of(tmp_path / "b"))
     with pytest.raises(DataError, match="black"):
         load_search_data(config_of(write_folder(tmp_path / "c", 0)))
