@@ -115,24 +115,3 @@ def test_every_folder_imports_only_those_before_it_in_the_line() -> None:
 
 def test_the_root_holds_no_loose_files() -> None:
     assert {file.name for file in (ROOT / "hba").glob("*.py")} == {"__init__.py", "__main__.py", "errors.py"}
-
-
-def test_what_is_found_is_all_that_python_imports(tmp_path: Path) -> None:
-    package = tmp_path / "house"
-    (package / "rooms").mkdir(parents=True)
-    (package / "__init__.py").write_text("if TYPE_CHECKING:\n    from house.rooms import attic as attic")
-    (package / "rooms" / "__init__.py").write_text("from .attic import view")
-    (package / "rooms" / "attic.py").write_text("def view():\n    import house.cellar\n    from ..cellar import coal")
-    (package / "cellar.py").write_text("from pathlib import Path")
-    found = imports_of(package, "house")
-    assert found == {
-        "house": {"house.rooms.attic"},
-        "house.rooms": {"house.rooms.attic"},
-        "house.rooms.attic": {"house.cellar"},
-        "house.cellar": set(),
-    }
-    assert imports_of(package, "house", for_types=False) == {**found, "house": set()}
-    assert circle_in(found) is None
-    assert between_folders(found) == {"__init__": {"rooms"}, "rooms": {"cellar"}, "cellar": set()}
-    (package / "cellar.py").write_text("from house import rooms")
-    assert set(circle_in(imports_of(package, "house")) or []) == {"house.cellar", "house.rooms", "house.rooms.attic"}
