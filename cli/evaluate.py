@@ -4,13 +4,11 @@ import contextlib
 import inspect
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 import hba
 from hba.config.evaluation import INHERITED, EvaluationConfig
@@ -21,13 +19,12 @@ from hba.distributed.process_info import is_first, launched
 from hba.errors import DivergedError, HbaError, SettingsError
 from hba.policy_evaluation import BASELINES, RESULTS_NAME, TensorBoardLogger
 from hba.policy_evaluation.callbacks import EvaluationPlan, EvaluationProgress, training_text
-from hba.policy_evaluation.results import mean_of, std_of
-from hba.policy_evaluation.statistics import PairedDifference
+from hba.report.results import read_results
+from hba.report.tables import balanced_table, errors_table, losses_table
 from hba.training.checkpoint import TRAININGS_NAME
-from hba.utils.interrupts import terminated_as_interrupted
 from hba.utils.progress import CallbackList
 from hba.utils.tensorboard import FOLDER_NAME
-from hba.utils.text import counted, duration, nats, percent, points
+from hba.utils.text import counted, duration
 
 from .completion import DATA, EVALUATION_PRESET, SCHEDULE
 from .help import SectionedCommand
@@ -42,6 +39,7 @@ from .terminal import (
     run_folder,
     say,
     table,
+    terminated_as_interrupted,
 )
 
 HELP_WIDTH = 118
@@ -180,55 +178,16 @@ def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> Non
     if as_json:
         click.echo((folder / RESULTS_NAME).read_text("utf-8"), nl=False)
         return
-    printer = console()
-    config = result.config
+    printer, config, results = console(), result.config, read_results(folder / RESULTS_NAME)
     printer.print(
-        _table(
-            f"Test error{error_in_words(result.error)} after the last of {config.epochs} epochs: {result.model} on "
-            f"{display_name(config.data)}, {result.train_images} training and {result.test_images} test images",
-            result,
-            {row.name: row.test_error_percent for row in result.rows},
-            result.differences,
-            loss=[nats(mean_of(tuple(row.test_loss_by_seed.values()))) for row in result.rows],
-        )
+        f"Test error{error_in_words(result.error)} after the last of {config.epochs} epochs: {result.model} on "
+        f"{display_name(config.data)}, {result.train_images} training and {result.test_images} test images"
     )
-    if len(result.rows[0].seeds) > 1:
-        printer.print("Test error of each seed, in per cent:")
-        for row in result.rows:
-            printer.print(Text(f"  {row.name}: {'  '.join(f'{error:.2f}' for error in row.test_error_percent)}"))
-    if result.is_unbalanced:
-        printer.print(
-            _table(
-                "Balanced accuracy: the mean of the accuracies of each class, because the classes are unbalanced",
-                result,
-                {row.name: tuple(row.balanced_accuracy_percent.values()) for row in result.rows},
-                result.balanced_accuracy_differences,
-            )
-        )
+    for found in (errors_table(results), losses_table(results), balanced_table(results)):
+        if found is not None and (result.is_unbalanced or "balanced accuracy" not in found.headings):
+            printer.print(table(found.headings, found.rows))
     for text in [str(result.verdict)] if result.verdict else result.warnings:
         printer.print(text)
     printer.print(f"Results: {folder / RESULTS_NAME}")
     if result.report is not None:
         printer.print(f"Report: {result.report}")
-
-
-def _table(
-    title: str,
-    result: hba.EvaluationResult,
-    values: Mapping[str, Sequence[float]],
-    differences: Mapping[str, PairedDifference | None],
-    **further: Sequence[str],
-) -> Table:
-    """A row for each schedule and baseline: mean and deviation over seeds, and its difference from the schedule."""
-    columns = {
-        "mean": [percent(mean_of(of_row)) for of_row in values.values()],
-        "std": [percent(std_of(of_row)) for of_row in values.values()],
-        **further,
-        "seeds": [str(len(of_row)) for of_row in values.values()],
-    }
-    if differences:
-        found = [differences.get(name) for name in values]
-        cells = ["" if one is None else points(one.mean, one.interval) for one in found]
-        columns[f"{result.rows[0].name} minus this, 95 % interval"] = cells
-    rows = zip(values, *columns.values(), strict=True)
-    return table(("trained with", *columns), rows, title, numbers=True)

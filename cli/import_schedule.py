@@ -1,9 +1,8 @@
 """hba import: schedules and policies that other programs found or published."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -12,12 +11,9 @@ from hba.importers import SOURCES, import_policy
 from hba.importers.pba import PBA_FILL
 from hba.schedule.schedule import Schedule
 from hba.utils.settings import color
-from hba.utils.text import counted, percent
+from hba.utils.text import counted
 
 from .terminal import say
-
-LEAST_DIFFERENCE = 0.005
-"""Percent of the images; less is shown as nothing."""
 
 
 @click.command("import")
@@ -73,19 +69,8 @@ def _lines(schedule: Schedule, out: Path) -> Iterator[str]:
     else:
         what = counted(len(provenance["segments"]), "segment")
     yield f"Schedule: {out} ({what} over {counted(schedule.epochs, 'epoch')}, {operations})"
-    if "sub_policies" in provenance:
-        yield from _differences(provenance)
-
-
-def _differences(provenance: Mapping[str, Any]) -> Iterator[str]:
-    difference = 100 * provenance["largest_rate_difference"]
-    but = "" if difference < LEAST_DIFFERENCE else f", except in up to {percent(difference)} of the images"
-    yield f"The source applies {provenance['operations_of_an_image']:.2f} of these operations per image on average."
-    yield f"The schedule applies each of them as often{but}."
-    if provenance["left_out"]:
-        shares = ", ".join(f"{name} {percent(100 * share)}" for name, share in provenance["left_out"].items())
-        yield f"Left out, because hba has no such operation (share of all that is applied): {shares}."
-    if provenance["widened"]:
-        ranges = ", ".join(f"{name} {low:.3g} to {high:.3g}" for name, (low, high) in provenance["widened"].items())
-        yield f"Ranges wider than hba's own: {ranges}."
-    yield f"Not expressed: {'; '.join(provenance['not_expressed'])}."
+    if "not_expressed" in provenance:
+        if provenance["left_out"]:
+            yield f"Left out, because hba has no such operation: {', '.join(provenance['left_out'])}."
+        yield f"Not expressed: {'; '.join(provenance['not_expressed'])}."
+        yield "hba show --json prints further differences: rates, and ranges of magnitudes."

@@ -10,14 +10,13 @@ from hba.data.config import DataConfig
 from hba.data.load import IDLE
 from hba.data.load import prepare as prepared
 from hba.errors import SettingsError
-from hba.utils.interrupts import terminated_as_interrupted
 from hba.utils.progress import ProgressBar
 from hba.utils.text import counted
 
 from .completion import DATA
 from .main import INTERRUPTED
 from .options import given, settings_options
-from .terminal import say
+from .terminal import say, terminated_as_interrupted
 
 
 @click.command()

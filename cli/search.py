@@ -10,13 +10,13 @@ import click
 import hba
 from hba.algorithms import ALGORITHMS
 from hba.algorithms.update_schedule import advice_in, overfitting_note_in
-from hba.config.presets import SEARCH_PRESETS
+from hba.config.presets import SEARCH_PRESETS, find_preset
 from hba.config.training import CommonSearchConfig
 from hba.data.config import run_name
 from hba.distributed.collectives import joined
 from hba.distributed.process_info import is_first
 from hba.errors import HbaError, SettingsError
-from hba.policy_search.budget import Budget, with_many_epochs
+from hba.policy_search.budget import Budget
 from hba.policy_search.callbacks import SearchProgress, TensorBoardLogger
 from hba.policy_search.config import SearchConfig, from_earlier_config
 from hba.report.findings import (
@@ -98,7 +98,7 @@ def search(data: str | None, out: Path | None, seeds: int | None, **options: Any
     if not several and (jobs != 1 or cluster is not None):
         raise SettingsError("--jobs and --cluster are for several searches; add --seeds")
     settings = given(options)
-    name = "" if out is not None else run_name(_data_of(given({"data": data, **options})))
+    name = "" if out is not None else _run_name(data, options["preset"], options["config"])
     with joined(), run_folder(out, name) as folder:
         if several:
             finished = _search_seeds(data, folder, seeds=seeds, jobs=jobs, cluster=cluster, **settings)
@@ -108,14 +108,11 @@ def search(data: str | None, out: Path | None, seeds: int | None, **options: Any
         raise SystemExit(INTERRUPTED)
 
 
-def _data_of(options: dict[str, Any]) -> str:
-    """The data that the options name, which the folder of the run is called after."""
-    further = {name: options.pop(name, None) for name in ("preset", "paper", "config", "resume")}
-    if options.pop("budget_seconds", None) is not None:
-        options = with_many_epochs(options)
-    if further["config"] is not None:
-        return from_earlier_config(further["config"], options).data
-    return SearchConfig.from_preset(options, further["preset"], paper=bool(further["paper"])).data
+def _run_name(data: str | None, preset: str | None, config: Path | None) -> str:
+    """The name of the folder of a run, after its data."""
+    if data is None and config is not None:
+        data = from_earlier_config(config, {}).data
+    return run_name(data or (find_preset(preset)["data"] if preset else "digits"))
 
 
 def _search_once(data: str | None, folder: Path, *, tensorboard: bool, **settings: Any) -> bool:

@@ -1,7 +1,6 @@
 """What the commands share in printing: the console, tables, JSON, lines beside a progress bar, run folders."""
 
 import contextlib
-import glob
 import itertools
 import json
 import os
@@ -172,10 +171,24 @@ class SearchTerminal:
 
 
 @contextlib.contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM, by which schedulers end a job, is a Ctrl-C."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
 def run_folder(out: Path | None, name: str) -> Iterator[Path]:
     """`out`, or else a new folder runs/<name>-<number> with the first free number, removed again if it stays empty.
 
-    All processes of a torchrun launch get the same folder, also after a restart of the launch.
+    All processes of a torchrun launch get the same folder.
     """
     if out is not None:
         yield out
@@ -183,7 +196,7 @@ def run_folder(out: Path | None, name: str) -> Iterator[Path]:
     # It imports PyTorch, which takes seconds.
     from hba.distributed.collectives import broadcast_from_rank0
 
-    path = broadcast_from_rank0(lambda: _begun_before(name) or _new_folder(name))
+    path = broadcast_from_rank0(lambda: _new_folder(name))
     try:
         yield path
     finally:
@@ -191,14 +204,6 @@ def run_folder(out: Path | None, name: str) -> Iterator[Path]:
             with contextlib.suppress(OSError):
                 path.rmdir()
                 RUNS.rmdir()
-
-
-def _begun_before(name: str) -> Path | None:
-    """The folder of this launch of torchrun, where it has restarted its processes."""
-    from hba.distributed.collectives import is_restarted_in, n_restarts
-
-    begun = [path for path in RUNS.glob(f"{glob.escape(name)}-*") if n_restarts() and is_restarted_in(path)]
-    return max(begun, key=lambda path: path.stat().st_ctime, default=None)
 
 
 def _new_folder(name: str) -> Path:

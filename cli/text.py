@@ -15,14 +15,13 @@ from hba.text.config import OF_IMAGES, TEXT_ALGORITHMS, TextEvaluationConfig, Te
 from hba.text.evaluation import BASELINES, Loss, TextEvaluationProgress
 from hba.text.lstm import in_words, perplexity
 from hba.text.task import TextPlan, TextProgress
-from hba.utils.interrupts import terminated_as_interrupted
 from hba.utils.text import counted
 
 from .completion import SCHEDULE
 from .help import SectionedCommand
 from .main import INTERRUPTED
 from .options import algorithm_options, given, path_option, settings_options
-from .terminal import SearchTerminal, console, kept_line, run_folder, say
+from .terminal import SearchTerminal, console, kept_line, run_folder, say, terminated_as_interrupted
 
 
 @click.command(name="search-text", cls=SectionedCommand)

@@ -1,14 +1,11 @@
 """Errors that a user can act on. The command line prints each as one line and exits with code 2."""
 
-MOST_CHARACTERS = 6000
-"""Of a message; it may name a path of 4,096."""
-
 
 class HbaError(Exception):
     """Base of every error raised for a user's mistake or a run that cannot go on.
 
     The message is one line whatever names and values it quotes: what cannot be printed stands as an escape, such as
-    `\\n`, and of one that is very long the middle is omitted.
+    `\\n`.
     """
 
     def __init__(self, message: str = "") -> None:
@@ -16,9 +13,6 @@ class HbaError(Exception):
 
 
 def _in_one_line(message: str) -> str:
-    if len(message) > MOST_CHARACTERS:
-        half = MOST_CHARACTERS // 2
-        message = f"{message[:half]} ... {message[-half:]}"
     if message.isprintable():
         return message
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in message)

@@ -2,9 +2,7 @@
 
 import contextlib
 import signal
-import threading
 from collections.abc import Iterator
-from types import FrameType
 
 
 @contextlib.contextmanager
@@ -18,20 +16,3 @@ def without_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextlib.contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
-    """Here SIGTERM, by which schedulers end a job, is a Ctrl-C. Signals are for a process's first thread alone."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -4,7 +4,6 @@ import functools
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from rich.console import Console
@@ -42,9 +41,7 @@ class ProgressBar:
             self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self.visible:
             self._progress.stop()
 
@@ -87,10 +84,8 @@ class ShowsBar:
         self.bar.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.bar.__exit__(kind, error, traceback)
+    def __exit__(self, *error: object) -> None:
+        self.bar.__exit__(*error)
 
     def images_read(self, done: int, total: int) -> None:
         """So many of the images have been read."""

@@ -31,7 +31,7 @@ def first_problem(error: pydantic.ValidationError, known: Iterable[str] = ()) ->
 
     known: names of settings, one of which is proposed for an unknown name.
     """
-    problem, *others = error.errors(include_url=False)
+    problem = error.errors(include_url=False)[0]
     place, received, rule = _place(problem["loc"]), problem["input"], problem["msg"]
     if problem["type"] == "extra_forbidden" and known:
         return f"there is no setting {place}{did_you_mean(place, known)}"
@@ -41,15 +41,11 @@ def first_problem(error: pydantic.ValidationError, known: Iterable[str] = ()) ->
     if rule.startswith("must be a valid "):
         # pydantic adds what it got instead, in words.
         rule = rule.partition(",")[0]
-    # What else the setting may be: `must be at least 1 or 'half'`.
-    also = [one["ctx"]["expected"] for one in others if one["type"] == "literal_error" and _place(one["loc"]) == place]
-    rule = " or ".join([rule, *also])
-    shown = repr(received)
-    is_shown = isinstance(received, str | int | float | None) and len(shown) <= LONGEST_SHOWN
-    if not is_shown or problem["type"] == "missing" or shown in rule.partition(", got ")[2]:
-        shown = ""
     if not place or rule.startswith((f"unknown {place}", f"{place} ")):
         return rule
+    shown = repr(received) if isinstance(received, str | int | float | None) and problem["type"] != "missing" else ""
+    if len(shown) > LONGEST_SHOWN or shown in rule.partition(", got ")[2]:
+        shown = ""
     if rule.startswith(("must ", "is ")):
         message = f"{place} {rule}{f', got {shown}' if shown else ''}"
     else:

@@ -115,7 +115,7 @@ def test_apply_draws_what_the_seed_decides_on_some_images_of_a_folder(monkeypatc
 def test_export_writes_a_file_beside_the_schedule_and_checks_it(tmp_path: Path) -> None:
     shipped = hba.load_policy("digits")
     path = tmp_path / "my-run" / "policy.json"
-    schedule = hba.Schedule(shipped.space, shipped.values[:3], shipped.fill, spread=shipped.spread[:3])
+    schedule = hba.Schedule(shipped.space, shipped.values[:2], shipped.fill, spread=shipped.spread[:2])
     schedule.save(path)
     for to, name in (("torchvision", "policy_torchvision.py"), ("timm", "policy_timm.py")):
         said("export", "my-run", "--to", to)
@@ -142,7 +142,7 @@ def test_import_converts_schedules_of_other_programs() -> None:
     assert said(*shlex.split(next(line for line in lines if "hba show" in line))[1:])
     lines = said("import", "autoaugment-svhn", "--from", "torchvision", "--out", "a.json")
     assert lines[0] == "Schedule: a.json (25 sub-policies over 1 epoch, 10 operations)"
-    assert lines[1].endswith(" 1.32 of these operations per image on average.")
+    assert lines[1].startswith("Not expressed: ")
     Path("lists.py").write_text("A = [[('Invert', 1, 1)]]\nB = [[('Equalize', 1, 1)]]\n", encoding="utf-8")
     words = ("import", "lists.py", "--from", "fast-autoaugment", "--out", "a.json")
     assert "--name" in run(*words).stderr

@@ -127,7 +127,6 @@ def test_ctrl_c_ends_a_search_after_its_step_and_the_printed_command_resumes_it(
 def test_a_search_that_diverges_and_a_broken_run_are_one_line() -> None:
     message = refusal("search", "pets", "--out", "steep", *SMALL, "--learning-rate", "1e30")
     assert "not finite" in message
-    assert hba.load_policy("steep").epochs == 1
     for name in ("config.json", "checkpoint.pt"):
         shutil.copytree("run", f"broken {name}")
         Path(f"broken {name}", name).write_bytes(b"broken")

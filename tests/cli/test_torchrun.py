@@ -11,10 +11,6 @@ from pathlib import Path
 
 import pytest
 from commands import run
-from hba.cli.terminal import run_folder
-
-from hba.distributed.collectives import LAUNCH, RESTARTS, note_launch
-from hba.distributed.process_info import ProcessInfo, override_rank
 
 SEARCH = ("search", "digits", "--image-size", "8", "--device", "cpu")
 
@@ -84,18 +80,6 @@ def test_a_killed_process_is_restarted_and_finds_the_same(tmp_path: Path) -> Non
     assert code == 0, errors
     assert " done), each of" in out
     assert values(tmp_path / "killed") == values(tmp_path / "undisturbed")
-
-
-def test_a_restarted_launch_continues_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("hba.distributed.collectives.broadcast_from_rank0", lambda make: make())
-    for number, launch in enumerate(("first", "second"), 1):
-        monkeypatch.setenv(LAUNCH, launch)
-        for restarts in (0, 1):
-            monkeypatch.setenv(RESTARTS, str(restarts))
-            with override_rank(ProcessInfo(0, 2)), run_folder(None, "digits") as folder:
-                note_launch(folder)
-                assert folder == Path("runs", f"digits-{number}")
 
 
 def _process_of(launcher: int, rank: int) -> int:
