@@ -10,6 +10,7 @@ with the least validation loss. Runs of the same seed have the same weights and 
 benchmarks/results/joint.jsonl as soon as it has ended. `page` writes the table of docs/regularization.md.
 """
 
+import dataclasses
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -149,14 +150,17 @@ def drawn(schedule: Schedule, config: EvaluationConfig, data: EvaluationData, se
     network = build_model(config.model, len(data.class_names), 0, size, None, data.train.n_channels)
     regularizers = hyperparameters_of(["dropout", "weight-decay"], lambda: network, config.weight_decay)
     random = np.random.default_rng(derived_seed(seed, "draws of dropout and weight decay"))
-    found = []
+    policy, found = schedule.without_regularizers(), []
+    space = dataclasses.replace(policy.space, regularizers=tuple(regularizers))
     for _ in range(n):
         places = random.random(len(regularizers))
         values = [
             one.low * (one.high / one.low) ** place if one.scale == "log" else one.low + (one.high - one.low) * place
             for one, place in zip(regularizers, places, strict=True)
         ]
-        found.append(schedule.with_regularizers(regularizers, values))
+        rows = np.concatenate([policy.values, np.tile(values, (policy.epochs, 1))], axis=1)
+        spread = np.pad(policy.spread, ((0, 0), (0, len(values))))
+        found.append(dataclasses.replace(policy, space=space, values=rows, spread=spread))
     return found
 
 

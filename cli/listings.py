@@ -79,14 +79,14 @@ def policies(name: str | None, as_json: bool) -> None:
     if name is not None:
         _print_card(name, as_json)
     elif as_json:
-        print_json([schedule._asdict() for schedule in shipped_schedules()])
+        print_json(shipped_schedules())
     else:
         rows = []
         for schedule in shipped_schedules():
-            origin, results = schedule.provenance, schedule.card["results"]
+            origin, results = schedule["provenance"], schedule["card"]["results"]
             verdict = "{kind}, against {against}".format(**results["verdict_details"])
             error = percent(results["rows"][0]["mean"])
-            cells = (schedule.name, origin.get("dataset"), origin.get("model"), schedule.epochs, error, verdict)
+            cells = (schedule["name"], origin.get("dataset"), origin.get("model"), schedule["epochs"], error, verdict)
             rows.append(map(str, cells))
         console().print(table(("name", "dataset", "model", "epochs", "test error", "verdict"), rows))
         console().print("hba policies NAME prints the card of one.")

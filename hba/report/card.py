@@ -33,15 +33,10 @@ def read_card(name: str) -> Card:
 
 def costs(name: str) -> tuple[str, str]:
     """Time and hardware of the search of a shipped schedule, and of the trainings of its evaluation, a line each."""
-    results = read_card(name).results
-    trainings, jobs = counted(results.n_trainings, "training"), results.jobs or 1
-    provenance = json.loads(files_of(name)[0].read_text("utf-8"))["provenance"]
-    together = f", {jobs} at a time" if jobs > 1 else ""
-    return f"Search: {_cost(provenance)}.", f"Evaluation: {trainings}{together}, {_cost(results.model_dump())}."
+    results, search = read_card(name).results, json.loads(files_of(name)[0].read_text("utf-8"))["provenance"]
+    trainings = f"{counted(results.n_trainings, 'training')}, {results.jobs or 1} at a time"
+    return f"Search: {_cost(search)}.", f"Evaluation: {trainings}, {_cost(results.model_dump())}."
 
 
 def _cost(found: Mapping[str, Any]) -> str:
-    seconds, n_threads = found.get("wall_seconds"), found.get("n_threads")
-    threads = "" if n_threads is None else f", {counted(n_threads, 'thread')}"
-    time = "time not kept" if seconds is None else duration(seconds)
-    return f"{time}; {found.get('device')}, {found.get('device_name')}{threads}"
+    return f"{duration(found['wall_seconds'])}; {found['device']}, {found['device_name']}"

@@ -28,8 +28,8 @@ from hba.utils.files import write_atomically
 
 SAMPLES_NAME = "sample_images.png"
 N_SAMPLES = 4
-CLASSES, CHANNELS = "classes", "channels"
-"""Texts of the PNG file: the names of classes as JSON, and the number of channels where not all are shown."""
+CLASSES = "classes"
+"""Of the texts of the PNG file: the names of classes as JSON."""
 N_COPIES = 3
 MOST_SIDE = 160
 """In pixels; larger images are shown smaller."""
@@ -41,12 +41,11 @@ LARGEST_EXACT_SIDE = 64
 class Samples:
     """images: uint8 (C, H, W) each, all of one shape, C 1 or 3. class_names: one for each.
 
-    n_channels: how many channels the images have, if not all of them are kept: of two the first, else the first three.
+    Of other images, the first three channels are kept, of two the first.
     """
 
     images: tuple[Tensor, ...]
     class_names: tuple[str, ...]
-    n_channels: int | None = None
 
     @staticmethod
     def of(images: Images, class_names: Sequence[str]) -> "Samples":
@@ -56,21 +55,12 @@ class Samples:
             pixels, labels = next(batches)
         names = tuple(names_of(label, class_names) for label in labels.cpu())
         n_shown = 3 if images.n_channels >= 3 else 1
-        n_channels = None if images.n_channels == n_shown else images.n_channels
-        return Samples(tuple(pixels[:, :n_shown].cpu()), names, n_channels)
-
-    @property
-    def note(self) -> str:
-        """Which channels are shown; empty where all are."""
-        shown = "the first channel" if len(self.images[0]) == 1 else "the first three channels"
-        return "" if self.n_channels is None else f"{shown} of {self.n_channels}"
+        return Samples(tuple(pixels[:, :n_shown].cpu()), names)
 
     def save(self, path: Path) -> None:
         """All of them side by side in one PNG file, written whole or not at all."""
         texts = PngImagePlugin.PngInfo()
         texts.add_text(CLASSES, json.dumps(self.class_names))
-        if self.n_channels is not None:
-            texts.add_text(CHANNELS, str(self.n_channels))
         strip = TF.to_pil_image(torch.cat(self.images, dim=2))
         write_atomically(path, lambda file: strip.save(file, format="PNG", pnginfo=texts))
 
@@ -81,13 +71,12 @@ class Samples:
             with Image.open(path) as strip:
                 names = json.loads(strip.info[CLASSES])
                 pixels = TF.pil_to_tensor(strip.convert("L" if strip.mode == "L" else "RGB"))
-                n_channels = int(strip.info[CHANNELS]) if CHANNELS in strip.info else None
             if not isinstance(names, list) or not names or pixels.shape[2] % len(names):
                 raise ValueError("it does not name the classes of its images")
         except Exception as error:
             # Pillow raises exceptions of any kind for damaged files.
             raise RunError(f"{path} cannot be read as the images of a run: {error}") from None
-        return Samples(pixels.chunk(len(names), dim=2), tuple(map(str, names)), n_channels)
+        return Samples(pixels.chunk(len(names), dim=2), tuple(map(str, names)))
 
 
 def _chosen(labels: np.ndarray) -> np.ndarray:
@@ -125,7 +114,7 @@ def stages(schedule: Schedule, samples: Samples) -> list[Stage]:
         _picture(image.float() / 255, f"{name}, as it is", [name])
         for image, name in zip(samples.images, samples.class_names, strict=True)
     ]
-    found = [Stage("As they are", samples.note, originals, 1)]
+    found = [Stage("As they are", "", originals, 1)]
     for epoch, copies in _augmented(schedule, samples):
         pictures = []
         for name, of_image in zip(samples.class_names, copies, strict=True):
@@ -152,7 +141,7 @@ def grid(schedule: Schedule, samples: Samples) -> Tensor:
 
 def _augmented(schedule: Schedule, samples: Samples) -> list[tuple[int, list[list[AugmentedCopy]]]]:
     """Copies of each image at each of the key epochs."""
-    if samples.n_channels is not None and len(schedule.fill) > 1:
+    if len(schedule.fill) > 1:
         # Operations for any number of channels treat each alone, so those that are shown are enough.
         schedule = dataclasses.replace(schedule, fill=schedule.fill[: len(samples.images[0])])
     return [

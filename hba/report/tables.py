@@ -1,12 +1,12 @@
 """Tables of a run, as its page and commands show them. Every number of a figure stands in one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from hba.report.findings import share
-from hba.report.results import Difference, Results, Row
+from hba.report.results import BalancedAccuracy, Difference, Loss, Results, Row
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import copies_of, spaced
 from hba.utils.text import nats, of_seeds, percent, points
@@ -41,13 +41,7 @@ def errors_table(results: Results) -> Table:
 def losses_table(results: Results) -> Table | None:
     """Test losses of each row, in nats; None where none was kept, as by older versions."""
     rows = tuple(
-        (
-            row.name,
-            nats(loss.mean) + of_seeds(sum(one is not None for one in loss.nats), len(row.seeds)),
-            nats(loss.std),
-            "  ".join(map(nats, loss.nats)),
-            _difference(loss.schedule_minus_row, digits=3),
-        )
+        (row.name, *_kept(loss.nats, loss, nats, digits=3))
         for row in results.rows
         if (loss := row.test_loss) is not None and any(one is not None for one in loss.nats)
     )
@@ -58,16 +52,19 @@ def losses_table(results: Results) -> Table | None:
 def balanced_table(results: Results) -> Table:
     """Balanced accuracy of each row that has one: the mean of the classes' recalls."""
     rows = tuple(
-        (
-            row.name,
-            percent(found.mean) + of_seeds(sum(one is not None for one in found.percent), len(row.seeds)),
-            percent(found.std),
-            _difference(found.schedule_minus_row),
-        )
+        (row.name, *_kept(found.percent, found, percent, digits=2))
         for row in results.rows
         if (found := row.balanced_accuracy) is not None
     )
-    return Table(("trained with", "balanced accuracy", "std", _minus_this(results)), rows)
+    return Table(("trained with", "balanced accuracy", "std", "that of each seed", _minus_this(results)), rows)
+
+
+def _kept(
+    each: Sequence[float | None], found: Loss | BalancedAccuracy, text: Callable[[float | None], str], digits: int
+) -> tuple[str, ...]:
+    """Mean, standard deviation, each seed, which may not have been kept, and the difference to the schedule."""
+    mean = text(found.mean) + of_seeds(sum(one is not None for one in each), len(each))
+    return mean, text(found.std), "  ".join(map(text, each)), _difference(found.schedule_minus_row, digits)
 
 
 def _minus_this(results: Results) -> str:

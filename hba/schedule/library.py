@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from hba.errors import ScheduleError
 from hba.utils.text import did_you_mean, listed
@@ -22,26 +22,17 @@ POLICY_NAME = "policy.json"
 """The schedule in the folder of a search."""
 
 
-class ShippedSchedule(NamedTuple):
-    """A shipped schedule as its file and its card describe it; provenance and card hold JSON values."""
-
-    name: str
-    epochs: int
-    provenance: Mapping[str, Any]
-    card: Mapping[str, Any]
-
-
 def policy_names() -> list[str]:
     """Names of the schedules that ship with the package."""
     return sorted(Path(file.name).stem for file in files(PACKAGE).iterdir() if file.name.endswith(".json"))
 
 
-def shipped_schedules() -> list[ShippedSchedule]:
-    """What the shipped files say, in the order of their names; hba.load_policy checks them, this function does not."""
+def shipped_schedules() -> list[dict[str, Any]]:
+    """Name, epochs, provenance and card of each shipped schedule, as its files say, without checks or PyTorch."""
     found = []
     for name in policy_names():
         schedule, card = (json.loads(file.read_text("utf-8")) for file in files_of(name))
-        found.append(ShippedSchedule(name, schedule["epochs"], schedule["provenance"], card))
+        found.append({"name": name, "epochs": schedule["epochs"], "provenance": schedule["provenance"], "card": card})
     return found
 
 

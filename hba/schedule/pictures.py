@@ -121,10 +121,7 @@ def _draw_copies(
     """A line for each copy, with its band."""
     color = PROBABILITY_COLOR if kind == "probability" else MAGNITUDE_COLOR
     for below, above in zip(*(copies_of(end, operation, kind).T for end in bands), strict=True):
-        if len(x) == 1:
-            panel.vlines(x, below, above, color=color, alpha=BAND_ALPHA)
-        else:
-            panel.fill_between(x, below, above, color=color, alpha=BAND_ALPHA, linewidth=0)
+        panel.fill_between(x, below, above, color=color, alpha=BAND_ALPHA, linewidth=0)
     for curve, style in zip(copies_of(rows, operation, kind).T, itertools.cycle(COPY_STYLES), strict=False):
         panel.plot(x, curve, style, color=color, marker=SINGLE.get(len(x)))
 

@@ -3,7 +3,7 @@
 import dataclasses
 import reprlib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +15,6 @@ import torch
 from hba.errors import LeftOutWarning, ScheduleError
 from hba.policy.module import GRAY, Policy
 from hba.policy.space import SearchSpace
-from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.file import Parts, explained, parse, text_of, written
 from hba.schedule.transform import PolicyTransform
 from hba.utils.files import write_text
@@ -175,22 +174,6 @@ class Schedule:
 
     def _columns(self, space: SearchSpace, columns: slice) -> "Schedule":
         return dataclasses.replace(self, space=space, values=self.values[:, columns], spread=self.spread[:, columns])
-
-    def with_regularizers(self, regularizers: Sequence[Hyperparameter], values: Sequence[float]) -> "Schedule":
-        """The same policy beside regularizers that stay as they are: one value for each, in natural units.
-
-        They replace those that it has. Raises ScheduleError for another number of values.
-        """
-        if len(values) != len(regularizers):
-            raise ScheduleError(
-                f"there must be a value for each of {len(regularizers)} regularizers, got {len(values)}"
-            )
-        columns = slice(self.space.n_of_policy)
-        space = dataclasses.replace(self.space, regularizers=tuple(regularizers))
-        constant = np.broadcast_to(np.asarray(values, dtype=np.float64), (self.epochs, len(regularizers)))
-        rows = np.concatenate([self.values[:, columns], constant], axis=1)
-        spread = np.concatenate([self.spread[:, columns], np.zeros(constant.shape)], axis=1)
-        return dataclasses.replace(self, space=space, values=rows, spread=spread)
 
     def _checked(self, epoch: int) -> int:
         epoch = whole_number("epoch", epoch)

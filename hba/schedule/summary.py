@@ -27,7 +27,7 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import Operation
-from hba.policy.draw import count_limits, mean_probabilities, moved_by, quadrature
+from hba.policy.draw import count_limits, mean_probabilities, moved_by
 from hba.policy.rates import Floats, poisson_binomial
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import at_fraction, of_row, randaugment
@@ -42,9 +42,9 @@ from hba.utils.text import first_of
 class OperationSummary:
     """One operation at several epochs, as means over its copies; magnitudes are None for an operation without one.
 
-    strength: in [0, 1], mean over copies of probability times how far the magnitude is from doing nothing; where they
-    are spread, of the means of both over images. shown_magnitudes: what a person should read: that mean, or one number
-    for each copy where they are on both sides of what does nothing, which the mean hides.
+    strength: in [0, 1], mean over copies of probability times how far the magnitude is from doing nothing.
+    shown_magnitudes: what a person should read: that mean, or one number for each copy where they are on both sides of
+    what does nothing, which the mean hides.
     """
 
     operation: Operation
@@ -127,34 +127,18 @@ def band(schedule: Schedule) -> tuple[Schedule, Schedule]:
 def summarize(schedule: Schedule, epochs: tuple[int, ...]) -> list[OperationSummary]:
     """Every operation at these epochs (from 0), the strongest at the last of them first."""
     rows = dataclasses.replace(schedule, values=schedule.values[list(epochs)], spread=schedule.spread[list(epochs)])
-    around = _around(rows)
-    summaries = [_summarize(rows, around, operation) for operation in schedule.space.operations]
+    summaries = [_summarize(rows, operation) for operation in schedule.space.operations]
     return sorted(summaries, key=lambda summary: -summary.strength[-1])
 
 
-def _around(rows: Schedule) -> list[tuple[float, Schedule]]:
-    """Schedules whose rows stand for those of images, with the share of images that each stands for."""
-    if not rows.spread.any():
-        return [(1.0, rows)]
-    values, spread = torch.tensor(rows.values), torch.tensor(rows.spread)
-    nodes, weights = quadrature(values.dtype, values.device)
-    return [
-        (weight, dataclasses.replace(rows, values=moved_by(rows.space, values, node * spread).numpy()))
-        for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True)
-    ]
-
-
-def _summarize(rows: Schedule, around: list[tuple[float, Schedule]], operation: Operation) -> OperationSummary:
+def _summarize(rows: Schedule, operation: Operation) -> OperationSummary:
     probability = copies_of(rows, operation, "probability")
-    # Independent of the magnitude, so the mean of the product is the product of the means.
-    strength = sum(weight * copies_of(one, operation, "probability") for weight, one in around)
-    magnitude, shown = None, None
+    strength, magnitude, shown = probability, None, None
     if operation.magnitude_range is not None:
         copies = copies_of(rows, operation, "magnitude")
         magnitude, shown = tuple(copies.mean(axis=1).tolist()), _shown(operation, copies)
-        far = np.vectorize(operation.strength)
-        strength *= sum(weight * far(copies_of(one, operation, "magnitude")) for weight, one in around)
-    mean, strengths = tuple(probability.mean(axis=1).tolist()), tuple(np.mean(strength, axis=1).tolist())
+        strength = probability * np.vectorize(operation.strength)(copies)
+    mean, strengths = tuple(probability.mean(axis=1).tolist()), tuple(strength.mean(axis=1).tolist())
     return OperationSummary(operation, mean, magnitude, strengths, shown)
 
 

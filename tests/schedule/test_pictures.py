@@ -118,11 +118,6 @@ def test_a_searched_k_has_a_panel_of_its_own(tmp_path: Path, figures: list[Any])
         assert shares == pytest.approx([expected] * 3)
 
 
-def test_a_single_epoch_with_a_spread_can_be_drawn(tmp_path: Path, figures: list[Any]) -> None:
-    draw_schedule(random_schedule(1, 2, ("Rotate",)).with_spread(1.0), tmp_path / "a.png")
-    assert sum(len(axes.collections) for axes in figures[0].axes) == 4
-
-
 def test_augmented_copies_are_drawn_around_the_row(tmp_path: Path, figures: list[Any]) -> None:
     space = SearchSpace((OPERATIONS["Brightness"],), copies=1, count_probabilities=(0.0, 1.0))
     schedule = Schedule(space, np.array([[1.0, 0.5]])).with_spread(1.0, probabilities=False)

@@ -165,9 +165,6 @@ def test_regularizers_have_their_values_by_name() -> None:
         "dropout.fc1": 0.31, "weight_decay": 0.01, "cutout.length": 6.0, "cutout.holes": 2.0,
     }  # fmt: skip
     assert both().without_regularizers().regularization(0) == {}
-    again = both().without_regularizers().with_regularizers(both().space.regularizers, [0.5, 0.01, 2, 1])
-    assert again.values[:, 3:].tolist() == [[0.5, 0.01, 2, 1]] * 3
-    assert np.array_equal(again.values[:, :3], both().values[:, :3])
 
 
 def test_transform_and_policy_have_the_operations_alone_and_say_what_they_leave_out() -> None:
