@@ -6,7 +6,7 @@ from typing import Any
 
 from hba.exports import kornia_code, torchvision_code
 from hba.exports.torchvision_file import called, operations_text, python_file, refuse_own, sources, tables_text
-from hba.operations import Operation, cutout, enhance, geometric, images, point, resample
+from hba.operations import Operation, enhance, geometric, images, operation, point
 from hba.operations.enhance import Blend
 from hba.operations.geometric import Warp
 from hba.operations.images import color_for
@@ -20,13 +20,13 @@ IMPORTS = (
         "from typing import": ("Any", "NamedTuple"),
     },
     {
-        "import": ("torch", "torch.nn.functional as F"),
+        "import": ("torch",),
         "from kornia.augmentation import": ("GeometricAugmentationBase2D",),
         "from numpy.polynomial.hermite_e import": ("hermegauss",),
         "from torch import": ("Tensor",),
     },
 )
-ROOMS: tuple[ModuleType, ...] = (images, geometric, resample, point, enhance, cutout)
+ROOMS: tuple[ModuleType, ...] = (images, operation, geometric, point, enhance)
 """Where the operations' functions stand, and what these call."""
 POLICY = (
     kornia_code.Operation,
@@ -72,7 +72,7 @@ def _all_functions() -> list[Any]:
     things = [
         thing for room in ROOMS for thing in vars(room).values() if getattr(thing, "__module__", "") == room.__name__
     ]
-    return [thing for thing in things if inspect.isfunction(thing) or thing is resample.Maps]
+    return [thing for thing in things if inspect.isfunction(thing) or thing is operation.Maps]
 
 
 def _constants_text(text: str) -> str:
@@ -94,7 +94,7 @@ def _function(operation: Operation) -> str:
     kernel = operation.kernel
     if isinstance(kernel, Warp):
         return kernel.coefficients.__name__ if kernel.coefficients.__module__ == geometric.__name__ else ""
-    if operation.function is cutout.cutout:
+    if operation.function is geometric.cutout:
         return "cutout"
     inner = next((value for value in vars(kernel).values() if type(kernel) in MAKERS), None)
     if getattr(inner, "__module__", "") not in (point.__name__, enhance.__name__):

@@ -10,8 +10,7 @@ from collections.abc import Hashable, Sequence
 import torch
 from torch import Tensor
 
-from hba.operations.operation import Kernel, Operation, Selection, Step
-from hba.operations.resample import Maps, identity_coefficients
+from hba.operations.operation import Kernel, Maps, Operation, Selection, Step, identity_coefficients
 from hba.utils.devices import whole_numbers
 
 PART_VALUES = 1 << 19

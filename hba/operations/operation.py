@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from hba.operations.on_pil import OnPil
-    from hba.operations.resample import Maps
 
 ALL = "all"
 """In a list of operations, all of the search space."""
@@ -25,7 +24,42 @@ INTERPOLATIONS = ("nearest", "bilinear")
 COMMON_CHANNELS = (1, 3)
 """Grey, and red, green and blue: all operations are defined for these."""
 
+FRACTION_BITS = 16
+ONE = 1 << FRACTION_BITS
+"""A pixel, in the fixed point of PIL's maps."""
+
 KernelT = TypeVar("KernelT", bound="Kernel", covariant=True)
+
+
+def identity_coefficients(like: Tensor) -> dict[str, Tensor]:
+    """The map that changes nothing, for each of (N,)."""
+    import torch
+
+    zero, one = torch.zeros_like(like), torch.ones_like(like)
+    return {"a": one, "b": zero, "c": zero, "d": zero, "e": one, "f": zero}
+
+
+class Maps(NamedTuple):
+    """Affine maps of N images, coefficients a to f in the last of (N, 6): float64, and in units of 2^-16 pixel, int64.
+
+    In the second the offsets c and f are those of the first pixel's centre.
+    """
+
+    exact: Tensor
+    fixed_point: Tensor
+
+    @staticmethod
+    def of(coefficients: Mapping[str, Tensor]) -> "Maps":  # noqa: UP037
+        """From coefficients by name, of any shape (...)."""
+        import torch
+
+        a, b, c, d, e, f = (coefficients[name] for name in "abcdef")
+        # PIL moves an image that keeps its form by whole pixels, before the fraction is cut to 16 bits.
+        moved = (a == 1) & (b == 0) & (d == 0) & (e == 1)
+        x0 = torch.where(moved, (c + a / 2).floor(), c + a / 2 + b / 2)
+        y0 = torch.where(moved, (f + e / 2).floor(), f + d / 2 + e / 2)
+        fixed_point = torch.stack([a, b, x0, d, e, y0], dim=-1).mul(ONE).add(0.5).floor().long()
+        return Maps(torch.stack([a, b, c, d, e, f], dim=-1), fixed_point)
 
 
 class Step(NamedTuple):
@@ -33,7 +67,7 @@ class Step(NamedTuple):
 
     chosen (B,): index into the operations, -1 for none. magnitude (B,): of that operation, with its sign. position
     (B, 2): where an operation that needs a place puts it, in [0, 1) of width and height. The maps are those of
-    resample.Maps, the identity for images whose operation moves no pixels.
+    Maps, the identity for images whose operation moves no pixels.
     """
 
     chosen: Tensor
@@ -44,8 +78,6 @@ class Step(NamedTuple):
 
     @property
     def maps(self) -> Maps:
-        from hba.operations.resample import Maps
-
         return Maps(self.exact_maps, self.fixed_point_maps)
 
     def select(self, images: Tensor) -> Step:
@@ -104,8 +136,6 @@ class Kernel(ABC):
 
     def maps(self, magnitude: Tensor, height: int, width: int) -> Maps:
         """The affine map of pixels for magnitudes (N,) float64; the identity for a kernel that moves none."""
-        from hba.operations.resample import Maps, identity_coefficients
-
         return Maps.of({**identity_coefficients(magnitude), **self.map_coefficients(magnitude, height, width)})
 
     def on_subset(self, operation: Operation, images: Tensor, step: Step, fill: Tensor) -> Tensor:

@@ -7,9 +7,8 @@ from types import MappingProxyType
 from PIL import ImageEnhance, ImageOps
 
 from hba.operations import enhance, geometric, on_pil, point
-from hba.operations.cutout import cutout
 from hba.operations.enhance import Blend
-from hba.operations.geometric import Warp
+from hba.operations.geometric import Warp, cutout
 from hba.operations.on_pil import Enhancer
 from hba.operations.operation import Operation
 from hba.operations.point import Curve, Stretch

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from hba.operations import Operation
 from hba.operations.apply import apply_steps, maps_of_steps
-from hba.operations.resample import LARGE_SIDE_PIXELS
+from hba.operations.geometric import LARGE_SIDE_PIXELS
 from hba.packed.program import One, Program, code_of, program_of_batch, program_of_one
 
 THREAD_VALUES = 1 << 20

@@ -18,8 +18,8 @@ are written out: they compile in a fraction of the time of NumPy's functions.
 
 import numpy as np
 
+from hba.operations.operation import FRACTION_BITS
 from hba.operations.point import N_LEVELS
-from hba.operations.resample import FRACTION_BITS
 from hba.packed.compiling import Scratch, State, compiled
 from hba.packed.program import (
     AUTO_CONTRAST,
@@ -146,7 +146,7 @@ def move(s, state, width, code, magnitude, position, fixed_point_map, step):
 
 @compiled
 def warp(places, height, width, fixed_point_map, uncovered):
-    """The pixel in which the centre of each pixel falls; as hba/operations/resample.py."""
+    """The pixel in which the centre of each pixel falls; as hba/operations/geometric.py."""
     a, b, x0, d, e, y0 = fixed_point_map
     for y in range(height):
         row = places[y * width : (y + 1) * width]
@@ -161,7 +161,7 @@ def warp(places, height, width, fixed_point_map, uncovered):
 
 @compiled
 def cut_out(places, is_moved, height, width, size, position, uncovered):
-    """As hba/operations/cutout.py."""
+    """As hba/operations/geometric.py."""
     if not is_moved:
         for pixel in range(height * width):
             places[pixel] = pixel

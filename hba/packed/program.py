@@ -9,12 +9,10 @@ import torch
 from torch import Tensor
 
 from hba.operations import Operation, enhance, geometric, point
-from hba.operations.cutout import cutout
 from hba.operations.enhance import Blend
-from hba.operations.geometric import Warp
-from hba.operations.operation import FunctionKernel
+from hba.operations.geometric import Warp, cutout
+from hba.operations.operation import ONE, FunctionKernel, Maps
 from hba.operations.point import Curve, Stretch
-from hba.operations.resample import ONE, Maps
 
 NOTHING = -1
 WARP, CUTOUT = 0, 1
@@ -29,7 +27,7 @@ One = tuple[Operation, float, tuple[float, float]]
 
 class Program(NamedTuple):
     """For each of B images and S steps: codes int64, magnitudes float64 (B, S), positions float64 (B, S, 2), maps int64
-    (B, S, 6) in fixed point, see hba/operations/resample.py."""
+    (B, S, 6) in fixed point, see hba/operations/geometric.py."""
 
     codes: np.ndarray
     magnitudes: np.ndarray

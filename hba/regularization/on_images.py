@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from hba.distributed.collectives import draw_then_shard
-from hba.operations.cutout import covered
-from hba.operations.resample import Maps, warp
+from hba.operations.geometric import covered, warp
+from hba.operations.operation import Maps
 from hba.preprocessing.baseline import jittered, order_of_jitters
 from hba.utils.devices import whole_numbers
 

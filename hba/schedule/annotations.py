@@ -16,7 +16,8 @@ from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as TF
 
 from hba.operations import Operation
-from hba.operations.resample import Maps, warp
+from hba.operations.geometric import warp
+from hba.operations.operation import Maps
 from hba.policy.single_image import OpSample
 
 # Before 0.23, torchvision had neither keypoints nor rotated boxes.

@@ -137,7 +137,7 @@ def test_one_path_computes_the_chosen_images_only_and_the_other_all(
 
 def test_a_step_computes_each_group_once(both_paths: BothPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: Counter[str] = Counter()
-    for path in ("hba.operations.resample.warp", "hba.operations.point.look_up", "hba.operations.enhance.blend"):
+    for path in ("hba.operations.geometric.warp", "hba.operations.point.look_up", "hba.operations.enhance.blend"):
         module, _, name = path.rpartition(".")
         original = getattr(__import__(module, fromlist=[name]), name)
 
