@@ -29,7 +29,7 @@ _ROLE_OF: Mapping[str, str] = MappingProxyType(
     }
 )
 """By word. Whether a search may see the images of an evaluation is unclear, so a person must say it."""
-_FILLERS = frozenset({"set", "data", "dataset", "split", "part", "folder", "images", "image", "imgs", "img"})
+_FILLER = "(set|data|dataset|split|part|folder|images?|imgs?)"
 """Words that change nothing: training_set, test-images."""
 MULTI_LABEL_ERROR = "100 minus the mean average precision over the classes that have a positive"
 """What an error is where images have several labels, in per cent; training/criterion.py computes it."""
@@ -89,15 +89,11 @@ def checked_labels(labels: Any, n_images: int) -> Tensor:
     if is_multi_label(tensor) and len(tensor) == n_images and tensor.shape[1] > 1:
         check_truth_values(tensor, "a matrix of labels")
         return tensor.bool()
-    if tensor.ndim != 1 or len(tensor) != n_images:
+    is_whole = not (tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex())
+    if tensor.ndim != 1 or len(tensor) != n_images or not is_whole:
         raise DataError(
-            f"labels must be one number for each of the {n_images} images, or a matrix ({n_images}, classes) of 0 and "
-            f"1, got the shape {tuple(np.shape(labels))}"
-        )
-    if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
-        raise DataError(
-            "labels must be whole numbers, the class of each image counted from 0, got "
-            f"{str(tensor.dtype).removeprefix('torch.')}; give whole numbers of another type by .long()"
+            f"labels must be whole numbers, the class of each of the {n_images} images, or a matrix ({n_images}, "
+            f"classes) of 0 and 1, got {str(tensor.dtype).removeprefix('torch.')} of the shape {tuple(tensor.shape)}"
         )
     return tensor.long()
 
@@ -151,13 +147,8 @@ def as_tensor_of(values: Any, what: str) -> Tensor:
 
 def split_called(name: str) -> str | None:
     """train, val, test or `val or test`, whichever the words of the name mean; None for a name that says more."""
-    if "/" in name:
-        return None
-    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)", " ", name)
-    words = [word for word in re.split(r"[\W_]+", apart.casefold()) if word and word not in _FILLERS]
-    # trainset, testdata: a filler without a gap.
-    words = [re.sub(f"(?<=.)({'|'.join(_FILLERS)})$", "", word) if word not in _ROLE_OF else word for word in words]
-    return _ROLE_OF.get(words[0]) if len(words) == 1 else None
+    found = re.fullmatch(rf"({_FILLER}[\W_]+)?(?P<role>.+?)([\W_]*{_FILLER})*[\W_]*", name.casefold())
+    return found and _ROLE_OF.get(found["role"])
 
 
 def unknown_class(part: str, name: str) -> DataError:
@@ -178,8 +169,8 @@ def class_name(label: Any, where: str) -> str | None:
         return None
     if isinstance(label, bool | np.bool_):
         return str(bool(label))
-    if isinstance(label, Real) and (isinstance(label, Integral) or float(label).is_integer()):
-        return str(int(label))
+    if isinstance(label, Integral) or (isinstance(label, Real) and float(label).is_integer()):
+        return str(int(label) if isinstance(label, Integral) else int(float(label)))
     shown = f"{float(label):.7g}" if isinstance(label, Real) else f"a {type(label).__name__}"
     raise DataError(
         f"{where} has the label {shown}, but a class is text or a whole number (several labels of an image are one "

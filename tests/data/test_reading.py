@@ -49,12 +49,6 @@ def test_grey_becomes_three_equal_channels(tmp_path: Path) -> None:
     assert all(np.array_equal(channel, pixels) for channel in image.numpy())
 
 
-def test_black_and_white_becomes_0_and_255(tmp_path: Path) -> None:
-    pixels = np.arange(36).reshape(6, 6) % 2 == 0
-    image = read_image(save(tmp_path / "a.png", Image.fromarray(pixels)), 6)
-    assert all(np.array_equal(channel, 255 * pixels) for channel in image.numpy())
-
-
 @pytest.mark.parametrize("ending", ["png", "tif"])
 def test_all_16_bit_levels_are_scaled_to_8_bits(tmp_path: Path, ending: str) -> None:
     levels = np.arange(2**16, dtype=np.uint16).reshape(256, 256)
@@ -157,9 +151,6 @@ def test_a_large_photo_keeps_what_is_where_when_it_is_made_small(tmp_path: Path)
     image = read_image(save(tmp_path / "a.jpg", photo, quality=95), 8)
     expected = np.asarray(photo.resize((8, 8), Image.Resampling.BILINEAR), dtype=int)
     assert np.abs(image.permute(1, 2, 0).numpy() - expected).mean() < 4
-
-
-# Which files count.
 
 
 # What is refused.
