@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
@@ -65,22 +65,13 @@ def _known_model(name: str) -> str:
     return name
 
 
-def _known_dataset(name: str) -> str:
-    if name not in DATASET_NAMES:
-        raise SettingsError(unknown("dataset", name, DATASET_NAMES))
-    return name
+def _known(kind: str, names: Collection[str]) -> AfterValidator:
+    def check(name: str) -> str:
+        if name not in names:
+            raise SettingsError(unknown(kind, name, names))
+        return name
 
-
-def _known_sharing(name: str) -> str:
-    if name not in SHARING:
-        raise SettingsError(unknown("sharing", name, SHARING))
-    return name
-
-
-def _known_device(name: str) -> str:
-    # It may be a device of another machine, which computes.
-    check_device_name(name)
-    return name
+    return AfterValidator(check)
 
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -90,8 +81,8 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 Pixels = Annotated[int, Field(ge=0)]
 Words = Annotated[tuple[str, ...], BeforeValidator(words)]
 Color = Annotated[tuple[float, ...], BeforeValidator(color)]
-DeviceName = Annotated[str, AfterValidator(_known_device)]
-Sharing = Annotated[str, AfterValidator(_known_sharing)]
+DeviceName = Annotated[str, AfterValidator(check_device_name)]
+Sharing = Annotated[str, _known("sharing", SHARING)]
 
 
 class TrainingConfig(DataConfig):
@@ -129,7 +120,7 @@ class TrainingConfig(DataConfig):
     baseline: Annotated[Literal["auto", "none"] | None, DefaultText("the dataset's, none for a folder")] = None
     """Baseline augmentation: auto (the dataset's; flip and crop for a folder of photographs) or none. The settings
     flip, crop_padding, ... override its parts."""
-    baseline_like: Annotated[Annotated[str, AfterValidator(_known_dataset)] | None, DefaultText("the data's own")] = (
+    baseline_like: Annotated[Annotated[str, _known("dataset", DATASET_NAMES)] | None, DefaultText("the data's own")] = (
         None
     )
     """Dataset whose baseline augmentation is used, for a folder of similar images."""

@@ -64,7 +64,7 @@ def joined() -> Iterator[None]:
     if launched().size == 1:
         yield
         return
-    if n_restarts() > 0 and os.environ.get(AGENT_STORE) == "True":
+    if int(os.environ.get(RESTARTS, "0")) > 0 and os.environ.get(AGENT_STORE) == "True":
         # They would read the addresses of processes that have ended.
         raise SettingsError(
             "processes that torchrun starts again need TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in its environment, else "
@@ -100,11 +100,6 @@ def process_group(backend: str, unfound: str = GONE, **how: Any) -> Iterator[Non
 def _leave_group() -> None:
     time.sleep(SECONDS_TO_LET_GO)
     dist.destroy_process_group()
-
-
-def n_restarts() -> int:
-    """How often torchrun has restarted the processes of this launch."""
-    return int(os.environ.get(RESTARTS, "0"))
 
 
 def note_launch(folder: Path) -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Make = TypeVar("Make", bound=Callable[..., Any])
 
 
-def check_device_name(name: str) -> None:
-    """SettingsError for a name that is not auto, cpu, cuda or cuda:<number>. The device need not exist here."""
+def check_device_name(name: str) -> str:
+    """The name; SettingsError if it is not auto, cpu, cuda or cuda:<number>. The device need not exist here."""
     import torch
 
     kind = name.partition(":")[0]
@@ -30,6 +30,7 @@ def check_device_name(name: str) -> None:
     if not is_known:
         meant = did_you_mean("cuda" if kind == "gpu" else name, ("auto", "cpu", "cuda"))
         raise SettingsError(f"device must be auto, cpu, cuda or cuda:<number>, got {name!r}{meant}")
+    return name
 
 
 def find_device(name: str) -> torch.device:
@@ -39,8 +40,7 @@ def find_device(name: str) -> torch.device:
     """
     import torch
 
-    check_device_name(name)
-    if name == "auto":
+    if check_device_name(name) == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     device = torch.device(name)
     try:

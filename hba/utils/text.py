@@ -12,14 +12,6 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def size_of(n_bytes: int) -> str:
-    """`2.5 GB`, `300.0 MB` or `0.8 kB`."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB")):
-        if n_bytes >= unit:
-            return f"{n_bytes / unit:.1f} {name}"
-    return f"{n_bytes / 1e3:.1f} kB"
-
-
 def first_of(things: Sequence[str], most: int = 3) -> str:
     """`a, b, c and 4 more`."""
     shown = ", ".join(things[:most])
