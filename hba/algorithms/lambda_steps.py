@@ -15,7 +15,6 @@ from hba.algorithms.algorithm import Noisy
 from hba.algorithms.lambda_optimizers import (
     ADAM,
     LAMBDA_OPTIMIZERS,
-    RMSPROP,
     Kind,
     SharedDirections,
     largest_stride,
@@ -95,8 +94,7 @@ class LambdaSteps(Noisy):
     @property
     def update_schedule(self) -> UpdateSchedule:
         stride = largest_stride(self.lambda_learning_rate, self.strength_learning_rate)
-        is_rmsprop = self.lambda_optimizer == RMSPROP
-        return UpdateSchedule(self.train_steps, self.val_steps, self.warm_up_epochs, stride, rmsprop=is_rmsprop)
+        return UpdateSchedule(self.train_steps, self.val_steps, self.warm_up_epochs, stride)
 
     def check(self, config: CommonSearchConfig) -> None:
         if self.warm_up_epochs and self.warm_up_epochs >= config.epochs:

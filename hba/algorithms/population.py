@@ -39,8 +39,6 @@ from hba.utils.files import reason_of
 from hba.utils.settings import DefaultText
 
 Tensors = dict[str, Tensor]
-UNBATCHED = ("vmap", "Batching rule", "doesn't have storage")
-"""In what PyTorch says where it cannot compute with several networks at once."""
 
 
 class Exploring(Noisy):
@@ -149,19 +147,13 @@ class PopulationModel(InnerModel):
             if batched:
                 return vmap(one, randomness="different")(self.weights, self.buffers, inputs)
             return torch.stack([one(*member, x) for member, x in zip(self.members(), inputs, strict=True)])
-        except ValueError as error:
-            if "more than 1 value per channel" not in str(error):
-                raise
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, ValueError) as error:
+            # Such as a layer without a batching rule, or a BatchNorm of one number per channel.
             raise SettingsError(
-                "BatchNorm needs more than one number per channel, got one image per member and 1x1 pixels after some "
-                "layer; choose a smaller population_size, or a larger image_size"
-            ) from None
-        except RuntimeError as error:
-            if not batched or not any(word in str(error) for word in UNBATCHED):
-                raise
-            raise SettingsError(
-                f"PyTorch cannot train all members of this network in one computation ({reason_of(error)}); give "
-                "batched_members=False, or choose another algorithm"
+                f"the members of the population cannot be trained ({reason_of(error)}); give batched_members=False, a "
+                "smaller population_size, or another algorithm"
             ) from None
 
     @torch.no_grad()

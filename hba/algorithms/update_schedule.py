@@ -3,18 +3,15 @@
 A policy step is a step on the hyperparameters, or the selection of a member from a population.
 """
 
-import bisect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hba.algorithms.lambda_optimizers import RMSPROP, RMSPROP_DECAY, largest_stride
+from hba.algorithms.lambda_optimizers import largest_stride
 from hba.utils.provenance import LARGEST_COUNT, count_of, number_of
 from hba.utils.text import counted
 
-LONGER_STEPS = 2000
-"""RMSprop's first steps are longer than its learning rate; after so many the excess is below a billionth."""
 LEAST_LOGITS = 1.0
 """A search that cannot move a hyperparameter this far is too short. One logit takes a probability from 0.50 to 0.73."""
 WANTED_LOGITS = 3.0
@@ -32,8 +29,8 @@ class UpdateSchedule:
     """in_a_row policy steps follow every train_steps training steps after the warm-up.
 
     warm_up_epochs: None for half of all epochs. stride: approximate largest move of a logit by one step; 0 if unknown.
-    selects: whether policy steps select members rather than step. rmsprop: whether RMSprop makes them, whose first
-    steps are longer. steps_per_epoch: training steps, which everything needs that counts policy steps.
+    selects: whether policy steps select members of a population. steps_per_epoch: training steps, needed to count
+    policy steps.
     """
 
     train_steps: int
@@ -41,7 +38,6 @@ class UpdateSchedule:
     warm_up_epochs: int | None = 0
     stride: float = 0.0
     selects: bool = False
-    rmsprop: bool = False
     steps_per_epoch: int = 0
 
     def at(self, steps_per_epoch: int) -> "UpdateSchedule":
@@ -66,23 +62,6 @@ class UpdateSchedule:
             after = end
         return self.in_a_row * rounds
 
-    def reach(self, n_steps: int) -> float:
-        """Approximate largest move of a logit by so many policy steps, all along the same gradient g.
-
-        RMSprop's mean square of g after k steps is (1 - decay**k) g**2.
-        """
-        longer = min(n_steps, LONGER_STEPS) if self.rmsprop else 0
-        first = sum((1 - RMSPROP_DECAY**step) ** -0.5 for step in range(1, longer + 1))
-        return self.stride * (first + n_steps - longer)
-
-    def steps_to(self, logits: float) -> int:
-        """The fewest policy steps that can move a logit so far; the stride must be above 0."""
-        if not self.rmsprop:
-            return math.ceil(logits / self.stride)
-        if self.reach(LONGER_STEPS) >= logits:
-            return bisect.bisect_left(range(LONGER_STEPS), logits, key=self.reach)
-        return LONGER_STEPS + math.ceil((logits - self.reach(LONGER_STEPS)) / self.stride)
-
     @property
     def _tried_steps(self) -> int:
         # How often a population has to select is unknown.
@@ -92,7 +71,7 @@ class UpdateSchedule:
         """Epochs with enough policy steps: they can move a logit by WANTED_LOGITS and are as many as TRIED_STEPS. The
         stride must be above 0.
         """
-        wanted = math.ceil(max(self.steps_to(WANTED_LOGITS), self._tried_steps) / self.in_a_row)
+        wanted = math.ceil(max(math.ceil(WANTED_LOGITS / self.stride), self._tried_steps) / self.in_a_row)
         if self.warm_up_epochs is None:
             return 2 * self._epochs_of(wanted)
         return self._epochs_of(self.warm_up_epochs * self.steps_per_epoch // self.train_steps + wanted)
@@ -112,8 +91,8 @@ class UpdateSchedule:
         is_are = "is" if steps == 1 else "are"
         if steps == 0:
             return f"No policy step comes in so few training steps: {remedy}."
-        if self.reach(steps) < LEAST_LOGITS:
-            farthest = 100 / (1 + math.exp(-self.reach(steps)))
+        if steps * self.stride < LEAST_LOGITS:
+            farthest = 100 / (1 + math.exp(-steps * self.stride))
             return (
                 f"{counted(steps, 'policy step')} {is_are} too few: {'it' if steps == 1 else 'they'} can move a "
                 f"hyperparameter from the middle of its range to about {farthest:.0f} % of it at most; {remedy}."
@@ -151,7 +130,6 @@ def schedule_in(provenance: Mapping[str, Any]) -> UpdateSchedule | None:
         None if is_half else warm_up_epochs,
         largest_stride(own, shared),
         by_population,
-        settings.get("lambda_optimizer") == RMSPROP,
         steps_per_epoch,
     )
 

@@ -1,7 +1,4 @@
-"""The regularizers by name, registering your own, and what `tune` may name.
-
-`python -m hba.regularization.groups` prints the table of the documentation.
-"""
+"""The regularizers by name, registration of your own, and the groups that the setting `tune` accepts."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -12,8 +9,6 @@ from torch import nn
 from hba.errors import SettingsError
 from hba.regularization.in_training import (
     DROPOUT,
-    INITIAL_RATE,
-    LARGEST_RATE,
     WEIGHT_DECAY,
     activation,
     dropout_hyperparameters,
@@ -26,9 +21,9 @@ from hba.utils.text import unknown
 
 PIXELS = "pixels"
 SIDE = 32
-"""Of images in pixels: what ranges in pixels are for, those of CIFAR-10."""
+"""Side of images (CIFAR-10's) that ranges in pixels are for."""
 AUGMENTATION = "augmentation"
-"""In `tune`, the operations of the search space."""
+"""Name in `tune` of the operations of the search space."""
 
 
 def _numbers(group: str, *rows: tuple[str, float, float, float, str | None]) -> tuple[Hyperparameter, ...]:
@@ -85,52 +80,19 @@ REGULARIZERS: Mapping[str, Regularizer] = MappingProxyType(
         )
     }
 )
-"""hba's own, by name."""
-
-LIMITS: Mapping[str, tuple[float, float]] = MappingProxyType(
-    {
-        DROPOUT: (0, 1),
-        WEIGHT_DECAY: (0, 100),
-        "label_smoothing": (0, 1),
-        "input_dropout.rate": (0, 1),
-        "input_noise.deviation": (0, 10),
-        "cutout.length": (0, 10_000),
-        "cutout.holes": (0, 100),
-        "jitter.brightness": (0, 10),
-        "jitter.contrast": (0, 10),
-        "jitter.saturation": (0, 10),
-        "jitter.hue": (0, 0.5),
-        "affine.degrees": (0, 180),
-        "affine.shear": (0, 89),
-        "affine.translate": (0, 1),
-        "affine.scale": (0, 0.99),
-        "activation.alpha": (0, 1_000),
-        "activation.beta": (0, 1_000),
-    }
-)
-"""What ranges of one's own must lie in, by hyperparameter or by group: beyond, they mean nothing."""
-
-
-def check_range(one: Hyperparameter) -> None:
-    """SettingsError for a range of a regularizer of hba's that reaches beyond LIMITS."""
-    limits = LIMITS.get(one.name, LIMITS.get(one.group))
-    if limits is not None and not limits[0] <= one.low < one.high <= limits[1]:
-        raise SettingsError(
-            f"the range of {one.name} must lie in {limits[0]} to {limits[1]}, got {one.low} to {one.high}"
-        )
-
+"""The built-in regularizers by name."""
 
 _registered: dict[str, Regularizer] = {}
 
 
 def register_regularizer(regularizer: Regularizer) -> Regularizer:
-    """Make a regularizer of your own known to `tune` and to schedules of it; returns it.
+    """Register a regularizer of your own, so that `tune` and schedules can name it; returns it.
 
-    One of the same name that was registered before is replaced. Raises SettingsError for a name of hba's own, and for
-    one that acts inside the network, which hba alone does.
+    It replaces an earlier one of the same name. Raises SettingsError for a built-in name, and for a regularizer without
+    a function.
     """
     if regularizer.name in REGULARIZERS or regularizer.tuned_as == AUGMENTATION:
-        raise SettingsError(f"{regularizer.name} is a regularizer of hba's own; give yours another name")
+        raise SettingsError(f"{regularizer.name} is a built-in regularizer; give yours another name")
     if regularizer.function is None or not regularizer.hyperparameters:
         raise SettingsError(f"the regularizer {regularizer.name} must have a function and hyperparameters")
     _registered[regularizer.name] = regularizer
@@ -142,7 +104,7 @@ def registered_regularizers() -> tuple[Regularizer, ...]:
 
 
 def find_regularizer(name: str) -> Regularizer:
-    """The regularizer of that exact name; SettingsError with the known names otherwise."""
+    """The regularizer of that exact name; SettingsError with the known names if there is none."""
     known = {**REGULARIZERS, **_registered}
     if name not in known:
         raise SettingsError(unknown("regularizer", name, known))
@@ -150,13 +112,13 @@ def find_regularizer(name: str) -> Regularizer:
 
 
 def tunable() -> tuple[str, ...]:
-    """What the setting `tune` may name in a search on images: all but what needs a recurrent network."""
+    """The names that `tune` accepts in a search on images: all regularizers that need no recurrent network."""
     known = (*REGULARIZERS.values(), *_registered.values())
     return (AUGMENTATION, *(one.tuned_as for one in known if one.place != "states"))
 
 
 def check_tune(tune: Iterable[str]) -> tuple[str, ...]:
-    """Raises SettingsError for what cannot be tuned, and for what is named twice."""
+    """The names; SettingsError for a name that cannot be tuned, for a repeated one, and for none."""
     names = tuple(tune)
     for name in names:
         if name not in tunable():
@@ -169,9 +131,10 @@ def check_tune(tune: Iterable[str]) -> tuple[str, ...]:
 def hyperparameters_of(
     tune: Iterable[str], network: Callable[[], nn.Module], weight_decay: float, image_size: int = SIDE
 ) -> tuple[Hyperparameter, ...]:
-    """Those of the named groups, in the order of the names. weight_decay: of the settings, where it begins.
+    """The hyperparameters of the named groups, in the order of the names.
 
-    image_size: side of the images in pixels; ranges in pixels are for SIDE, and grow and shrink with it.
+    weight_decay: of the settings, where the search of it begins. image_size: side of the images in pixels; ranges in
+    pixels are for SIDE and scale with it.
     """
 
     def of(group: str) -> Iterator[Hyperparameter]:
@@ -193,37 +156,5 @@ def _at_size(one: Hyperparameter, image_size: int) -> Hyperparameter:
 
 
 def acts_on_images(name: str) -> bool:
-    """Whether a hyperparameter of that name acts on the image alone, so that the network need not know of it."""
+    """Whether a hyperparameter of that name acts on images only, not inside the network or in the loss."""
     return find_regularizer(name.partition(".")[0]).place in ON_IMAGES
-
-
-HEADINGS = ("`--tune`", "hyperparameter", "range", "begins at", "acts on")
-PLACES = {
-    "pixels": "the image in [0, 1]",
-    "inputs": "the network's input",
-    "network": "the network",
-    "loss": "the loss",
-}
-
-
-def table() -> str:
-    """Markdown, a line for each hyperparameter of hba's own regularizers, but those of language models."""
-    lines = [HEADINGS, ("---",) * len(HEADINGS), *_rows()]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _rows() -> Iterator[tuple[str, ...]]:
-    of_dropout = Hyperparameter(f"{DROPOUT}.<module>", 0.0, LARGEST_RATE, INITIAL_RATE)
-    for regularizer in (one for one in REGULARIZERS.values() if one.place in PLACES):
-        for number, one in enumerate(regularizer.hyperparameters or (of_dropout,)):
-            group = "" if number else f"`{regularizer.tuned_as}`"
-            yield (group, f"`{one.name}`", _range(one), f"{one.initial:g}", PLACES[regularizer.place])
-
-
-def _range(one: Hyperparameter) -> str:
-    notes = [note for note, holds in (("log", one.scale == "log"), ("whole", one.whole), (one.unit, one.unit)) if holds]
-    return f"{one.low:g} to {one.high:g}" + (f" ({', '.join(map(str, notes))})" if notes else "")
-
-
-if __name__ == "__main__":
-    print(table())

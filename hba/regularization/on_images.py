@@ -1,6 +1,7 @@
 """Regularizers that act on images: affine maps, Cutout, colour jitter, dropout and noise of the input.
 
-Each image of a batch has strengths of its own.
+Each image of a batch has its own strengths (B,); strengths of 0 leave it as it is. Each function returns a new tensor.
+The generator is on the device of the images; None is torch's default one.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from hba.utils.devices import whole_numbers
 
 
 def uniform(low: Tensor, high: Tensor, generator: torch.Generator | None) -> Tensor:
-    """U(low, high) elementwise, (B, ...) as the bounds, on their device; the bound itself where they are equal."""
+    """Draws from U(low, high), (B, ...) and on the device as the bounds; the bound where both are equal."""
     drawn = draw_then_shard(
         len(low), lambda n: torch.rand(n, *low.shape[1:], generator=generator, dtype=low.dtype, device=low.device)
     )
@@ -33,14 +34,13 @@ def affine(
     scale: Tensor,
     fill: Tensor,
 ) -> Tensor:
-    """Images (B, C, H, W) in [0, 1], each through one random affine map, a new tensor of the same shape.
+    """Apply one random affine map to each image (B, C, H, W) in [0, 1].
 
-    Strengths (B,), at least 0, are largest changes. degrees: the angle is from U(-degrees, degrees). shear, in degrees
-    below 90: the angle of a shear along x, alike. translate: shares of width and height, alike and independently, then
-    rounded to whole pixels. scale, below 1: the factor is from U(1 - scale, 1 + scale). fill (C,): the colour of what
-    comes from outside. The image is resampled once, by the nearest pixel. Strengths of 0 leave it as it is. generator:
-    on the device of the images; None is torch's default. Ref: torchvision's RandomAffine; Delta-STN (Bae and Grosse
-    2020).
+    Strengths, at least 0, are largest changes. degrees: the angle is from U(-degrees, degrees). shear, in degrees below
+    90: the angle of a shear along x, from U(-shear, shear). translate: shares of width and height, each from
+    U(-translate, translate) and rounded to whole pixels. scale, below 1: the factor is from U(1 - scale, 1 + scale).
+    fill (C,): colour of uncovered pixels. The image is resampled once, by the nearest pixel. Ref: torchvision's
+    RandomAffine; Delta-STN (Bae and Grosse 2020).
     """
     height, width = images.shape[2:]
     # Maps are in float64, as PIL has them.
@@ -75,12 +75,11 @@ def affine_coefficients(
 def cutout(
     images: Tensor, generator: torch.Generator | None, *, length: Tensor, holes: Tensor, most_holes: int
 ) -> Tensor:
-    """Standardised images (B, C, H, W) with squares set to 0, the mean colour; a new tensor.
+    """Set squares of standardized images (B, C, H, W) to 0, the mean colour.
 
-    length (B,) is the side of the squares in pixels, holes (B,) their number; both at least 0, and rounded to the
-    nearest whole number, halves to the even one. No image gets more than `most_holes`. Centres are uniform over the
-    pixels, so squares may overlap, and are cut off at the border. generator: on the device of the images; None is
-    torch's default. Ref: DeVries and Taylor 2017; STN (MacKay et al. 2019), Appendix E.
+    length: side of the squares in pixels, holes: their number, at most `most_holes`; both at least 0, and rounded to
+    the nearest whole number, halves to the even one. Centres are uniform over the pixels, so squares may overlap and
+    are cut off at the border. Ref: DeVries and Taylor 2017; STN (MacKay et al. 2019), Appendix E.
     """
     centres = draw_then_shard(
         len(images), lambda n: torch.rand(n, most_holes, 2, generator=generator, device=images.device)
@@ -89,7 +88,7 @@ def cutout(
 
 
 def with_holes(images: Tensor, centres: Tensor, length: Tensor, holes: Tensor) -> Tensor:
-    """The first `holes` (B,) of the squares about `centres` (B, K, 2), set to 0.
+    """Set the first `holes` (B,) of the squares around `centres` (B, K, 2) to 0.
 
     length (B,): whole pixels. centres: in [0, 1), as fractions of width and height.
     """
@@ -119,14 +118,12 @@ def jitter(
     saturation: Tensor,
     hue: Tensor,
 ) -> Tensor:
-    """Images (B, C, H, W) in [0, 1] with colours changed at random, a new tensor in [0, 1].
+    """Change the colours of images (B, C, H, W) in [0, 1] at random.
 
-    Brightness, contrast and saturation (B,), at least 0, are largest changes: factors come from
-    U(max(0, 1 - s), 1 + s). hue (B,) in [0, 0.5] is the largest shift, in turns of the colour circle. Each image has
-    factors and a shift of its own. Its first three changes come in an order of its own, the hue last: torchvision
-    shuffles all four. Strengths of 0 leave the image as it is. Images of other than 3 channels have neither saturation
-    nor hue. generator: on the device of the images; None is torch's default. Ref: torchvision's ColorJitter; Delta-STN
-    (Bae and Grosse 2020).
+    Brightness, contrast and saturation, at least 0, are largest changes: factors are from U(max(0, 1 - s), 1 + s). hue,
+    in [0, 0.5], is the largest shift, in turns of the colour circle. The first three changes have a random order for
+    each image, the hue comes last; torchvision shuffles all four. Saturation and hue act on images of 3 channels only.
+    Ref: torchvision's ColorJitter; Delta-STN (Bae and Grosse 2020).
     """
     strengths = torch.stack([brightness, contrast, saturation], dim=1).detach()
     factors = uniform((1 - strengths).clamp(min=0), 1 + strengths, generator)
@@ -135,7 +132,7 @@ def jitter(
 
 
 def colors_changed(images: Tensor, factors: Tensor, order: Tensor, shift: Tensor) -> Tensor:
-    """Brightness, contrast and saturation by the factors (B, 3) in the order (B, 3) of each image, then the hue.
+    """Change brightness, contrast and saturation by the factors (B, 3) in the order (B, 3), then the hue.
 
     shift (B,) in turns, as in `shifted_hue`.
     """
@@ -146,7 +143,7 @@ def colors_changed(images: Tensor, factors: Tensor, order: Tensor, shift: Tensor
 
 
 def shifted_hue(images: Tensor, shift: Tensor) -> Tensor:
-    """RGB images (B, 3, H, W) in [0, 1] with hues moved by `shift` (B,) turns, from red by green to blue.
+    """Shift hues of RGB images (B, 3, H, W) in [0, 1] by `shift` (B,) turns, from red over green to blue.
 
     Saturation and value of HSV stay. Ref: torchvision's adjust_hue, Python's colorsys.
     """
@@ -164,17 +161,16 @@ def shifted_hue(images: Tensor, shift: Tensor) -> Tensor:
 
 
 def _distance(sixths: Tensor) -> Tensor:
-    """How far a channel lies below the value, as a share of the chroma."""
+    """Distance of a channel from the value, as a share of the chroma."""
     within = sixths.remainder(WHOLE_TURN)
     return torch.minimum(within, BLUE_TURN - within).clamp(0, 1)
 
 
 def input_dropout(images: Tensor, generator: torch.Generator | None, *, rate: Tensor) -> Tensor:
-    """Standardised images (B, C, H, W) with each number set to 0 by the probability `rate` (B,); a new tensor.
+    """Set each number of standardized images (B, C, H, W) to 0 with probability `rate`, in [0, 1].
 
-    rate: in [0, 1]; 0 leaves the image as it is, 1 leaves nothing. What is left is divided by 1 - rate, so the mean
-    stays. generator: on the device of the images; None is torch's default. Ref: Srivastava et al. 2014; STN (MacKay et
-    al. 2019), section 4.3.
+    The others are divided by 1 - rate, so the mean stays. Ref: Srivastava et al. 2014; STN (MacKay et al. 2019),
+    section 4.3.
     """
     rate = rate.detach()[:, None, None, None]
     # float32 for all: draws in half precision would be too coarse for small rates.
@@ -185,11 +181,10 @@ def input_dropout(images: Tensor, generator: torch.Generator | None, *, rate: Te
 
 
 def input_noise(images: Tensor, generator: torch.Generator | None, *, deviation: Tensor) -> Tensor:
-    """Standardised images (B, C, H, W), each number times its own draw of N(1, deviation^2); a new tensor.
+    """Multiply each number of standardized images (B, C, H, W) by a draw of N(1, deviation^2); deviation at least 0.
 
-    deviation (B,), at least 0; 0 leaves the image as it is. generator: on the device of the images; None is torch's
-    default. Ref: STN (MacKay et al. 2019), section 4.3, tunes "input scaling noise" and does not state its form;
-    multiplying each number is this library's choice.
+    Ref: STN (MacKay et al. 2019), section 4.3, tunes "input scaling noise" and does not state its form; multiplying
+    each number is this library's choice.
     """
     pixels, dtype, device = images.shape[1:], images.dtype, images.device
     noise = draw_then_shard(

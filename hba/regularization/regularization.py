@@ -13,15 +13,16 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from hba.errors import SettingsError
-from hba.regularization.groups import check_range, find_regularizer
+from hba.regularization.groups import find_regularizer
 from hba.regularization.in_training import DROPOUT, WEIGHT_DECAY, set_dropout, set_weight_decay
 from hba.regularization.regularizer import IN_LOSS, ON_IMAGES, Hyperparameter, Place, Regularizer
 
 
 @dataclass(frozen=True)
 class Group:
-    """A regularizer with the columns of its hyperparameters by own name. fixed: further arguments of its function.
-    whole: own names of hyperparameters that are rounded.
+    """A regularizer, and the columns of its hyperparameters by own name.
+
+    fixed: further arguments of its function. whole: own names of hyperparameters that are rounded.
     """
 
     regularizer: Regularizer
@@ -39,7 +40,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Regularization:
-    """hyperparameters: those of a search space, which begin at the column `first`."""
+    """The regularizers of a search space. hyperparameters: theirs, which begin at the column `first`."""
 
     hyperparameters: tuple[Hyperparameter, ...]
     first: int
@@ -84,7 +85,7 @@ class Regularization:
         return images
 
     def penalty(self, outputs: Any, labels: Tensor, values: Tensor) -> Tensor:
-        """What is added to the loss () besides weight decay, the mean over the images.
+        """The mean () over the images of what is added to the loss besides weight decay.
 
         outputs: logits, or the outputs of a recurrent network with its states.
         """
@@ -113,7 +114,5 @@ def _group(name: str, members: Mapping[str, tuple[int, Hyperparameter]]) -> Grou
     if wanted and set(wanted) != set(members):
         raise SettingsError(f"the regularizer {name} must have {', '.join(wanted)}, got {', '.join(members)}")
     ranges = {own: one for own, (_, one) in members.items()}
-    for one in ranges.values():
-        check_range(one)
     columns, whole = {own: column for own, (column, _) in members.items()}, [own for own in ranges if ranges[own].whole]
     return Group(regularizer, columns, regularizer.fixed(ranges), frozenset(whole))

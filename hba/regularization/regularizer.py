@@ -1,7 +1,8 @@
-"""A regularizer: a group of hyperparameters that are tuned together, and what they do."""
+"""Regularizer: a group of hyperparameters that are tuned together, and the function that they control."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,20 +12,19 @@ from hba.errors import SettingsError
 
 if TYPE_CHECKING:
     from torch import Tensor
-import math
 
 Scale = Literal["linear", "log"]
 LARGEST_LOGIT = 5.0
-"""Of a start: what begins at an end of its range could not be told to move."""
+"""Largest absolute logit of an initial value: one at an end of its range would hardly move."""
 
 
 @dataclass(frozen=True)
 class Hyperparameter:
-    """One number that a search moves. Its place in its range is the sigmoid of a logit, like an operation's.
+    """A number that a search moves. Its position in its range is the sigmoid of a logit, as for operations.
 
-    name: that of its group alone, or `<group>.<own name>`. low, high: natural units. initial: where a search begins,
-    in natural units. scale: `log` spreads the range by its logarithm. whole: it is rounded to the nearest whole number
-    where it acts; what is searched and kept is not. unit: for people; None without one.
+    name: its group's name, or `<group>.<own name>`. low, high, initial: the range and where a search begins, in natural
+    units. scale: `log` spreads the range by its logarithm. whole: whether it is rounded to the nearest whole number
+    when it acts; what is searched and saved is not rounded. unit: for display; None without one.
     """
 
     name: str
@@ -54,21 +54,18 @@ class Hyperparameter:
 
     @property
     def own_name(self) -> str:
-        """What its group calls it: the name behind the group's, or `value` where there is none."""
+        """The name after the group's, or `value` if there is none."""
         return self.name.partition(".")[2] or "value"
 
     @property
     def initial_logit(self) -> float:
-        """Of the start, within LARGEST_LOGIT."""
-        low, high, initial = (math.log(one) if self.scale == "log" else one for one in self._numbers)
+        """Logit of the initial value, within LARGEST_LOGIT."""
+        numbers = (self.low, self.high, self.initial)
+        low, high, initial = (math.log(one) if self.scale == "log" else one for one in numbers)
         place = (initial - low) / (high - low)
         if not 0 < place < 1:
             return math.copysign(LARGEST_LOGIT, place - 0.5)
         return max(-LARGEST_LOGIT, min(LARGEST_LOGIT, math.log(place / (1 - place))))
-
-    @property
-    def _numbers(self) -> tuple[float, float, float]:
-        return self.low, self.high, self.initial
 
 
 Place = Literal["pixels", "inputs", "network", "loss", "states"]
@@ -86,18 +83,18 @@ def nothing_fixed(ranges: Ranges) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Regularizer:
-    """A group by name, the first word of its hyperparameters' names; in `tune`, a dash stands for each `_`.
+    """A group of hyperparameters. Its name is the first word of theirs; `tune` writes it with dashes for `_`.
 
     place      function                                      acts on
-    pixels     f(images, generator, **values) -> images      images (B, C, H, W) in [0, 1], behind the policy
-    inputs     f(images, generator, **values) -> images      what the network takes, standardised
+    pixels     f(images, generator, **values) -> images      images (B, C, H, W) in [0, 1], after the policy
+    inputs     f(images, generator, **values) -> images      the network's input, standardized
     loss       f(logits, labels, **values) -> (B,) or ()     the training loss, to which its mean is added
-    states     f(states, dropped, **values) -> (B,)          the same, by the states (B, T, H) of a recurrent network
-                                                             behind its last layer, and by what dropout leaves of them
-    network    none: hba changes the network itself (dropout, weight_decay)
+    states     f(states, dropped, **values) -> (B,)          the same, with the states (B, T, H) of a recurrent network
+                                                             after its last layer, before and after dropout
+    network    none                                          the network (dropout, weight_decay; built-in only)
 
-    values: by own name, one number for each image (B,), in natural units, on the device. uses_fill: the function takes
-    `fill` (C,) too, the colour of what is uncovered. fixed: what else it takes, from the ranges.
+    values: by own name, one number for each image (B,), in natural units, on the device. uses_fill: whether the
+    function also takes `fill` (C,), the colour of uncovered pixels. fixed: further arguments, from the ranges.
     """
 
     name: str
@@ -108,25 +105,22 @@ class Regularizer:
     fixed: Callable[[Ranges], Mapping[str, Any]] = nothing_fixed
 
     def __post_init__(self) -> None:
-        wrong = [one.name for one in self.hyperparameters if one.group != self.name]
-        if wrong or "." in self.name or not self.name.isidentifier():
+        names = [one.name for one in self.hyperparameters]
+        is_named = self.name.isidentifier() and len(set(names)) == len(names)
+        if not is_named or any(one.group != self.name for one in self.hyperparameters):
             raise SettingsError(
-                f"a regularizer must have a name in one word and hyperparameters called <name>.<own name>, got "
-                f"{self.name!r} with {', '.join(wrong) or 'no other'}"
+                "a regularizer must have a name in one word and hyperparameters with different names "
+                f"<name>.<own name>, got {self.name!r} with {', '.join(names)}"
             )
-        if self.place not in PLACES:
-            raise SettingsError(f"place of {self.name} must be one of {', '.join(PLACES)}, got {self.place!r}")
+        if self.place not in PLACES or (self.place == "network") != (self.function is None):
+            raise SettingsError(
+                f"the regularizer {self.name} must have a function and a place of {', '.join(PLACES)}, got "
+                f"{self.place!r}"
+            )
         if self.uses_fill and self.place != "pixels":
-            raise SettingsError(f"{self.name} cannot use a fill: only what acts on pixels is told of one")
-        own = [one.own_name for one in self.hyperparameters]
-        if len(set(own)) < len(own):
-            raise SettingsError(
-                f"the hyperparameters of {self.name} must have names of their own, got {', '.join(own)}"
-            )
-        if (self.place == "network") != (self.function is None):
-            raise SettingsError(f"the regularizer {self.name} must have a function that acts on {self.place}")
+            raise SettingsError(f"{self.name} cannot use a fill, which only regularizers of pixels get")
 
     @property
     def tuned_as(self) -> str:
-        """What the setting `tune` calls it."""
+        """Its name in the setting `tune`."""
         return self.name.replace("_", "-")

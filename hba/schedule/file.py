@@ -21,7 +21,7 @@ from pydantic import Field
 from hba.errors import HbaError, ScheduleError, SettingsError
 from hba.operations import Operation, find_operation, function_path
 from hba.policy.space import SearchSpace
-from hba.regularization.groups import check_range, find_regularizer
+from hba.regularization.groups import find_regularizer
 from hba.regularization.regularizer import Hyperparameter
 from hba.utils.files import read_text, reason_of
 from hba.utils.settings import first_problem
@@ -236,7 +236,6 @@ def _hyperparameter(row: RegularizerEntry, place: str) -> Hyperparameter:
     try:
         found = Hyperparameter(**row.model_dump())
         find_regularizer(found.group)
-        check_range(found)
     except SettingsError as error:
         raise ScheduleError(
             f"{place}: {error}; register your own with hba.register_regularizer (commands: --operations-file FILE.py)"

@@ -1,4 +1,4 @@
-"""What a training does to its images before the baseline augmentation: one interface for schedules and all else."""
+"""What a training does to its images before the baseline augmentation: schedules, nothing, or your own function."""
 
 import dataclasses
 import hashlib
@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Protocol, TypeGuard
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -66,10 +66,9 @@ class Augmentation(Protocol):
 
 @dataclass(frozen=True)
 class EpochRegularization:
-    """What a schedule's regularizers do in one epoch.
+    """The regularizers of a schedule in one epoch.
 
-    row: values of regularizers by name. values (n,): the whole row, on the device. fill: the colour that regularizers
-    of pixels uncover.
+    row: values of regularizers by name. values (n,): the whole row, on the device. fill: colour of uncovered pixels.
     """
 
     acts: Regularization
@@ -92,18 +91,6 @@ class EpochRegularization:
     def penalty(self, logits: Tensor, labels: Tensor) -> Tensor:
         """What is added to the loss ()."""
         return self.acts.penalty(logits, labels, self.values)
-
-
-class Regularizing(Protocol):
-    """An augmentation that comes with regularizers."""
-
-    def regularization_by_epoch(self, epochs: int, device: torch.device) -> Sequence[EpochRegularization]:
-        """What each of `epochs` epochs does; empty for nothing."""
-        ...
-
-
-def is_regularizing(augmentation: object) -> TypeGuard[Regularizing]:
-    return callable(getattr(augmentation, "regularization_by_epoch", None))
 
 
 @dataclass(frozen=True)
@@ -154,7 +141,7 @@ class ScheduleAugmentation:
         return self.augments(epochs, train.device)
 
     def augments(self, epochs: int, device: torch.device) -> Sequence[Augment]:
-        """by_epoch without training images, which a schedule does not need."""
+        """The functions of by_epoch, which do not depend on the training images."""
         stretched = self.schedule.stretched(epochs)
         rows, spreads = (
             torch.tensor(one, dtype=torch.float32, device=device) for one in (stretched.values, stretched.spread)
@@ -169,6 +156,7 @@ class ScheduleAugmentation:
         ]
 
     def regularization_by_epoch(self, epochs: int, device: torch.device) -> Sequence[EpochRegularization]:
+        """The regularization of each epoch; empty for none. The trainer calls it if an augmentation has it."""
         return regularization_of(self.schedule, epochs, device)
 
 

@@ -31,8 +31,9 @@ EVERY_SECONDS = 60.0
 
 @dataclass
 class TrainState:
-    """Everything that changes during a training. epochs: loss and error of each finished one. sums (2,): of the steps
-    of the current one.
+    """Everything that changes during a training.
+
+    epochs: loss and error of each finished epoch. sums (2,): of both over the steps of the current epoch.
     """
 
     network: nn.Module
@@ -54,9 +55,8 @@ class TrainCheckpoint:
 
     path: Path | None
     identity: str
-    every_seconds: float = field(default_factory=lambda: EVERY_SECONDS)
     last: float = 0.0
-    """When the training was saved last, by time.monotonic."""
+    """Time of the last save, by time.monotonic."""
 
     @staticmethod
     def in_folder(folder: Path | None, parts: Iterable[str]) -> "TrainCheckpoint":
@@ -74,9 +74,9 @@ class TrainCheckpoint:
             restore_default_generators(saved["default_generators"], state.sums.device)
 
     def save_regularly(self, state: TrainState) -> None:
-        """Save if every_seconds have passed. Several processes, whose sums differ, save only between epochs."""
+        """Save if EVERY_SECONDS have passed. Several processes, whose sums differ, save only between epochs."""
         can_be = size() == 1 or len(state.epochs) * state.stream.batches_per_pass == state.step
-        if self.path is not None and is_first() and can_be and time.monotonic() - self.last > self.every_seconds:
+        if self.path is not None and is_first() and can_be and time.monotonic() - self.last > EVERY_SECONDS:
             self._write(self.path, state)
             self.last = time.monotonic()
 

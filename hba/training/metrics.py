@@ -18,7 +18,7 @@ from hba.training.criterion import error_share, loss_sum_of
 
 MEASURE_BATCH_SIZE = 500
 PIXELS_PER_BATCH = 500 * 64**2
-"""Larger images come in smaller batches, but of at least 100."""
+"""Limit of a batch of larger images, which has at least 100."""
 UNBALANCED = 2
 """Classes are unbalanced if the largest has at least so many times the images of the smallest."""
 
@@ -29,9 +29,7 @@ Counts = Mapping[int, Mapping[int, int]]
 
 @dataclass(frozen=True)
 class Confusion:
-    """A network's answers on a split. cells: (label, answer, images) in ascending order; zeros are left out, so there
-    are never more cells than images.
-    """
+    """A network's answers on a split. cells: (label, answer, images) in ascending order, without zeros."""
 
     n_classes: int
     cells: tuple[tuple[int, int, int], ...]
@@ -50,10 +48,8 @@ class Confusion:
     def from_counts(n_classes: int, counts: Counts) -> "Confusion":
         """The inverse of `counts`. Raises ValueError for labels that are no class, and counts below 1."""
         cells = sorted((label, answer, images) for label, row in counts.items() for answer, images in row.items())
-        if any(not 0 <= label < n_classes for cell in cells for label in cell[:2]):
-            raise ValueError(f"a confusion matrix must have labels of 0 to {n_classes - 1}")
-        if not cells or any(images < 1 for _, _, images in cells):
-            raise ValueError("a confusion matrix must count images, one or more in each of its cells")
+        if not cells or any(min(cell) < 0 or max(cell[:2]) >= n_classes or cell[2] < 1 for cell in cells):
+            raise ValueError(f"a confusion matrix must have labels of 0 to {n_classes - 1}, and counts of 1 or more")
         return Confusion(n_classes, tuple(cells))
 
     def counts(self) -> Counts:
@@ -79,9 +75,7 @@ class Confusion:
 
     @property
     def is_unbalanced(self) -> bool:
-        """Whether balanced accuracy differs noticeably from accuracy, by UNBALANCED; classes without images are
-        ignored.
-        """
+        """Whether the classes are unbalanced, by UNBALANCED; classes without images are ignored."""
         images = self.matrix().sum(1)
         return bool(images.max() >= UNBALANCED * images[images > 0].min())
 

@@ -4,14 +4,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import SGD, AdamW, Optimizer, RMSprop
 from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, LRScheduler, MultiStepLR, SequentialLR
 
-from hba.config.training import PLATEAU
+from hba.config.training import PLATEAU, TrainingConfig
 
 MOMENTUM = 0.9
 PLATEAU_FACTOR = 0.1
@@ -112,58 +112,30 @@ class Plateau(LRScheduler):
             group["lr"] = rate
 
 
-class TrainingSettings(Protocol):
-    """The settings of optimizers that searches and evaluations share."""
-
-    @property
-    def optimizer(self) -> str: ...
-    @property
-    def learning_rate(self) -> float: ...
-    @property
-    def learning_rate_schedule(self) -> str: ...
-    @property
-    def learning_rate_warm_up_epochs(self) -> int: ...
-    @property
-    def weight_decay(self) -> float: ...
-    @property
-    def epochs(self) -> int: ...
-    @property
-    def fast(self) -> bool: ...
-
-
 def optimizer_for(
-    settings: TrainingSettings, parameters: Parameters, steps_per_epoch: int, plateau_epochs: int | None = None
+    settings: TrainingConfig, parameters: Parameters, steps_per_epoch: int, plateau_epochs: int | None = None
 ) -> tuple[Optimizer, LRScheduler]:
-    """The optimizer and the learning rate schedule of the settings.
+    """The optimizer, which `fast` fuses, and the learning rate schedule of the settings.
 
-    plateau_epochs: patience of the schedule PLATEAU, which only a search can have. With `fast`, the optimizer is fused.
+    plateau_epochs: patience of the schedule PLATEAU, which is for searches only.
     """
     groups: list[Any] = list(parameters)
-    how = {"fused": True, "foreach": False} if settings.fast and _devices(groups) <= {*CAN_FUSE} else {}
+    tensors = (one for group in groups for one in (group["params"] if isinstance(group, dict) else [group]))
+    is_fused = settings.fast and {one.device.type for one in tensors} <= {*CAN_FUSE}
+    how = {"fused": True, "foreach": False} if is_fused else {}
     make = OPTIMIZERS[settings.optimizer]
     optimizer = make(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, **how)
-    if how and isinstance(optimizer, SGD):
-        _begin_momentum(optimizer)
+    if is_fused and isinstance(optimizer, SGD):
+        # PyTorch's fused SGD cannot add a momentum later, as needed for a layer that is skipped in the first steps.
+        # Zeros give the same first step.
+        for group in optimizer.param_groups:
+            for one in group["params"]:
+                if one.requires_grad:
+                    optimizer.state[one]["momentum_buffer"] = torch.zeros_like(one)
     warm_up_steps = settings.learning_rate_warm_up_epochs * steps_per_epoch
     total_steps = settings.epochs * steps_per_epoch
     schedule = settings.learning_rate_schedule
     return optimizer, scheduled(optimizer, schedule, total_steps, warm_up_steps, plateau_epochs)
-
-
-def _begin_momentum(optimizer: SGD) -> None:
-    """Start all momenta at zero, which gives the same first step. PyTorch's fused SGD cannot add a momentum later, as a
-    layer needs that was skipped in the first steps.
-    """
-    for group in optimizer.param_groups:
-        for one in group["params"]:
-            if one.requires_grad:
-                optimizer.state[one]["momentum_buffer"] = torch.zeros_like(one)
-
-
-def _devices(groups: Sequence[Any]) -> set[str]:
-    """Types of the devices of the weights."""
-    tensors = (one for group in groups for one in (group["params"] if isinstance(group, dict) else [group]))
-    return {one.device.type for one in tensors}
 
 
 def gradient_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from hba.errors import DivergedError, SettingsError
 from hba.models import Start, build_model
 from hba.preprocessing.preprocessing import Preprocessing, network_input_size
 from hba.training.amp import amp_forward, enable_amp
-from hba.training.augmentation import Augment, Augmentation, EpochRegularization, is_regularizing
+from hba.training.augmentation import Augment, Augmentation, EpochRegularization
 from hba.training.checkpoint import TrainCheckpoint, TrainState
 from hba.training.criterion import error_share, loss_of
 from hba.training.custom_network import CustomNetwork
@@ -52,14 +52,14 @@ def train(
     start: Start | None = None,
     checkpoint: TrainCheckpoint | None = None,
 ) -> Trained:
-    """Train and measure the test split once, after the last epoch (paper, section 4).
+    """Train a network, and measure it on the test split once, after the last epoch (paper, section 4).
 
-    data is on its device. Each training image goes through the augmentation, standardisation, the baseline
+    data is on its device. Each training image goes through the augmentation, standardization, the baseline
     augmentation and Cutout, in this order (paper, 4.2). The seed decides weights, batches and draws, except draws from
     torch's default generators. A search with the same seed uses other streams, so no network starts from the weights
-    that its schedule was searched on. own_network: replaces the setting `model`; if it is a network, all seeds start
-    from its weights. start: replaces fresh weights of the model. checkpoint: where the training is saved regularly and
-    resumed from, without the internal state of the augmentation. Raises DivergedError for a loss that is not finite.
+    of the search. own_network: replaces the setting `model`; if it is a network, all seeds start from its weights.
+    start: pretrained weights of the model. checkpoint: where the training is saved regularly and resumed from, without
+    the internal state of the augmentation. Raises DivergedError for a loss that is not finite.
     """
     device = data.train.device
     preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
@@ -113,7 +113,8 @@ def _train_all_epochs(
         augments = augmentation.by_epoch(config.epochs, data.train)
     if not getattr(augmentation, "shares_batches", False):
         augments = [partial(_on_whole_batch, augment) for augment in augments] if size() > 1 else augments
-    regularized = augmentation.regularization_by_epoch(config.epochs, device) if is_regularizing(augmentation) else ()
+    regularization = getattr(augmentation, "regularization_by_epoch", None)
+    regularized = () if regularization is None else regularization(config.epochs, device)
     if len(augments) != config.epochs:
         raise SettingsError(
             f"{type(augmentation).__name__}.by_epoch must return one function for each of {config.epochs} epochs, got "

@@ -4,11 +4,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-import pytest
-import torch
-
 import hba
-from hba.algorithms.lambda_optimizers import LAMBDA_OPTIMIZERS, largest_stride
+from hba.algorithms.lambda_optimizers import largest_stride
 from hba.algorithms.update_schedule import (
     TRIED_STEPS,
     UpdateSchedule,
@@ -18,7 +15,6 @@ from hba.algorithms.update_schedule import (
     policy_steps_in,
     schedule_in,
 )
-from hba.policy_search.config import SearchConfig
 
 
 def updates(**changed: Any) -> UpdateSchedule:
@@ -56,23 +52,6 @@ def test_the_epochs_advised_are_the_fewest_that_are_enough() -> None:
         assert of.advice(epochs) is None
         half, at_once = replace(of, warm_up_epochs=None), replace(of, warm_up_epochs=0)
         assert half.advised_epochs() == 2 * at_once.advised_epochs()
-
-
-def test_steps_of_rmsprop_reach_as_far_as_pytorchs_along_one_gradient() -> None:
-    settings = {"algorithm": "delta-stn", "lambda_learning_rate": 0.01, "tune": "cutout"}
-    of = SearchConfig.make(settings).algorithm.update_schedule
-    for n_steps in (1, 2, 16, 300):
-        leaf = torch.zeros((), dtype=torch.float64, requires_grad=True)
-        optimizer = LAMBDA_OPTIMIZERS["rmsprop"]([leaf], 0.01, (0.9, 0.999))
-        for _ in range(n_steps):
-            leaf.grad = torch.tensor(-0.7, dtype=torch.float64)
-            optimizer.step()
-        assert of.reach(n_steps) == pytest.approx(leaf.item(), rel=1e-6)
-        assert of.steps_to(leaf.item() * (1 - 1e-6)) == n_steps
-    assert abs(of.steps_to(of.reach(5000)) - 5000) <= 1
-    of_adam = SearchConfig.make({**settings, "algorithm": "stn"}).algorithm.update_schedule
-    assert of_adam.reach(7) == pytest.approx(0.07)
-    assert of_adam.steps_to(0.065) == 7
 
 
 def made(**changed: Any) -> dict[str, Any]:

@@ -119,8 +119,7 @@ def test_a_network_that_keeps_tensors_of_a_pass_is_refused() -> None:
 def test_a_network_whose_copies_cannot_train_at_once_is_named_with_a_remedy() -> None:
     settings = {"network": Convolved(parametrizations.spectral_norm(nn.Conv2d(3, 4, 3))), "algorithm": "population"}
     message = refusal(SettingsError, **settings)
-    assert message.startswith("PyTorch cannot train all members of this network in one computation (")
-    assert message.endswith("); give batched_members=False, or choose another algorithm")
+    assert "batched_members=False" in message
     assert run(**settings, batched_members=False).finished
 
 
