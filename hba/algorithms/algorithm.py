@@ -154,26 +154,16 @@ class Algorithm(Settings):
     @pydantic.model_validator(mode="after")
     def _check_start(self) -> Self:
         # A file contains all settings, including those at their defaults.
-        if self.initial_fraction != type(self).model_fields["initial_fraction"].default:
-            self.check_fraction()
-        if self.init != type(self).model_fields["init"].default:
-            self.check_init()
-        return self
-
-    def check_init(self) -> None:
-        """Raise SettingsError if a given init has no effect."""
-        if self.init_from is not None:
-            raise SettingsError("init has no effect where init_from is given; omit one of them")
-
-    def check_fraction(self) -> None:
-        """Raise SettingsError if a given initial_fraction has no effect."""
-        if self.init_from is not None:
-            raise SettingsError("initial_fraction has no effect where init_from is given; omit one of them")
-        if self.init != "fraction":
+        fields = type(self).model_fields
+        for name in ("initial_fraction", "init"):
+            if self.init_from is not None and getattr(self, name) != fields[name].default:
+                raise SettingsError(f"{name} has no effect where init_from is given; omit one of them")
+        if self.init != "fraction" and self.initial_fraction != fields["initial_fraction"].default:
             raise SettingsError(
                 f"initial_fraction has no effect where init is {self.init}; set init to fraction, or omit "
                 "initial_fraction"
             )
+        return self
 
 
 class Noisy(Algorithm):

@@ -1,10 +1,9 @@
-"""Look-ahead for what acts on images, the hypergradient for all else: one training that tunes both.
+"""Look-ahead for what acts on images and the hypergradient for everything else, in one training.
 
-An operation, or a regularizer of images, shows at once what it is worth: a step on the image that it made helps, or it
-does not. What acts inside the network or in the loss (dropout, weight decay) shows only in what many steps make of the
-weights; one step would always want less of it. So the weights answer a change of those hyperparameters alone, and the
-validation loss reaches them through this response; the others go by rewards. Symbols as in hypergradient.py and
-lookahead.py.
+The effect of an operation, or of a regularizer of images, can be judged by one step on the augmented image. The effect
+of what acts inside the network or in the loss (dropout, weight decay) appears only after many steps; one step would
+always ask for less of it. So the weights respond to changes of these hyperparameters only, and the validation loss is
+differentiated through this response; the others move by rewards. Symbols as in hypergradient.py and lookahead.py.
 """
 
 from typing import ClassVar
@@ -28,7 +27,7 @@ _OF_LOOKAHEAD = Lookahead.model_fields
 
 
 class Joint(BothGradients):
-    """Operations as look-ahead moves them by default, and a response of all layers to everything else."""
+    """Moves operations as look-ahead does by default; all layers respond to everything else."""
 
     name: ClassVar[str] = "joint"
     multi_label: ClassVar[bool] = True
@@ -46,16 +45,16 @@ class Joint(BothGradients):
     response: Response = "separate"
 
     def step(self, task: Task, state: HyperGradientState) -> None:
-        """As of both gradients; where nothing acts on images, by the hypergradient alone."""
+        """One step by both gradients, or by the hypergradient alone if nothing acts on images."""
         if task.acts_on_images:
             super().step(task, state)
         else:
             Hypergradient.step(self, task, state)
 
     def train_step(self, task: Task, state: HyperGradientState) -> Batch:
-        """One update of phi on the next batch, whose images are augmented at a lambda of their own each.
+        """One update of phi on the next batch, in which each image is augmented at its own lambda.
 
-        The weights are told of that lambda only as far as they answer it.
+        The weights get that lambda only for hyperparameters that take effect through them.
         """
         images, labels = state.train_stream.next()
         noise = task.noise(len(images), state.generator)
@@ -78,7 +77,7 @@ class Joint(BothGradients):
         rewards: Tensor,
         scale: Tensor,
     ) -> None:
-        """Each hyperparameter by its own gradient. It is divided by its own size, so units need not be the same."""
+        """Move each hyperparameter by its own gradient. Adam normalizes each, so units need not agree."""
         score = expected_score(task.space, batch, rewards)
         gradient = torch.where(task.through_weights, through_response, -score)
         curvature, of_spread = self.of_divergence(task, state, batch), self.of_spread(task, state, batch, rewards)

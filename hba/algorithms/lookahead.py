@@ -1,4 +1,4 @@
-"""Look-ahead: how much would a step on this augmented image lower the validation loss? It needs no hypernetwork.
+"""Look-ahead: rewards augmented images by how much a step on them lowers the validation loss; no hypernetwork.
 
 symbol      in the code                     meaning
 w           learner.network                 weights of an ordinary network
@@ -54,7 +54,7 @@ LookaheadState = GradientState[NetworkModel]
 
 
 class Rewards(LambdaSteps):
-    """An algorithm that compares what was drawn for images by the rewards of steps on them."""
+    """Base class of algorithms that reward samples of the policy by the effect of a step on the augmented images."""
 
     reward_draws: Size = 4
     """Draws for each image that a lambda step compares with each other. 1 compares images instead, and look-ahead's
@@ -85,14 +85,14 @@ class Rewards(LambdaSteps):
         return sigma * state.mover.strength.log_spread.detach().exp() if self.search_spread else sigma
 
     def of_divergence(self, task: Task, state: GradientState[L], batch: AugmentedBatch) -> Tensor | None:
-        """Curvature (n,) of the weighted divergence from where the search began; None where it has no weight."""
+        """Curvature (n,) of the weighted divergence from the start of the search; None if its weight is 0."""
         if not self.divergence_weight:
             return None
         return self.divergence_weight * divergence_curvature(task.space, batch, super().sigma_now(task, state))
 
     def of_spread(self, task: Task, state: GradientState[L], batch: AugmentedBatch, rewards: Tensor) -> Tensor | None:
-        """Gradient () of the loss, and of the weighted divergence, with respect to the logarithm of the noise's scale;
-        None where it is not searched. Adam averages both.
+        """Gradient () of the loss and the weighted divergence with respect to the logarithm of the noise's scale; None
+        if it is not searched. Adam averages both.
         """
         if not self.search_spread:
             return None
@@ -103,7 +103,7 @@ class Rewards(LambdaSteps):
     def augmented(
         self, task: Task, state: GradientState[L], images: Tensor, labels: Tensor, draws: int = 1
     ) -> AugmentedBatch:
-        """Every image, as often as it is drawn for, augmented at a lambda of its own, lambda + sigma epsilon."""
+        """The images, repeated `draws` times, each augmented at its own lambda + sigma epsilon."""
         space, sigma = task.space, self.sigma_now(task, state)
         images, labels = images.repeat(draws, 1, 1, 1), torch.cat([labels] * draws)
         with n_repeats(draws):
@@ -124,7 +124,7 @@ class Rewards(LambdaSteps):
 
 
 class Lookahead(Rewards):
-    """Look-ahead, the default: from RandAugment's policy, strength first."""
+    """Look-ahead, the default algorithm, which starts at RandAugment's policy."""
 
     name: ClassVar[str] = "lookahead"
     multi_label: ClassVar[bool] = True
@@ -182,7 +182,7 @@ class Lookahead(Rewards):
         state.totals.add_lambda(loss.detach())
 
     def rewards(self, learner: NetworkModel, batch: AugmentedBatch, loss: Tensor) -> Tensor:
-        """Of what was drawn for each image (B,). learner: its network is in eval mode. loss: on validation images, with
+        """Reward of each augmented image (B,). The learner's network is in eval mode. loss: on validation images, with
         its graph.
         """
         parameters = trained_parameters(learner.network)
@@ -194,7 +194,7 @@ class Lookahead(Rewards):
 
 
 def trained_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
-    """By name, those that are not frozen."""
+    """Parameters that are not frozen, by name."""
     return {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
 
 
@@ -207,9 +207,8 @@ def rewards_of(
 ) -> Tensor:
     """r (B,): the derivative of each image's loss along the direction, without a graph.
 
-    direction: by name, of the parameters that are trained. further: what the network takes after the images. The
-    network is in eval mode, so no image's reward depends on the others of its batch, but for a BatchNorm without
-    running statistics.
+    direction: by name of the trained parameters. further: arguments of the network after the images. The network is in
+    eval mode, so an image's reward depends on other images only if a BatchNorm has no running statistics.
     """
     parameters = {name: network.get_parameter(name).detach() for name in direction}
 
@@ -224,7 +223,7 @@ def rewards_of(
 
 
 def advantages_of(rewards: Tensor, draws: int) -> Tensor:
-    """Rewards (B,) less the mean of the image's other draws; where it has but one draw, less the mean of the batch."""
+    """Rewards (B,) minus the mean of the image's other draws; with one draw, minus the mean of the batch."""
     if draws == 1:
         return rewards - rewards.mean()
     by_draw = rewards.view(draws, -1)

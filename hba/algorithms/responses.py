@@ -1,4 +1,4 @@
-"""How the parameters phi of a hypernetwork are learned: the paper's way, and those of Delta-STN (Bae and Grosse 2020).
+"""Learning rules of the parameters phi of a hypernetwork: the paper's, and those of Delta-STN (Bae and Grosse 2020).
 
     symbol          in the code                           meaning
     lambda_0        hypernetwork.center                   where the search stands
@@ -37,8 +37,8 @@ Gradients = Callable[..., tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Response:
-    """gradients: of phi, by backward. centered: the center of the hypernetwork goes with lambda. apart: w_0 learns from
-    a loss of its own, in which the response has no part.
+    """A learning rule. gradients: sets those of phi. centered: whether the center of the hypernetwork follows lambda.
+    apart: whether w_0 learns from a separate loss without the response.
     """
 
     gradients: Gradients
@@ -47,12 +47,12 @@ class Response:
 
 
 def nothing(outputs: Tensor, labels: Tensor, lam_rows: Tensor) -> Tensor:
-    """The penalty of a search without any."""
+    """A penalty of 0."""
     return lam_rows.new_zeros(())
 
 
 def in_each(function: Callable[[Tensor], Tensor], outputs: Any) -> Any:
-    """A function of one tensor, of what a network returns: a tensor, or a named tuple of them."""
+    """Apply a function to a network's output: a tensor, or each of a named tuple of tensors."""
     return function(outputs) if isinstance(outputs, Tensor) else type(outputs)(*map(function, outputs))
 
 

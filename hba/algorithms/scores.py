@@ -1,8 +1,8 @@
-"""Gradients of what a policy does on average, estimated from what it drew: by the score function (Williams 1992).
+"""Score function estimates (Williams 1992) of gradients of expectations over a policy's samples.
 
-Symbols as in lookahead.py. A draw is a walk of decisions: is one more operation wanted, does a slot fire, which
-magnitude does it take. Each decision that was made has a score, the gradient of its log probability. Those that were
-not made say nothing.
+Symbols as in lookahead.py. A sample is a sequence of decisions: whether one more operation is wanted, whether a slot
+fires, which magnitude it takes. Each decision that was made has a score, the gradient of its log probability; the
+others contribute nothing.
 """
 
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from hba.policy.space import SearchSpace
 
 @dataclass(frozen=True)
 class AugmentedBatch:
-    """A batch as the network sees it, (B, C, H, W) and its labels, and how lambda decided what was done to it.
+    """Augmented images (B, C, H, W) as the network gets them, their labels, and the trace of their sampling.
 
-    values (B, n): of lambda + sigma epsilon, in natural units. noise (B, n): epsilon. sigma: its scale. draws: how many
-    there are for each image; first one for every image, then the next for every image. regularizers: columns of those
-    that act on images, as they do on all; None for none.
+    values (B, n): lambda + sigma epsilon in natural units. noise (B, n): epsilon. sigma: its scale. draws: number of
+    samples per image; the first ones of all images come first. regularizers: columns of those that act on images; None
+    for none.
     """
 
     images: Tensor
@@ -57,14 +57,13 @@ def expected_score(space: SearchSpace, batch: AugmentedBatch, rewards: Tensor) -
 
 
 def divergence_curvature(space: SearchSpace, batch: AugmentedBatch, sigma: float | Tensor) -> Tensor:
-    """(n,): times the distance from a start (n,), the gradient with respect to lambda of how far what is drawn is from
-    what the start would draw with noise of standard deviation sigma.
+    """Curvature (n,) of the divergence of the policy from its start: times lambda - start it is the gradient.
 
-    It is the Kullback-Leibler divergence of each decision that the walks made, from the same decision at start: for a
-    probability p its gradient is p (1 - p) (lambda - start), for a magnitude (lambda - start) / sigma^2. So the
-    probability of what is worth r more than its absence comes to rest r / w logits from start, where rewards count less
-    w times the divergence; a magnitude sigma^2 / w times the slope of the reward. Which decisions are made at all
-    counts as given.
+    The divergence is the Kullback-Leibler divergence of each decision that was made from the same decision at the start
+    with noise of standard deviation sigma; which decisions are made counts as given. For a probability p the gradient
+    is p (1 - p) (lambda - start), for a magnitude (lambda - start) / sigma^2. If w times the divergence is subtracted
+    from rewards, the probability of an operation that is worth r more than its absence rests r / w logits from the
+    start, and a magnitude sigma^2 / w times the slope of the reward.
     """
     values, walk = batch.values, batch.walk
     columns = space.slot_columns(values.device)
@@ -100,7 +99,7 @@ def spread_divergence_gradient(space: SearchSpace, batch: AugmentedBatch, log_sp
 
 
 def _steps_asked(space: SearchSpace, walk: SampleTrace) -> Tensor:
-    """(B, max_count): an image was asked for one more operation until it had K."""
+    """Which of the decisions on one more operation were made (B, max_count): all until the image had K."""
     return torch.arange(space.max_count, device=walk.count.device) <= walk.count
 
 

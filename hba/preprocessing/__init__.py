@@ -1,1 +1,1 @@
-"""What stands between the policy and the network: the baseline augmentation and standardisation."""
+"""The steps between the policy and the network: baseline augmentation and standardization."""

@@ -17,9 +17,9 @@ from hba.utils.devices import device_constant
 
 @dataclass(frozen=True)
 class Baseline:
-    """What is drawn anew for each image behind the policy; sizes in pixels; False and 0 are off.
+    """The random baseline augmentation of each image after the policy; sizes in pixels; False and 0 are off.
 
-    Before standardisation: random resized crop, colour jitter, PCA jitter. After it: flip, random crop, Cutout.
+    Before standardization: random resized crop, colour jitter, PCA jitter. After it: flip, random crop, Cutout.
     color_jitter: largest change of the factors of brightness, contrast and saturation from 1. pca_jitter: standard
     deviation of AlexNet's noise along the principal components of colour.
     """
@@ -53,14 +53,14 @@ may not suit their labels.
 """
 
 PHOTOGRAPHS = replace(BASELINES["cifar10"], cutout_size=0)
-"""What photographs of any kind bear, for images of PHOTOGRAPHS_SIDE pixels: CIFAR-10's flip and crop, no Cutout."""
+"""For photographs of any kind, at PHOTOGRAPHS_SIDE pixels: CIFAR-10's flip and crop, without Cutout."""
 PHOTOGRAPHS_SIDE = 32
 
 
 def augment(images: Tensor, baseline: Baseline, generator: torch.Generator) -> Tensor:
-    """Flip, crop and Cutout for standardised images (B, C, H, W), each image on its own draw.
+    """Flip, crop and Cutout of standardized images (B, C, H, W), each image with its own draws.
 
-    What crop and Cutout uncover is 0, the mean colour after standardisation.
+    Uncovered pixels are 0, the mean colour after standardization.
     """
     if baseline.flip:
         flipped = (
@@ -107,8 +107,8 @@ N_JITTERS = 3
 
 
 def color_jitter(images: Tensor, strength: float, generator: torch.Generator) -> Tensor:
-    """Change brightness, contrast and saturation of each image by factors from U(1 - strength, 1 + strength), in an
-    order of its own. Ref: torchvision's ColorJitter.
+    """Change brightness, contrast and saturation of each image by factors from U(1 - strength, 1 + strength), in random
+    order. Ref: torchvision's ColorJitter.
     """
     low, high = 1 - strength, 1 + strength
 
@@ -171,20 +171,20 @@ def stored_side(side: int) -> int:
 
 
 def network_side(stored: int) -> int:
-    """The other way round; exact for every side."""
+    """The inverse of stored_side, exact for every side."""
     return round(stored / STORED_PER_SIDE)
 
 
 def random_resized_crop(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    """A box of its own of each image (B, C, H, W), resized to (B, C, size, size)."""
+    """A random box of each image (B, C, H, W), resized to (B, C, size, size)."""
     return resized_crop(images, random_boxes(len(images), images.shape[2], images.shape[3], generator), size)
 
 
 def random_boxes(batch: int, height: int, width: int, generator: torch.Generator) -> Tensor:
     """Boxes (B, 4) of whole numbers: top, left, height, width. Ref: torchvision's RandomResizedCrop.get_params.
 
-    An area and a shape are drawn up to ten times; the first box that fits is taken, or else the whole image (which is
-    torchvision's rule too for images that are about square, as all stored ones are).
+    An area and a shape are drawn up to ten times; the first box that fits is taken, otherwise the whole image (as in
+    torchvision for images that are about square, as all stored ones are).
     """
     device = generator.device
 

@@ -1,4 +1,4 @@
-"""From images in [0, 1] to the input of a network, in training and in measuring alike."""
+"""Preprocessing of images in [0, 1] into the input of a network, in training and in measurements."""
 
 from dataclasses import dataclass
 
@@ -41,16 +41,15 @@ class Standardize:
 
 
 def network_input_size(data: Images, baseline: Baseline) -> int:
-    """Side in pixels of what a network is given of these images, which are larger for a random resized crop."""
+    """Side in pixels of the network's input, which a random resized crop makes of larger images."""
     return network_side(data.image_size) if baseline.random_resized_crop else data.image_size
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What stands between the policy and the network: standardisation and the dataset's baseline augmentation.
+    """The steps between the policy and the network: standardization and the dataset's baseline augmentation.
 
-    image_size: side of the network's input in pixels, which a random resized crop makes of larger images; otherwise
-    images keep the size that they have.
+    image_size: side of the network's input in pixels; only a random resized crop changes the size of images.
     """
 
     standardize: Standardize
@@ -59,9 +58,7 @@ class Preprocessing:
 
     @staticmethod
     def of(data: Images, baseline: Baseline, colors: tuple[Colors, Colors] | None = None) -> "Preprocessing":
-        """For these training images: by their colours, and from their size to the network's. colors: mean and standard
-        deviation in the place of theirs.
-        """
+        """The preprocessing for these training images. colors: mean and standard deviation, instead of theirs."""
         for name, n_channels in (("color_jitter", COMMON_CHANNELS), ("pca_jitter", (3,))):
             if getattr(baseline, name) and data.n_channels not in n_channels:
                 raise SettingsError(f"{name} is for images in colour, got {data.n_channels} channels; set it to 0")
@@ -69,10 +66,7 @@ class Preprocessing:
         return Preprocessing(standardize, baseline, network_input_size(data, baseline))
 
     def train(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Images (B, C, H, W) in [0, 1], behind the policy, each baseline-augmented on its own draw (paper, 4.2).
-
-        Flips come behind the jitters, which do not care.
-        """
+        """The network's input for images (B, C, H, W) in [0, 1] after the policy, augmented (paper, 4.2)."""
         if self.baseline.random_resized_crop:
             images = random_resized_crop(images, self.image_size, generator)
         if self.baseline.color_jitter:
@@ -82,7 +76,7 @@ class Preprocessing:
         return augment(self.standardize(images), self.baseline, generator)
 
     def measure(self, images: Tensor) -> Tensor:
-        """Images (B, C, H, W) in [0, 1] that are not augmented: those of validation and test."""
+        """The network's input for images (B, C, H, W) in [0, 1] without augmentation: validation and test."""
         if self.baseline.random_resized_crop:
             images = center_crop(images, self.image_size)
         return self.standardize(images)

@@ -204,7 +204,7 @@ def test_a_resumed_run_keeps_its_settings(given: dict[str, Any], message: str, s
         ({"vocabulary_size": 2}, "vocabulary_size must be at least 3, got 2"),
         ({"sequence_length": 1}, "sequence_length must be at least 2, got 1"),
         ({"clip_norm": 0}, "clip_norm must be above 0"),
-        ({"sharing": "bn"}, "sharing 'bn' needs a BatchNorm2d layer, LstmLanguageModel has none"),
+        ({"sharing": "bn"}, "sharing 'bn' needs a BatchNorm2d that is trained in LstmLanguageModel"),
         ({"batch_size": 60, "val_batch_size": 2}, "at least 360 words for 60 columns of 5 words and one more, got 300"),
         ({"val_batch_size": 60}, "at least 360 words for 60 columns of 5 words and one more, got 204"),
         ({"val_batch_size": 250}, "valid.txt must have at least 1500 words"),
