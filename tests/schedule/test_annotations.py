@@ -137,19 +137,6 @@ def test_a_whole_policy_keeps_all_on_the_image(as_image: Callable[[Tensor], Any]
     assert n_seen > 15
 
 
-def test_with_boxes_an_image_looks_as_without() -> None:
-    transform = geometric_schedule("bilinear").transform()
-    picture = torch.randint(0, 256, (3, *SIZE), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
-    for given in (tv_tensors.Image(picture), TF.to_pil_image(picture)):
-        for seed in range(10):
-            torch.manual_seed(seed)
-            alone = transform(given)
-            torch.manual_seed(seed)
-            beside, _ = transform(given, boxes())
-            difference = np.abs(np.asarray(alone, dtype=int) - np.asarray(beside, dtype=int))
-            assert difference.max() <= 1
-
-
 def test_all_frames_of_a_video_get_one_draw() -> None:
     transform = geometric_schedule().transform()
     frame = torch.randint(0, 256, (3, *SIZE), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
@@ -169,14 +156,6 @@ def test_boxes_of_whole_numbers_are_rounded_at_the_end() -> None:
     assert moved(small, [drawn("TranslateX", 14 / SIZE[1])], SIZE).tolist() == [[0, 5, 6, 17]]
 
 
-def test_no_boxes_and_no_pixels_are_no_error() -> None:
-    for form in ("XYXY", "CXCYWH"):
-        empty = tv_tensors.BoundingBoxes(torch.zeros(0, 4), format=form, canvas_size=SIZE)
-        assert moved(empty, [drawn("Rotate", 20.0)], SIZE).shape == (0, 4)
-    nothing = tv_tensors.Mask(torch.zeros(3, 0, 7))
-    assert moved(nothing, [drawn("Rotate", 20.0)], (0, 7)).shape == (3, 0, 7)
-
-
 def test_what_does_not_belong_to_the_image_is_refused() -> None:
     transform = geometric_schedule().transform()
     picture = TF.to_pil_image(spot(30, 18))
@@ -190,13 +169,6 @@ def test_what_does_not_belong_to_the_image_is_refused() -> None:
         transform(tv_tensors.Image(torch.zeros(3, *SIZE)), tv_tensors.Video(torch.zeros(4, 3, *SIZE)))
     with pytest.raises(TypeError, match="Found no image"):
         transform(boxes())
-
-
-@pytest.mark.skipif(not KEYPOINTS, reason="torchvision has rotated boxes, as keypoints, since 0.23")
-def test_rotated_boxes_are_refused() -> None:
-    rotated = tv_tensors.BoundingBoxes(torch.zeros(1, 5), format="XYWHR", canvas_size=SIZE)
-    with pytest.raises(TypeError, match="not rotated, got XYWHR"):
-        moved(rotated, [drawn("Rotate", 3.0)], SIZE)
 
 
 def brighter(images: Tensor) -> Tensor:

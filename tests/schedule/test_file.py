@@ -266,13 +266,3 @@ def test_operations_of_your_own_are_read_where_they_are_registered(
         assert refusal_of(schedule.text()).startswith('space.operations[0] must be like {"name": "Gamma", ')
     del registered["Gamma"]
     assert "the function own_operations:gamma" in refusal_of(schedule.text())
-
-
-def test_an_interpolation_is_written_where_it_is_bilinear() -> None:
-    content = golden(2)
-    for said, expected in (("nearest", "nearest"), (None, "nearest"), ("bilinear", "bilinear")):
-        content["space"]["operations"][0]["interpolation"] = said
-        schedule = loaded(content)
-        assert schedule.space.operations[0].interpolation == expected
-        written = json.loads(schedule.text())["space"]["operations"]
-        assert [row.get("interpolation") for row in written] == [said if said == "bilinear" else None, None]

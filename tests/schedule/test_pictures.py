@@ -13,9 +13,8 @@ from torch import Tensor
 from tuned_schedules import DROPOUT, NAMES, OTHERS, alone, both, of_affine
 
 from hba.operations import OPERATIONS
-from hba.policy.draw import BatchSample
 from hba.policy.space import SearchSpace
-from hba.schedule.pictures import augmented_copies, describe_draw, draw_augmented, draw_schedule
+from hba.schedule.pictures import augmented_copies, draw_augmented, draw_schedule
 from hba.schedule.schedule import Schedule
 
 PNG_START = b"\x89PNG\r\n\x1a\n"
@@ -124,25 +123,6 @@ def test_augmented_copies_are_drawn_around_the_row(tmp_path: Path, figures: list
     draw_augmented(schedule, [plain(RED)], tmp_path / "a.png", epoch=0, n_copies=8, seed=0)
     captions = [axes.get_title() for axes in figures[0].axes[1:]]
     assert len(set(captions)) == 8
-
-
-def draw_of(slots: list[int], magnitudes: list[float]) -> BatchSample:
-    """The draw of one image."""
-    return BatchSample(torch.tensor([slots]), torch.tensor([magnitudes]), torch.zeros(1, len(slots), 2))
-
-
-def test_a_draw_is_described_operation_by_operation() -> None:
-    schedule = random_schedule(1, 2, ("Rotate", "Invert", "Posterize"))
-    for slots, magnitudes, expected in [
-        # Slots 0 and 1 are the copies of Rotate, 2 and 3 those of Invert, 4 and 5 those of Posterize.
-        ([-1, -1], [0.0, 0.0], "unchanged"),
-        ([0, -1], [12.3456, 0.0], "Rotate 12.3"),
-        ([3, 0], [0.0, -0.123456], "Invert\nRotate -0.123"),
-        ([5, 4], [4.0, 0.5], "Posterize 4\nPosterize 0.5"),
-    ]:
-        assert describe_draw(schedule, draw_of(slots, magnitudes), 0) == expected
-    draw = BatchSample(torch.tensor([[0], [2], [-1]]), torch.tensor([[5.0], [0.0], [0.0]]), torch.zeros(3, 1, 2))
-    assert [describe_draw(schedule, draw, index) for index in range(3)] == ["Rotate 5", "Invert", "unchanged"]
 
 
 RED, GREEN = (200, 30, 20), (10, 180, 40)

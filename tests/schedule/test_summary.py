@@ -10,23 +10,20 @@ import torch
 from scipy.integrate import quad
 from scipy.special import expit, logit
 from scipy.stats import norm
-from tuned_schedules import DROPOUT, NAMES, OTHERS, alone, both, of_affine
+from tuned_schedules import DROPOUT, NAMES, OTHERS, alone, both
 
 import hba
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.regularization.groups import REGULARIZERS
-from hba.schedule.pictures import is_seen
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import (
     band,
     changes,
     copies_of,
     key_epochs,
-    not_on_pixels,
     numbers_applied,
     of_one_range,
-    on_pixels,
     reach,
     spaced,
     start_of,
@@ -217,9 +214,3 @@ def test_regularizers_have_their_values_and_where_they_began() -> None:
     assert [len(one) for one in together] == [1, 3, 1]
     assert reach(both(spread=0.5), 2) == reach(both(spread=0.5).without_regularizers(), 2)
     assert (reach(alone(), 0).per_image, reach(alone(), 0).shares, changes(alone(), 2)) == (0, {}, [])
-
-
-def test_it_is_known_what_a_picture_can_show() -> None:
-    assert [is_seen(one.space) for one in (both(), alone(), of_affine())] == [True, False, True]
-    assert (on_pixels(both().space), not_on_pixels(both().space)) == ((), NAMES)
-    assert (on_pixels(of_affine().space), not_on_pixels(of_affine().space)) == (("affine",), ())

@@ -13,14 +13,12 @@ import pytest
 import torch
 from PIL import Image
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, Dataset
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 from hba.errors import ScheduleError, ScheduleLengthWarning, SettingsError
 from hba.operations import OPERATIONS
-from hba.policy.module import RangeCheck
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 from hba.schedule.transform import PolicyTransform
@@ -199,31 +197,6 @@ def test_images_of_other_kinds_are_refused() -> None:
         assert torch.equal(PolicyTransform(inverting(0.0))(image), image.clamp(0, 1)), "as resizing makes them"
 
 
-class CountReads(TorchDispatchMode):
-    """How often the host asks for the extremes of a tensor."""
-
-    n_reads = 0
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.n_reads += function in (torch.ops.aten.min.default, torch.ops.aten.aminmax.default)
-        return function(*args, **(kwargs or {}))
-
-
-def test_where_reading_waits_the_first_good_batch_is_read_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hba.policy.module.READ_AT_ONCE", ())
-    in_range = torch.rand(4, 3, 8, 8)
-    for augment in (PolicyTransform(full_schedule()), full_schedule().policy(0)):
-        for _ in range(2):
-            with pytest.raises(SettingsError, match="before the normalisation"):
-                augment(3 * in_range - 1)
-        for expected in (1, 0, 0):
-            with CountReads() as reads:
-                augment(in_range)
-            assert reads.n_reads == expected
-    for images in (torch.empty(2, 3, 4, 4, device="meta"), torch.empty(0, 3, 4, 4), torch.full((3, 2, 2), 255).byte()):
-        RangeCheck()(images)
-
-
 @pytest.mark.gpu
 def test_on_a_gpu_the_first_batch_is_read_and_no_other_makes_the_host_wait() -> None:
     images = torch.rand(4, 3, 8, 8).cuda()
@@ -250,16 +223,6 @@ def test_it_stands_in_a_pipeline_and_in_a_model() -> None:
     assert list(model.state_dict()) == ["1.weight", "1.bias"]
     image = torch.rand(2, 3, 4, 4)
     assert torch.allclose(model.double().eval()(image.double()), model[1](1 - image.double()), atol=1 / 255)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_it_can_be_compiled() -> None:
-    torch._dynamo.reset()
-    augment, images = torch.compile(PolicyTransform(full_schedule()), backend="eager"), torch.rand(4, 3, 8, 8)
-    assert augment(images).shape == images.shape
-    with pytest.raises(SettingsError, match="before the normalisation"):
-        augment(3 * images - 1)
 
 
 def factor_in_use(transform: PolicyTransform) -> float:
