@@ -4,10 +4,8 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -32,7 +30,6 @@ SECONDS_TO_LEAVE = 10.0
 """Longest wait for a group to be left after an error, which is then raised."""
 SECONDS_BETWEEN_VOTES = 1.0
 """How long a stop takes to reach all processes, about. To ask them costs as much as a small step."""
-AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 LOST = re.compile(r"connect|clos|time.?out|timed out|reset|peer|abort", re.IGNORECASE)
 """In NCCL's messages on another process that has gone."""
@@ -53,23 +50,12 @@ def joined() -> Iterator[None]:
         yield
         return
     if dist.is_available() and dist.is_initialized():
-        if "cpu" not in (backends := dist.get_backend_config()):
-            raise SettingsError(
-                f"the process group must be one of the CPU too, got {backends}; make it by "
-                f"torch.distributed.init_process_group({CPU_AND_GPU!r})"
-            )
         with override_rank(ProcessInfo(dist.get_rank(), dist.get_world_size())):
             yield
         return
     if launched().size == 1:
         yield
         return
-    if int(os.environ.get(RESTARTS, "0")) > 0 and os.environ.get(AGENT_STORE) == "True":
-        # They would read the addresses of processes that have ended.
-        raise SettingsError(
-            "processes that torchrun starts again need TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in its environment, else "
-            "they wait for those that have ended; start again with it, and --resume"
-        )
     if (local_rank := int(os.environ.get("LOCAL_RANK", "0"))) < torch.cuda.device_count():
         torch.cuda.set_device(local_rank)
     unfound = "the processes of this computation do not find each other; start all of them by torchrun"
@@ -186,23 +172,13 @@ def signals_to_rank0() -> Iterator[None]:
 
 
 def local_device(name: str) -> torch.device:
-    """find_device for this process; all processes call it. SettingsError where two would compute on one GPU."""
+    """find_device for this process. SettingsError where two would compute on one GPU."""
     if size() > 1 and name.startswith("cuda:"):
         raise SettingsError(
             f"device must be cuda or auto where {size()} processes compute together, each on a GPU of its own, got "
             f"{name!r}"
         )
-    device = find_device(name)
-    if size() > 1 and device.type == "cuda":
-        # NCCL would complain only once all images are read, and without an explanation.
-        node = f"{os.environ.get('GROUP_RANK', '')} {socket.gethostname()} {uuid.getnode()}"
-        gpu = f"{node} {os.environ.get('CUDA_VISIBLE_DEVICES', '')} {torch.cuda.current_device()}"
-        if len(set(all_gather_object(gpu))) < size():
-            raise SettingsError(
-                f"each of {size()} processes needs a GPU of its own, but two have the same; start as many on a machine "
-                "as it has GPUs, by torchrun --nproc-per-node, or give device cpu"
-            )
-    return device
+    return find_device(name)
 
 
 def check_alike(inputs: Mapping[str, str]) -> None:

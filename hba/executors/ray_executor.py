@@ -55,10 +55,6 @@ class Needs(NamedTuple):
     n_cpus: int
     n_gpus: int
 
-    def options(self) -> dict[str, Any]:
-        """As ray.remote takes them."""
-        return {"num_cpus": self.n_cpus, "num_gpus": self.n_gpus}
-
 
 class Machine(NamedTuple):
     n_cpus: int
@@ -215,59 +211,49 @@ class RayExecutor(Executor):
             threads.shutdown()
 
     def _finished(self, arguments: tuple[Any, ...], running: "_Running") -> Any:
-        """The result of a task, in a thread. running: where its processes are entered."""
-        ray = self.cluster.ray
-        known = ray.exceptions
-        try:
-            if self.n_processes > 1:
-                return self._finished_together(arguments, running)
-            process = ray.remote(**self.needs.options(), max_retries=RETRIES)(run_task).remote(
-                _versions(), self.needs, 0, 1, None, *arguments
-            )
-            running.processes.append(process)
-            return ray.get(process)
-        except known.RayTaskError as error:
-            if isinstance(error.cause, HbaError):
-                raise error.cause from None
-            if "failed to import" in str(error):
-                raise RunError("a machine of the cluster cannot import hba; install it on all, as here") from None
-            raise
-        except known.RayError as error:
-            raise RunError(
-                f"the cluster has lost a task {RETRIES + 1} times, the last time so: {reason_of(error)}; what has "
-                "ended is kept"
-            ) from None
-
-    def _finished_together(self, arguments: tuple[Any, ...], running: "_Running") -> Any:
-        """The result of a task of several processes, which all start again where one of them is lost."""
-        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
-        ray, n = self.cluster.ray, self.n_processes
-        for n_retries_left in reversed(range(RETRIES + 1)):
-            # The room for all processes is reserved at once.
-            bundle = {"CPU": self.needs.n_cpus, **({"GPU": self.needs.n_gpus} if self.needs.n_gpus else {})}
-            room = ray.util.placement_group([bundle] * n, strategy="PACK")
-            places = [PlacementGroupSchedulingStrategy(room, placement_group_bundle_index=i) for i in range(n)]
-            options = {**self.needs.options(), "max_retries": 0}
-            address = ray.remote(**options, scheduling_strategy=places[0])(_free_address).remote()
-            processes = [
-                ray.remote(**options, scheduling_strategy=place)(run_task).remote(
-                    _versions(), self.needs, rank, n, address, *arguments
-                )
-                for rank, place in enumerate(places)
-            ]
+        """The result of a task, in a thread. Its processes all start again where one of them is lost."""
+        ray, error = self.cluster.ray, None
+        for _ in range(RETRIES + 1):
+            processes, room = self._started(arguments)
             running.processes += processes
             try:
                 if (error := self._error_of(processes)) is None:
                     return ray.get(processes[0])
-                is_lost = not isinstance(error, ray.exceptions.RayTaskError) or str(error.cause) == GONE
-                if not is_lost or running.is_cancelled or not n_retries_left:
-                    raise error
             finally:
                 for process in processes:
                     ray.cancel(process, force=True)
-                ray.util.remove_placement_group(room)
-        raise AssertionError("the last attempt returns or raises")
+                if room is not None:
+                    ray.util.remove_placement_group(room)
+            if isinstance(error, ray.exceptions.RayTaskError) and str(error.cause) != GONE:
+                if "failed to import" in str(error):
+                    raise RunError("a machine of the cluster cannot import hba; install it on all, as here")
+                raise error.cause if isinstance(error.cause, HbaError) else error
+            if running.is_cancelled:
+                break
+        raise RunError(
+            f"the cluster has lost a task {RETRIES + 1} times, the last time so: {reason_of(error or RunError())}; "
+            "what has ended is kept"
+        )
+
+    def _started(self, arguments: tuple[Any, ...]) -> tuple[list[Any], Any]:
+        """The processes of a task, and the room that is reserved for all of them at once, where there are several."""
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        ray, n = self.cluster.ray, self.n_processes
+        options = {"num_cpus": self.needs.n_cpus, "num_gpus": self.needs.n_gpus, "max_retries": 0}
+        if n == 1:
+            start = ray.remote(**options)(run_task)
+            return [start.remote(_versions(), self.needs, 0, 1, None, *arguments)], None
+        bundle = {"CPU": self.needs.n_cpus, **({"GPU": self.needs.n_gpus} if self.needs.n_gpus else {})}
+        room = ray.util.placement_group([bundle] * n, strategy="PACK")
+        places = [PlacementGroupSchedulingStrategy(room, placement_group_bundle_index=i) for i in range(n)]
+        address = ray.remote(**options, scheduling_strategy=places[0])(_free_address).remote()
+        return [
+            ray.remote(**options, scheduling_strategy=place)(run_task).remote(
+                _versions(), self.needs, rank, n, address, *arguments
+            )
+            for rank, place in enumerate(places)
+        ], room
 
     def _error_of(self, processes: Sequence[Any]) -> Exception | None:
         """What ended the processes of a task, if anything: first an error of their own, last the loss of another."""

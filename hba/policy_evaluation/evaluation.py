@@ -3,7 +3,6 @@
 import contextlib
 import json
 import shutil
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,7 +29,7 @@ from hba.distributed.collectives import (
     share_tensors,
 )
 from hba.distributed.process_info import is_first, single_process, size
-from hba.errors import RunError, SavesWarning, SettingsError
+from hba.errors import RunError, SettingsError
 from hba.executors.executor import Executor, SerialExecutor
 from hba.executors.ray_executor import connected
 from hba.models import Start, build_model
@@ -50,8 +49,8 @@ from hba.policy_evaluation.baselines import (
 from hba.policy_evaluation.callbacks import EvaluationCallback, EvaluationPlan, EvaluationProgress, TimeEstimate
 from hba.policy_evaluation.jobs import Job, check_executor, executor_for, run_jobs
 from hba.policy_evaluation.leakage import LeakageReport, leakage_reports, notes_on, settings_of
-from hba.policy_evaluation.results import FREE_SETTINGS, EvaluationResult, Record, check_device, check_resumable
-from hba.policy_evaluation.settings import Chosen, check_config, check_weights, chosen, with_earlier
+from hba.policy_evaluation.results import FREE_SETTINGS, EvaluationResult, Record, check_kept, check_resumable
+from hba.policy_evaluation.settings import Chosen, check_weights, chosen, with_earlier
 from hba.preprocessing.preprocessing import network_input_size
 from hba.report.page import REPORT_NAME, is_reported, report_at_the_end
 from hba.report.results import RESULTS_NAME, Results, read_results
@@ -64,7 +63,6 @@ from hba.utils.devices import explained_memory_errors
 from hba.utils.files import run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.settings import check_batch_size
-from hba.utils.text import counted
 
 
 @shows_progress(EvaluationProgress)
@@ -127,8 +125,7 @@ def evaluate(
     check_of_images(rows)
     given = settings
     if config is not None:
-        check_config(preset)
-        settings = with_earlier(config, data, settings, has_own_network=own_network is not None)
+        settings = with_earlier(config, preset, data, settings, has_own_network=own_network is not None)
     settled = chosen(main, data, preset, settings, has_own_network=own_network is not None)
     used = settled.config
     if cluster is None:
@@ -140,9 +137,7 @@ def evaluate(
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the evaluation to resume")
     folder = Path(out) if out is not None and is_first() else None
-    is_whole = broadcast_from_rank0(lambda: resume and _is_whole(folder, used, everyone))
-    lock = contextlib.nullcontext() if is_whole else rank0_only(run_lock(folder))
-    with lock, connected(None if is_whole else cluster) as machines:
+    with rank0_only(run_lock(folder)), connected(cluster) as machines:
         resume = broadcast_from_rank0(
             lambda: resume or (folder is not None and (folder / RESULTS_NAME).exists() and is_restarted_in(folder))
         )
@@ -240,21 +235,9 @@ def _stored(
             # It was stopped in its first trainings.
             return None
         raise RunError(f"{folder} holds no evaluation to resume: there is no {RESULTS_NAME} in it")
-    stored = _to_resume(path)
+    stored = read_results(path, "cannot be resumed", "; choose another --out")
     check_resumable(stored, config, everyone, folder)
     return stored
-
-
-def _to_resume(path: Path) -> Results:
-    return read_results(path, "cannot be resumed", "; choose another --out")
-
-
-def _is_whole(folder: Path | None, config: EvaluationConfig, everyone: Sequence[RowConfig]) -> bool:
-    """Whether everything in the folder is trained and reported, so that it need not be writable."""
-    if folder is None or not (folder / RESULTS_NAME).exists():
-        return False
-    is_trained = _to_resume(folder / RESULTS_NAME).holds([row.name for row in everyone], config.training_seeds)
-    return is_trained and is_reported(folder)
 
 
 @dataclass(frozen=True)
@@ -293,17 +276,6 @@ class _Evaluation:
         # Processes on other machines begin in another folder.
         return TrainCheckpoint.in_folder(self.folder.absolute() / TRAININGS_NAME, parts)
 
-    def warn_of_other_checkpoints(self, expected: Sequence[TrainCheckpoint]) -> None:
-        known = {checkpoint.path for checkpoint in expected}
-        kept = [] if self.folder is None else (self.folder.absolute() / TRAININGS_NAME).glob("*.pt")
-        if found := [path for path in kept if path not in known]:
-            warnings.warn(
-                f"{counted(len(found), 'training')} in progress, saved in {self.folder}, cannot be resumed, because "
-                "settings, images, rows or the number of threads have changed",
-                SavesWarning,
-                stacklevel=2,
-            )
-
     def check_processes_alike(self) -> None:
         """SettingsError where the processes of a torchrun computation would run different trainings."""
         if size() > 1:
@@ -330,7 +302,8 @@ def _train_all(run: _Evaluation, executor: Executor, callback: EvaluationCallbac
     record = Record(run.everyone, run.config, data, made_by, folder, stored, run.searched)
     jobs = record.to_do()
     if stored and jobs:
-        check_device(stored, executor.device, folder)
+        # Another kind of device rounds otherwise.
+        check_kept("kind of device", torch.device(stored.device).type, executor.device.type, folder)
     if folder is not None:
         note_launch(folder)
     plan = _plan(run, len(jobs), executor)
@@ -343,7 +316,6 @@ def _train_all(run: _Evaluation, executor: Executor, callback: EvaluationCallbac
 
     made_on = f"{executor.device.type}, {executor.n_threads} threads, {executor.n_processes} processes"
     checkpoint_of = partial(run.checkpoint_of, record.training_fingerprint, made_on)
-    run.warn_of_other_checkpoints([checkpoint_of(job) for job in jobs])
     with contextlib.closing(run_jobs(executor, jobs, data, step_done, checkpoint_of)) as finished:
         for job, (test, epochs) in finished:
             record.add(job, test)

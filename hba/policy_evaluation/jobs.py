@@ -10,7 +10,7 @@ import torch
 from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit
 from hba.distributed.collectives import local_device
 from hba.distributed.process_info import size
-from hba.errors import DivergedError, RunError, SettingsError
+from hba.errors import DivergedError, SettingsError
 from hba.executors.executor import Executor, ProcessExecutor, SerialExecutor, Shared, Tensors
 from hba.executors.ray_executor import Cluster, RayExecutor
 from hba.policy_evaluation.baselines import RowConfig
@@ -72,7 +72,7 @@ def run_jobs(
     """Yield jobs and their results, in the order in which they end. data: on the device of a SerialExecutor.
 
     Elsewhere the images are in memory once for all processes of a machine. The test split is opened when the first
-    training has done its last step. Raises RunError for images that stay in their files, but with a SerialExecutor.
+    training has done its last step. Raises SettingsError for images that stay in their files in other processes.
     """
     if not jobs:
         return
@@ -128,7 +128,7 @@ def _images(tensors: Tensors) -> LabelledImages:
 def _tensors(split: Images | LazySplit) -> Tensors:
     images = split.opened() if isinstance(split, LazySplit) else split
     if not isinstance(images, LabelledImages):
-        raise RunError("images that are streamed from their files are measured one by one: use jobs 1, omit cluster")
+        raise SettingsError("images that are streamed from their files are trained on one by one: use jobs 1")
     return images.images, images.labels
 
 
@@ -153,8 +153,6 @@ def executor_for(
     be.
     """
     if cluster is not None:
-        if data.is_streamed:
-            raise SettingsError("images that are streamed from their files are trained on one by one: omit cluster")
         needs = cluster.needs(device)
         if cluster.places(needs) < gpus:
             raise SettingsError(
@@ -176,14 +174,10 @@ def executor_for(
 def number_of_jobs(asked: int | None, n_trainings: int, data: EvaluationData, device: torch.device) -> int:
     """How many trainings run at a time: no more than there are.
 
-    asked: None is as many as PyTorch has threads on a CPU, 1 on a GPU and for images that are streamed. Raises
-    SettingsError for what cannot be.
+    asked: None is as many as PyTorch has threads on a CPU, 1 on a GPU and for images that are streamed.
     """
-    streamed = data.is_streamed
     if asked is not None and asked < 1:
         raise SettingsError(f"jobs must be at least 1, got {asked}")
-    if asked is not None and asked > 1 and streamed:
-        raise SettingsError(f"images that are streamed from their files are trained on one by one: jobs 1, got {asked}")
     if asked is None:
-        asked = torch.get_num_threads() if device.type == "cpu" and not streamed else 1
+        asked = torch.get_num_threads() if device.type == "cpu" and not data.is_streamed else 1
     return max(1, min(asked, n_trainings))

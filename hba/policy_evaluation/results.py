@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from hba.config.evaluation import EvaluationConfig
 from hba.data.images import EvaluationData, LazySplit
 from hba.data.labels import error_of
@@ -243,7 +241,7 @@ class Record:
     """Collects the numbers of all rows, and writes results.json after every training.
 
     data: on the device of the trainings; its test split is looked at only after a training has measured it. folder:
-    None writes nothing. stored: the evaluation that is resumed; RunError where its images have changed.
+    None writes nothing. stored: the evaluation that is resumed; SettingsError where its images have changed.
     """
 
     def __init__(
@@ -263,7 +261,7 @@ class Record:
         self._fingerprints = {"training": data.train.fingerprint()}
         if stored is not None:
             if folder is not None:
-                _check_images(stored, "training", self._fingerprints["training"], folder)
+                check_kept("training images", stored.fingerprints.get("training"), self.training_fingerprint, folder)
             for row in stored.rows:
                 found = zip(row.test_error_percent, row.losses(), row.confusions(len(data.class_names)), strict=True)
                 self._found[row.name] = dict(zip(row.seeds, found, strict=True))
@@ -278,12 +276,12 @@ class Record:
         return [Job(row, seed) for seed in seeds for row in self._rows if seed not in self._found[row.name]]
 
     def add(self, job: Job, measured: Measured) -> None:
-        """Keep the result of a training. RunError where the test images differ from those of the stored evaluation."""
+        """Keep the result of a training. SettingsError where the test images are not those of the stored evaluation."""
         if "test" not in self._fingerprints:
             test = self._data.test
             fingerprint = (test.opened() if isinstance(test, LazySplit) else test).fingerprint()
             if self._stored is not None and self._folder is not None:
-                _check_images(self._stored, "test", fingerprint, self._folder)
+                check_kept("test images", self._stored.fingerprints.get("test"), fingerprint, self._folder)
             self._fingerprints["test"] = fingerprint
         loss = measured.loss if math.isfinite(measured.loss) else None
         self._found[job.row.name][job.seed] = (measured.error_percent, loss, measured.confusion)
@@ -329,64 +327,32 @@ def check_resumable(stored: Results, config: EvaluationConfig, rows: Sequence[Ro
 
     There may be more seeds now, and more rows after the stored ones.
     """
-    first = rows[0]
+    first, by_name = rows[0], "a model by name"
     weights = None if first.start is None else first.start.pretrained.sha256
-    for what, before, now in (
-        ("network", stored.own_network or "a model by name", first.network_definition or "a model by name"),
-        ("pretrained weights", stored.pretrained or "none", weights or "none"),
-    ):
-        if before != now:
-            raise SettingsError(
-                f"a resumed evaluation keeps its {what}; {folder} has {before} (now {now}): give the same again, or "
-                "start anew with another --out"
-            )
-    _check_settings(stored, config, folder)
-    names, given = [row.name for row in stored.rows], [row.name for row in rows]
-    if names != given[: len(names)]:
-        raise SettingsError(
-            f"a resumed evaluation keeps its rows, and new ones come last; {folder} has {', '.join(names)} "
-            f"(now {', '.join(given)})"
-        )
-    for old, row in zip(stored.rows, rows, strict=False):
-        if old.definition != row.definition:
-            raise SettingsError(
-                f"the row {old.name} has changed since {folder} was begun; resume with the old one, or start anew "
-                "with another --out"
-            )
-
-
-def _check_settings(stored: Results, config: EvaluationConfig, folder: Path) -> None:
+    check_kept("network", stored.own_network or by_name, first.network_definition or by_name, folder)
+    check_kept("pretrained weights", stored.pretrained or "none", weights or "none", folder)
     # Without a model where the network was the user's own.
     replaced = () if stored.own_network is None else ("model",)
     try:
         before = EvaluationConfig.make({name: value for name, value in stored.settings.items() if name not in replaced})
     except HbaError as error:
         raise RunError(f"{folder} cannot be resumed: its settings are refused ({error})") from None
-    names = [name for name in EvaluationConfig.model_fields if name not in (*FREE_SETTINGS, *replaced)]
-    changed = [name for name in names if getattr(before, name) != getattr(config, name)]
-    if changed:
-        found = ", ".join(f"{name} {getattr(before, name)!r} (now {getattr(config, name)!r})" for name in changed)
-        raise SettingsError(f"a resumed evaluation keeps its settings; {folder} has {found}")
+    for name in EvaluationConfig.model_fields:
+        if name not in (*FREE_SETTINGS, *replaced):
+            check_kept(name, repr(getattr(before, name)), repr(getattr(config, name)), folder)
     if config.seeds < before.seeds:
+        check_kept("seeds, or has more", str(before.seeds), str(config.seeds), folder)
+    names, given = [row.name for row in stored.rows], [row.name for row in rows]
+    if names != given[: len(names)]:
+        check_kept("rows, and new ones come last", ", ".join(names), ", ".join(given), folder)
+    for old, row in zip(stored.rows, rows, strict=False):
+        check_kept(f"row {old.name}", old.definition, row.definition, folder)
+
+
+def check_kept(what: str, before: str | None, now: str, folder: Path | None) -> None:
+    """SettingsError where a resumed evaluation would change what decides its numbers."""
+    if before != now:
         raise SettingsError(
-            f"a resumed evaluation may have more seeds, not fewer; {folder} has {before.seeds} (now {config.seeds})"
-        )
-
-
-def check_device(stored: Results, device: torch.device, folder: Path | None) -> None:
-    """SettingsError for another kind of device, which rounds otherwise."""
-    before = torch.device(stored.device).type
-    if before != device.type:
-        raise SettingsError(
-            f"a resumed evaluation keeps its kind of device; {folder} has {before} (now {device.type}); resume there, "
-            "or start anew with another --out"
-        )
-
-
-def _check_images(stored: Results, split: str, fingerprint: str, folder: Path) -> None:
-    before = stored.fingerprints.get(split)
-    if before != fingerprint:
-        raise RunError(
-            f"the {split} images changed since {folder} was begun ({before}, now {fingerprint}); resume with the "
-            "old ones, or start anew with another --out"
+            f"a resumed evaluation keeps its {what}; {folder} has {before} (now {now}): give the same again, or start "
+            "anew with another --out"
         )

@@ -61,20 +61,39 @@ def chosen(
     return found
 
 
-def check_config(preset: str | None) -> None:
-    """SettingsError for a preset beside the settings of an earlier evaluation."""
-    if preset:
-        raise SettingsError("config has all settings of an earlier run; omit preset")
+EARLIER = "earlier evaluation"
+"""Name of the layer of settings, as `explain` shows it."""
 
 
 def with_earlier(
-    path: str | Path, data: object, settings: Mapping[str, Any], *, has_own_network: bool = False
+    path: str | Path, preset: str | None, data: object, settings: Mapping[str, Any], *, has_own_network: bool = False
 ) -> dict[str, Any]:
-    """The given settings, which override those of the evaluation at path. data: as in `evaluate`."""
-    given = dict(settings) if data is None else {**settings, "data": _data_setting(data)}
-    in_memory = not isinstance(data, str | Path | None)
-    earlier = settings_of_earlier(Path(path), given, has_own_network=has_own_network, in_memory=in_memory)
-    return {**earlier, **settings}
+    """The given settings, and those of an earlier evaluation, but its device, that they do not override.
+
+    path: of its results.json or its folder. data: as in `evaluate`. Raises RunError for a file that is no results.json,
+    SettingsError where the evaluation had the user's own network and none is given, and DataError where its images are
+    gone and none are given.
+    """
+    if preset:
+        raise SettingsError("config has all settings of an earlier run; omit preset")
+    file = Path(path) / RESULTS_NAME if Path(path).is_dir() else Path(path)
+    given = resolved_data(settings if data is None else {**settings, "data": _data_setting(data)})
+    earlier = _read(file)
+    if "model" not in earlier and "model" not in given and not has_own_network:
+        raise SettingsError(
+            f"the evaluation of {file} used a network of your own, which is in no file; give network in Python, or "
+            "choose another model"
+        )
+    taken = of_earlier_run(earlier, given, has_own_network=has_own_network)
+    if not isinstance(data, str | Path | None):
+        taken = {name: value for name, value in taken.items() if name not in DataConfig.model_fields}
+    images = taken.get("data")
+    if "data" not in given and images not in DATASET_NAMES and not Path(str(images)).exists():
+        raise DataError(
+            f"the images of {file} are no longer in {images}; name the data to evaluate on, as in hba evaluate "
+            f"SCHEDULE DIR --config {file}"
+        )
+    return {**{name: value for name, value in taken.items() if name not in given}, **settings}
 
 
 def check_weights(settled: Chosen, schedule: Schedule, start: Start | None) -> None:
@@ -107,8 +126,7 @@ def explain(
     loaded = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
     taken: Mapping[str, Any] = {}
     if config is not None:
-        check_config(preset)
-        taken = with_earlier(config, data, settings)
+        taken = with_earlier(config, preset, data, settings)
     found = chosen(loaded, data, preset, {**taken, **settings})
     if isinstance(data, str | Path | None) and found.config.data not in DATASET_NAMES:
         # To refuse a misspelt folder here too.
@@ -134,39 +152,6 @@ def _chosen(
     config = EvaluationConfig.like_search(searched, settings, preset, has_own_network=has_own_network)
     sourced = EvaluationConfig.sourced(searched, settings, preset, has_own_network=has_own_network)
     return Chosen(config, sourced, EvaluationConfig.inherited(searched, sourced))
-
-
-EARLIER = "earlier evaluation"
-"""Name of the layer of settings, as `explain` shows it."""
-
-
-def settings_of_earlier(
-    path: Path, settings: Mapping[str, Any], *, has_own_network: bool = False, in_memory: bool = False
-) -> dict[str, Any]:
-    """The settings of an earlier evaluation, but its device, that the given settings do not override.
-
-    path: of its results.json or its folder. settings: the given ones, with the data if they are given. in_memory:
-    whether the data are given as images. Raises RunError for a file that is no results.json, SettingsError where the
-    evaluation had the user's own network and none is given, and DataError where its images are gone and none are given.
-    """
-    file = path / RESULTS_NAME if path.is_dir() else path
-    given = resolved_data(settings)
-    earlier = _read(file)
-    if "model" not in earlier and "model" not in given and not has_own_network:
-        raise SettingsError(
-            f"the evaluation of {file} used a network of your own, which is in no file; give network in Python, or "
-            "choose another model"
-        )
-    taken = of_earlier_run(earlier, given, has_own_network=has_own_network)
-    if in_memory:
-        taken = {name: value for name, value in taken.items() if name not in DataConfig.model_fields}
-    data = taken.get("data")
-    if "data" not in given and data not in DATASET_NAMES and not Path(str(data)).exists():
-        raise DataError(
-            f"the images of {file} are no longer in {data}; name the data to evaluate on, as in hba evaluate SCHEDULE "
-            f"DIR --config {file}"
-        )
-    return {name: value for name, value in taken.items() if name not in given}
 
 
 def _read(file: Path) -> dict[str, Any]:

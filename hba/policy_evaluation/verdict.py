@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
 
 from hba.policy_evaluation.statistics import PairedDifference, Resolution
@@ -13,19 +12,8 @@ MOST_SEEDS = 100
 LARGE_ERROR = 0.5
 """A standard error in points above which the test images are too few to show a difference of one point."""
 WITHOUT_A_SEARCH = ("randaugment", "trivialaugment", "autoaugment")
-INSTEAD: Mapping[str, str] = MappingProxyType(
-    {
-        **{name: f"use {name}, which needs no search" for name in (*WITHOUT_A_SEARCH, "cutout", "middle")},
-        "none": "train without a schedule, which costs nothing",
-        "random": "use random, where a search begins, which needs none",
-        "random-point": "use random-point, where a search begins, which needs none",
-        "static": "use static, which is simpler",
-        "final": "use final, which is simpler",
-        "only-augmentation": "use only-augmentation, which is simpler",
-        "only-regularization": "use only-regularization, which is simpler",
-    }
-)
-"""What to do if a row does as well as the schedule, by its name."""
+SIMPLER = ("none", "random", "random-point", "static", "final", "only-augmentation", "only-regularization")
+"""Rows that are simpler than the schedule, beside those without a search."""
 NOTHING_FOUND = ("none", "cutout", "random", "random-point", "middle", "shuffled")
 """Rows that contain nothing that the search has found."""
 
@@ -156,8 +144,10 @@ def _to_try(resolution: Resolution, best: str, rows: Sequence[str], fresh: int) 
         sharper.append("get more test images")
     if best in NOTHING_FOUND:
         ways.append("search anew with more --epochs, if hba show says that the search was too short or did not overfit")
-    if best in INSTEAD:
-        ways.append(INSTEAD[best])
+    if best in (*WITHOUT_A_SEARCH, "cutout", "middle"):
+        ways.append(f"use {best}, which needs no search")
+    elif best in SIMPLER:
+        ways.append(f"use {best}, which is simpler")
     if not set(WITHOUT_A_SEARCH) & set(rows):
         ways.append("compare with --against randaugment, which needs no search")
     was_enough = resolution.seeds_for_one_point is not None and resolution.n_pairs >= resolution.seeds_for_one_point

@@ -29,40 +29,33 @@ class Difference(pydantic.BaseModel):
     interval: tuple[float, float] | None
 
 
-class BalancedAccuracy(pydantic.BaseModel):
-    """Of a row: the mean recall over classes, in per cent, one for each seed; None where it was not kept.
+class Summary(pydantic.BaseModel):
+    """What a row has of a number for each seed. schedule_minus_row: over the seeds that both have it of."""
 
-    schedule_minus_row: in percentage points, over the seeds that both have it of.
-    """
+    mean: float | None
+    std: float | None
+    schedule_minus_row: Difference | None = None
+
+
+class BalancedAccuracy(Summary):
+    """The mean recall over classes, in per cent, one for each seed; None where it was not kept."""
 
     percent: tuple[Percent | None, ...]
-    mean: float | None
-    std: float | None
-    schedule_minus_row: Difference | None = None
 
 
-class Loss(pydantic.BaseModel):
-    """Of a row: the mean loss on the test split in nats, one for each seed; None where it was not kept, or not finite.
-
-    schedule_minus_row: in nats, over the seeds that both have it of.
-    """
+class Loss(Summary):
+    """The mean loss on the test split in nats, one for each seed; None where it was not kept, or not finite."""
 
     nats: tuple[Nats | None, ...]
-    mean: float | None
-    std: float | None
-    schedule_minus_row: Difference | None = None
 
 
-class Row(pydantic.BaseModel):
+class Row(Summary):
     """A row, as far as its trainings have ended; errors in per cent, one for each seed."""
 
     name: str
     definition: str
     seeds: tuple[int, ...]
     test_error_percent: tuple[Percent, ...]
-    mean: float | None
-    std: float | None
-    schedule_minus_row: Difference | None = None
     test_loss: Loss | None = None
     balanced_accuracy: BalancedAccuracy | None = None
     confusion: tuple[Counts | None, ...] = ()

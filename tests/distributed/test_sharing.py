@@ -25,7 +25,6 @@ from hba.distributed.collectives import (
     check_alike,
     explained,
     is_restarted_in,
-    joined,
     largest,
     local_device,
     note_launch,
@@ -42,10 +41,8 @@ from hba.distributed.process_info import (
     launched,
     override_rank,
     rank,
-    single_process,
-    size,
 )
-from hba.distributed.whole_batch import _WHOLE, all_sum, whole_batch_layers
+from hba.distributed.whole_batch import all_sum, whole_batch_layers
 from hba.errors import RunError, SettingsError
 
 N_PROCESSES = 2
@@ -88,14 +85,6 @@ def test_batches_of_all_processes_are_those_of_one() -> None:
 
     parts = each(batches)
     assert torch.equal(torch.cat(parts, dim=1), batches())
-
-
-def test_alone_is_as_if_there_were_no_others() -> None:
-    with override_rank(ProcessInfo(1, 3)):
-        assert (rank(), size(), is_first()) == (1, 3, False)
-        with single_process():
-            assert (rank(), size(), is_first()) == (0, 1, True)
-            assert collectives.local_shard(ROWS) is ROWS
 
 
 def refused() -> int:
@@ -272,22 +261,6 @@ def test_a_run_goes_on_by_itself_only_in_the_launch_that_began_it(
     assert not is_restarted_in(tmp_path)
 
 
-def test_layers_that_do_not_train_are_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*arguments: Any, **named: Any) -> Tensor:
-        raise AssertionError
-
-    for function, (_, *place_and_default) in list(_WHOLE.items()):
-        monkeypatch.setitem(_WHOLE, function, (never, *place_and_default))
-    x = torch.randn(4, 3, 2, 2)
-    layers = nn.Sequential(nn.BatchNorm2d(3), nn.Dropout(0.5)).eval()
-    with override_rank(ProcessInfo(0, 2)), whole_batch_layers():
-        assert torch.equal(layers(x), layers(x))
-        assert torch.equal(F.dropout(x, 0.5, False), x)
-        for layer in layers.train():
-            with pytest.raises(AssertionError):
-                layer(x)
-
-
 def _other_images() -> str:
     try:
         check_alike({"images": "these", "network": "wrn-10-1" if is_first() else "wrn-16-2"})
@@ -319,15 +292,3 @@ def test_an_error_does_not_wait_for_a_group_that_cannot_be_left(
         assert time.monotonic() - began < 30
     finally:
         ended.set()
-
-
-def test_a_group_that_is_there_must_send_what_is_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dist, "is_initialized", lambda: True)
-    monkeypatch.setattr(dist, "get_rank", lambda: 1)
-    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
-    monkeypatch.setattr(dist, "get_backend_config", lambda: "cuda:nccl")
-    with pytest.raises(SettingsError, match="must be one of the CPU too, got cuda:nccl; make it by"), joined():
-        pass
-    monkeypatch.setattr(dist, "get_backend_config", lambda: "cpu:gloo,cuda:nccl")
-    with joined():
-        assert (rank(), size()) == (1, 2)

@@ -13,7 +13,6 @@ import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.data import LabelledImages
 from hba.data.load import load_evaluation_data
-from hba.errors import SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import randaugment
@@ -122,14 +121,6 @@ def test_a_magnitude_goes_with_its_probability_and_what_is_left_over_in_order() 
         assert filled == sorted(filled, key=NAMES.index)
         n_filled += len(filled)
     assert n_filled > 0
-
-
-def test_two_operations_are_exchanged_and_a_single_one_is_refused() -> None:
-    found = random_schedule(("Rotate", "Brightness"))
-    for schedule in shuffled(found):
-        assert givers(found, schedule, "probability") == {"Rotate": "Brightness", "Brightness": "Rotate"}
-    with pytest.raises(SettingsError, match="shuffled needs a schedule of at least two operations, got one"):
-        shuffled(random_schedule(("Rotate",), copies=2))
 
 
 SPACE = SearchSpace(
@@ -270,13 +261,3 @@ def test_a_factor_stretches_distances_from_doing_nothing_within_the_range() -> N
             np.testing.assert_allclose(half, np.clip((old + identity) / 2, low, high))
             np.testing.assert_allclose(triple, np.clip(identity + 3 * (old - identity), low, high))
     np.testing.assert_array_equal(strengthened(found(), 0.5).spread, found().spread)
-
-
-def test_a_strength_that_cannot_be_reached_is_warned_of() -> None:
-    space = SearchSpace((OPERATIONS["Brightness"], OPERATIONS["Sharpness"]), copies=1, count_probabilities=(0.0, 1.0))
-    dark = Schedule(space, np.array([[1.0, 0.1, 0.0, 1.0]]))
-    sharp = Schedule(space, np.array([[0.0, 1.0, 1.0, 1.2]]))
-    with pytest.warns(UserWarning, match="cannot be made as strong"):
-        matched = AsStrong(sharp, dark).matched(digits())
-    assert matched.values == pytest.approx(np.array([[0.0, 1.0, 1.0, 1.9]]))
-    assert len({AsStrong(a, b).definition for a in (sharp, dark) for b in (sharp, dark)}) == 4

@@ -9,7 +9,7 @@ import pytest
 from small_trainings import one_operation, tiny_data
 
 import hba
-from hba.errors import ReportWarning, SettingsError
+from hba.errors import SettingsError
 from hba.policy_evaluation import TensorBoardLogger
 from hba.policy_evaluation.callbacks import TimeEstimate
 from hba.training.augmentation import Unchanged
@@ -75,19 +75,6 @@ def test_each_training_has_its_epochs_and_its_test(tmp_path: Path) -> None:
     assert scalars(tmp_path / "none, seed 0", "test_balanced_accuracy_percent") == pytest.approx({3: balanced})
     alone = train(result.config, tiny_data(), Unchanged(), seed=0)
     assert told.trainings["none, seed 0"] == (alone.epochs, alone.test)
-
-
-def test_a_name_that_is_a_path_stays_one_folder_and_what_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard", reason="needs pip install '.[tensorboard]'")
-    logger = TensorBoardLogger(tmp_path / "events")
-    for name in ("../up", "a/b", "a_b"):
-        logger.training_measured(name, 0, [Measured(1.0, 2.0)], Measured(1.0, 2.0))
-    assert [path.name for path in tmp_path.iterdir()] == ["events"]
-    assert len(list((tmp_path / "events").iterdir())) == 3
-    (tmp_path / "file").write_text("in the way", encoding="utf-8")
-    with pytest.warns(ReportWarning) as caught:
-        hba.evaluate(DIM, tiny_data(), callback=TensorBoardLogger(tmp_path / "file"), **{**SETTINGS, "seeds": 1})
-    assert len(caught) == 1
 
 
 def test_without_tensorboard_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

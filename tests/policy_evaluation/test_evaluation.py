@@ -150,14 +150,6 @@ def test_each_row_trains_with_its_own_schedule_whatever_stands_beside_it(tmp_pat
     assert len(set(together.values())) > 1, "the numbers can tell one row from another"
 
 
-def test_the_caller_s_random_numbers_are_left_alone() -> None:
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    evaluate(seeds=1)
-    assert torch.equal(torch.rand(3), expected)
-
-
 def test_no_training_reads_the_test_split_before_its_last_step() -> None:
     data, guard = guarded_data()
 

@@ -202,7 +202,7 @@ def test_an_own_augmentation_is_a_row_with_the_numbers_of_its_training() -> None
 def test_a_row_of_an_own_augmentation_that_changed_is_not_resumed(tmp_path: Path) -> None:
     evaluate(against=[Noise(0.3)], seeds=1, out=tmp_path, model="wrn-10-1")
     assert evaluate(against=[Noise(0.3)], seeds=1, out=tmp_path, model="wrn-10-1", resume=True).rows[1].name == "Noise"
-    with pytest.raises(SettingsError, match="the row Noise has changed"):
+    with pytest.raises(SettingsError, match="keeps its row Noise"):
         evaluate(against=[Noise(0.2)], seeds=1, out=tmp_path, model="wrn-10-1", resume=True)
 
 
@@ -247,6 +247,9 @@ def test_what_cannot_reach_the_processes_is_refused_in_one_line() -> None:
         with lock:
             return net(seed)
 
-    with pytest.raises(SettingsError, match=r"^the row schedule cannot be sent to another process \(.*\); use jobs=1$"):
+    with pytest.raises(
+        SettingsError,
+        match=r"^the row schedule cannot be sent to another process \(.*\); use jobs=1, and omit cluster$",
+    ):
         evaluate(jobs=2, network=make_one_by_one)
     assert multiprocessing.active_children() == []

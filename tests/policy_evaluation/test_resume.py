@@ -85,7 +85,7 @@ def test_it_goes_on_to_the_numbers_of_one_that_was_not_interrupted(out: Path, tm
 
 
 def test_what_is_finished_needs_no_device(out: Path) -> None:
-    """By a cluster, which need not answer either: another evaluation could not be made here."""
+    """Another evaluation could not be made here."""
     evaluate(out, resume=True)
     results = json.loads((out / "results.json").read_text(encoding="utf-8"))
     kept = {"device": "cuda", "device_name": "of another machine", "machines": 2, "n_processes": 4}
@@ -93,22 +93,8 @@ def test_what_is_finished_needs_no_device(out: Path) -> None:
         json.dumps({**results, **kept, "settings": {**results["settings"], "device": "cuda"}}), encoding="utf-8"
     )
     (out / "report.html").touch()
-    again = evaluate(out, resume=True, device="cuda", cluster="nowhere:1")
+    again = evaluate(out, resume=True, device="cuda")
     assert {name: again.environment[name] for name in kept} == kept
-
-
-def test_what_is_finished_needs_no_folder_to_write_into(out: Path) -> None:
-    first = evaluate(out, resume=True)
-    (out / ".lock").unlink()
-    before = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
-    # The system's own check, which as root there is none of.
-    out.chmod(0o555)
-    try:
-        again = evaluate(out, resume=True)
-    finally:
-        out.chmod(0o755)
-    assert (again, again.report) == (first, out / "report.html")
-    assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before
 
 
 def test_seeds_and_rows_may_be_added(out: Path) -> None:
@@ -144,7 +130,7 @@ NEW_VALUES = one_operation("Brightness", [[1.0, 0.5], [0.5, 0.8]])
 def test_another_evaluation_is_refused_and_nothing_changes(out: Path) -> None:
     before = (out / "results.json").read_bytes()
     for settings, named in (
-        ({"epochs": 3, "learning_rate": 0.2}, "epochs 2 (now 3), learning_rate 0.1"),
+        ({"epochs": 3, "learning_rate": 0.2}, "epochs"),
         ({"seeds": 1}, "seeds"),
         ({"first_seed": 1}, "first_seed"),
         ({"schedule": NEW_VALUES}, "row schedule"),
