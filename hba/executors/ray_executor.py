@@ -40,7 +40,6 @@ from hba.utils.text import counted, first_of
 
 RETRIES = 5
 """How often a task starts again that has lost its machine or its process. An error of its own is final."""
-SECONDS_TO_ANSWER = 10
 SECONDS_BETWEEN_REPORTS = 0.5
 """Of the steps of one task."""
 SECONDS_TO_END = 30
@@ -116,7 +115,7 @@ def connected(address: str | None) -> Iterator[Cluster | None]:
         if found != "auto":
             # Ray itself would try for many minutes.
             host, _, port = found.rpartition(":")
-            socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_ANSWER).close()
+            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         # Ray sets a handler of its own, which would end this process without keeping anything.
         before = signal.getsignal(signal.SIGTERM)
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
@@ -156,14 +155,11 @@ class RayExecutor(Executor):
     def environment(self) -> Mapping[str, Any]:
         """Of the first machine that answers."""
         several = {"n_processes": self.n_processes} if self.n_processes > 1 else {}
-        found = self.call(_environment, self.needs)
-        return {**found, **several, "machines": len(self.cluster.machines())}
+        return {**self.call(_environment, self.needs), **several, "machines": len(self.cluster.machines())}
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """See Executor.call."""
         ((_, found),) = RayExecutor(self.cluster, self.needs).run(_call, [(function, arguments)])
-        result: T = found
-        return result
+        return found
 
     def _run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -206,12 +202,11 @@ class RayExecutor(Executor):
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
             running.is_cancelled = True
-            for process in list(running.processes):
-                ray.cancel(process, force=True)
+            self._cancel(list(running.processes))
             threads.shutdown()
 
     def _finished(self, arguments: tuple[Any, ...], running: "_Running") -> Any:
-        """The result of a task, in a thread. Its processes all start again where one of them is lost."""
+        """The result of a task, in a thread. All its processes start again where one is lost."""
         ray, error = self.cluster.ray, None
         for _ in range(RETRIES + 1):
             processes, room = self._started(arguments)
@@ -220,8 +215,7 @@ class RayExecutor(Executor):
                 if (error := self._error_of(processes)) is None:
                     return ray.get(processes[0])
             finally:
-                for process in processes:
-                    ray.cancel(process, force=True)
+                self._cancel(processes)
                 if room is not None:
                     ray.util.remove_placement_group(room)
             if isinstance(error, ray.exceptions.RayTaskError) and str(error.cause) != GONE:
@@ -254,6 +248,12 @@ class RayExecutor(Executor):
             )
             for rank, place in enumerate(places)
         ], room
+
+    def _cancel(self, processes: Sequence[Any]) -> None:
+        """End those that run. Ray may crash where a task is cancelled that has ended."""
+        if processes:
+            for process in self.cluster.ray.wait(processes, num_returns=len(processes), timeout=0)[1]:
+                self.cluster.ray.cancel(process, force=True)
 
     def _error_of(self, processes: Sequence[Any]) -> Exception | None:
         """What ended the processes of a task, if anything: first an error of their own, last the loss of another."""

@@ -147,9 +147,6 @@ def evaluate(
             report.check()
         run = _Evaluation(main, used, data, everyone, folder, stored, settled.inherited, searched, notes)
         run.check_processes_alike()
-        if stored is not None and run.is_whole:
-            # Nothing is trained, so its device need not be on this machine.
-            return _train_all(run, SerialExecutor(torch.device(stored.device), stored.jobs or 1), callback)
         executor = executor_for(data, used.device, run.n_trainings, jobs, machines, gpus_per_training)
         return _train_all(run, executor, callback)
 

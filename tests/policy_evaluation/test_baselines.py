@@ -100,13 +100,6 @@ def test_the_definition_tells_schedules_apart_by_what_they_do(other: Schedule, a
     assert (first == second) == alike
 
 
-def test_all_rows_train_beside_each_other() -> None:
-    result = hba.evaluate(SCHEDULE, tiny_data(), against=OF_OPERATIONS, **{**SETTINGS, "epochs": 1})
-    assert [len(row.test_error_percent) for row in result.rows] == [2] * 13
-    assert list(result.differences) == OF_OPERATIONS
-    assert str(result.verdict).startswith("Verdict: ")
-
-
 def test_a_search_of_k_has_all_rows_too() -> None:
     space = SearchSpace(SPACE.operations, 1, (0.2, 0.3, 0.5), searches_count=True)
     rows = np.array([[0.25, 3.0, 0.5, 0.9, 0.5], [0.75, 24.0, 0.125, 0.5, 0.25]])

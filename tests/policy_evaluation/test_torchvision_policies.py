@@ -85,13 +85,6 @@ def test_trivial_augment_shifts_by_up_to_a_seventh_of_small_images(side: int, pi
     assert max(lines) == pixels
 
 
-def test_what_is_uncovered_has_the_mean_colour_of_the_training_images() -> None:
-    white = torch.ones(100, 3, 12, 12)
-    dim, dark = ((augmented("randaugment", white, mean=mean) * 255).round() for mean in (0.4, 0.0))
-    assert (dim == 102).all(dim=1).any()
-    assert not (dark == 102).any()
-
-
 def test_auto_augment_takes_the_policy_of_the_dataset() -> None:
     for settings, policy in (
         ({"data": "cifar100"}, "CIFAR10"),
