@@ -30,7 +30,6 @@ SECONDS_TO_LEAVE = 10.0
 """Longest wait for a group to be left after an error, which is then raised."""
 SECONDS_BETWEEN_VOTES = 1.0
 """How long a stop takes to reach all processes, about. To ask them costs as much as a small step."""
-RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 LOST = re.compile(r"connect|clos|time.?out|timed out|reset|peer|abort", re.IGNORECASE)
 """In NCCL's messages on another process that has gone."""
 LAUNCH, LAUNCH_NAME = "TORCHELASTIC_RUN_ID", ".launch"
