@@ -1,5 +1,4 @@
-"""A search that ends within a given time: a training step, a validation and a save are timed, and as many epochs are
-chosen as fit.
+"""A search that ends within a given time: a few steps and a validation are timed, and as many epochs are chosen as fit.
 
 What is timed is a copy of the search, made from the same seeds and then thrown away. So the search itself draws what
 it would draw anyway, and can be repeated by its number of epochs alone.
@@ -7,24 +6,19 @@ it would draw anyway, and can be repeated by its number of epochs alone.
 
 import contextlib
 import math
-import statistics
-import tempfile
 import time
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Union
 
 import torch
 
-from hba.algorithms import LambdaSteps, SearchState
+from hba.algorithms import LambdaSteps
 from hba.algorithms.update_schedule import UpdateSchedule
 from hba.errors import SettingsError
-from hba.policy_search.checkpoint import SAVE_EVERY_SECONDS, Checkpointer, RunFolder
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.context import ImageSearchContext
-from hba.policy_search.history import History
 from hba.training.metrics import measure
 from hba.utils.seeding import default_generators
 from hba.utils.text import counted
@@ -32,11 +26,11 @@ from hba.utils.text import counted
 MANY_EPOCHS = 1_000_000
 """Epochs of a search until the budget chooses them."""
 PLANNED_SHARE = 0.85
-"""Share of the remaining time that is planned, because no machine keeps its speed."""
+"""Share of the remaining time that is planned; the rest is for saves, and for a machine that slows down."""
 MEASURED_SHARE, MOST_MEASURED_SECONDS = 0.05, 10.0
 """Share of a budget, and most seconds, in which steps are timed; twice that if steps of the warm-up are timed too."""
 REPORT_SECONDS = 3.0
-"""For the report at the end, whatever the number of images and epochs."""
+"""For the report at the end of a search with a folder."""
 
 Clock = Callable[[], float]
 
@@ -58,42 +52,33 @@ class Budget:
             raise SettingsError(f"budget_seconds must be a number of seconds above 0, got {given!r}")
         return Budget(float(given), time.monotonic())
 
-    @property
-    def end(self) -> float:
-        return self.began + self.seconds
-
 
 @dataclass(frozen=True)
-class Pieces:
+class Costs:
     """Seconds of the parts of a search.
 
     warm_up_step: a training step before the policy moves. step: one after, with its share of the policy steps.
-    validation: a pass over all validation images. save: of everything, into the folder. report: at the end.
+    validation: a pass over all validation images. report: at the end.
     """
 
     warm_up_step: float
     step: float
     validation: float
-    save: float = 0.0
     report: float = 0.0
 
     def of_epochs(self, epochs: int, updates: UpdateSchedule, validate_every: int) -> float:
         """Seconds of a search from its first step on."""
         steps = epochs * updates.steps_per_epoch
         warm_up_steps = min(steps, updates.warm_up_of(epochs) * updates.steps_per_epoch)
-        training = warm_up_steps * self.warm_up_step + (steps - warm_up_steps) * self.step
-        # After the first and the last epoch too.
+        # Validated after the first and the last epoch too.
         validations = epochs // validate_every + 2
-        saves = 1 + min(epochs, training / SAVE_EVERY_SECONDS)
-        return training + validations * self.validation + saves * self.save + self.report
+        training = warm_up_steps * self.warm_up_step + (steps - warm_up_steps) * self.step
+        return training + validations * self.validation + self.report
 
     def epochs_within(self, seconds: float, updates: UpdateSchedule, validate_every: int) -> int:
         """The most epochs that take no longer; 0 if one takes longer."""
-        quickest = updates.steps_per_epoch * min(self.warm_up_step, self.step)
-        most = min(MANY_EPOCHS, int(max(0.0, seconds) / quickest)) if quickest else MANY_EPOCHS
-        return bisect_right(
-            range(1, most + 1), seconds, key=lambda epochs: self.of_epochs(epochs, updates, validate_every)
-        )
+        candidates = range(1, MANY_EPOCHS + 1)
+        return bisect_right(candidates, seconds, key=lambda epochs: self.of_epochs(epochs, updates, validate_every))
 
 
 def with_many_epochs(settings: dict[str, Any]) -> dict[str, Any]:
@@ -104,19 +89,20 @@ def with_many_epochs(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def within(
-    budget: Budget, context: ImageSearchContext, folder: RunFolder | None, clock: Clock = time.monotonic
+    budget: Budget, context: ImageSearchContext, *, saves: bool, clock: Clock = time.monotonic
 ) -> ImageSearchContext:
     """The same search with the epochs that fit into the rest of the budget, and a note that says so.
 
-    Raises SettingsError if not one epoch fits, and if the settings do not go with so few.
+    saves: into a folder, with a report. Raises SettingsError if not one epoch fits, and if the settings do not go with
+    so few.
     """
     algorithm, every = context.config.algorithm, context.config.measured_every
     updates = algorithm.update_schedule.at(context.task.train_stream().batches_per_pass)
-    pieces = measured(context, folder, budget, clock)
-    epochs = pieces.epochs_within(PLANNED_SHARE * (budget.end - clock()), updates, every)
+    costs = measured(context, budget, clock, REPORT_SECONDS if saves else 0.0)
+    epochs = costs.epochs_within(PLANNED_SHARE * (budget.began + budget.seconds - clock()), updates, every)
 
     def seconds_for(n: int) -> int:
-        return math.ceil(clock() - budget.began + pieces.of_epochs(n, updates, every) / PLANNED_SHARE)
+        return math.ceil(clock() - budget.began + costs.of_epochs(n, updates, every) / PLANNED_SHARE)
 
     if epochs == 0:
         raise SettingsError(
@@ -137,65 +123,50 @@ def within(
     return replace(context, config=config, task=task, start_notes=(*context.start_notes, note))
 
 
-def measured(context: ImageSearchContext, folder: RunFolder | None, budget: Budget, clock: Clock) -> Pieces:
-    """The pieces of a copy of the search, which leaves no trace."""
+def measured(context: ImageSearchContext, budget: Budget, clock: Clock, report: float) -> Costs:
+    """Time a copy of the search, which leaves no trace. report: its seconds."""
     task, algorithm = context.task, context.config.algorithm
     seconds = min(MEASURED_SHARE * budget.seconds, MOST_MEASURED_SECONDS)
-    every = algorithm.update_schedule.train_steps
-
-    def step_seconds(config: SearchConfig, state: SearchState[Any]) -> float:
-        timed = replace(task, config=config)
-
-        def step() -> None:
-            config.algorithm.step(timed, state)
-            if state.device.type == "cuda":
-                torch.cuda.synchronize(state.device)
-
-        return seconds_per_step(step, every, seconds, budget.end, clock)
-
     with default_generators(task.device), contextlib.closing(task.data):
         state = algorithm.begin(task, context.networks)
+
+        def step_seconds(config: SearchConfig) -> float:
+            timed = replace(task, config=config)
+
+            def step() -> None:
+                config.algorithm.step(timed, state)
+                if state.device.type == "cuda":
+                    torch.cuda.synchronize(state.device)
+
+            return seconds_per_step(step, algorithm.update_schedule.train_steps, seconds, clock)
+
         if isinstance(algorithm, LambdaSteps) and algorithm.warm_up_epochs != 0:
-            warm_up_step = step_seconds(_with_warm_up(context.config, MANY_EPOCHS), state)
-            step = step_seconds(_with_warm_up(context.config, 0), state)
+            warm_up_step = step_seconds(_with_warm_up(context.config, MANY_EPOCHS))
+            step = step_seconds(_with_warm_up(context.config, 0))
         else:
-            warm_up_step = step = step_seconds(context.config, state)
+            warm_up_step = step = step_seconds(context.config)
         begun = clock()
         measure(state.to_module(), task.val, task.preprocessing.measure)
-        validation = clock() - begun
-        if folder is None:
-            return Pieces(warm_up_step, step, validation)
-        return Pieces(warm_up_step, step, validation, _save_seconds(context, state, folder, clock), REPORT_SECONDS)
+        return Costs(warm_up_step, step, clock() - begun, report)
 
 
-def seconds_per_step(step: Callable[[], None], every: int, seconds: float, end: float, clock: Clock) -> float:
-    """Seconds of a training step with its share of what comes after `every` of them: the mean over rounds of that many.
+def seconds_per_step(step: Callable[[], None], every: int, seconds: float, clock: Clock) -> float:
+    """Mean seconds of a training step with its share of what comes after `every` of them.
 
-    Rounds are timed for so many seconds. The first round is slower, and counts only if `end`, a time of the clock,
-    comes before the second. At least one step is done.
+    Whole rounds of that many steps are timed for so many seconds, after a first one, which is slower.
     """
-    rounds: list[float] = []
-    while not rounds[1:] or every * sum(rounds[1:]) < seconds:
-        begun, done = clock(), 0
-        while done < every and (clock() < end or not (rounds or done)):
+
+    def round_of_steps() -> None:
+        for _ in range(every):
             step()
-            done += 1
-        if done:
-            rounds.append((clock() - begun) / done)
-        if clock() >= end:
-            break
-    return statistics.mean(rounds[1:] or rounds)
+
+    round_of_steps()
+    begun, n_steps = clock(), 0
+    while not n_steps or clock() - begun < seconds:
+        round_of_steps()
+        n_steps += every
+    return (clock() - begun) / n_steps
 
 
 def _with_warm_up(config: SearchConfig, epochs: int) -> SearchConfig:
     return config.model_copy(update={"algorithm": config.algorithm.model_copy(update={"warm_up_epochs": epochs})})
-
-
-def _save_seconds(context: ImageSearchContext, state: SearchState[Any], folder: RunFolder, clock: Clock) -> float:
-    """On the same disk, but without touching the run's files."""
-    updates = context.config.algorithm.update_schedule.at(state.steps_per_epoch)
-    with tempfile.TemporaryDirectory(dir=folder.path) as place:
-        checkpointer = Checkpointer(context, state, History(context.config.epochs), updates, RunFolder(Path(place)))
-        begun = clock()
-        checkpointer.save()
-        return clock() - begun

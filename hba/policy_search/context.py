@@ -55,6 +55,9 @@ class SearchContext:
     """Of metrics.csv."""
     in_provenance: ClassVar[tuple[str, ...]]
     """Metrics of the last epoch that the schedule's provenance keeps."""
+    needs_finite_validation: ClassVar[bool] = False
+    """Whether a validation loss that is not finite ends the search. In an image search, BatchNorm statistics of early
+    epochs may cause one that later epochs do not have."""
 
     config: Any
     task: Task

@@ -247,7 +247,7 @@ def _search(
             context = ImageSearchContext.of(config, placed, network, own_space, start)
         check_alike({**context.identity, "settings": _shared_settings(config)})
         if budget is not None:
-            context = within(budget, context, folder)
+            context = within(budget, context, saves=folder is not None)
         trainer = SearchTrainer.begun(context, folder)
         if folder is not None:
             # Before the first save, so that a run that is killed in between can still be extended, or find its images.

@@ -69,7 +69,7 @@ class SearchTrainer:
         return result
 
     def close_epoch(self) -> None:
-        """Note the row and the metrics of an epoch that ended; DivergedError if they are not finite."""
+        """Note the row and the metrics of an epoch that ended; DivergedError if row or loss is not finite."""
         context, state, history = self.context, self.state, self.history
         epoch, space = len(history.rows) + 1, context.task.space
         train_loss, train_error_percent, lambda_loss = state.totals.means()
@@ -79,7 +79,7 @@ class SearchTrainer:
         metrics: Metrics = {"epoch": epoch, "train_loss": train_loss, "lambda_loss": lambda_loss}
         metrics |= context.measure(state, epoch, train_loss, train_error_percent)
         if (val_loss := metrics["val_loss"]) is not None:
-            if not math.isfinite(val_loss):
+            if context.needs_finite_validation and not math.isfinite(val_loss):
                 raise self.checkpointer.diverged(epoch)
             state.learner.observe(val_loss)
         state.totals.reset()

@@ -209,6 +209,7 @@ class TextSearchContext(SearchContext):
         "seconds",
     )
     in_provenance = ("train_loss", "val_loss", "val_perplexity")
+    needs_finite_validation = True
 
     config: TextSearchConfig
     task: TextTask

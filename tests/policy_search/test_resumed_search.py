@@ -1,0 +1,259 @@
+"""A search that was stopped, killed, damaged, moved or extended goes on to the same bits."""
+
+import dataclasses
+import json
+import math
+import multiprocessing
+import os
+import shutil
+import signal
+import time
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from search_problems import StopAfter, WithDropout, small_data, small_images, small_settings
+from search_steps import algorithm_of, begun, step
+from torch import Tensor
+
+import hba
+from hba.config.training import PLATEAU
+from hba.data import SearchData
+from hba.errors import DataError, RunError, SettingsError
+from hba.policy_search import checkpoint
+from hba.policy_search.history import History, extend_epochs
+
+RATE = 0.02
+
+
+class Counted(WithDropout):
+    """Draws from torch's default generator, and depends on a buffer that state_dict leaves out."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        super().__init__()
+        self.register_buffer("passes", torch.zeros(()), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        passes = cast(Tensor, self.passes)
+        if self.training:
+            passes += 1
+        return super().forward(x * (1 + 0.1 * passes))
+
+
+SETTINGS: dict[str, Any] = {"learning_rate": 0.002, "reward_derivative": "difference", "epochs": 4}
+
+
+def run(out: Path | None = None, data: Any = None, **settings: Any) -> hba.SearchResult:
+    given = {"device": "cpu", **settings} if settings.get("resume") else small_settings(**settings)
+    return hba.search(data or small_data(), out=out, **given)
+
+
+def values_of(result: hba.SearchResult) -> np.ndarray:
+    assert result.schedule is not None
+    return result.schedule.values
+
+
+def timeless(result: hba.SearchResult) -> list[dict[str, float | None]]:
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in result.metrics]
+
+
+@pytest.fixture(scope="module")
+def whole() -> hba.SearchResult:
+    return run(network=Counted(), **SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Amid the third of four epochs, with two checkpoints."""
+    out = tmp_path_factory.mktemp("stopped") / "run"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(checkpoint, "SAVE_EVERY_SECONDS", 0.0)
+        assert len(run(out, network=Counted(), callback=StopAfter(7), **SETTINGS).metrics) == 2
+    assert (out / "checkpoint_before.pt").exists()
+    return out
+
+
+@pytest.mark.parametrize("damage", ["none", "lost", "cut", "wrong byte"])
+def test_a_stopped_search_ends_as_one_that_was_not(
+    damage: str, stopped: Path, whole: hba.SearchResult, tmp_path: Path
+) -> None:
+    out = shutil.copytree(stopped, tmp_path / "run")
+    file = out / "checkpoint.pt"
+    content = file.read_bytes()
+    # A byte of the first tensor, behind the names.
+    place = content.index(b"data/0") + 200
+    if damage == "lost":
+        file.unlink()
+    elif damage != "none":
+        rest = b"" if damage == "cut" else bytes([content[place] ^ 0xFF]) + content[place + 1 :]
+        file.write_bytes(content[:place] + rest)
+    resumed = run(out, network=Counted(), resume=True)
+    assert resumed.finished
+    assert np.array_equal(values_of(resumed), values_of(whole))
+    assert timeless(resumed) == timeless(whole)
+    assert torch.equal(resumed.lam, whole.lam)
+    assert torch.equal(resumed.network.get_buffer("passes"), whole.network.get_buffer("passes"))
+    assert any("checkpoint_before.pt" in note for note in resumed.notes) == (damage != "none")
+
+
+def test_what_does_not_go_with_the_run_is_refused_and_changes_nothing(stopped: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(stopped, tmp_path / "run")
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    other = SearchData("small", ("left", "right"), small_images(24, seed=5), small_images(16, seed=1))
+    changed = Counted()
+    changed.dropout.p = 0.25
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"data": other, "network": Counted()}, "images or their split changed"),
+        ({"network": changed}, "structure of the network changed"),
+        ({"network": Counted(), "epochs": 2}, "epochs"),
+        ({"network": Counted(), "sigma": 0.3}, "sigma"),
+        ({"network": Counted(), "space": hba.SearchSpace()}, "space"),
+        ({}, "network"),
+    ]
+    for given, word in cases:
+        with pytest.raises((RunError, SettingsError), match=word) as raised:
+            run(out, resume=True, **given)
+        assert len(str(raised.value).splitlines()) == 1
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    for name in ("checkpoint.pt", "checkpoint_before.pt"):
+        (out / name).write_bytes(b"broken")
+    with pytest.raises(RunError, match=r"checkpoint\.pt cannot .*checkpoint_before\.pt cannot .*policy\.json"):
+        run(out, network=Counted(), resume=True)
+
+
+def test_two_searches_in_one_folder_are_refused(tmp_path: Path) -> None:
+    class Second(hba.SearchCallback):
+        """Begins a search in the same folder while the first is at work."""
+
+        def epoch_done(self, metrics: Any) -> None:
+            for settings in ({"resume": True}, {}):
+                with pytest.raises(RunError, match=r"at work in|already holds"):
+                    run(tmp_path, **settings)
+
+    assert run(tmp_path, callback=Second(), epochs=1).finished
+
+
+def search_to_the_end(out: Path, settings: dict[str, Any]) -> None:
+    # A save after every epoch makes it likely that a kill hits one.
+    checkpoint.SAVE_EVERY_SECONDS = 0.0
+    # Sums over several threads round otherwise than sums in one.
+    torch.set_num_threads(1)
+    if (out / "config.json").exists():
+        hba.search(small_data(), out=out, resume=True)
+    else:
+        hba.search(small_data(), out=out, **settings)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_a_search_that_is_killed_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    settings = small_settings(epochs=12)
+    process: BaseProcess = multiprocessing.get_context("spawn").Process(
+        target=search_to_the_end, args=(tmp_path / "run", settings)
+    )
+    process.start()
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "run" / "checkpoint_before.pt").exists():
+        assert process.exitcode is None
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    os.kill(process.pid or 0, signal.SIGKILL)
+    process.join()
+    search_to_the_end(tmp_path / "run", settings)
+    expected = values_of(hba.search(small_data(), **settings))
+    assert np.array_equal(hba.load_policy(tmp_path / "run").values, expected)
+    assert not list((tmp_path / "run").glob("*.part"))
+
+
+def cosine(step: int, total: int) -> float:
+    return RATE * (1 + math.cos(math.pi * step / total)) / 2
+
+
+def drops(step: int, total: int) -> float:
+    return RATE * 0.1 ** sum(step >= ninths * total // 9 for ninths in (3, 6, 8))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "schedule", "rate"), [("lookahead", "cosine", cosine), ("delta-stn", "step", drops)]
+)
+def test_the_rate_of_each_step_after_is_that_of_the_longer_search_to_the_last_bit(
+    algorithm: str, schedule: str, rate: Any
+) -> None:
+    settings: dict[str, Any] = {"algorithm": algorithm, "learning_rate": RATE, "learning_rate_schedule": schedule}
+    _, longer_state = begun(**settings, epochs=6)
+    task, state = begun(**settings, epochs=3)
+    longer = dataclasses.replace(task, config=task.config.model_copy(update={"epochs": 6}))
+    step(task, state, 5)
+    assert state.learner.learning_rate == pytest.approx(rate(5, 9))
+    optimizer, longer_schedule = longer_state.learner.optimizer, longer_state.learner.schedule
+    for number in range(18):
+        if number == 5:
+            assert extend_epochs(longer, state, History(3)) is not None
+        if number >= 5:
+            assert state.learner.learning_rate == longer_state.learner.learning_rate
+            assert state.learner.learning_rate == pytest.approx(rate(number, 18), abs=1e-9)
+            step(task, state)
+        optimizer.step()
+        longer_schedule.step()
+
+
+def test_the_noise_goes_on_by_the_longer_line() -> None:
+    task, state = begun(epochs=3, sigma=1.0, sigma_end=0.1)
+    step(task, state, 6)
+    assert algorithm_of(task).sigma_now(task, state) == pytest.approx(1 - 0.9 * 6 / 9)
+    afterwards = begun(epochs=9, sigma=1.0, sigma_end=0.1)[0]
+    extend_epochs(afterwards, state, History(3))
+    assert algorithm_of(afterwards).sigma_now(afterwards, state) == pytest.approx(1 - 0.9 * 6 / 27)
+
+
+class Plans(hba.SearchCallback):
+    def planned(self, plan: hba.SearchPlan) -> None:
+        self.plan = plan
+
+
+def test_a_search_extended_in_its_warm_up_warms_up_for_half_of_its_new_epochs(tmp_path: Path) -> None:
+    run(tmp_path, warm_up_epochs=None, epochs=4, callback=StopAfter(5))
+    plans = Plans()
+    longer = run(tmp_path, epochs=8, resume=True, callback=plans)
+    # One after every two of the twelve steps that come after four epochs of three.
+    assert plans.plan.policy_steps == 6
+    assert (values_of(longer)[:4] == values_of(longer)[0]).all()
+    assert (values_of(longer)[4] != values_of(longer)[3]).any()
+    assert longer.schedule is not None
+    assert len(longer.schedule.provenance["lengthened"]) == 1
+
+
+def test_an_extended_search_is_the_longer_one_where_the_rate_does_not_depend_on_its_epochs(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"algorithm": "hba", "learning_rate_schedule": PLATEAU, "plateau_epochs": 1}
+    settings |= {"learning_rate": 0.2, "validate_every": 1}
+    longer = run(**settings, epochs=6)
+    run(tmp_path, **settings, epochs=3)
+    extended = run(tmp_path, resume=True, epochs=6)
+    assert np.array_equal(values_of(extended), values_of(longer))
+    assert timeless(extended) == timeless(longer)
+
+
+def write_images(folder: Path) -> Path:
+    for part, images in (("train", small_images(24, seed=0)), ("val", small_images(16, seed=1))):
+        for number, (image, label) in enumerate(zip(images.images, images.labels.tolist(), strict=True)):
+            path = folder / part / str(label) / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
+    return folder
+
+
+def test_a_run_goes_on_where_its_images_have_moved(tmp_path: Path) -> None:
+    there, out = write_images(tmp_path / "there"), tmp_path / "run"
+    settings: dict[str, Any] = small_settings(image_size=8, stream=True, workers=0)
+    whole = hba.search(there, **settings)
+    hba.search(there, out=out, callback=StopAfter(4), **settings)
+    here = Path(shutil.move(there, tmp_path / "here"))
+    with pytest.raises(DataError, match=str(there)):
+        hba.search(out=out, resume=True)
+    resumed = hba.search(here, out=out, resume=True)
+    assert np.array_equal(values_of(resumed), values_of(whole))
+    assert json.loads((out / "config.json").read_text())["data"] == str(here)

@@ -1,0 +1,300 @@
+"""Whole searches: what they return and write, what is refused, and what an earlier search's settings give."""
+
+import csv
+import json
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from search_problems import SMALL_SETTINGS, WithDropout, small_data, small_images, small_settings
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations
+
+import hba
+from hba.algorithms import ALGORITHMS, Lookahead
+from hba.algorithms.algorithm import first_row
+from hba.config.training import PLATEAU
+from hba.data import LabelledImages, SearchData
+from hba.errors import DivergedError, HbaError, RunError, SettingsError
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import of_row
+from hba.policy_search.context import ImageSearchContext
+from hba.policy_search.history import History
+from hba.regularization.regularizer import Hyperparameter
+
+
+def run(out: Path | None = None, data: Any = None, **settings: Any) -> hba.SearchResult:
+    return hba.search(data or small_data(), out=out, **small_settings(**settings))
+
+
+def schedule_of(result: hba.SearchResult) -> hba.Schedule:
+    assert result.schedule is not None
+    return result.schedule
+
+
+def stored(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> hba.SearchResult:
+    """A search in a folder. torch's default generator is not used."""
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    result = run(tmp_path_factory.mktemp("found") / "run", seed=3)
+    assert torch.equal(torch.rand(3), expected)
+    return result
+
+
+def test_a_search_returns_a_row_per_epoch_and_its_provenance(found: hba.SearchResult) -> None:
+    schedule = schedule_of(found)
+    assert found.finished
+    assert schedule.values.shape == (3, 57)
+    expected = schedule.space.decode(found.lam.double())
+    assert torch.allclose(torch.tensor(schedule.values[-1]), expected, atol=1e-6)
+    provenance = schedule.provenance
+    assert provenance["settings"]["seed"] == 3
+    assert (provenance["train_images"], provenance["val_images"]) == (24, 16)
+    assert provenance["packages"]["torch"] == version("torch")
+    assert provenance["val_error_percent"] == found.metrics[-1]["val_error_percent"]
+    assert len(repr(found)) < 200
+    assert "network=WideResNet" in repr(found)
+
+
+def test_the_folder_holds_what_was_found(found: hba.SearchResult) -> None:
+    assert found.folder is not None
+    names = {path.name for path in found.folder.iterdir()} - {"checkpoint_before.pt", ".lock"}
+    of_search = {"checkpoint.pt", "config.json", "metrics.csv", "policy.json"}
+    assert names == of_search | {"report.html", "sample_images.png"}
+    assert (hba.load_policy(found.folder).values == schedule_of(found).values).all()
+    config = stored(found.folder)
+    assert (config["epochs"], config["sigma"]) == (3, Lookahead().sigma)
+    assert config["val_batch_size"] == 4, "half of a batch"
+    with (found.folder / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == ImageSearchContext.columns
+    assert [row["epoch"] for row in rows] == ["1", "2", "3"]
+    with pytest.raises(RunError, match="already holds a run"):
+        run(found.folder)
+
+
+def test_an_earlier_search_s_settings_find_the_same(found: hba.SearchResult, tmp_path: Path) -> None:
+    assert found.folder is not None
+    again = hba.search(small_data(), out=tmp_path / "again", config=found.folder, device="cpu")
+    assert np.array_equal(schedule_of(again).values, schedule_of(found).values)
+    assert stored(tmp_path / "again") == stored(found.folder)
+    hba.search(small_data(), out=tmp_path / "other", config=found.folder, seed=4, epochs=1, batch_size=4, device="cpu")
+    assert stored(tmp_path / "other")["val_batch_size"] == 2, "half of the other batch"
+    other = hba.load_policy(tmp_path / "other")
+    assert (other.values[0] != schedule_of(found).values[0]).any(), "another seed finds another schedule"
+
+
+@pytest.mark.parametrize("algorithm", ["lookahead", "hba", "population"])
+def test_a_search_begins_at_a_schedule(algorithm: str, tmp_path: Path) -> None:
+    """Nothing moves in the first epoch. The file is not needed afterwards."""
+    imported, file = hba.import_policy("torchvision", "autoaugment-cifar10"), tmp_path / "start.json"
+    imported.save(file)
+    still = {"train_steps": 1000} if "population" in algorithm else {"warm_up_epochs": 1}
+    schedule = schedule_of(run(tmp_path, algorithm=algorithm, init_from=file, epochs=2, **still))
+    expected = schedule.space.decode(of_row(schedule.space, first_row(imported)).double()).numpy()
+    assert schedule.values[0] == pytest.approx(expected, abs=2e-6)
+    assert stored(tmp_path)["init_from"] == {"schedule": str(file), "values": first_row(imported)}
+
+
+def test_custom_components_must_be_given_again(tmp_path: Path) -> None:
+    own: dict[str, Any] = {"network": WithDropout(), "space": SearchSpace()}
+    run(tmp_path, epochs=1, **own)
+    for name in own:
+        others = {other: value for other, value in own.items() if other != name}
+        for given in ({"config": tmp_path}, {"out": tmp_path, "resume": True}):
+            with pytest.raises(SettingsError, match=name):
+                hba.search(small_data(), **given, **others)
+
+
+class Convolved(nn.Module):
+    def __init__(self, conv: nn.Module) -> None:
+        super().__init__()
+        self.conv, self.bn, self.linear = conv, nn.BatchNorm2d(4), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return cast(Tensor, self.linear(self.bn(self.conv(x)).relu().mean((2, 3))))
+
+
+class ReadsWeight(Convolved):
+    def forward(self, x: Tensor) -> Tensor:
+        maps = nn.functional.conv2d(x, cast(Tensor, self.conv.weight))
+        return cast(Tensor, self.linear(self.bn(maps).relu().mean((2, 3))))
+
+
+def test_networks_that_cannot_be_searched_in_are_refused_in_one_line() -> None:
+    """Each by the name of what is to be changed."""
+    normed = nn.utils.spectral_norm(nn.Conv2d(3, 4, 3))
+    frozen = nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 2)).requires_grad_(False)
+    at_once = Convolved(parametrizations.spectral_norm(nn.Conv2d(3, 4, 3)))
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"network": Convolved(normed)}, "parametrizations.spectral_norm"),
+        ({"network": frozen}, "parameters to train"),
+        ({"network": nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 5))}, "one output for each of 2 classes"),
+        ({"network": at_once, "algorithm": "population"}, "batched_members=False"),
+        ({"network": ReadsWeight(nn.Conv2d(3, 4, 3)), "algorithm": "hba", "sharing": "first-conv"}, "sharing"),
+    ]
+    for settings, name in cases:
+        with pytest.raises(SettingsError) as raised:
+            run(**settings)
+        assert name in str(raised.value)
+        assert len(str(raised.value).splitlines()) == 1
+    assert run(network=at_once, algorithm="lookahead", epochs=1).finished
+
+
+class Breakable(nn.Module):
+    """Its losses are not finite in the mode that `broken` names."""
+
+    broken: bool | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bn, self.linear = nn.BatchNorm2d(3), nn.Linear(3 * 64, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.linear(self.bn(x).flatten(1))
+        return y * float("nan") if Breakable.broken is self.training else y
+
+
+class Break(hba.SearchCallback):
+    def __init__(self, training: bool) -> None:
+        self.training = training
+
+    def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
+        Breakable.broken = self.training if metrics["epoch"] == 2 else None
+
+
+def test_only_a_training_loss_that_is_not_finite_ends_a_search(tmp_path: Path) -> None:
+    with pytest.raises(DivergedError, match="epoch 3 is not finite; the 2 epochs before it are in"):
+        run(tmp_path, network=Breakable(), callback=Break(training=True))
+    assert hba.load_policy(tmp_path).epochs == 2
+    Breakable.broken = None
+    result = run(network=Breakable(), callback=Break(training=False), train_steps=1000, epochs=4, validate_every=1)
+    assert result.finished
+    losses = [row["val_loss"] for row in result.metrics]
+    assert [loss is not None and bool(np.isfinite(loss)) for loss in losses] == [True, True, False, True]
+
+
+@pytest.mark.parametrize("algorithm", ["lookahead", "population"])
+def test_the_learning_rate_follows_the_validation_loss_on_a_plateau(algorithm: str) -> None:
+    on_plateau: dict[str, Any] = {"learning_rate_schedule": PLATEAU, "plateau_epochs": 1, "validate_every": 8}
+    members = {"population_size": 2} if algorithm == "population" else {}
+    result = run(algorithm=algorithm, learning_rate=0.2, epochs=8, **on_plateau, **members)
+    least, rate, rates = float("inf"), 0.2, []
+    for row in result.metrics:
+        assert row["val_loss"] is not None
+        rate, least = (rate, row["val_loss"]) if row["val_loss"] < least else (rate * 0.1, least)
+        rates.append(rate)
+    assert [row["learning_rate"] for row in result.metrics] == pytest.approx(rates)
+    assert rates[-1] < 0.2
+
+
+def test_rows_are_rounded_by_the_width_of_their_ranges() -> None:
+    decay = Hyperparameter("weight_decay", 1e-6, 0.1, 5e-4, "log")
+    history, space = History(1), SearchSpace((), count_probabilities=(1.0,), regularizers=(decay,))
+    for value in (1.23456789e-6, 0.0123456789, 0.1 + 1e-12):
+        history.note([value], 0.0, {}, space)
+    assert history.rows == [[1.23457e-6], [0.0123457], [0.1]]
+
+    def brighter(images: Tensor, amount: Tensor) -> Tensor:
+        return images + amount[:, None, None, None]
+
+    ranges = [(0.0, 1e-6), (0.1, 0.0), (0.0, 256.0)]
+    operations = [hba.Operation(f"Of{n}", brighter, ends, "share") for n, ends in enumerate(ranges)]
+    history = History(1)
+    row = [0.123456789, 3.123456789e-7, 0.123456789, 0.0123456789, 0.123456789, 123.123456789]
+    history.note(row, 0.0, {}, SearchSpace(tuple(operations), copies=1))
+    assert history.rows == [[0.123457, 3.1235e-7, 0.123457, 0.012346, 0.123457, 123.123457]]
+
+
+@pytest.mark.parametrize(("algorithm", "spread_over"), [("lookahead", "all"), ("hba", "magnitudes"), ("stn", "none")])
+def test_the_schedule_s_spread_is_the_noise_at_the_end_of_each_epoch(
+    algorithm: str, spread_over: str, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"spread_over": spread_over, "sigma": 1.0, "sigma_end": 0.25, "spread_share": 0.5}
+    if algorithm == "stn":
+        settings["sigma_entropy"] = None
+    schedule = schedule_of(run(tmp_path, algorithm=algorithm, count="searched", **settings))
+    is_probability = np.array([name.endswith("probability") for name in schedule.space.names])
+    keeps = {"none": 0 * is_probability, "all": 1 + 0 * is_probability, "magnitudes": 1 - is_probability}[spread_over]
+    expected = np.outer([0.375, 0.25, 0.125], keeps)
+    np.testing.assert_allclose(schedule.spread, expected, atol=1e-6)
+    np.testing.assert_array_equal(hba.load_policy(tmp_path).spread, schedule.spread)
+    assert (schedule.policy(1).spread is None) == (spread_over == "none")
+
+
+def test_a_searched_spread_and_count_move() -> None:
+    settings: dict[str, Any] = {"spread_over": "magnitudes", "spread_share": 1.0, "sigma": 0.5, "warm_up_epochs": 0}
+    schedule = schedule_of(
+        run(**settings, search_spread=True, strength_learning_rate=0.25, train_steps=1, count="searched")
+    )
+    is_probability = np.array([name.endswith("probability") for name in schedule.space.names])
+    widths = schedule.spread[:, ~is_probability]
+    assert (widths == widths[:, :1]).all()
+    assert len(set(widths[:, 0])) == 3
+    assert (abs(np.log(widths / 0.5)) <= 1.5 + 1e-5).all()
+    assert not schedule.spread[:, is_probability].any()
+    assert schedule.space.searches_count
+    assert (schedule.values[0, -3:] != schedule.values[-1, -3:]).all()
+
+
+class Pairs(torch.utils.data.Dataset[tuple[Tensor, int]]):
+    """40 images; it counts how often each is read."""
+
+    classes = ("left", "right")
+
+    def __init__(self) -> None:
+        self.images, self.reads = small_images(40, seed=0), [0] * 40
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        self.reads[number] += 1
+        return self.images.images[number], int(self.images.labels[number])
+
+
+def test_a_dataset_is_read_once_split_and_searched_on() -> None:
+    dataset = Pairs()
+    settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 1, "image_size": 8, "val_size": 10}
+    origin = schedule_of(hba.search(dataset, **settings)).provenance
+    assert dataset.reads == [1] * 40
+    assert (origin["dataset"], origin["class_names"]) == ("Pairs", ["left", "right"])
+    assert (origin["train_images"], origin["val_images"], origin["image_size"]) == (30, 10, 8)
+    of_list = hba.search([dataset[number] for number in range(40)], **settings)
+    assert schedule_of(of_list).provenance["data_fingerprint"] == origin["data_fingerprint"]
+    cases: list[tuple[Any, dict[str, Any], str]] = [
+        (dataset, {"workers": 2}, "workers"),
+        ([], {}, "empty"),
+        ((dataset, dataset), {}, "one dataset"),
+        ([(torch.zeros(3, 8, 8, dtype=torch.uint8), 0, 1)], {}, "pairs"),
+    ]
+    for data, further, word in cases:
+        with pytest.raises(HbaError, match=word):
+            hba.search(data, **settings, **further)
+
+
+def test_images_in_memory_keep_the_network_size_that_a_baseline_gives(tmp_path: Path) -> None:
+    pixels = torch.randint(0, 256, (24, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    images = LabelledImages(pixels, torch.arange(24) % 2)
+    data = SearchData("noise", ("left", "right"), images, images)
+    run(tmp_path / "first", data, random_resized_crop=True, epochs=1)
+    assert stored(tmp_path / "first")["image_size"] < 16
+    hba.search(data, out=tmp_path / "again", config=tmp_path / "first", device="cpu")
+    assert stored(tmp_path / "again") == stored(tmp_path / "first")
+
+
+def test_all_algorithms_are_named_by_the_setting() -> None:
+    with pytest.raises(SettingsError) as raised:
+        run(algorithm="lookahaed")
+    assert all(repr(name) in str(raised.value) for name in ALGORITHMS)

@@ -1,0 +1,95 @@
+"""What callbacks are told: TensorBoard events, read again by TensorBoard's own reader, and the text beside the bar."""
+
+import csv
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from search_problems import SMALL_SETTINGS, StopAfter, WithDropout, small_data
+
+import hba
+from hba.errors import ReportWarning, SettingsError
+from hba.policy_search.callbacks import SearchProgress
+from hba.utils.progress import CallbackList
+
+SETTINGS: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 4, "validate_every": 2}
+
+
+def test_a_resumed_search_has_each_epoch_once_in_its_events(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="needs pip install '.[tensorboard]'")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    logger = hba.TensorBoardLogger(tmp_path / "events")
+    both: Any = CallbackList(logger, StopAfter(7))
+    hba.search(small_data(), out=tmp_path, callback=both, **SETTINGS)
+    hba.search(small_data(), out=tmp_path, resume=True, callback=hba.TensorBoardLogger(tmp_path / "events"))
+    events = EventAccumulator(str(tmp_path / "events"), size_guidance={"scalars": 0, "images": 0}).Reload()
+
+    def scalars(tag: str) -> dict[int, float]:
+        return {event.step: event.value for event in events.Scalars(tag)}
+
+    assert [event.step for event in events.Scalars("search/train_loss")] == [1, 2, 3, 4]
+    with (tmp_path / "metrics.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for name in ("train_loss", "val_loss", "train_error_percent", "val_error_percent"):
+        expected = {int(row["epoch"]): float(row[name]) for row in rows if row[name]}
+        assert scalars(f"search/{name}") == pytest.approx(expected, rel=1e-4), name
+    schedule = hba.load_policy(tmp_path)
+    for column, name in enumerate(schedule.space.names):
+        owner, kind = name.rsplit(".", 1)
+        expected = dict(enumerate(schedule.values[:, column].tolist(), start=1))
+        assert scalars(f"{kind}/{owner}") == pytest.approx(expected, rel=1e-5, abs=1e-6), name
+    image = events.Images("augmented")[-1]
+    assert image.step == 4
+    with Image.open(io.BytesIO(image.encoded_image_string)) as picture:
+        # Cells of 8 pixels with borders of 2: a column as it is, three for each of three epochs, a row for each image.
+        assert picture.size == (10 * 10 + 2, 4 * 10 + 2)
+
+
+def test_events_that_cannot_be_written_warn_once_and_end_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger = hba.TensorBoardLogger(tmp_path / "events")
+
+    def full(*arguments: Any, **further: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    logger._events._open = full
+    with pytest.warns(ReportWarning, match="No space left on device") as caught:
+        assert hba.search(small_data(), callback=logger, **{**SETTINGS, "epochs": 2}).finished
+    assert len(caught) == 1
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    with pytest.raises(SettingsError, match=r"pip install"):
+        hba.TensorBoardLogger(tmp_path)
+
+
+class Noting(SearchProgress):
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def planned(self, plan: hba.SearchPlan) -> None:
+        super().planned(plan)
+        self.plan = plan
+
+    def epoch_done(self, metrics: Any) -> None:
+        super().epoch_done(metrics)
+        self.texts.append(self.text)
+
+
+def test_the_plan_and_the_bar_name_regularizers_with_their_values() -> None:
+    tune = "augmentation,dropout,weight-decay,label-smoothing"
+    with Noting() as callback:
+        settings: dict[str, Any] = {**SMALL_SETTINGS, "operations": ("Rotate",), "tune": tune}
+        schedule = hba.search(small_data(), network=WithDropout(), callback=callback, **settings).schedule
+    assert schedule is not None
+    assert callback.plan.operations == ("Rotate",)
+    began = {one.name: one.initial for one in schedule.space.regularizers}
+    assert dict(callback.plan.regularizers) == pytest.approx(began, rel=1e-5)
+    for text, row in zip(callback.texts, schedule.values, strict=True):
+        values = row[schedule.space.n_of_policy :]
+        first = [f"{name} {value:.3g}" for name, value in zip(began, values, strict=True)][:2]
+        assert text.endswith(f"; {', '.join(first)} and 1 more")
