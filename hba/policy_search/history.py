@@ -37,8 +37,10 @@ class History:
 
     def note(self, row: list[float], spread: float | list[float], metrics: Metrics, space: SearchSpace) -> None:
         """Add an epoch that ended, with its row and spread, which are rounded here."""
-        is_list = isinstance(spread, list)
-        self.spreads.append([round(one, VALUE_DIGITS) for one in spread] if is_list else round(spread, VALUE_DIGITS))
+        if isinstance(spread, list):
+            self.spreads.append([round(one, VALUE_DIGITS) for one in spread])
+        else:
+            self.spreads.append(round(spread, VALUE_DIGITS))
         self.metrics.append({**metrics, "seconds": self.seconds})
         rounded = [float(np.round(value, decimals_of(*ends))) for value, ends in zip(row, space.ranges, strict=True)]
         for column in range(space.n_of_policy, space.n):

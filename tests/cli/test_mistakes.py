@@ -1,6 +1,7 @@
 """A user's mistake ends a command with exit code 2 and one line that names the mistake; nothing is written."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import SMALL, make_images, run, small_schedule
@@ -108,7 +109,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("kind", MISTAKES)
 def test_a_mistake_is_one_line_that_names_it(kind: str, place: Path) -> None:
-    before, failures = sorted(place.rglob("*")), []
+    before = sorted(place.rglob("*"))
+    failures: list[tuple[Any, ...]] = []
     for line, named in MISTAKES[kind]:
         words = line.split()
         has_settings = words[0] in ("search", "evaluate") and "digits" not in words[1:2] and len(words) == 2

@@ -138,7 +138,7 @@ def passed_on(monkeypatch: pytest.MonkeyPatch, command: str, *arguments: str) ->
 
 
 def test_every_setting_is_an_option_and_its_value_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
-    fields = {name for kind in (*ALGORITHMS.values(), SearchConfig) for name in kind.model_fields}
+    fields = {name for kind in ALGORITHMS.values() for name in kind.model_fields} | SearchConfig.model_fields.keys()
     options = {option.name for option in command_of("search").params}
     assert fields <= options
     assert set(EvaluationConfig.model_fields) - {"val_size"} <= {one.name for one in command_of("evaluate").params}

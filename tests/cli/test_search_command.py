@@ -169,6 +169,7 @@ def test_a_broken_image_can_be_skipped() -> None:
 
 @pytest.mark.parametrize("kind", ["table", "prepared", "pretrained", "tuned"])
 def test_other_images_weights_and_regularizers_are_searched(kind: str, place: Path) -> None:
+    words: tuple[str, ...]
     if kind == "table":
         WRITERS["csv"](place, write_images(place, {"train": 6, "test": 3}))
         words = ("images.csv", *SMALL, "--label-column", "label")

@@ -106,8 +106,8 @@ def test_the_baseline_is_the_datasets_and_each_part_can_be_set() -> None:
             assert stage.make(settings).baseline_augmentation() == expected, settings
     note = SearchConfig(data="my/images").resolved().baseline_note() or ""
     assert "--baseline auto" in note
-    for settings in ({"baseline": "none"}, {"baseline": "auto"}, {"flip": True}, {"data": "digits"}):
-        assert SearchConfig.make({"data": "my/images", **settings}).resolved().baseline_note() is None
+    for others in ({"baseline": "none"}, {"baseline": "auto"}, {"flip": True}, {"data": "digits"}):
+        assert SearchConfig.make({"data": "my/images", **others}).resolved().baseline_note() is None
 
 
 SEARCHED: dict[str, Any] = {

@@ -61,7 +61,9 @@ WRONG_SEARCH: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("stage", [SearchConfig, EvaluationConfig])
 def test_a_wrong_setting_is_refused_in_one_line_that_names_it(stage: type[SearchConfig | EvaluationConfig]) -> None:
-    wrong = WRONG | (WRONG_SEARCH if stage is SearchConfig else {"seeds": [0, -1, 1.5], "sigma": [1.0], "seed": [0]})
+    wrong: dict[str, Any] = WRONG | (
+        WRONG_SEARCH if stage is SearchConfig else {"seeds": [0, -1, 1.5], "sigma": [1.0], "seed": [0]}
+    )
     failures = []
     for name, value in ((name, value) for name, values in wrong.items() for value in values):
         try:

@@ -49,7 +49,8 @@ def add(task: int, shared: Any, step_done: Callable[[], None]) -> tuple[int, flo
 
 def check(executor: Executor, n_threads: int = 1) -> Tensor:
     """Run a few tasks; the counts that they have written."""
-    steps, opened = [], []
+    steps: list[Any] = []
+    opened: list[Any] = []
     counts = torch.zeros(4)
 
     def late() -> tuple[Tensor, ...]:

@@ -71,8 +71,9 @@ def test_set_epoch_means_what_it_does_in_hba_and_the_last_epoch_is_the_default()
     schedule, image = schedule_of("hba", "magnitudes"), pictures()[0]
     own, exported = schedule.transform(), module_of(hba.export(schedule, "torchvision")).transform()
     for place in (None, (0, 4), (3, 4), (2, 7), (0, 1)):
-        for transform in (own, exported) if place else ():
-            transform.set_epoch(*place)
+        if place is not None:
+            own.set_epoch(*place)
+            exported.set_epoch(*place)
         same = [
             augmented(own, image, seed).tobytes() == augmented(exported, image, seed).tobytes() for seed in range(8)
         ]
@@ -101,7 +102,7 @@ def test_tensors_are_augmented_as_the_same_pil_image_and_labels_pass() -> None:
 def test_what_it_cannot_augment_is_refused() -> None:
     exported = module_of(hba.export(schedule_of("hba"), "torchvision")).transform()
     image = Image.new("RGB", (8, 8))
-    boxes = tv_tensors.BoundingBoxes(torch.zeros(1, 4), format="XYXY", canvas_size=(8, 8))  # type: ignore[call-overload]
+    boxes = tv_tensors.BoundingBoxes(torch.zeros(1, 4), format="XYXY", canvas_size=(8, 8))
     for given, named in (
         (torch.zeros(3, 8, 8), "float32"),
         (torch.zeros(4, 3, 8, 8, dtype=torch.uint8), "uint8"),

@@ -120,5 +120,5 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         (("pba", "log.txt"), {}, "epochs"),
     ):
         with pytest.raises(SettingsError, match=named):
-            hba.import_policy(*arguments, **options)  # type: ignore[arg-type]
+            hba.import_policy(*arguments, **options)
     assert POLICIES.keys() == TRANSFORMS.keys()

@@ -6,6 +6,7 @@ and bilinear interpolation are within one level: PIL cuts what it computes down 
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,7 +68,7 @@ def test_geometric_operations_give_pil_s_pixels() -> None:
     shifts = [share / 64 for share in range(1, 29)]
     turns = [0.0, 15.0, 30.0, 45.0, 90.0, 180.0, 270.0]
     ties = {"ShearX": shears, "ShearY": shears, "TranslateX": shifts, "TranslateY": shifts, "Rotate": turns}
-    wrong = []
+    wrong: list[tuple[Any, ...]] = []
     for name, highest in HIGHEST.items():
         for seed, images in enumerate(noise_of_every_size()):
             for magnitudes in (
@@ -101,11 +102,11 @@ def test_very_long_images_and_scaled_ones_give_pil_s_pixels() -> None:
             assert not differs(name, given, np.array([0.25, -0.4001], np.float32))
     for height, width, factor in ((64, 64, 0.51), (65, 91, 0.77), (90, 51, 1.23), (64, 64, 1.47)):
         x, y = width / 2 * (1 - 1 / factor), height / 2 * (1 - 1 / factor)
-        given = {"a": 1 / factor, "b": 0.0, "c": x, "d": 0.0, "e": 1 / factor, "f": y}
+        affine = {"a": 1 / factor, "b": 0.0, "c": x, "d": 0.0, "e": 1 / factor, "f": y}
         image = noise(height, width, 1)[0, :, :, 0]
-        maps = Maps.of({name: torch.tensor([number], dtype=torch.float64) for name, number in given.items()})
+        maps = Maps.of({name: torch.tensor([number], dtype=torch.float64) for name, number in affine.items()})
         result = warp(torch.from_numpy(image)[None, None].double(), maps, torch.zeros(1), "nearest")
-        expected = Image.fromarray(image).transform((width, height), Image.Transform.AFFINE, tuple(given.values()))
+        expected = Image.fromarray(image).transform((width, height), Image.Transform.AFFINE, tuple(affine.values()))
         np.testing.assert_array_equal(result[0, 0].numpy(), np.asarray(expected))
 
 

@@ -186,7 +186,7 @@ def test_executors_that_exclude_each_other_are_refused_before_anything_is_read()
         ({"cluster": "auto", "gpus_per_training": 0}, "gpus_per_training"),
     ):
         with pytest.raises(SettingsError, match=name):
-            hba.evaluate(INVERT, "no/such/folder", **wrong)  # type: ignore[arg-type]
+            hba.evaluate(INVERT, "no/such/folder", **wrong)
 
 
 class Brightened:

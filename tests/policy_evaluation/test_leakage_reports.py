@@ -142,7 +142,7 @@ def test_notes_on_what_does_not_stop_an_evaluation(searched: tuple[Path, Schedul
         (of_classes, others, {}, "/lists/numbers.txt"),
         (schedule, None, {"baseline": None}, "--baseline auto"),
     ):
-        result, plan = evaluated(given, data, **further)  # type: ignore[arg-type]
+        result, plan = evaluated(given, data, **further)
         assert len(plan.notes) == (named is not None)
         assert named is None or named in plan.notes[0]
         assert result.warnings == ()

@@ -101,7 +101,7 @@ def test_the_verdict_is_on_the_best_other_row() -> None:
         # What the best of many explains is not called worse.
         ({"lucky": by_little, **{f"row {n}": [3.0] * 5 for n in range(20)}}, "no difference shown", "lucky", 0.2, "21"),
     ):
-        found = verdict_on(**others)  # type: ignore[arg-type]
+        found = verdict_on(**others)
         assert found is not None
         assert (found.kind, found.against) == (kind, against)
         assert found.difference == pytest.approx(difference)
@@ -133,7 +133,7 @@ def test_no_difference_says_what_the_numbers_can_resolve_and_what_to_try() -> No
         ("mine", False, None),
         ("randaugment", False, "use randaugment"),
     ):
-        text = told(**{name: unsure})
+        text = told(**{name: unsure})  # type: ignore[arg-type]
         assert ("search anew" in text) == is_searched_anew, name
         assert ("; or use " in text) == (instead is not None), name
         assert instead is None or instead in text

@@ -13,7 +13,8 @@ from hba.config.evaluation import EvaluationConfig
 from hba.data import LabelledImages
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
-from hba.policy_evaluation.baselines import BASELINES, TorchvisionPolicy
+from hba.policy_evaluation.baseline_augmentations import TorchvisionPolicy
+from hba.policy_evaluation.baselines import BASELINES
 from hba.schedule.schedule import Schedule
 
 NAMES = ("randaugment", "trivialaugment", "autoaugment")

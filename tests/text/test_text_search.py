@@ -13,7 +13,7 @@ from small_texts import SMALL, StopAfter, small_search, tokens_of, write_texts
 
 import hba
 from hba.errors import DataError, DivergedError, HbaError, SettingsError
-from hba.text.lstm import measured_loss
+from hba.text.lstm import LstmLanguageModel, measured_loss
 from hba.text.task import TextPlan
 
 NAMES = ("dropout.words", "dropout.input", "dropout.hidden", "dropout.output", "dropout.weights")
@@ -58,6 +58,7 @@ def test_a_search_notes_every_epoch(algorithm: str, texts: Path) -> None:
             loss = row[f"{name}_loss"]
             assert loss is not None
             assert row[f"{name}_perplexity"] == pytest.approx(math.exp(loss))
+    assert isinstance(result.network, LstmLanguageModel)
     measured = measured_loss(result.network, tokens_of(texts)["valid"], SMALL["sequence_length"])
     assert result.metrics[-1]["val_loss"] == measured
     assert repr(result).startswith("SearchResult(epochs=3, finished=True, val_perplexity=")
@@ -65,6 +66,7 @@ def test_a_search_notes_every_epoch(algorithm: str, texts: Path) -> None:
 
 def test_the_network_is_that_of_lambda(texts: Path) -> None:
     result = small_search(texts)
+    assert result.hypernetwork is not None
     plain = result.hypernetwork.to_module(result.lam)
     for name, one in result.network.state_dict().items():
         assert torch.equal(one, plain.state_dict()[name])
