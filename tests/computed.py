@@ -1,4 +1,4 @@
-"""Makes computed-0.1.0.json: what searches and an evaluation computed, to the last bit.
+"""Makes computed.json: what searches and an evaluation compute, to the last bit. The file was made by e322238.
 
 `python tests/computed.py FILE` writes it anew, with the code as it is now.
 """

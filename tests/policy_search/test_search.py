@@ -138,9 +138,9 @@ def test_networks_that_cannot_be_searched_in_are_refused_in_one_line() -> None:
     frozen = nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 2)).requires_grad_(False)
     at_once = Convolved(parametrizations.spectral_norm(nn.Conv2d(3, 4, 3)))
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"network": Convolved(normed)}, "parametrizations.spectral_norm"),
+        ({"network": Convolved(normed)}, "Convolved"),
         ({"network": frozen}, "parameters to train"),
-        ({"network": nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 5))}, "one output for each of 2 classes"),
+        ({"network": nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 5))}, "2 classes"),
         ({"network": at_once, "algorithm": "population"}, "batched_members=False"),
         ({"network": ReadsWeight(nn.Conv2d(3, 4, 3)), "algorithm": "hba", "sharing": "first-conv"}, "sharing"),
     ]
