@@ -188,7 +188,7 @@ def test_only_a_training_loss_that_is_not_finite_ends_a_search(tmp_path: Path) -
 @pytest.mark.parametrize("algorithm", ["lookahead", "population"])
 def test_the_learning_rate_follows_the_validation_loss_on_a_plateau(algorithm: str) -> None:
     on_plateau: dict[str, Any] = {"learning_rate_schedule": PLATEAU, "plateau_epochs": 1, "validate_every": 8}
-    members = {"population_size": 2} if algorithm == "population" else {}
+    members: dict[str, Any] = {"population_size": 2} if algorithm == "population" else {}
     result = run(algorithm=algorithm, learning_rate=0.2, epochs=8, **on_plateau, **members)
     least, rate, rates = float("inf"), 0.2, []
     for row in result.metrics:
