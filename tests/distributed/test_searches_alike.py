@@ -16,7 +16,8 @@ ROUNDED = 2e-6
 """Of the schedule's values, and of metrics whose sums are in single precision."""
 
 
-@pytest.mark.parametrize("n_processes", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_processes", [2, 4])
 def test_several_processes_find_what_one_finds(n_processes: int, tmp_path: Path) -> None:
     # Not in this process, which would keep constants in double precision.
     (alone,) = shared_by(1, all_cases, tmp_path / "one")
