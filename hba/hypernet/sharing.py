@@ -6,6 +6,7 @@ nn.MultiheadAttention and the two linear layers of nn.TransformerEncoderLayer, w
 layers of which a parameter is frozen (requires_grad False).
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -46,13 +47,13 @@ def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:
     """Names of the modules that get a hyper-layer.
 
     Raises SettingsError for an unknown strategy, for one that finds no layer in this network, and for one that finds a
-    layer for which there is no hyper-layer.
+    layer for which there is no hyper-layer, or whose weights another layer has too.
     """
     if sharing not in SHARING:
         raise SettingsError(f"unknown sharing {sharing!r}; known: {', '.join(SHARING)}")
     chosen = _chosen(model, SHARING[sharing])
     kinds = " or ".join(kind.__name__ for kind in SHARING[sharing].kinds)
-    wrong = [f"{name!r}, a {type(layer).__name__}" for name, layer in chosen.items() if not can_be_replaced(layer)]
+    wrong = _without_hyper_layer(model, chosen)
     if wrong or not chosen:
         found = f"cannot replace {wrong[0]}" if wrong else f"needs a {kinds} that is trained"
         raise SettingsError(
@@ -64,8 +65,17 @@ def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:
 
 def working_strategies(model: nn.Module) -> tuple[str, ...]:
     """The strategies that find layers in this network, all of which can get a hyper-layer."""
-    found = {sharing: _chosen(model, strategy).values() for sharing, strategy in SHARING.items()}
-    return tuple(sharing for sharing, layers in found.items() if layers and all(map(can_be_replaced, layers)))
+    found = {sharing: _chosen(model, strategy) for sharing, strategy in SHARING.items()}
+    return tuple(sharing for sharing, chosen in found.items() if chosen and not _without_hyper_layer(model, chosen))
+
+
+def _without_hyper_layer(model: nn.Module, chosen: Mapping[str, nn.Module]) -> list[str]:
+    """Those of the chosen layers that cannot become a hyper-layer, with the reason."""
+    # A hyper-layer has weights of its own, so tied weights would be parted.
+    uses = Counter(id(one) for module in model.modules() for one in module.parameters(recurse=False))
+    tied = [name for name, layer in chosen.items() if any(uses[id(one)] > 1 for one in layer.parameters(recurse=False))]
+    other = [f"{name!r}, a {type(layer).__name__}" for name, layer in chosen.items() if not can_be_replaced(layer)]
+    return other + [f"{name!r}, whose weights another layer has too," for name in tied]
 
 
 def _chosen(model: nn.Module, strategy: Strategy) -> dict[str, nn.Module]:

@@ -262,3 +262,13 @@ def test_frozen_layers_are_no_hyper_layers_and_never_move(sharing: str) -> None:
         is_frozen = name.startswith(FROZEN)
         assert torch.equal(parameter, before.get_parameter(name)) == is_frozen, name
         assert parameter.requires_grad == (not is_frozen), name
+
+
+def test_tied_layers_are_refused_where_a_hyper_layer_would_part_them() -> None:
+    head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
+    network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), *head)
+    network[5].weight = network[4].weight
+    with pytest.raises(SettingsError, match="'4'"):
+        HyperNetwork(network, 3, "all")
+    tied = HyperNetwork(network, 3, "first-bn").model
+    assert tied.get_submodule("4").weight is tied.get_submodule("5").weight
