@@ -77,7 +77,7 @@ def export(
         rows = (
             (
                 *(one.what, f"{one.n:,}", f"{one.largest:.3g}", f"{one.mean:.3g}"),
-                f"{one.verdict}: {one.said}" if one.said and not one.is_exact else one.verdict,
+                one.verdict,
             )
             for one in check(text, to, loaded, [*images, *(image.convert("L") for image in images)])
         )

@@ -1,7 +1,7 @@
 """Compares an exported file with the schedule: its operations and its whole policy, beside hba's own on images."""
 
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,27 +10,25 @@ import torch
 from PIL import Image
 from torchvision.transforms.v2 import functional as TF
 
-from hba.errors import ScheduleError, SettingsError
-from hba.exports.albumentations_file import FORMAT, LEAVES, is_grey
+from hba.errors import ScheduleError
+from hba.exports.albumentations_file import DIFFERENCES, FORMAT, is_grey, transform_of
 from hba.exports.export import find_target
 from hba.operations import Operation
 from hba.operations.images import color_for
-from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
 from hba.schedule.file import parse
 from hba.schedule.schedule import Schedule
+from hba.utils.imports import import_extra
 
 N_MAGNITUDES = 5
 N_DRAWS = 20
 N_DRAWS_OF_ONE = 4
 """Of a single operation at each magnitude: both signs, and several places."""
-PLACES = (0.0, 0.37, 1.0)
-"""In a schedule, at which whole policies are compared."""
 WHOLE = "whole policy"
 
 Images = Sequence[Image.Image]
-Pairs = Iterable[tuple[Any, Any]]
-"""Of PIL images or arrays of grey levels."""
+Pairs = Iterator[tuple[Any, Any]]
+"""Images as hba and the file augment them, in grey levels of 255."""
 
 
 @dataclass(frozen=True)
@@ -53,121 +51,84 @@ class Checked:
 
     @property
     def verdict(self) -> str:
-        """exact or approximate."""
-        return "exact" if self.is_exact else "approximate"
+        """exact, or approximate and why."""
+        return "exact" if self.is_exact else f"approximate{self.said and ': '}{self.said}"
 
 
 def check(text: str, to: str, schedule: Schedule, images: Images) -> tuple[Checked, ...]:
     """Compare the text that `export` gave for a target with the schedule: one row per operation, and one for draws.
 
     Both draw by the same random numbers; for an operation's row, a schedule of it alone is exported and compared.
-    images: PIL images of mode L or RGB, at least one. Raises ScheduleError for a schedule file that does not load.
+    images: PIL images of mode L or RGB. Raises ScheduleError for a schedule file that holds another schedule.
     """
     target = find_target(to)
-    if not images:
-        raise SettingsError("a check needs at least one image")
     if to == "json":
-        loaded = Schedule(**parse(text)._asdict())
-        pairs_of_rows = ((loaded.values, schedule.values), (loaded.spread, schedule.spread))
-        same = loaded.space == schedule.space and loaded.fill == tuple(schedule.fill)
-        if not (same and all(np.array_equal(*pair) for pair in pairs_of_rows)):
+        parse(text)
+        if text != schedule.text():
             raise ScheduleError("the file that was written holds another schedule")
         return (Checked("all numbers", schedule.values.size + schedule.spread.size, 0.0, 0.0),)
     schedule = schedule.without_regularizers()
-    if to == "albumentations":
-        return _check_albumentations(schedule, images)
-    pairs = _on_batches if to == "kornia" else _on_pil_images
     rows = []
-    for operation in schedule.space.operations:
-        alone = _of_one(operation, schedule.fill)
-        places = np.linspace(0, 1, alone.epochs).tolist()
-        rows.append(_compared(operation.name, pairs(target.write(alone, ""), alone, images, places, N_DRAWS_OF_ONE)))
-    return (*rows, _compared(WHOLE, pairs(text, schedule, images, PLACES, N_DRAWS)))
-
-
-def _of_one(operation: Operation, fill: tuple[float, ...]) -> Schedule:
-    """Every image gets the operation, in each epoch at another magnitude of its range."""
-    rows = [[1.0]]
-    if operation.magnitude_range:
-        rows = [[1.0, magnitude] for magnitude in np.linspace(*operation.magnitude_range, N_MAGNITUDES)]
-    return Schedule(SearchSpace((operation,), 1, (0.0, 1.0)), np.array(rows), fill)
+    for one in schedule.space.operations:
+        said, magnitudes = "", np.linspace(*one.magnitude_range, N_MAGNITUDES).tolist() if one.magnitude_range else []
+        if to == "albumentations":
+            said, pairs = DIFFERENCES.get(one.name, ""), _with_albumentations(one, magnitudes, schedule.fill, images)
+        else:
+            # Every image gets the operation, in each epoch at another magnitude of its range.
+            values = [[1.0, magnitude] for magnitude in magnitudes] or [[1.0]]
+            alone = Schedule(SearchSpace((one,), 1, (0.0, 1.0)), np.array(values), schedule.fill)
+            pairs = _pairs(target.write(alone, ""), to, alone, images, range(alone.epochs), N_DRAWS_OF_ONE)
+        rows.append(_compared(one.name, pairs, said))
+    if to == "albumentations":
+        return (*rows, Checked(WHOLE, 0, 0.0, 0.0, "not compared: albumentations draws by its own random numbers"))
+    epochs = sorted({0, schedule.epochs // 3, schedule.epochs - 1})
+    return (*rows, _compared(WHOLE, _pairs(text, to, schedule, images, epochs, N_DRAWS)))
 
 
 def _compared(what: str, pairs: Pairs, said: str = "") -> Checked:
-    differences = [np.abs(np.asarray(one, dtype=float) - np.asarray(other, dtype=float)) for one, other in pairs]
+    differences = [np.abs(one - other) for one, other in pairs]
     largest = max((float(one.max(initial=0.0)) for one in differences), default=0.0)
     mean = float(np.mean([one.mean() for one in differences])) if differences else 0.0
     return Checked(what, len(differences), largest, mean, said)
 
 
-def _module(text: str) -> Any:
-    module: Any = types.ModuleType("exported")
-    exec(compile(text, "exported.py", "exec"), vars(module))
-    return module
+def _pairs(text: str, to: str, schedule: Schedule, images: Images, epochs: Iterable[int], n_draws: int) -> Pairs:
+    """Each image n_draws times in each epoch."""
+    exported: Any = types.ModuleType("exported")
+    exec(compile(text, "exported.py", "exec"), vars(exported))
+    for epoch in epochs:
+        given: list[Any]
+        if to == "kornia":
+            scale, ours, theirs = 255, schedule.policy(epoch), exported.policy()
+            given = [(TF.pil_to_tensor(one)[None] / 255).repeat(n_draws, 1, 1, 1) for one in images]
+        else:
+            scale, ours, theirs = 1, schedule.only(epoch).transform(), exported.transform()
+            given = [*images] * n_draws
+        theirs.set_epoch(epoch, schedule.epochs)
+        results = []
+        for policy in (ours, theirs):
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(epoch)
+                results.append([scale * np.asarray(policy(one), dtype=float) for one in given])
+        yield from zip(*results, strict=True)
 
 
-def _seeded(transform: Callable[[Any], Any], given: Any, seed: int) -> Any:
-    """The second result with a seed: both sides must take as many random numbers for the first one."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        transform(given)
-        return transform(given)
+def _with_albumentations(
+    operation: Operation, magnitudes: Sequence[float], fill: tuple[float, ...], images: Images
+) -> Pairs:
+    """An operation on images with as many channels as the fill, or any if that is grey.
 
-
-def _on_pil_images(
-    text: str, schedule: Schedule, images: Images, places: Iterable[float], n_draws: int
-) -> Iterator[tuple[Any, Any]]:
-    own, exported = schedule.transform(), _module(text).transform()
-    for place in places:
-        own.set_progress(place)
-        exported.set_progress(place)
-        for seed in range(n_draws):
-            yield from ((_seeded(own, image, seed), _seeded(exported, image, seed)) for image in images)
-
-
-def _on_batches(
-    text: str, schedule: Schedule, images: Images, places: Iterable[float], n_draws: int
-) -> Iterator[tuple[Any, Any]]:
-    """In the epochs that are nearest to the places; a batch is an image n_draws times."""
-    exported = _module(text).policy()
-    for epoch in sorted({round(place * (schedule.epochs - 1)) for place in places}):
-        values, spread = (torch.tensor(rows[epoch], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
-        own = Policy(schedule.space, values, schedule.fill, spread)
-        exported.set_progress(epoch / max(1, schedule.epochs - 1))
-        for image in images:
-            batch = (TF.pil_to_tensor(image)[None].float() / 255).repeat(n_draws, 1, 1, 1)
-            results = [_seeded(policy, batch, epoch).mul(255).numpy() for policy in (own, exported)]
-            yield from zip(*results, strict=True)
-
-
-def _check_albumentations(schedule: Schedule, images: Images) -> tuple[Checked, ...]:
-    """On images with as many channels as the fill, or any if that is grey; SettingsError if no image fits.
-
-    What albumentations draws itself, the place of a hole and the whole policy, cannot be compared image by image.
+    Nothing for an operation whose place albumentations draws itself.
     """
-    try:
-        import albumentations
-    except ImportError as error:
-        raise SettingsError("albumentations is needed to check its pipelines: pip install albumentations") from error
-    n_channels = 1 if is_grey(schedule.fill) else len(schedule.fill)
-    fitting = [image for image in images if len(image.getbands()) >= n_channels]
-    if not fitting:
-        raise SettingsError("a check needs an image in colour, as the schedule's fill colour is")
-
-    def pairs(operation: Operation) -> Iterator[tuple[Any, Any]]:
-        for image in fitting:
-            color = tuple(round(255 * one) for one in color_for(len(image.getbands()), schedule.fill))
-            for magnitude in np.linspace(*(operation.magnitude_range or (0.0, 0.0)), N_MAGNITUDES).tolist():
-                for signed in (magnitude, -magnitude) if operation.signed else (magnitude,):
-                    leaf = {**LEAVES[operation.name].transform(operation, signed, color), "p": 1.0}
-                    theirs = albumentations.from_dict({"__version__": FORMAT, "transform": leaf})
-                    # AutoContrast and Equalize may write into a grey image that they are given.
-                    found = theirs(image=np.array(image))["image"]
-                    yield operation.apply_to_pil(image, signed, color, (0.5, 0.5)), found
-
-    rows = []
-    for operation in schedule.space.operations:
-        leaf = LEAVES[operation.name]
-        said = leaf.said if leaf.is_compared else f"not compared: {leaf.said}"
-        rows.append(_compared(operation.name, pairs(operation) if leaf.is_compared else (), said))
-    return (*rows, Checked(WHOLE, 0, 0.0, 0.0, "not compared: albumentations draws by its own random numbers"))
+    albumentations: Any = import_extra("albumentations", "exports", "a check of its pipelines")
+    fitting = [one for one in images if is_grey(fill) or len(one.getbands()) >= len(fill)]
+    for image in () if operation.uses_position else fitting:
+        color = tuple(round(255 * one) for one in color_for(len(image.getbands()), fill))
+        for magnitude in magnitudes or [0.0]:
+            for signed in (magnitude, -magnitude) if operation.signed else (magnitude,):
+                leaf = {**transform_of(operation, signed, color), "p": 1.0}
+                theirs = albumentations.from_dict({"__version__": FORMAT, "transform": leaf})
+                # AutoContrast and Equalize may write into a grey image that they are given.
+                found = theirs(image=np.array(image))["image"]
+                ours = operation.apply_to_pil(image, signed, color, (0.5, 0.5))
+                yield np.asarray(ours, dtype=float), found.astype(float)

@@ -3,13 +3,13 @@
 import keyword
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from hba.errors import SettingsError
 from hba.exports.albumentations_file import albumentations_file
-from hba.exports.torchvision_code import timm_transform, transform
-from hba.exports.torchvision_file import torchvision_file
+from hba.exports.python_file import python_file
 from hba.operations import COMMON_CHANNELS
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
@@ -25,20 +25,23 @@ _TORCHVISION = f"""\
 
     policy = transform()
     pipeline = v2.Compose([policy, v2.RandomHorizontalFlip(), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
-{_EPOCHS}"""
+{_EPOCHS}
+It needs torch, torchvision 0.19 or newer, and Pillow, and nothing else."""
 _TIMM = f"""\
     from {{module}} import timm_transform, transform
 
     policy = transform()
     loader.dataset.transform = timm_transform(policy, input_size=224, use_prefetcher=True)  # as your loader has it
-{_EPOCHS}"""
+{_EPOCHS}
+It needs torch, torchvision 0.19 or newer, Pillow and timm, and nothing else."""
 _KORNIA = """\
     from {module} import policy
 
     augment = AugmentationSequential(policy(), data_keys=["input", "mask"])  # or policy() alone, on images
     for epoch in range(epochs):
         augment[0].set_epoch(epoch, epochs)
-"""
+
+It needs torch and kornia 0.8 or newer, and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -55,29 +58,14 @@ class Target:
     has_regularizers: bool = False
 
 
-def _torchvision(schedule: Schedule, module: str) -> str:
-    needs = "torch, torchvision 0.19 or newer, and Pillow"
-    return torchvision_file(schedule, _TORCHVISION.format(module=module), needs, (transform,))
-
-
-def _timm(schedule: Schedule, module: str) -> str:
-    needs = "torch, torchvision 0.19 or newer, Pillow and timm"
-    return torchvision_file(schedule, _TIMM.format(module=module), needs, (transform, timm_transform))
-
-
-def _kornia(schedule: Schedule, module: str) -> str:
-    # kornia's augmentations take long to import.
-    from hba.exports.kornia_file import kornia_file
-
-    return kornia_file(schedule, _KORNIA.format(module=module), "torch and kornia 0.8 or newer")
-
-
 TARGETS: Mapping[str, Target] = MappingProxyType(
     {
-        "torchvision": Target("_torchvision.py", _torchvision),
-        "timm": Target("_timm.py", _timm),
+        "torchvision": Target("_torchvision.py", partial(python_file, _TORCHVISION, ["transform"])),
+        "timm": Target("_timm.py", partial(python_file, _TIMM, ["transform", "timm_transform"])),
         "kornia": Target(
-            "_kornia.py", _kornia, "enhancers and bilinear operations differ from PIL's by one grey level at most"
+            "_kornia.py",
+            partial(python_file, _KORNIA, ["policy"], on_batches=True),
+            "enhancers and bilinear operations differ from PIL's by one grey level at most",
         ),
         "albumentations": Target(
             "_albumentations.json",
@@ -106,8 +94,12 @@ def export(schedule: Schedule | str | Path, to: str, path: str | Path | None = N
     for a schedule of regularizers alone, and for the name of a Python file that could not be imported.
     """
     target = find_target(to)
-    if path is not None and target.ending.endswith(".py"):
-        _check_name(Path(path))
+    file = Path("policy.py" if path is None else path)
+    is_importable = file.suffix == ".py" and file.stem.isidentifier() and not keyword.iskeyword(file.stem)
+    if target.ending.endswith(".py") and not is_importable:
+        raise SettingsError(
+            f"the file must have a name that Python can import, letters, digits and _ before .py, got {file.name}"
+        )
     loaded = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
     if not (loaded.space.operations or target.has_regularizers):
         raise SettingsError(
@@ -119,14 +111,7 @@ def export(schedule: Schedule | str | Path, to: str, path: str | Path | None = N
             f"{to} takes images of 1 or 3 channels, but the schedule was searched on images of {len(loaded.fill)}; use "
             "hba's own transform"
         )
-    text = target.write(loaded, "policy" if path is None else Path(path).stem)
+    text = target.write(loaded, file.stem)
     if path is not None:
-        write_text(Path(path), text)
+        write_text(file, text)
     return text
-
-
-def _check_name(path: Path) -> None:
-    if path.suffix != ".py" or not path.stem.isidentifier() or keyword.iskeyword(path.stem):
-        raise SettingsError(
-            f"the file must have a name that Python can import, letters, digits and _ before .py, got {path.name}"
-        )

@@ -6,6 +6,7 @@ the file's own.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial  # noqa: F401  OPERATIONS needs it.
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch

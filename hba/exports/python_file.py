@@ -1,0 +1,192 @@
+"""A schedule as one Python file that does not need hba: hba's own functions as source, and the schedule's numbers."""
+
+import ast
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from hba.errors import SettingsError
+from hba.exports import torchvision_code
+from hba.operations import Operation, enhance, function_path, geometric, images, on_pil, operation, point
+from hba.operations.images import color_for
+from hba.operations.on_pil import Enhancer
+from hba.policy import single_image
+from hba.schedule.schedule import Schedule
+from hba.schedule.summary import left_out
+from hba.utils.provenance import VERSION
+
+FILE = '''"""Data augmentation: {epochs}, {n} operations.{found}
+{left}
+{usage}
+hba {version} wrote it (hba export); export the schedule again rather than edit it.
+"""
+
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+{code}
+
+
+# fmt: off
+{numbers}'''
+ON_BATCHES: Mapping[str, str] = {
+    "Warp": "coefficients={}",
+    "Curve": "partial(curve, {})",
+    "Stretch": "partial(stretch, {})",
+    "Blend": "partial(enhance, {})",
+    "FunctionKernel": "{}",
+}
+"""By type of kernel, an operation's first argument in a file for batches, from the name of the kernel's function."""
+
+
+def python_file(usage: str, makers: Sequence[str], schedule: Schedule, module: str, *, on_batches: bool = False) -> str:
+    """The text of the file, for kornia if on_batches, else for torchvision.
+
+    usage: how to use it and what it needs, with {module} for its name as a module. makers: names of the functions that
+    a user calls. Raises SettingsError for operations of your own.
+    """
+    operations = builtin_operations(schedule)
+    fill: dict[Any, tuple[float, ...]]
+    modules: tuple[ModuleType, ...] = (on_pil, single_image, torchvision_code)
+    if on_batches:
+        # kornia's augmentations take long to import.
+        from hba.exports import kornia_code
+
+        modules = (images, operation, geometric, point, enhance, torchvision_code, kornia_code)
+        fill = {n: color_for(n, schedule.fill) for n in (1, 3)}
+    else:
+        fill = {mode: tuple(round(255 * one) for one in color_for(len(mode), schedule.fill)) for mode in ("L", "RGB")}
+    rows = "".join(f'    "{one.name}": {_operation_text(one, on_batches)},\n' for one in operations)
+    numbers = f"OPERATIONS = {{\n{rows}}}\nFILL = {fill}\n{_tables_text(schedule)}"
+    origin = [str(schedule.provenance[name]) for name in ("algorithm", "dataset") if name in schedule.provenance]
+    return FILE.format(
+        epochs="one policy throughout" if schedule.epochs == 1 else f"a policy for each of {schedule.epochs} epochs",
+        n=len(operations),
+        found=f" It was found by {_harmless(' on '.join(origin))}." if origin else "",
+        left=f"\nLeft out: {_harmless(left_out(schedule.space))}.\n" if schedule.space.regularizers else "",
+        usage=usage.format(module=module),
+        version=VERSION,
+        code=_source("\n".join([numbers, *makers]), modules),
+        numbers=numbers,
+    )
+
+
+def builtin_operations(schedule: Schedule) -> Sequence[Operation]:
+    """The schedule's operations; SettingsError if one is not hba's, because its function is in another file."""
+    operations = schedule.space.operations
+    if own := [one.name for one in operations if function_path(one) is not None]:
+        raise SettingsError(
+            f"{', '.join(own)} cannot be written into a file of its own: only the operations of hba can; export "
+            "--to json, and register yours where the schedule is read"
+        )
+    return operations
+
+
+def _harmless(text: str) -> str:
+    """Text from a schedule's file, which must not end the docstring."""
+    return re.sub(r"[^\w .,:/();-]", "?", text)
+
+
+def _source(code: str, modules: Sequence[ModuleType]) -> str:
+    """The imports, functions, classes and constants of the modules that code needs, in their order.
+
+    Of two definitions of a name, the last counts. Imports of hba are left out, and so are comments for type checkers
+    and linters.
+    """
+    imports: dict[str, str] = {}
+    definitions: dict[str, str] = {}
+    for module in modules:
+        text = inspect.getsource(module)
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ImportFrom) and not f"{node.module}.".startswith("hba."):
+                imports |= {
+                    one.asname or one.name: f"from {node.module} import {ast.unparse(one)}" for one in node.names
+                }
+            elif isinstance(node, ast.Import):
+                imports |= {one.asname or one.name: f"import {ast.unparse(one)}" for one in node.names}
+            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+                first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+                found = "\n".join(text.splitlines()[first - 1 : node.end_lineno])
+                found = re.sub(r"  # (type: ignore|noqa).*", "", found)
+                inner_imports = r"^ +(from hba\.\S+ import .*|import torch)\n\n?"
+                definitions[node.name] = re.sub(inner_imports, "", found, flags=re.MULTILINE)
+            elif isinstance(node, ast.Assign):
+                definitions[ast.unparse(node.targets[0])] = ast.unparse(node)
+    used: set[str] = set()
+    new = _names(code)
+    while new := new - used:
+        used |= new
+        new = {name for one in new & definitions.keys() for name in _names(definitions[one])}
+    lines = sorted({line for name, line in imports.items() if name in used})
+    return "\n\n\n".join(["\n".join(lines), *(text for name, text in definitions.items() if name in used)])
+
+
+def _names(code: str) -> set[str]:
+    return {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+
+
+def _operation_text(one: Operation, on_batches: bool) -> str:
+    """An operation as the file's own Operation."""
+    if on_batches:
+        function = next(iter(vars(one.kernel).values()))
+        first, last = (
+            ON_BATCHES[type(one.kernel).__name__].format(function.__name__),
+            f'interpolation="{one.interpolation}"',
+        )
+    else:
+        first, last = _pil_name(one.on_pil), f"resampling=Resampling.{str(one.interpolation).upper()}"
+    flags = {
+        "has_magnitude": one.magnitude_range is not None,
+        "signed": one.signed,
+        "uses_fill": one.uses_fill,
+        "uses_position": one.uses_position,
+    }
+    arguments = [first, *(f"{name}=True" for name, is_set in flags.items() if is_set)]
+    return f"Operation({', '.join([*arguments, last] if one.interpolation else arguments)})"
+
+
+def _pil_name(function: Any) -> str:
+    if isinstance(function, Enhancer):
+        return f"Enhancer(ImageEnhance.{function.enhance.__name__})"
+    return function.__name__ if function.__module__ == on_pil.__name__ else f"ImageOps.{function.__name__}"
+
+
+def _tables_text(schedule: Schedule) -> str:
+    """In single precision, in which hba draws."""
+    space = schedule.space
+    ranges = [(0.0, 0.0) if slot.magnitude is None else space.ranges[slot.magnitude] for slot in space.slots]
+    slots = [(slot.operation.name, *ends) for slot, ends in zip(space.slots, ranges, strict=True)]
+    # Slots without magnitude have the column behind the last one: zeros.
+    values, spread = (
+        pad(torch.tensor(rows, dtype=torch.float32), (0, 1)) for rows in (schedule.values, schedule.spread)
+    )
+    columns = space.slot_columns(values.device)
+    counts, count_spread = values[:, columns.counts], spread[:, columns.counts]
+    if not space.searches_count:
+        at_least = 1 - pad(columns.count_limits.double(), (1, 0))
+        counts = (at_least[1:] / at_least[:-1].clamp(min=torch.finfo(torch.float64).tiny)).float()[None]
+        count_spread = torch.zeros_like(counts)
+    tables = {
+        "probabilities": values[:, columns.probability],
+        "probability_spread": spread[:, columns.probability],
+        "magnitudes": values[:, columns.magnitude],
+        "magnitude_spread": spread[:, columns.magnitude],
+        "counts": counts,
+        "count_spread": count_spread,
+    }
+    rows = "".join(f"    {name}={_rows(table)},\n" for name, table in tables.items())
+    return f"TABLES = Tables(\n    epochs={schedule.epochs},\n    slots={slots},\n{rows})\n"
+
+
+def _rows(table: Tensor) -> str:
+    """A line for each epoch, or one line where all are alike; the shortest decimals that give the same numbers."""
+    rows = table[:1] if (table == table[0]).all() else table
+    lines = [", ".join(str(number) for number in row) for row in rows.numpy()]
+    return "[\n" + "".join(f"        [{line}],\n" for line in lines) + "    ]"
