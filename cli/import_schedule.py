@@ -46,8 +46,6 @@ def import_schedule(file: Path, source: str, epochs: int | None, out: Path, name
 
     A policy of another kind is approximated as closely as possible, and the differences are printed.
     """
-    if epochs is None and SOURCES[source].epochs is None:
-        raise SettingsError(f"--from {source} needs --epochs, the number of epochs over which {file} was searched")
     try:
         channels = None if fill is None else color(fill)
     except SettingsError as error:

@@ -39,8 +39,8 @@ allows, its v. The mean logit would not do: a magnitude at an end of the range h
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -48,7 +48,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from hba.errors import ScheduleError
-from hba.operations import OPERATIONS, Operation
+from hba.operations import OPERATIONS
 from hba.policy.draw import quadrature
 from hba.policy.rates import Floats, applied, fired_at_least, poisson_binomial
 from hba.policy.space import SearchSpace
@@ -67,6 +67,8 @@ _FARTHEST = 60.0
 _EQUAL = 1e-6
 """A standard deviation, as a fraction of the range, that no pixel shows."""
 
+Key = TypeVar("Key", bound=Hashable)
+
 
 class Choice(NamedTuple):
     """chance: its probability in the step. magnitude: in hba's units, without sign if hba draws it; None for none."""
@@ -76,70 +78,20 @@ class Choice(NamedTuple):
     magnitude: float | None = None
 
 
-Step = tuple[Choice, ...]
-
-
 class SubPolicy(NamedTuple):
-    """weight: in proportion to its probability."""
+    """steps: the choices of each. weight: in proportion to its probability."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[tuple[Choice, ...], ...]
     weight: float = 1.0
 
 
-class Weighted(NamedTuple):
-    """A magnitude, and how often an image gets it."""
+class Fit(NamedTuple):
+    """probabilities: p (n_slots,). reached: T (S,). rates: r (n_slots,). error: the largest difference of r to w."""
 
-    rate: float
-    magnitude: float
-
-
-def choices_of(policy: Sequence[SubPolicy]) -> Iterator[tuple[Choice, float]]:
-    """Every choice, and how often an image gets it."""
-    total = math.fsum(one.weight for one in policy)
-    for one in policy:
-        for step in one.steps:
-            for choice in step:
-                yield choice, one.weight / total * choice.chance
-
-
-def rates_of(policy: Sequence[SubPolicy]) -> dict[str, float]:
-    """How often an image gets each operation, on average, without those that it never gets."""
-    rates: dict[str, float] = {}
-    for choice, rate in choices_of(policy):
-        if rate > 0:
-            rates[choice.operation] = rates.get(choice.operation, 0.0) + rate
-    return rates
-
-
-def magnitudes_of(policy: Sequence[SubPolicy], operation: str) -> list[Weighted]:
-    """The distinct magnitudes of an operation, the largest first; none for an operation without magnitude."""
-    found: dict[float, float] = {}
-    for choice, rate in choices_of(policy):
-        if choice.operation == operation and choice.magnitude is not None and rate > 0:
-            found[choice.magnitude] = found.get(choice.magnitude, 0.0) + rate
-    return [Weighted(found[magnitude], magnitude) for magnitude in sorted(found, reverse=True)]
-
-
-def numbers_of(policy: Sequence[SubPolicy]) -> Floats:
-    """Probabilities that an image gets 0, 1, ... operations, up to the most that are possible."""
-    total = math.fsum(one.weight for one in policy)
-    most = max(len(one.steps) for one in policy)
-    numbers = np.zeros(most + 1)
-    for one in policy:
-        of_one = poisson_binomial(min(1.0, math.fsum(choice.chance for choice in step)) for step in one.steps)
-        numbers[: len(of_one)] += one.weight / total * of_one
-    possible = np.flatnonzero(numbers > 0)
-    return numbers[: possible[-1] + 1]
-
-
-def without(policy: Sequence[SubPolicy], names: set[str]) -> tuple[SubPolicy, ...]:
-    """The same without some operations: a step that chose one of them does nothing."""
-    return tuple(
-        SubPolicy(
-            tuple(tuple(choice for choice in step if choice.operation not in names) for step in one.steps), one.weight
-        )
-        for one in policy
-    )
+    probabilities: Floats
+    reached: Floats
+    rates: Floats
+    error: float
 
 
 def fitted_schedule(
@@ -156,31 +108,50 @@ def fitted_schedule(
     Ranges are those of hba's operations, wider where the policy is. Raises ScheduleError for a policy that applies none
     of hba's operations.
     """
-    wanted = rates_of(policy)
-    lost = {name: rate for name, rate in wanted.items() if name not in OPERATIONS}
-    kept = without(policy, set(lost))
+    total = math.fsum(one.weight for one in policy)
+    choices = [
+        (choice, rate)
+        for one in policy
+        for step in one.steps
+        for choice in step
+        if (rate := one.weight / total * choice.chance) > 0
+    ]
+    wanted = _summed((choice.operation, rate) for choice, rate in choices)
     rates = {name: wanted[name] for name in OPERATIONS if name in wanted}
     if not rates:
-        raise ScheduleError(
-            "the policy applies none of hba's operations"
-            + (f"; it has {', '.join(lost)}" if lost else ", each probability is 0")
-        )
-    operations = tuple(_operation(kept, name, interpolation) for name in rates)
+        raise ScheduleError(f"the policy applies none of hba's operations, but {', '.join(wanted) or 'nothing'}")
+    operations, weighted = [], []
+    for name in rates:
+        operation = OPERATIONS[name].with_interpolation(interpolation)
+        by_magnitude = _summed((choice.magnitude, rate) for choice, rate in choices if choice.operation == name)
+        magnitudes, of_each = np.array(sorted(by_magnitude.items(), reverse=True), dtype=float).T
+        if operation.magnitude_range is not None:
+            low, high = operation.magnitude_range
+            operation = operation.with_range((min(low, float(magnitudes[-1])), max(high, float(magnitudes[0]))))
+        operations.append(operation)
+        weighted.append((magnitudes, of_each))
     of_slots = np.repeat(np.array(list(rates.values())) / COPIES, COPIES)
-    at_least = np.cumsum(numbers_of(kept)[::-1])[::-1][1 : len(of_slots) + 1]
-    fit = fitted(of_slots, np.minimum(at_least, 1.0))
+    fit = fitted(of_slots, at_least(policy)[: len(of_slots)])
     count = [max(0.0, float(more - less)) for more, less in itertools.pairwise([1.0, *fit.reached, 0.0])]
-    space = SearchSpace(operations, COPIES, tuple(count), searches_count=True)
-    values, spread = _rows(space, kept, fit)
-    total = sum(wanted.values())
-    reached = fit.rates.reshape(-1, COPIES).sum(axis=1)
+    space = SearchSpace(tuple(operations), COPIES, tuple(count), searches_count=True)
+    values, spread = np.zeros(space.n), np.zeros(space.n)
+    for number, slot in enumerate(space.slots):
+        values[slot.probability] = fit.probabilities[number]
+        if slot.magnitude is not None:
+            magnitudes, of_each = weighted[number // COPIES]
+            half = halves(of_each)[number % COPIES]
+            bounds = space.ranges[slot.magnitude]
+            values[slot.magnitude], spread[slot.magnitude] = spread_of(magnitudes[half > 0], half[half > 0], *bounds)
+    reached = np.array([1.0, *fit.reached])
+    values[-space.max_count :] = reached[1:] / reached[:-1]
+    differences = fit.rates.reshape(-1, COPIES).sum(axis=1) - np.array(list(rates.values()))
     provenance = {
         **origin,
         "sub_policies": len(policy),
         "operations_of_an_image": sum(rates.values()),
         "rates": rates,
-        "largest_rate_difference": float(np.abs(reached - np.array(list(rates.values()))).max()),
-        "left_out": {name: rate / total for name, rate in lost.items()},
+        "largest_rate_difference": float(np.abs(differences).max()),
+        "left_out": {name: rate / sum(wanted.values()) for name, rate in wanted.items() if name not in rates},
         "widened": {
             one.name: list(one.magnitude_range or ())
             for one in operations
@@ -191,39 +162,35 @@ def fitted_schedule(
     return Schedule(space, np.tile(values, (epochs, 1)), fill, provenance, spread=spread)
 
 
-def _operation(policy: Sequence[SubPolicy], name: str, interpolation: str) -> Operation:
-    """hba's own, with a range that holds the magnitudes of the policy."""
-    operation = OPERATIONS[name].with_interpolation(interpolation)
-    if operation.magnitude_range is None:
-        return operation
-    magnitudes = [one.magnitude for one in magnitudes_of(policy, name)]
-    low, high = operation.magnitude_range
-    return operation.with_range((min(low, *magnitudes), max(high, *magnitudes)))
+def _summed(rates: Iterable[tuple[Key, float]]) -> dict[Key, float]:
+    """The sum of the rates of each key."""
+    found: dict[Key, float] = {}
+    for key, rate in rates:
+        found[key] = found.get(key, 0.0) + rate
+    return found
 
 
-class Fit(NamedTuple):
-    """probabilities: p (n_slots,). reached: T (S,). rates: r (n_slots,)."""
-
-    probabilities: Floats
-    reached: Floats
-    rates: Floats
-
-    def error(self, wanted: Floats) -> float:
-        """The largest difference between a slot's rate and the wanted one."""
-        return float(np.abs(self.rates - wanted).max())
+def at_least(policy: Sequence[SubPolicy]) -> Floats:
+    """N: how likely an image gets 1, 2, ... of hba's operations or more, up to the most that are possible."""
+    total = math.fsum(one.weight for one in policy)
+    numbers = np.zeros(max(len(one.steps) for one in policy) + 1)
+    for one in policy:
+        chances = (math.fsum(choice.chance for choice in step if choice.operation in OPERATIONS) for step in one.steps)
+        of_one = poisson_binomial(min(1.0, chance) for chance in chances)
+        numbers[: len(of_one)] += one.weight / total * of_one
+    numbers = numbers[: np.flatnonzero(numbers > 0)[-1] + 1]
+    found: Floats = np.minimum(np.cumsum(numbers[::-1])[::-1][1:], 1.0)
+    return found
 
 
 def fitted(wanted: Floats, at_least: Floats) -> Fit:
     """wanted: w. at_least: N, not above 1 and not rising; S is at most n_slots."""
-    best: Fit | None = None
+    fits = []
     for top in TOPS:
-        found = _fitted_below(top, wanted, at_least)
-        if best is None or found.error(wanted) < best.error(wanted):
-            best = found
-        if best.error(wanted) < TOLERANCE:
+        fits.append(_fitted_below(top, wanted, at_least))
+        if fits[-1].error < TOLERANCE:
             break
-    assert best is not None
-    return best
+    return min(fits, key=lambda fit: fit.error)
 
 
 def _fitted_below(top: float, wanted: Floats, at_least: Floats) -> Fit:
@@ -231,44 +198,25 @@ def _fitted_below(top: float, wanted: Floats, at_least: Floats) -> Fit:
     for _ in range(N_ROUNDS):
         fired = fired_at_least(probabilities)[1 : len(at_least) + 1]
         reached = np.minimum.accumulate(np.minimum(1.0, at_least / fired))
-        fit = Fit(probabilities, reached, applied(probabilities, 1 - reached).sum(axis=0))
-        if fit.error(wanted) < TOLERANCE:
+        rates = applied(probabilities, 1 - reached).sum(axis=0)
+        fit = Fit(probabilities, reached, rates, float(np.abs(rates - wanted).max()))
+        if fit.error < TOLERANCE:
             break
-        moved = probabilities * wanted / np.maximum(fit.rates, np.finfo(float).tiny)
+        moved = probabilities * wanted / np.maximum(rates, np.finfo(float).tiny)
         probabilities = np.minimum(1.0, top * moved / moved.max())
     return fit
 
 
-def _rows(space: SearchSpace, policy: Sequence[SubPolicy], fit: Fit) -> tuple[np.ndarray, np.ndarray]:
-    """Values and spread (n,)."""
-    values, spread = np.zeros(space.n), np.zeros(space.n)
-    for number, slot in enumerate(space.slots):
-        values[slot.probability] = fit.probabilities[number]
-        if slot.magnitude is not None:
-            half = halves(magnitudes_of(policy, slot.operation.name))[number % COPIES]
-            values[slot.magnitude], spread[slot.magnitude] = spread_of(half, *space.ranges[slot.magnitude])
-    at_least = np.array([1.0, *fit.reached])
-    values[-space.max_count :] = at_least[1:] / at_least[:-1]
-    return values, spread
+def halves(rates: Floats) -> tuple[Floats, Floats]:
+    """The rates of the first magnitudes and of the others, cut where both have the same total."""
+    before = np.concatenate([[0.0], np.cumsum(rates)[:-1]])
+    first = np.minimum(rates, np.maximum(0.0, math.fsum(rates) / 2 - before))
+    others = rates - first
+    return first, others if others.any() else first
 
 
-def halves(weighted: Sequence[Weighted]) -> tuple[list[Weighted], list[Weighted]]:
-    """The larger and the smaller magnitudes, of equal total rate; weighted: the largest first."""
-    half = math.fsum(one.rate for one in weighted) / 2
-    before: list[Weighted] = []
-    after: list[Weighted] = []
-    done = 0.0
-    for rate, magnitude in weighted:
-        of_first = min(rate, max(0.0, half - done))
-        before += [Weighted(of_first, magnitude)] if of_first > 0 else []
-        after += [Weighted(rate - of_first, magnitude)] if rate > of_first else []
-        done += rate
-    return before, after or before
-
-
-def spread_of(weighted: Sequence[Weighted], low: float, high: float) -> tuple[float, float]:
+def spread_of(magnitudes: Floats, rates: Floats, low: float, high: float) -> tuple[float, float]:
     """The magnitude, in natural units, and the spread of a slot that draws these magnitudes between low and high."""
-    rates, magnitudes = np.array(weighted).T
     # Rounding must not change a single value, nor leave the range.
     mean = float(np.clip(np.average(magnitudes, weights=rates), magnitudes.min(), magnitudes.max()))
     deviation = float(np.sqrt(np.average((magnitudes - mean) ** 2, weights=rates)))
@@ -296,8 +244,7 @@ def _logit(m: float, spread: float) -> float:
         places, shares = _places(center, spread)
         return float(shares @ places) - m
 
-    found: float = brentq(error, -_FARTHEST, _FARTHEST, xtol=1e-9)
-    return found
+    return float(brentq(error, -_FARTHEST, _FARTHEST, xtol=1e-9))
 
 
 def _places(center: float, spread: float) -> tuple[Floats, Floats]:

@@ -13,24 +13,24 @@ apply_augment), which DADA uses too; github.com/VDIGPKU/DADA, fast-autoaugment/F
 (Augmentation), search_relax/train_search_paper.py (print_genotype).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import ast
+import contextlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any
-
-import pydantic
-from pydantic import Field
+from typing import Any
 
 from hba.errors import ScheduleError
-from hba.importers.files import lists_in, validated
 from hba.importers.fit import Choice, SubPolicy
 from hba.policy.spaces import PBA_SIDE_PIXELS
+from hba.schedule.file import MALFORMED
 from hba.utils.text import first_of, unknown
 
 MOST_NAMES = 8
 """In an error."""
-
-_Unit = Annotated[float, Field(ge=0, le=1, strict=True)]
-_SUB_POLICY = pydantic.TypeAdapter(list[tuple[str, _Unit, _Unit]])
+_LIST_AT_THE_END = re.compile(r"[\[(]\s*[\[(].*[\])]\s*[\])]\s*$")
+"""Of a line: a list of lists, after a log's own brackets, as in "[2019-05-01] [INFO] [[...]]"."""
 
 LEVELS: Mapping[str, tuple[str, Callable[[float], float] | None]] = MappingProxyType(
     {
@@ -53,50 +53,74 @@ LEVELS: Mapping[str, tuple[str, Callable[[float], float] | None]] = MappingProxy
 
 
 def policy_of_list(text: str, name: str | None = None) -> tuple[SubPolicy, ...]:
-    """The sub-policies of a text; ScheduleError, which names the sub-policy, for anything else.
-
-    name: which list, if there are several.
-    """
-    return tuple(_sub_policy(entry, number) for number, entry in enumerate(_entries(_chosen(text, name)), start=1))
-
-
-def _chosen(text: str, name: str | None) -> Any:
-    """The list of that name, or the only one; several names of one list count once."""
-    lists = lists_in(text, lambda value: any(True for _ in _entries(value)))
+    """The sub-policies of a text; ScheduleError for anything else. name: which list, if there are several."""
+    lists = lists_in(text)
     if not lists:
         raise ScheduleError("it must hold a list of sub-policies, each a list of (operation, probability, level)")
-    if name is not None:
-        if name not in lists:
-            raise ScheduleError(unknown("list", name, [key for key in lists if key]))
-        return lists[name]
-    by_list: dict[int, str] = {}
-    for key, value in lists.items():
-        by_list.setdefault(id(value), key)
-    if len(by_list) > 1:
-        names = first_of(list(by_list.values()), MOST_NAMES)
-        raise ScheduleError(f"it holds {len(by_list)} lists of sub-policies ({names}); choose one with --name")
-    return next(iter(lists.values()))
+    if name is None and len(lists) > 1:
+        names = first_of(list(lists), MOST_NAMES)
+        raise ScheduleError(f"it holds {len(lists)} lists of sub-policies ({names}); choose one with --name")
+    if name is not None and name not in lists:
+        raise ScheduleError(unknown("list", name, lists))
+    entries = lists[next(iter(lists)) if name is None else name]
+    return tuple(SubPolicy(tuple((_choice(*entry),) for entry in sub_policy)) for sub_policy in entries)
 
 
-def _entries(value: Any) -> Iterator[Any]:
+def literal(text: str) -> Any:
+    """The value of JSON or of a Python literal. Nothing is run; raises one of MALFORMED for anything else."""
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(text)
+    return ast.literal_eval(text.strip())
+
+
+def lists_in(text: str) -> dict[str, list[Any]]:
+    """The lists of sub-policies in a text, by name; the name of a list that stands alone, or in a log, is empty.
+
+    A text is a list; or a Python module, in which a list is assigned to a name or returned by a function without
+    decorator; or a log, of which the last line that ends with such a list counts. Nothing is run.
+    """
+    try:
+        nodes: list[tuple[str, ast.expr | str]] = [*_named(ast.parse(text.strip()).body)]
+    except MALFORMED:
+        nodes = [("", found[0]) for line in text.splitlines() if (found := _LIST_AT_THE_END.search(line))]
+    lists = {}
+    for name, node in nodes:
+        with contextlib.suppress(*MALFORMED):
+            if policy := list(_sub_policies(ast.literal_eval(node))):
+                lists[name] = policy
+    return lists
+
+
+def _named(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    """Expressions by the name that they are assigned to, or of the function that returns them in its last line."""
+    for node in body:
+        if isinstance(node, ast.Expr):
+            yield "", node.value
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            yield node.targets[0].id, node.value
+        elif isinstance(node, ast.FunctionDef) and not node.decorator_list:
+            *before, last = node.body
+            value = last.value if isinstance(last, ast.Return) else None
+            if isinstance(value, ast.Name):
+                value = dict(_named(before)).get(value.id)
+            if value is not None:
+                yield node.name, value
+
+
+def _sub_policies(value: Any) -> Iterator[Any]:
     """The sub-policies in lists of lists."""
     if isinstance(value, list | tuple) and value:
         if all(isinstance(one, list | tuple) and one and isinstance(one[0], str) for one in value):
             yield value
         else:
             for one in value:
-                yield from _entries(one)
-
-
-def _sub_policy(entries: Any, number: int) -> SubPolicy:
-    try:
-        return SubPolicy(tuple((_choice(*entry),) for entry in validated(_SUB_POLICY, entries)))
-    except ScheduleError as error:
-        raise ScheduleError(f"sub-policy {number}: {error}") from None
+                yield from _sub_policies(one)
 
 
 def _choice(name: str, probability: float, level: float) -> Choice:
     if name not in LEVELS:
         raise ScheduleError(unknown("operation", name, LEVELS))
+    if not (0 <= probability <= 1 and 0 <= level <= 1):
+        raise ScheduleError(f"probability and level of {name} must lie in [0, 1], got {probability} and {level}")
     operation, magnitude = LEVELS[name]
     return Choice(operation, probability, None if magnitude is None else magnitude(level))

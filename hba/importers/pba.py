@@ -24,17 +24,16 @@ pba/augmentation_transforms.py (levels), without its stretching.
 
 import itertools
 import math
-import reprlib
-from typing import Annotated, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import pydantic
-from pydantic import BeforeValidator, Field
 
 from hba.errors import ScheduleError
-from hba.importers.files import literal, validated
+from hba.importers.lists import literal
 from hba.policy.spaces import PBA_RANGES, PBA_SIDE_PIXELS, SPACES
+from hba.schedule.file import MALFORMED
 from hba.schedule.schedule import Schedule
+from hba.utils.files import reason_of
 
 PBA_FILL = (125 / 255, 122 / 255, 113 / 255)
 """The colour of PBA's own Cutout, which is also the mean colour of CIFAR-10."""
@@ -53,28 +52,6 @@ _PARTS_OF_A_UNIT = {
 _DECIMALS = 10
 """Enough for every magnitude that is not truncated (steps of 0.18 and 0.03), and free of rounding errors."""
 
-_Trial = pydantic.StrictStr | pydantic.StrictInt
-_Epoch = Annotated[int, Field(ge=0, strict=True)]
-_Policy = Annotated[
-    tuple[Annotated[int, Field(ge=0, le=MAX_LEVEL, strict=True)], ...],
-    Field(min_length=N_NUMBERS, max_length=N_NUMBERS),
-    BeforeValidator(lambda config: config.get("hp_policy") if isinstance(config, dict) else config),
-]
-
-
-class _Clone(NamedTuple):
-    """One line of the log. epoch: of the trial; cloned_epoch: of the cloned trial."""
-
-    trial: _Trial
-    cloned_trial: _Trial
-    epoch: _Epoch
-    cloned_epoch: _Epoch
-    old_policy: _Policy
-    new_policy: _Policy
-
-
-_CLONE = pydantic.TypeAdapter(_Clone)
-
 
 class PbaSegment(NamedTuple):
     """A policy of 60 whole numbers, and for how many epochs it is used; 0 where the next took its place at once."""
@@ -83,14 +60,13 @@ class PbaSegment(NamedTuple):
     policy: tuple[int, ...]
 
 
-def pba_schedule(text: str, file: str, epochs: int, fill: tuple[float, ...] = PBA_FILL) -> Schedule:
+def pba_schedule(text: str, file: str, epochs: int, fill: tuple[float, ...]) -> Schedule:
     """The schedule of a PBA log over the number of epochs that PBA searched, one row per epoch, in the space `pba`.
 
     file: the log's name, for the provenance. fill: colour in [0, 1] of what geometric operations and Cutout uncover.
     Raises ScheduleError, which names the line, for a text that is not such a log.
     """
-    segments = pba_segments(text, epochs)
-    space = SPACES["pba"]
+    segments, space = pba_segments(text, epochs), SPACES["pba"]
     rows = []
     for segment in segments:
         values = natural_values(segment.policy)
@@ -105,34 +81,37 @@ def pba_segments(text: str, epochs: int) -> tuple[PbaSegment, ...]:
 
     Raises ScheduleError for a text that is not a PBA log.
     """
-    clones = [_clone(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    if not clones:
-        raise ScheduleError("it must have at least one line, but is empty")
-    start = len(clones) - 1
-    while start > 0 and clones[start - 1].trial == clones[start].cloned_trial:
-        start -= 1
-    descent = clones[start:]
-    starts = [0, *(clone.cloned_epoch for clone in descent), epochs]
-    if epochs < 1 or starts != sorted(starts):
+    starts, policies, last = [0], [], None
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            trial, cloned_trial, _, epoch, old, new = literal(line)
+            old, new = _policy(old), _policy(new)
+            if type(epoch) is not int:
+                raise ScheduleError(f"the epoch of the cloned trial must be a whole number, got {epoch!r}")
+        except MALFORMED as error:
+            raise ScheduleError(f"line {number}: {reason_of(error)}") from None
+        if cloned_trial != last:
+            starts, policies = [0], [old]
+        starts.append(epoch)
+        policies.append(new)
+        last = trial
+    starts.append(epochs)
+    if not policies or epochs < 1 or starts != sorted(starts):
         raise ScheduleError(
-            f"the epochs of cloned trials must not fall, nor exceed the {epochs} given, got {starts[1:-1]}; "
-            "give the number of epochs that PBA searched"
+            f"a log needs a line, and the epochs of cloned trials must not fall, nor exceed the {epochs} given, got "
+            f"{starts[1:-1]}; give the number of epochs that PBA searched"
         )
-    policies = [descent[0].old_policy, *(clone.new_policy for clone in descent)]
-    return tuple(
-        PbaSegment(end - start, policy)
-        for (start, end), policy in zip(itertools.pairwise(starts), policies, strict=True)
-    )
+    lengths = (end - start for start, end in itertools.pairwise(starts))
+    return tuple(map(PbaSegment, lengths, policies))
 
 
-def _clone(number: int, line: str) -> _Clone:
-    try:
-        entries = literal(line.strip())
-        if not isinstance(entries, list) or len(entries) != len(_Clone._fields):
-            raise ScheduleError(f"must be a list of {', '.join(_Clone._fields)}, got {reprlib.repr(entries)}")
-        return validated(_CLONE, dict(zip(_Clone._fields, entries, strict=True)))
-    except ScheduleError as error:
-        raise ScheduleError(f"line {number}: {error}") from None
+def _policy(entry: Any) -> tuple[int, ...]:
+    numbers = tuple(entry["hp_policy"] if isinstance(entry, dict) else entry)
+    if len(numbers) != N_NUMBERS or not all(type(one) is int and 0 <= one <= MAX_LEVEL for one in numbers):
+        raise ScheduleError(f"a policy must be {N_NUMBERS} whole numbers from 0 to {MAX_LEVEL}")
+    return numbers
 
 
 def natural_values(policy: tuple[int, ...]) -> dict[str, float]:

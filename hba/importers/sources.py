@@ -1,20 +1,20 @@
 """Policies of other programs as schedules: `import_policy`, and the programs that it reads."""
 
+import contextlib
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from hba.errors import SettingsError
 from hba.importers.autoalbument import policy_of_autoalbument
-from hba.importers.files import limited_text
-from hba.importers.fit import fitted_schedule
+from hba.importers.fit import SubPolicy, fitted_schedule
 from hba.importers.lists import policy_of_list
 from hba.importers.pba import PBA_FILL, pba_schedule
-from hba.importers.torchvision_policies import POLICIES
-from hba.schedule.file import explained
+from hba.importers.torchvision_policies import policy_of_torchvision
+from hba.schedule.file import reading
 from hba.schedule.schedule import Schedule
+from hba.utils.files import read_text
 from hba.utils.settings import whole_number
 from hba.utils.text import unknown
 
@@ -27,28 +27,19 @@ _OF_AUTOALBUMENT = (
 )
 
 
-class Request(NamedTuple):
-    """What a reader gets. given: the text of a file, or a policy's name. source: the file's name, or again that name.
-
-    name: of one of several lists in the file; None for the only one.
-    """
-
-    given: str
-    source: str
-    epochs: int
-    fill: tuple[float, ...]
-    name: str | None
-
-
 class PolicySource(NamedTuple):
     """A program whose policies can be imported.
 
-    kind: what errors call its files; None if its policies have names. fill, epochs: the defaults; the number of epochs
-    is None if it must be given. has_names: whether a file can hold several policies.
+    kind: what errors call its files; None if its policies have names. read: makes sub-policies of the text of a file,
+    or of a policy's name; None for PBA, which has schedules. notes: what hba does differently. interpolation: of
+    operations that move pixels. fill, epochs: the defaults; the number of epochs is None if it must be given.
+    has_names: whether a file can hold several policies.
     """
 
-    read: Callable[[Request], Schedule]
     kind: str | None
+    read: Callable[..., tuple[SubPolicy, ...]] | None
+    notes: tuple[str, ...] = ()
+    interpolation: str = "nearest"
     fill: tuple[float, ...] = (0.0, 0.0, 0.0)
     epochs: int | None = 1
     has_names: bool = False
@@ -68,57 +59,39 @@ def import_policy(
     source searched; a fixed policy is the same in all of them, 1 by default. fill: colour in [0, 1] of what geometric
     operations and Cutout uncover. name: which list, if the file holds several.
 
-    Raises SettingsError for arguments that do not fit, and ScheduleError, which names the file and the place, for a
-    file that the source did not write.
+    Raises SettingsError for arguments that do not fit, and ScheduleError, which names the file, for a file that the
+    source did not write.
     """
     if source not in SOURCES:
         raise SettingsError(unknown("source of policies", source, SOURCES))
-    found = SOURCES[source]
+    found, path = SOURCES[source], Path(given)
     epochs = found.epochs if epochs is None else whole_number("epochs", epochs)
-    if epochs is None:
-        raise SettingsError(f"epochs must be given for a schedule of {source}: over how many it was searched")
-    if not 1 <= epochs <= MOST_EPOCHS:
-        raise SettingsError(f"epochs must lie in [1, {MOST_EPOCHS:,}], got {epochs}")
+    if epochs is None or not 1 <= epochs <= MOST_EPOCHS:
+        raise SettingsError(
+            f"--epochs must be the number of epochs of the search of {source}, in [1, {MOST_EPOCHS:,}], got {epochs}"
+        )
     if name is not None and not found.has_names:
         raise SettingsError(f"name has no effect on policies of {source}; remove it")
     fill = found.fill if fill is None else fill
-    if found.kind is None:
-        return found.read(Request(str(given), str(given), epochs, fill, name))
-    path = Path(given)
-    text = limited_text(path, found.kind)
-    with explained(path, found.kind):
-        return found.read(Request(text, path.name, epochs, fill, name))
-
-
-def _list(algorithm: str, request: Request) -> Schedule:
-    named = {} if request.name is None else {"list": request.name}
-    origin = {"algorithm": algorithm, "source": request.source, **named}
-    policy = policy_of_list(request.given, request.name)
-    return fitted_schedule(policy, request.epochs, request.fill, origin, _OF_LISTS)
-
-
-def _autoalbument(request: Request) -> Schedule:
-    origin = {"algorithm": "autoalbument", "source": request.source}
-    policy = policy_of_autoalbument(request.given)
-    return fitted_schedule(policy, request.epochs, request.fill, origin, _OF_AUTOALBUMENT, "bilinear")
-
-
-def _torchvision(request: Request) -> Schedule:
-    if request.given not in POLICIES:
-        raise SettingsError(unknown("policy of torchvision", request.given, POLICIES))
-    origin = {"algorithm": "torchvision", "source": request.given}
-    return fitted_schedule(POLICIES[request.given](), request.epochs, request.fill, origin)
+    names = {} if name is None else {"list": name}
+    with contextlib.nullcontext() if found.kind is None else reading(path, found.kind):
+        text = str(given) if found.kind is None else read_text(path)
+        if found.read is None:
+            return pba_schedule(text, path.name, epochs, fill)
+        origin = {"algorithm": source, "source": text if found.kind is None else path.name, **names}
+        policy = found.read(text, *names.values())
+        return fitted_schedule(policy, epochs, fill, origin, found.notes, found.interpolation)
 
 
 SOURCES: Mapping[str, PolicySource] = MappingProxyType(
     {
-        "pba": PolicySource(lambda asked: pba_schedule(*asked[:4]), "PBA schedule", PBA_FILL, None),
-        "fast-autoaugment": PolicySource(
-            partial(_list, "fast-autoaugment"), "policy of Fast AutoAugment", has_names=True
+        "pba": PolicySource("PBA schedule", None, fill=PBA_FILL, epochs=None),
+        "fast-autoaugment": PolicySource("policy of Fast AutoAugment", policy_of_list, _OF_LISTS, has_names=True),
+        "dada": PolicySource("policy of DADA", policy_of_list, _OF_LISTS, has_names=True),
+        "autoalbument": PolicySource(
+            "policy of AutoAlbument", policy_of_autoalbument, _OF_AUTOALBUMENT, interpolation="bilinear"
         ),
-        "dada": PolicySource(partial(_list, "dada"), "policy of DADA", has_names=True),
-        "autoalbument": PolicySource(_autoalbument, "policy of AutoAlbument"),
-        "torchvision": PolicySource(_torchvision, None),
+        "torchvision": PolicySource(None, policy_of_torchvision),
     }
 )
 """By name."""

@@ -5,53 +5,57 @@ AutoAugment and RandAugment shift by shares of the side; TrivialAugment shifts b
 share of PHOTOGRAPH_SIDE.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from torch import Tensor
 from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
 
-from hba.importers.fit import Choice, Step, SubPolicy
+from hba.errors import SettingsError
+from hba.importers.fit import Choice, SubPolicy
 from hba.operations import OPERATIONS
+from hba.utils.text import unknown
 
 PHOTOGRAPH_SIDE = 224
 """Pixels of the side of a photograph, of which TrivialAugment's shifts of up to 32 pixels are a share."""
 AUTO_AUGMENT_BINS = 10
 """Of its magnitudes; torchvision has no name for the number."""
-DOES_NOTHING = "Identity"
 DIGITS = 6
 """Of magnitudes in single precision."""
 
+POLICIES: Mapping[str, AutoAugment | RandAugment | TrivialAugmentWide] = MappingProxyType(
+    {
+        **{f"autoaugment-{policy.value}": AutoAugment(policy) for policy in AutoAugmentPolicy},
+        "randaugment": RandAugment(),
+        "trivialaugment": TrivialAugmentWide(),
+    }
+)
+"""By name: AutoAugment (Cubuk et al. 2019), of which an image gets one sub-policy; RandAugment (Cubuk et al. 2020),
+operations drawn one after the other; TrivialAugment (Mueller and Hutter 2021), one operation at any strength.
+"""
 Table = Mapping[str, tuple[Tensor, bool]]
 """By operation, its magnitudes, from weak to strong, and whether a sign is drawn."""
 
 
-def auto_augment(policy: AutoAugmentPolicy) -> tuple[SubPolicy, ...]:
-    """AutoAugment (Cubuk et al. 2019): an image gets one of the sub-policies."""
-    transform = AutoAugment(policy)
-    table = transform._augmentation_space(AUTO_AUGMENT_BINS, (PHOTOGRAPH_SIDE, PHOTOGRAPH_SIDE))
-    return tuple(
-        SubPolicy(tuple(tuple(_choices(table, name, chance, number)) for name, chance, number in sub_policy))
-        for sub_policy in transform.policies
-    )
-
-
-def rand_augment() -> tuple[SubPolicy, ...]:
-    """RandAugment (Cubuk et al. 2020) with torchvision's defaults: operations drawn one after the other."""
-    transform = RandAugment()
-    table = transform._augmentation_space(transform.num_magnitude_bins, (PHOTOGRAPH_SIDE, PHOTOGRAPH_SIDE))
-    return (SubPolicy((_any_of(table, [transform.magnitude]),) * transform.num_ops),)
-
-
-def trivial_augment() -> tuple[SubPolicy, ...]:
-    """TrivialAugment (Mueller and Hutter 2021): one operation at any strength."""
-    transform = TrivialAugmentWide()
+def policy_of_torchvision(name: str) -> tuple[SubPolicy, ...]:
+    """The sub-policies of one of POLICIES; SettingsError for another name."""
+    if name not in POLICIES:
+        raise SettingsError(unknown("policy of torchvision", name, POLICIES))
+    transform, side = POLICIES[name], (PHOTOGRAPH_SIDE, PHOTOGRAPH_SIDE)
+    if isinstance(transform, AutoAugment):
+        table = transform._augmentation_space(AUTO_AUGMENT_BINS, side)
+        return tuple(
+            SubPolicy(tuple(tuple(_choices(table, name, chance, number)) for name, chance, number in sub_policy))
+            for sub_policy in transform.policies
+        )
     n_bins = transform.num_magnitude_bins
-    return (SubPolicy((_any_of(transform._augmentation_space(n_bins), list(range(n_bins))),)),)
+    if isinstance(transform, RandAugment):
+        any_of = _any_of(transform._augmentation_space(n_bins, side), [transform.magnitude])
+        return (SubPolicy((any_of,) * transform.num_ops),)
+    return (SubPolicy((_any_of(transform._augmentation_space(n_bins), range(n_bins)),)),)
 
 
-def _any_of(table: Table, numbers: list[int]) -> Step:
+def _any_of(table: Table, numbers: Sequence[int]) -> tuple[Choice, ...]:
     """All operations are equally likely, and so are the numbered magnitudes."""
     chance = 1 / len(table) / len(numbers)
     return tuple(choice for name in table for number in numbers for choice in _choices(table, name, chance, number))
@@ -59,7 +63,7 @@ def _any_of(table: Table, numbers: list[int]) -> Step:
 
 def _choices(table: Table, name: str, chance: float, number: int | None) -> Iterator[Choice]:
     """An operation at a numbered magnitude, on both sides of the identity where torchvision draws a sign."""
-    if name == DOES_NOTHING:
+    if name == "Identity":
         return
     magnitudes, has_sign = table[name]
     operation = OPERATIONS[name]
@@ -72,16 +76,5 @@ def _choices(table: Table, name: str, chance: float, number: int | None) -> Iter
     if operation.signed or not has_sign:
         yield Choice(name, chance, magnitude)
         return
-    assert operation.identity is not None
     for change in (magnitude, -magnitude):
-        yield Choice(name, chance / 2, round(operation.identity + change, DIGITS))
-
-
-POLICIES: Mapping[str, Callable[[], tuple[SubPolicy, ...]]] = MappingProxyType(
-    {
-        **{f"autoaugment-{policy.value}": partial(auto_augment, policy) for policy in AutoAugmentPolicy},
-        "randaugment": rand_augment,
-        "trivialaugment": trivial_augment,
-    }
-)
-"""By name."""
+        yield Choice(name, chance / 2, round((operation.identity or 0.0) + change, DIGITS))

@@ -23,11 +23,14 @@ from hba.operations import Operation, find_operation, function_path
 from hba.policy.space import SearchSpace
 from hba.regularization.groups import find_regularizer
 from hba.regularization.regularizer import Hyperparameter
-from hba.utils.files import read_text, reason_of
+from hba.utils.files import reason_of
 from hba.utils.settings import first_problem
 
 FORMAT = "hba-schedule"
 VERSIONS = (1, 2, 3)
+
+MALFORMED = (HbaError, OSError, ValueError, TypeError, KeyError, SyntaxError, MemoryError, RecursionError)
+"""What reading a file raises that is not what it should be."""
 
 Rows = list[list[float]]
 
@@ -154,23 +157,23 @@ def _operation_entry(operation: Operation) -> OperationEntry:
     )
 
 
-def text_of(path: Path, kind: str = "schedule") -> str:
-    """The text of a file that should hold a schedule of a kind; ScheduleError where it cannot be read."""
-    try:
-        return read_text(path)
-    except FileNotFoundError:
-        raise ScheduleError(f"no {kind} file {path}") from None
-    except (OSError, ValueError) as error:
-        raise ScheduleError(f"{path} cannot be read as a {kind}: {reason_of(error)}; give another file") from None
-
-
 @contextlib.contextmanager
-def explained(path: Path, kind: str = "schedule") -> Iterator[None]:
-    """Turn an HbaError about the content of a file into a ScheduleError that names the file."""
+def reading(path: Path, kind: str = "schedule") -> Iterator[None]:
+    """Turn what is wrong with a file, or with its content, into a ScheduleError that names the file.
+
+    kind: of what the file should hold.
+    """
     try:
         yield
-    except HbaError as error:
-        raise ScheduleError(f"{path} is not a valid {kind}: {error}") from None
+    except FileNotFoundError:
+        raise ScheduleError(f"no {kind} file {path}") from None
+    except MALFORMED as error:
+        raise ScheduleError(f"{path} cannot be read as a {kind}: {problem_of(error)}") from None
+
+
+def problem_of(error: Exception) -> str:
+    """One line about an error of MALFORMED."""
+    return first_problem(error) if isinstance(error, pydantic.ValidationError) else reason_of(error)
 
 
 def parse(text: str) -> Parts:

