@@ -25,8 +25,6 @@ MOVED = GOLDEN / "moved-0.1.0.json"
 SEARCH: Mapping[str, Any] = MappingProxyType({"data": "digits", "seed": 0, "epochs": 4, "device": "cpu"})
 _OF_LAMBDA_STEPS = {
     "lambda_betas": (0.5, 0.9),
-    "trust_radius": 0.1,
-    "logit_bound": 3.0,
     "warm_up_epochs": 1,
     "val_steps": 2,
     "val_batch_size": 50,

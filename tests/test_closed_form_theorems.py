@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from hba.algorithms.responses import RESPONSES
+from hba.algorithms.responses import RESPONSES, TrainingBatch
 from hba.hypernet import HyperNetwork
 
 Augment = Callable[[Tensor, Tensor], Tensor]
@@ -55,7 +55,7 @@ def learnt(
     optimizer = torch.optim.SGD(learned, lr=0.1, momentum=0.9)
     for _ in range(n_steps):
         optimizer.zero_grad()
-        RESPONSES[response].gradients(hypernetwork, augment, half_squares, *rows)
+        RESPONSES[response].gradients(TrainingBatch(hypernetwork, augment, half_squares, *rows))
         optimizer.step()
 
 
@@ -134,7 +134,8 @@ def test_without_noise_the_weights_own_error_drives_what_is_not_centered(respons
     weights, u = weights_at(hypernetwork, HELD, 2), direction.detach()[0].clone()
     of_training = (training[0, :2] @ weights - 5) * training[0, :2]
 
-    RESPONSES[response].gradients(hypernetwork, lambda x, _: x, half_squares, training, target, lam.detach()[None])
+    batch = TrainingBatch(hypernetwork, lambda x, _: x, half_squares, training, target, lam.detach()[None])
+    RESPONSES[response].gradients(batch)
     with torch.no_grad():
         for parameter in hypernetwork.parameters():
             if parameter.grad is not None:

@@ -27,8 +27,6 @@ NEUTRAL: Settings = MappingProxyType(
         "response_weight_decay": None,
         "warm_up_epochs": 0,
         "lambda_betas": [0.9, 0.999],
-        "trust_radius": None,
-        "logit_bound": None,
         "val_steps": 1,
         "val_batch_size": None,
         "val_batches": 1,

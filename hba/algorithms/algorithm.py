@@ -22,9 +22,6 @@ from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.utils.settings import DefaultText, Settings
 
-IN_MEMORY = "a schedule in memory"
-"""The name of a schedule that was not read from a file."""
-
 
 class InitialRow(Settings):
     """The value of init_from. schedule: its name. values: its first row in natural units, by hyperparameter.
@@ -44,21 +41,21 @@ def read_start(given: Any) -> Any:
 
     Raises ScheduleError if there is no such schedule, and SettingsError for anything else.
     """
-    if given is None or isinstance(given, InitialRow | Mapping):
-        return given
     if isinstance(given, Schedule):
-        return InitialRow(schedule=IN_MEMORY, values=first_row(given))
+        return InitialRow(schedule="a schedule in memory", values=first_row(given))
     if isinstance(given, str | Path):
         return InitialRow(schedule=str(given), values=first_row(load_policy(given)))
+    if given is None or isinstance(given, InitialRow | Mapping):
+        return given
     raise SettingsError(f"must be a schedule, its file, a run folder or a shipped name, got {reprlib.repr(given)}")
 
 
 def first_row(schedule: Schedule) -> dict[str, float]:
     """The first row by hyperparameter, including the probabilities of K if they are not searched."""
-    row = dict(zip(schedule.space.names, schedule.values[0].tolist(), strict=True))
-    most = schedule.space.max_count
-    if most and not schedule.space.searches_count:
-        counted = dataclasses.replace(schedule.space, searches_count=True)
+    space = schedule.space
+    row = dict(zip(space.names, schedule.values[0].tolist(), strict=True))
+    if space.max_count and not space.searches_count:
+        counted = dataclasses.replace(space, searches_count=True)
         columns = counted.count_columns
         row |= dict(zip(counted.names[columns], counted.initial()[columns].sigmoid().tolist(), strict=True))
     return row
@@ -155,10 +152,10 @@ class Algorithm(Settings):
     def _check_start(self) -> Self:
         # A file contains all settings, including those at their defaults.
         fields = type(self).model_fields
-        for name in ("initial_fraction", "init"):
-            if self.init_from is not None and getattr(self, name) != fields[name].default:
-                raise SettingsError(f"{name} has no effect where init_from is given; omit one of them")
-        if self.init != "fraction" and self.initial_fraction != fields["initial_fraction"].default:
+        changed = [name for name in ("initial_fraction", "init") if getattr(self, name) != fields[name].default]
+        if self.init_from is not None and changed:
+            raise SettingsError(f"{changed[0]} has no effect where init_from is given; omit one of them")
+        if self.init != "fraction" and "initial_fraction" in changed:
             raise SettingsError(
                 f"initial_fraction has no effect where init is {self.init}; set init to fraction, or omit "
                 "initial_fraction"

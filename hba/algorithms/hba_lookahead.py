@@ -9,19 +9,17 @@ response, they would depend on epsilon by more than what epsilon did to the imag
 import functools
 from typing import Annotated, ClassVar
 
-import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from hba.algorithms.hypergradient import Hypergradient, HyperGradientState
-from hba.algorithms.lambda_steps import validation_statistics
-from hba.algorithms.lookahead import Rewards, rewards_of, trained_parameters
+from hba.algorithms.lookahead import Rewards
+from hba.algorithms.rewards import gradients_of, rewards_of, trained_parameters
 from hba.algorithms.scores import AugmentedBatch, expected_score
 from hba.algorithms.state import InnerModel
 from hba.algorithms.task import Task
 from hba.config.training import SGD, SGD_CLASSICAL, SGDS, CommonSearchConfig
 from hba.data.config import Size
-from hba.distributed.collectives import means
 from hba.errors import SettingsError
 from hba.hypernet import HyperNetwork
 from hba.training.optim import MOMENTUM, preconditioned
@@ -69,35 +67,27 @@ class BothGradients(Rewards, Hypergradient):
                 self.update_lambda_by(task, state, batch)
 
     def update_lambda_by(self, task: Task, state: HyperGradientState, batch: AugmentedBatch) -> None:
-        """One step on lambda, by both gradients: of what was learned, and of steps to come; and the pull to the
-        start.
-        """
-        network, lam = state.learner.hypernetwork.eval(), state.lam
-        with validation_statistics(network, self.val_statistics):
-            loss = self.validation_loss(task, state, lambda images: network(images, lam))
+        """One step on lambda by both gradients: of what was learned, and of steps to come."""
+        network, lam = state.learner.hypernetwork, state.lam
+        loss = self.validation_loss(task, state, network, lambda images: network(images, lam))
         weights = current_weights(network)
-        wanted = [lam, *weights.values()]
-        through_response, *gradient = means(
-            torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)
-        )
+        through_response, *gradient = gradients_of(loss, [lam, *weights.values()])
         direction = preconditioned(state.learner.optimizer, weights.values(), gradient)
         along = dict(zip(weights, direction, strict=True))
-        rewards = rewards_of(network, batch, along, lam.detach(), derivative=self.reward_derivative)
-        self.move_by(task, state, batch, through_response, *self.standardized(batch, rewards))
+        found = rewards_of(network, batch, along, lam.detach(), derivative=self.reward_derivative)
+        rewards, scale = self.standardized(batch, found)
+        by_rewards = -expected_score(task.space, batch, rewards)
+        self.move_by(task, state, batch, rewards, *self.combined(task, state, through_response, by_rewards, scale))
         self.move_center(state)
         state.totals.add_lambda(loss.detach())
 
-    def move_by(
-        self,
-        task: Task,
-        state: HyperGradientState,
-        batch: AugmentedBatch,
-        through_response: Tensor,
-        rewards: Tensor,
-        scale: Tensor,
-    ) -> None:
-        """Move lambda. through_response (n,): the hypergradient in nats. rewards (B,): in standard deviations, of which
-        one is scale ().
+    def combined(
+        self, task: Task, state: HyperGradientState, through_response: Tensor, by_rewards: Tensor, scale: Tensor
+    ) -> tuple[Tensor, float | Tensor]:
+        """The gradient (n,) that lambda moves along, and what one standard deviation of rewards is in its unit.
+
+        through_response (n,): the hypergradient in nats. by_rewards (n,): in standard deviations of rewards, one of
+        which is scale ().
         """
         raise NotImplementedError
 
@@ -106,7 +96,6 @@ class HbaLookahead(BothGradients):
     """The sum of both, from the middle of every range."""
 
     name: ClassVar[str] = "hba-lookahead"
-    multi_label: ClassVar[bool] = True
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
     horizon_steps: Size = 10
@@ -120,21 +109,12 @@ class HbaLookahead(BothGradients):
                 "choose the algorithm lookahead or hba"
             )
 
-    def move_by(
-        self,
-        task: Task,
-        state: HyperGradientState,
-        batch: AugmentedBatch,
-        through_response: Tensor,
-        rewards: Tensor,
-        scale: Tensor,
-    ) -> None:
-        """By the sum of both gradients in nats."""
+    def combined(
+        self, task: Task, state: HyperGradientState, through_response: Tensor, by_rewards: Tensor, scale: Tensor
+    ) -> tuple[Tensor, float | Tensor]:
+        """The sum of both gradients in nats."""
         nats = reach(self.horizon_steps, task.config.optimizer) * horizon_learning_rate(task, state.learner) * scale
-        gradient = through_response + nats * -expected_score(task.space, batch, rewards)
-        curvature = self.of_divergence(task, state, batch)
-        in_nats = None if curvature is None else nats * curvature
-        self.move_lambda(task, state, gradient, self.of_spread(task, state, batch, rewards), in_nats)
+        return through_response + nats * by_rewards, nats
 
 
 def current_weights(hypernetwork: HyperNetwork) -> dict[str, nn.Parameter]:

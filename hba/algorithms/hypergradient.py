@@ -9,8 +9,8 @@ A                   task.augment                             the augmentation po
 F(x; theta(lambda)) hypernetwork(x, lam)                     the network with the weights that belong to lambda
 alpha, alpha'       learning rates in the optimizers of learner and mover
 T_train, T_val      train_steps, val_steps
-sigma               sigma_now(): sigma, unless sigma_end is set, or sigma_entropy, by which it is learnt
-tau                 sigma_entropy                            weight of the entropy of the noise, in [0, 1]
+sigma               sigma_now()                              standard deviation of the noise, by sigma and sigma_end
+tau                 sigma_entropy                            weight of the entropy of a learnt noise, in [0, 1]
 H                   scale.entropy()                          sum_j log sigma_j, the entropy up to a constant
 
 A learnt sigma is STN's eq. 15 (MacKay et al. 2019): a lambda step lowers E F(lambda + sigma epsilon) - tau H. If the
@@ -30,9 +30,9 @@ from torch.nn.functional import softplus
 from torch.optim import Optimizer
 
 from hba.algorithms.algorithm import Algorithm
-from hba.algorithms.lambda_steps import GradientState, LambdaMover, LambdaSteps, validation_statistics
-from hba.algorithms.responses import RESPONSES, Augment, Penalty, nothing
-from hba.algorithms.state import EpochTotals, HyperModel, L, Networks
+from hba.algorithms.lambda_steps import GradientState, LambdaMover, LambdaSteps
+from hba.algorithms.responses import RESPONSES, Augment, Penalty, TrainingBatch, nothing
+from hba.algorithms.state import HyperModel, L, Networks
 from hba.algorithms.task import Task
 from hba.config.training import CommonSearchConfig, NotNegative, Sharing
 from hba.data.config import Size
@@ -82,10 +82,9 @@ def spread_of(sigma: float) -> float:
     return sigma + math.log(-math.expm1(-sigma))
 
 
-def scale_of(state: GradientState[L]) -> LearntScale:
-    """The learnt scale of a search with sigma_entropy."""
-    assert isinstance(state.mover, ScaledMover)
-    return state.mover.scale
+def scale_of(state: GradientState[L]) -> LearntScale | None:
+    """The learnt scale of the noise; None if it is not learnt."""
+    return state.mover.scale if isinstance(state.mover, ScaledMover) else None
 
 
 class HyperLayers(Algorithm):
@@ -132,22 +131,16 @@ class Hypergradient(LambdaSteps, HyperLayers):
         if self.sigma_entropy is None:
             return mover
         spread = torch.full_like(lam.detach(), spread_of(self.sigma)).requires_grad_()
-        return ScaledMover(**vars(mover), scale=LearntScale(spread, self.optimizer_of(spread)))
+        scale = LearntScale(spread, self.optimizer_of([spread], self.lambda_learning_rate))
+        return ScaledMover(**vars(mover), scale=scale)
 
     def begin(self, task: Task, networks: Networks) -> Any:
         """Line 2: phi from a network, lambda at the space's initial values."""
         lam = self.start(task)
         learner = self.hyper_model(task, networks, lam)
-        if RESPONSES[self.response].centered:
-            learner.hypernetwork.center.copy_(lam)
-        return HyperGradientState(
-            lam=lam,
-            learner=learner,
-            mover=self.mover(task, lam),
-            train_stream=task.train_stream(),
-            generator=task.generator(),
-            totals=EpochTotals.zero(task.device),
-        )
+        state = HyperGradientState.of(task, lam, learner, mover=self.mover(task, lam))
+        self.move_center(state)
+        return state
 
     def step(self, task: Task, state: HyperGradientState) -> None:
         """One training step; after each T_train of them, T_val lambda steps (lines 4 to 12)."""
@@ -159,43 +152,47 @@ class Hypergradient(LambdaSteps, HyperLayers):
     def train_step(self, task: Task, state: HyperGradientState) -> Batch:
         """One update of phi on the next batch, every image at its own lambda; returns the batch."""
         images, labels = state.train_stream.next()
-        noise = task.noise(len(images), state.generator)
+        noise = self.noise(task, state, len(images))
         lam_rows = state.lam.detach() + self.sigma_now(task, state) * noise
-        update_phi(task, state, images, labels, lam_rows, self.response)
+        self.learn(task, state, images, labels, lam_rows)
         state.step += 1
         return images, labels
+
+    def noise(self, task: Task, state: HyperGradientState, n_images: int) -> Tensor:
+        """epsilon (B, n) of the next training step."""
+        return task.noise(n_images, state.generator)
+
+    def learn(self, task: Task, state: HyperGradientState, images: Tensor, labels: Tensor, lam_rows: Tensor) -> None:
+        update_phi(task, state, images, labels, lam_rows, self.response)
 
     def update_lambda(self, task: Task, state: HyperGradientState) -> None:
         """Equation 3: one step on lambda for validation images without augmentation, which never change BatchNorm's
         running statistics.
 
         With a learnt sigma it is STN's eq. 15: one step on lambda and sigma, each image at lambda + sigma epsilon. The
-        loss that is noted is without the entropy.
+        loss that is added to the totals is without the entropy.
         """
-        hypernetwork, lam = state.learner.hypernetwork.eval(), state.lam
-        scale = None if self.sigma_entropy is None else scale_of(state)
+        hypernetwork, lam, scale = state.learner.hypernetwork, state.lam, scale_of(state)
 
         def predict(images: Tensor) -> Tensor:
-            noise = None if scale is None else scale.sigma * task.noise(len(images), state.generator)
-            return hypernetwork(images, lam if noise is None else lam + noise)
+            if scale is None:
+                return hypernetwork(images, lam)
+            return hypernetwork(images, lam + scale.sigma * task.noise(len(images), state.generator))
 
-        with validation_statistics(hypernetwork, self.val_statistics):
-            loss = self.validation_loss(task, state, predict)
+        loss = self.validation_loss(task, state, hypernetwork, predict)
         if scale is None or self.sigma_entropy is None:
             (gradient,) = means(torch.autograd.grad(loss, [lam]))
         else:
             objective = loss - self.sigma_entropy * scale.entropy()
             gradient, of_spread = means(torch.autograd.grad(objective, [lam, scale.spread]))
-        self.move_lambda(task, state, gradient)
-        if scale is not None:
             scale.move(of_spread)
+        self.move_lambda(task, state, gradient)
         self.move_center(state)
         state.totals.add_lambda(loss.detach())
 
     def sigma_now(self, task: Task, state: GradientState[L]) -> float | Tensor:
-        if self.sigma_entropy is None:
-            return super().sigma_now(task, state)
-        return scale_of(state).sigma.detach()
+        scale = scale_of(state)
+        return super().sigma_now(task, state) if scale is None else scale.sigma.detach()
 
     def move_center(self, state: HyperGradientState) -> None:
         """Let the center of a centered response follow lambda."""
@@ -221,9 +218,8 @@ def update_phi(
     learner.optimizer.zero_grad()
     augment = augment or partial(task.augment, generator=state.generator)
     penalty = penalty_of(task, learner)
-    loss, logits = RESPONSES[response].gradients(
-        learner.hypernetwork, augment, task.loss_of, images, labels, lam_rows, penalty
-    )
+    batch = TrainingBatch(learner.hypernetwork, augment, task.loss_of, images, labels, lam_rows, penalty)
+    loss, logits = RESPONSES[response].gradients(batch)
     learner.update()
     task.carry(state.train_stream, logits)
     state.totals.add_training(loss, task.error_share(logits, labels))

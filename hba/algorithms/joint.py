@@ -12,16 +12,14 @@ import torch
 from torch import Tensor
 
 from hba.algorithms.algorithm import Count, Init, SpreadOver
-from hba.algorithms.derivatives import RewardDerivative
 from hba.algorithms.hba_lookahead import BothGradients
 from hba.algorithms.hypergradient import Hypergradient, HyperGradientState, Response, update_phi
 from hba.algorithms.lambda_steps import Betas
 from hba.algorithms.lookahead import Lookahead
-from hba.algorithms.scores import AugmentedBatch, expected_score
+from hba.algorithms.rewards import RewardDerivative
 from hba.algorithms.task import Task
 from hba.config.training import NotNegative, Share, Sharing
 from hba.data.config import Size
-from hba.data.images import Batch
 
 _OF_LOOKAHEAD = Lookahead.model_fields
 
@@ -30,7 +28,6 @@ class Joint(BothGradients):
     """Moves operations as look-ahead does by default; all layers respond to everything else."""
 
     name: ClassVar[str] = "joint"
-    multi_label: ClassVar[bool] = True
 
     train_steps: Size = 2
     init: Init = _OF_LOOKAHEAD["init"].default
@@ -51,34 +48,19 @@ class Joint(BothGradients):
         else:
             Hypergradient.step(self, task, state)
 
-    def train_step(self, task: Task, state: HyperGradientState) -> Batch:
-        """One update of phi on the next batch, in which each image is augmented at its own lambda.
-
-        The weights get that lambda only for hyperparameters that take effect through them.
+    def learn(self, task: Task, state: HyperGradientState, images: Tensor, labels: Tensor, lam_rows: Tensor) -> None:
+        """Every image is augmented at its own lambda. The weights get that lambda only for hyperparameters that take
+        effect through them.
         """
-        images, labels = state.train_stream.next()
-        noise = task.noise(len(images), state.generator)
-        lam_rows = state.lam.detach() + self.sigma_now(task, state) * noise
         of_weights = torch.where(task.through_weights, lam_rows, state.lam.detach())
 
         def augment(images: Tensor, _: Tensor) -> Tensor:
             return task.augment(images, lam_rows, state.generator)
 
         update_phi(task, state, images, labels, of_weights, self.response, augment)
-        state.step += 1
-        return images, labels
 
-    def move_by(
-        self,
-        task: Task,
-        state: HyperGradientState,
-        batch: AugmentedBatch,
-        through_response: Tensor,
-        rewards: Tensor,
-        scale: Tensor,
-    ) -> None:
-        """Move each hyperparameter by its own gradient. Adam normalizes each, so units need not agree."""
-        score = expected_score(task.space, batch, rewards)
-        gradient = torch.where(task.through_weights, through_response, -score)
-        curvature, of_spread = self.of_divergence(task, state, batch), self.of_spread(task, state, batch, rewards)
-        self.move_lambda(task, state, gradient, of_spread, curvature)
+    def combined(
+        self, task: Task, state: HyperGradientState, through_response: Tensor, by_rewards: Tensor, scale: Tensor
+    ) -> tuple[Tensor, float]:
+        """Each hyperparameter moves by its own gradient. Adam normalizes each, so units need not agree."""
+        return torch.where(task.through_weights, through_response, by_rewards), 1.0

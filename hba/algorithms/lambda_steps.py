@@ -1,43 +1,88 @@
-"""Lambda steps by gradient descent, which look-ahead and Algorithms 5 and 6 share: settings, state, and the step."""
+"""Lambda steps by gradient descent, which look-ahead and Algorithms 5 and 6 share: settings, state, and the step.
+
+Optimizer. Adam, as in STN (MacKay et al. 2019) and HBA, or RMSprop, as in Delta-STN (Bae and Grosse 2020).
+
+Shared directions. How strong a policy is matters more than which operations it has, but dozens of noisy coordinates
+move its strength slowly, because each learns only from the few images that its slot fired for. A shared coordinate
+learns from all of them: its gradient is the sum of the gradients of its columns. lambda is the sum of its own moves and
+those of the shared coordinates, so nothing else in a search needs to know about them.
+
+Pull. Adam would average a pull to the start of the search over its own horizon, and lambda would oscillate around the
+point of rest. So the pull is not part of the gradient: it is a proximal step after each step of the optimizer,
+decoupled from the momentum as weight decay is in AdamW (Loshchilov and Hutter 2019).
+"""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import torch
 from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.optim import Optimizer
+from torch.optim import Adam, Optimizer, RMSprop
 
 from hba.algorithms.algorithm import Noisy
-from hba.algorithms.lambda_optimizers import (
-    ADAM,
-    LAMBDA_OPTIMIZERS,
-    Kind,
-    SharedDirections,
-    largest_stride,
-    optimizer_rates,
-    proximal_step,
-)
 from hba.algorithms.state import L, SearchState
 from hba.algorithms.task import Task
-from hba.algorithms.update_schedule import UpdateSchedule
+from hba.algorithms.update_schedule import OF_OPERATION, UpdateSchedule, largest_stride
 from hba.config.training import CommonSearchConfig, Decay, NotNegative, Positive
 from hba.data.config import Size
 from hba.data.labels import is_multi_label
 from hba.data.loader import BatchStream
 from hba.distributed.collectives import all_gather
 from hba.errors import SettingsError
-from hba.training.criterion import loss_of, losses_of
+from hba.operations import Operation
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import strong_end
+from hba.training.criterion import losses_of
+from hba.training.optim import gradient_root
 from hba.utils.devices import device_constant
 from hba.utils.settings import DefaultText, words
 
+LambdaOptimizer = Literal["adam", "rmsprop"]
+RMSPROP_DECAY = 0.99
+"""Decay rate of the mean squared gradient, PyTorch's default."""
+SHARED = ("geometric probabilities", "colour probabilities", "geometric magnitudes", "colour magnitudes")
+"""Geometric are operations that uncover pixels, Cutout included; colour are all others."""
+LARGEST_LOG_SPREAD = 1.5
+"""Limit of |log_spread|: noise below a fifth of its standard deviation teaches nothing, above four times covers all."""
+HALF: Final = "half"
 WarmUp = Annotated[Annotated[int, Field(ge=0)] | None, DefaultText("half of all")]
 Betas = Annotated[tuple[Decay, Decay], BeforeValidator(words)]
-HALF: Final = "half"
 ValBatchSize = Annotated[Size | Literal["half"] | None, DefaultText("as batch_size")]
+
+
+@dataclass
+class SharedDirections:
+    """Coordinates that move many hyperparameters together.
+
+    offsets (m,): how far each has moved, in logits. log_spread (): logarithm of the factor of the noise on lambda. Both
+    are leaves of the optimizer.
+    """
+
+    offsets: Tensor
+    log_spread: Tensor
+    optimizer: Optimizer
+
+    @torch.no_grad()
+    def moved(self, space: SearchSpace, gradient: Tensor, of_spread: Tensor | None = None) -> Tensor:
+        """Make one step by the gradient (n,) of lambda, and return what it adds to lambda (n,).
+
+        of_spread (): gradient of log_spread, which stays unchanged without one.
+        """
+        towards = directions(space, gradient.device, gradient.dtype)
+        before = self.offsets.detach().clone()
+        self.offsets.grad, self.log_spread.grad = towards @ gradient, of_spread
+        self.optimizer.step()
+        self.log_spread.clamp_(-LARGEST_LOG_SPREAD, LARGEST_LOG_SPREAD)
+        return (self.offsets - before) @ towards
+
+    def rates(self, space: SearchSpace) -> Tensor:
+        """(n, n): the shared coordinates move lambda by -rates g for a mean gradient g (n,)."""
+        towards = directions(space, self.offsets.device, self.offsets.dtype)
+        return towards.T * optimizer_rates(self.optimizer, self.offsets) @ towards
 
 
 @dataclass
@@ -66,7 +111,7 @@ class LambdaSteps(Noisy):
     """Epochs before the first lambda step."""
     lambda_learning_rate: Positive = 0.03
     """Learning rate of the hyperparameters (alpha')."""
-    lambda_optimizer: Kind = ADAM
+    lambda_optimizer: LambdaOptimizer = "adam"
     """Optimizer of the hyperparameters: adam, or rmsprop with a decay rate of 0.99."""
     lambda_betas: Betas = (0.9, 0.999)
     """Adam's two decay rates on the hyperparameters, separated by commas."""
@@ -74,10 +119,6 @@ class LambdaSteps(Noisy):
     """Learning rate of the coordinates that hyperparameters share: probabilities and magnitudes, of geometric and of
     colour operations each; the probabilities of an operation's copies; how many operations an image gets. 0 for
     none."""
-    trust_radius: Annotated[Positive | None, DefaultText("no limit")] = None
-    """Largest Euclidean length of a lambda step, in logits."""
-    logit_bound: Annotated[Positive | None, DefaultText("no limit")] = None
-    """Largest absolute logit of a hyperparameter."""
     val_steps: Annotated[int, Field(ge=0)] = 1
     """Lambda steps in a row (T_val); 0 switches the search off."""
     val_batch_size: ValBatchSize = None
@@ -102,7 +143,7 @@ class LambdaSteps(Noisy):
                 "warm_up_epochs must leave epochs for lambda steps, "
                 f"got {self.warm_up_epochs} of {config.epochs} epochs; lower warm_up_epochs, or raise epochs"
             )
-        if self.lambda_optimizer != ADAM and self.lambda_betas != type(self).model_fields["lambda_betas"].default:
+        if self.lambda_optimizer != "adam" and self.lambda_betas != type(self).model_fields["lambda_betas"].default:
             raise SettingsError(
                 f"lambda_betas has no effect where lambda_optimizer is {self.lambda_optimizer}; omit one of them"
             )
@@ -118,17 +159,21 @@ class LambdaSteps(Noisy):
 
     def mover(self, task: Task, lam: Tensor) -> LambdaMover:
         """For a lambda that is on its device."""
-        start = lam.detach().clone()
-        optimizer = self.optimizer_of(lam.requires_grad_())
-        val_stream = task.val_stream(self.validated_at_once(task.config.batch_size))
-        strength = SharedDirections.of(
-            task.space, self.strength_learning_rate, self.lambda_betas, lam.device, self.lambda_optimizer
+        offsets = torch.zeros(len(directions(task.space, lam.device)), device=lam.device, requires_grad=True)
+        log_spread = torch.zeros((), device=lam.device, requires_grad=True)
+        shared_optimizer = self.optimizer_of([offsets, log_spread], self.strength_learning_rate)
+        return LambdaMover(
+            start=lam.detach().clone(),
+            optimizer=self.optimizer_of([lam.requires_grad_()], self.lambda_learning_rate),
+            val_stream=task.val_stream(self.validated_at_once(task.config.batch_size)),
+            strength=SharedDirections(offsets, log_spread, shared_optimizer),
         )
-        return LambdaMover(start, optimizer, val_stream, strength)
 
-    def optimizer_of(self, leaf: Tensor) -> Optimizer:
-        """Of lambda, and of what is learnt beside it at the same rate."""
-        return LAMBDA_OPTIMIZERS[self.lambda_optimizer]([leaf], self.lambda_learning_rate, self.lambda_betas)
+    def optimizer_of(self, leaves: list[Tensor], learning_rate: float) -> Optimizer:
+        """The optimizer that lambda_optimizer names. RMSprop, without momentum, ignores lambda_betas."""
+        if self.lambda_optimizer == "rmsprop":
+            return RMSprop(leaves, lr=learning_rate, alpha=RMSPROP_DECAY)
+        return Adam(leaves, lr=learning_rate, betas=self.lambda_betas)
 
     def is_lambda_time(self, task: Task, state: GradientState[L]) -> bool:
         """After each T_train training steps, once the warm-up is over."""
@@ -149,24 +194,25 @@ class LambdaSteps(Noisy):
         progress = state.step / (task.config.epochs * state.steps_per_epoch)
         return self.sigma + progress * (self.sigma_end - self.sigma)
 
-    def validation_loss(self, task: Task, state: GradientState[L], predict: Callable[[Tensor], Tensor]) -> Tensor:
-        """Mean loss on the next val_batches batches, not augmented; predict gives logits of such images."""
-        losses = []
-        for _ in range(self.val_batches):
-            images, labels = state.mover.val_stream.next()
-            outputs = predict(task.as_measured(images))
-            task.carry(state.mover.val_stream, outputs)
-            losses.append(self.loss(outputs, labels))
-        return torch.stack(losses).mean()
+    def validation_loss(
+        self, task: Task, state: GradientState[L], network: nn.Module, predict: Callable[[Any], Any]
+    ) -> Tensor:
+        """Mean loss () on the next val_batches batches, not augmented, with a graph.
 
-    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Of validation images, whose logits are (B, classes): their mean, at the best temperature if so set.
-
-        The temperature is found without a gradient and then held.
+        network: runs in eval mode. predict: its output for such inputs. With `calibrate`, their logits (B, classes) are
+        divided by the best temperature, which is found without a gradient and then held.
         """
-        if self.calibrate:
-            logits = logits / best_temperature(all_gather(logits.detach()), all_gather(labels))
-        return loss_of(logits, labels)
+        losses, stream = [], state.mover.val_stream
+        network.eval()
+        with batch_statistics(network) if self.val_statistics == "batch" else nullcontext():
+            for _ in range(self.val_batches):
+                inputs, labels = stream.next()
+                outputs = predict(task.as_measured(inputs))
+                task.carry(stream, outputs)
+                if self.calibrate:
+                    outputs = outputs / best_temperature(all_gather(outputs.detach()), all_gather(labels))
+                losses.append(task.loss_of(outputs, labels))
+        return torch.stack(losses).mean()
 
     def move_lambda(
         self,
@@ -176,33 +222,70 @@ class LambdaSteps(Noisy):
         of_spread: Tensor | None = None,
         curvature: Tensor | None = None,
     ) -> None:
-        """One step on lambda (n,) and on what is shared, and the pull to the start that follows it; together not
-        longer than the trust radius, into the bounds.
+        """One step on lambda (n,) and on what is shared, and the pull to the start that follows it.
 
         of_spread (): the gradient of the logarithm of the noise's standard deviation. curvature (n,): of the pull, per
         squared logit; None for none.
         """
-        before = state.lam.detach().clone()
+        mover = state.mover
         state.lam.grad = gradient
-        state.mover.optimizer.step()
+        mover.optimizer.step()
         with torch.no_grad():
             if self.strength_learning_rate:
-                state.lam += state.mover.strength.moved(task.space, gradient, of_spread)
+                state.lam += mover.strength.moved(task.space, gradient, of_spread)
             if curvature is not None:
-                state.lam.copy_(self.pulled(task, state, curvature))
-            if self.trust_radius is not None:
-                move = state.lam - before
-                state.lam.copy_(before + move * (self.trust_radius / move.norm().clamp(min=self.trust_radius)))
-            if self.logit_bound is not None:
-                state.lam.clamp_(-self.logit_bound, self.logit_bound)
+                rates = optimizer_rates(mover.optimizer, state.lam).diag()
+                if self.strength_learning_rate:
+                    rates += mover.strength.rates(task.space)
+                state.lam.copy_(proximal_step(state.lam.detach(), mover.start, curvature, rates))
 
-    def pulled(self, task: Task, state: GradientState[L], curvature: Tensor) -> Tensor:
-        """lambda (n,) after a pull by its own rates and by those of what is shared."""
-        mover = state.mover
-        rates = optimizer_rates(mover.optimizer, state.lam).diag()
-        if self.strength_learning_rate:
-            rates += mover.strength.rates(task.space)
-        return proximal_step(state.lam.detach(), mover.start, curvature, rates)
+
+def optimizer_rates(optimizer: Optimizer, parameter: Tensor) -> Tensor:
+    """How far Adam or RMSprop moves each number of a parameter (n,) now for a mean gradient of 1.
+
+    The optimizer must have made a step.
+    """
+    rates: Tensor = optimizer.param_groups[0]["lr"] / gradient_root(optimizer, parameter)
+    return rates
+
+
+def proximal_step(lam: Tensor, start: Tensor, curvature: Tensor, rates: Tensor) -> Tensor:
+    """lambda (n,) after one step down half of curvature (n,) times its squared distance from start (n,).
+
+    rates (n, n), positive semi-definite: a gradient g would move lambda by -rates g. The step is implicit, by the
+    gradient at its end, so it does not overshoot whatever the curvature.
+    """
+    towards_start = torch.eye(len(lam), dtype=lam.dtype, device=lam.device) + rates * curvature
+    # Unlike solve, solve_ex does not synchronize with a GPU; the end of the epoch checks that all is finite.
+    return start + torch.linalg.solve_ex(towards_start, lam - start)[0]
+
+
+@device_constant
+def directions(space: SearchSpace, device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:
+    """One row (n,) for each shared coordinate: the 4 of SHARED, one for the probabilities of each operation, and, if K
+    is searched, one for each number of K, which shares with nothing.
+
+    A magnitude's sign points away from the value at which its operation does nothing (see strong_end), 0 if unknown.
+    """
+    n_counts = space.max_count if space.searches_count else 0
+    n_operations = len(space.operations)
+    rows = torch.zeros(len(SHARED) + n_operations + n_counts, space.n)
+    for number, slot in enumerate(space.slots):
+        is_colour = not slot.operation.uses_fill
+        rows[int(is_colour), slot.probability] = 1
+        rows[len(SHARED) + number // space.copies, slot.probability] = OF_OPERATION
+        if slot.magnitude is not None:
+            rows[2 + is_colour, slot.magnitude] = _away(slot.operation, number % space.copies)
+    if n_counts:
+        rows[-n_counts:, space.count_columns] = torch.eye(n_counts)
+    return rows.to(device, dtype)
+
+
+def _away(operation: Operation, copy: int) -> int:
+    """1 if a growing logit takes the magnitude away from doing nothing, -1 if towards it, 0 if unknown."""
+    assert operation.magnitude_range is not None
+    end, (low, high) = strong_end(operation, copy), operation.magnitude_range
+    return 0 if end is None or low == high else 1 if end == high else -1
 
 
 def images_at_once(val_batch_size: int | str | None, batch_size: int) -> int:
@@ -216,11 +299,9 @@ def images_at_once(val_batch_size: int | str | None, batch_size: int) -> int:
 
 
 @contextmanager
-def validation_statistics(network: nn.Module, statistics: str) -> Iterator[None]:
-    """For a network in eval mode: with `batch`, BatchNorm normalizes by the batch; its own statistics stay."""
+def batch_statistics(network: nn.Module) -> Iterator[None]:
+    """Let BatchNorm of a network in eval mode normalize by the batch, without changing its running statistics."""
     layers = [layer for layer in network.modules() if isinstance(layer, _BatchNorm) and layer.track_running_stats]
-    if statistics == "running":
-        layers = []
     for layer in layers:
         # Without tracking, PyTorch neither reads nor writes the running statistics.
         layer.training, layer.track_running_stats = True, False

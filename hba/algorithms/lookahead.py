@@ -23,16 +23,14 @@ and a reward counts by how far it is from the mean of the image's other draws: t
 (Kool, van Hoof and Welling 2019), which changes no expectation.
 """
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 import torch
-from torch import Tensor, nn
-from torch.func import functional_call
+from torch import Tensor
 
 from hba.algorithms.algorithm import Count, Init, SpreadOver
-from hba.algorithms.derivatives import RewardDerivative, image_derivatives
-from hba.algorithms.lambda_steps import HALF, Betas, GradientState, LambdaSteps, ValBatchSize, validation_statistics
+from hba.algorithms.lambda_steps import HALF, Betas, GradientState, LambdaSteps, ValBatchSize
+from hba.algorithms.rewards import RewardDerivative, advantages_of, gradients_of, rewards_of, trained_parameters
 from hba.algorithms.scores import (
     AugmentedBatch,
     divergence_curvature,
@@ -40,13 +38,12 @@ from hba.algorithms.scores import (
     expected_spread_score,
     spread_divergence_gradient,
 )
-from hba.algorithms.state import EpochTotals, L, NetworkModel, Networks
+from hba.algorithms.state import L, NetworkModel, Networks
 from hba.algorithms.task import Task
 from hba.config.training import CommonSearchConfig, NotNegative, Positive, Share
 from hba.data.config import Size
-from hba.distributed.collectives import all_gather, local_shard, means, n_repeats
+from hba.distributed.collectives import all_gather, local_shard, n_repeats
 from hba.errors import SettingsError
-from hba.training.criterion import losses_of
 from hba.training.optim import preconditioned
 from hba.utils.settings import DefaultText
 
@@ -84,22 +81,6 @@ class Rewards(LambdaSteps):
         sigma = super().sigma_now(task, state)
         return sigma * state.mover.strength.log_spread.detach().exp() if self.search_spread else sigma
 
-    def of_divergence(self, task: Task, state: GradientState[L], batch: AugmentedBatch) -> Tensor | None:
-        """Curvature (n,) of the weighted divergence from the start of the search; None if its weight is 0."""
-        if not self.divergence_weight:
-            return None
-        return self.divergence_weight * divergence_curvature(task.space, batch, super().sigma_now(task, state))
-
-    def of_spread(self, task: Task, state: GradientState[L], batch: AugmentedBatch, rewards: Tensor) -> Tensor | None:
-        """Gradient () of the loss and the weighted divergence with respect to the logarithm of the noise's scale; None
-        if it is not searched. Adam averages both.
-        """
-        if not self.search_spread:
-            return None
-        log_spread = state.mover.strength.log_spread.detach()
-        pull = self.divergence_weight * spread_divergence_gradient(task.space, batch, log_spread)
-        return pull - expected_spread_score(task.space, batch, rewards)
-
     def augmented(
         self, task: Task, state: GradientState[L], images: Tensor, labels: Tensor, draws: int = 1
     ) -> AugmentedBatch:
@@ -121,6 +102,31 @@ class Rewards(LambdaSteps):
         if self.reward_limit is not None:
             in_deviations = in_deviations.clamp(-self.reward_limit, self.reward_limit)
         return in_deviations, scale
+
+    def move_by(
+        self,
+        task: Task,
+        state: GradientState[L],
+        batch: AugmentedBatch,
+        rewards: Tensor,
+        gradient: Tensor,
+        unit: float | Tensor = 1.0,
+    ) -> None:
+        """One step on lambda along a gradient (n,), with the pull to the start of the search; and one on the spread of
+        the noise, if it is searched.
+
+        rewards (B,): in standard deviations, one of which is `unit` of the gradient.
+        """
+        curvature = of_spread = None
+        if self.divergence_weight:
+            sigma = super().sigma_now(task, state)
+            curvature = unit * (self.divergence_weight * divergence_curvature(task.space, batch, sigma))
+        if self.search_spread:
+            log_spread = state.mover.strength.log_spread.detach()
+            pull = self.divergence_weight * spread_divergence_gradient(task.space, batch, log_spread)
+            # Both are in standard deviations of rewards, which Adam averages.
+            of_spread = pull - expected_spread_score(task.space, batch, rewards)
+        self.move_lambda(task, state, gradient, of_spread, curvature)
 
 
 class Lookahead(Rewards):
@@ -145,86 +151,36 @@ class Lookahead(Rewards):
     def begin(self, task: Task, networks: Networks) -> Any:
         """A network, and lambda at the space's initial values."""
         lam = self.start(task)
-        return LookaheadState(
-            lam=lam,
-            learner=NetworkModel.of(task, networks(0)),
-            train_stream=task.train_stream(),
-            mover=self.mover(task, lam),
-            generator=task.generator(),
-            totals=EpochTotals.zero(task.device),
-        )
+        return LookaheadState.of(task, lam, NetworkModel.of(task, networks(0)), mover=self.mover(task, lam))
 
     def step(self, task: Task, state: LookaheadState) -> None:
         """One training step; after each T_train of them, T_val lambda steps, which judge draws for the images of the
         last batch by other validation images each.
         """
         images, labels = state.train_stream.next()
-        batch = self.augmented(task, state, images, labels)
-        state.totals.add_training(*state.learner.learn(batch.images, batch.labels))
+        trained_on = self.augmented(task, state, images, labels)
+        state.totals.add_training(*state.learner.learn(trained_on.images, trained_on.labels))
         state.step += 1
         if self.is_lambda_time(task, state):
             for number in range(self.val_steps):
-                is_told_by_training = self.reward_draws == 1 and number == 0
-                judged = (
-                    batch if is_told_by_training else self.augmented(task, state, images, labels, self.reward_draws)
-                )
-                self.update_lambda(task, state, judged)
+                if self.reward_draws == 1 and number == 0:
+                    self.update_lambda(task, state, trained_on)
+                else:
+                    self.update_lambda(task, state, self.augmented(task, state, images, labels, self.reward_draws))
 
     def update_lambda(self, task: Task, state: LookaheadState, batch: AugmentedBatch) -> None:
-        """One step on lambda, by the standardised rewards of the batch, and the pull to the start."""
-        network = state.learner.network.eval()
-        with validation_statistics(network, self.val_statistics):
-            loss = self.validation_loss(task, state, state.learner.forward)
-        rewards, _ = self.standardized(batch, self.rewards(state.learner, batch, loss))
-        gradient = -expected_score(task.space, batch, rewards)
-        of_spread, curvature = self.of_spread(task, state, batch, rewards), self.of_divergence(task, state, batch)
-        self.move_lambda(task, state, gradient, of_spread, curvature)
+        """One step on lambda by the standardized rewards of the batch."""
+        learner = state.learner
+        loss = self.validation_loss(task, state, learner.network, learner.forward)
+        rewards, _ = self.standardized(batch, self.rewards(learner, batch, loss))
+        self.move_by(task, state, batch, rewards, -expected_score(task.space, batch, rewards))
         state.totals.add_lambda(loss.detach())
 
     def rewards(self, learner: NetworkModel, batch: AugmentedBatch, loss: Tensor) -> Tensor:
         """Reward of each augmented image (B,). The learner's network is in eval mode. loss: on validation images, with
         its graph.
         """
-        parameters = trained_parameters(learner.network)
-        weights = list(parameters.values())
-        gradient = means(torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True))
-        direction = preconditioned(learner.optimizer, weights, gradient)
-        along = dict(zip(parameters, direction, strict=True))
+        weights = trained_parameters(learner.network)
+        direction = preconditioned(learner.optimizer, weights.values(), gradients_of(loss, weights.values()))
+        along = dict(zip(weights, direction, strict=True))
         return rewards_of(learner.network, batch, along, derivative=self.reward_derivative)
-
-
-def trained_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
-    """Parameters that are not frozen, by name."""
-    return {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
-
-
-def rewards_of(
-    network: nn.Module,
-    batch: AugmentedBatch,
-    direction: Mapping[str, Tensor],
-    *further: Tensor,
-    derivative: RewardDerivative = "exact",
-) -> Tensor:
-    """r (B,): the derivative of each image's loss along the direction, without a graph.
-
-    direction: by name of the trained parameters. further: arguments of the network after the images. The network is in
-    eval mode, so an image's reward depends on other images only if a BatchNorm has no running statistics.
-    """
-    parameters = {name: network.get_parameter(name).detach() for name in direction}
-
-    def losses(parameters: Mapping[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
-        return losses_of(functional_call(network, dict(parameters), (images, *further)), labels)
-
-    # One draw of the batch after the other stays in a processor's cache; a GPU is faster with all at once.
-    n_parts = batch.draws if batch.images.device.type == "cpu" else 1
-    parts = zip(batch.images.chunk(n_parts), batch.labels.chunk(n_parts), strict=True)
-    is_frozen = any(not parameter.requires_grad for parameter in network.parameters())
-    return image_derivatives(losses, parameters, direction, parts, derivative, is_frozen)
-
-
-def advantages_of(rewards: Tensor, draws: int) -> Tensor:
-    """Rewards (B,) minus the mean of the image's other draws; with one draw, minus the mean of the batch."""
-    if draws == 1:
-        return rewards - rewards.mean()
-    by_draw = rewards.view(draws, -1)
-    return ((by_draw - by_draw.mean(dim=0)) * (draws / (draws - 1))).flatten()

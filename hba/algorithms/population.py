@@ -9,9 +9,8 @@ D_T, D_V            state.train_stream, task.val    batches of training images, 
 sigma, sigma'       sigma, weight_sigma
 
 Each member trains on its own images: image j of a batch belongs to member j // (images per member). In Population
-(Algorithm 1 of the paper, which is its Algorithm 3), a member's running statistics of BatchNorm and its momentum go
-with its weights when it is copied. In the words of Population Based Training (paper, Appendix C): update is `step`,
-select is `eval`, `exploit` and `explore` are themselves.
+(Algorithm 1 of the paper, which is its Algorithm 3), a member is copied with its weights, its running statistics of
+BatchNorm and its momentum. Population Based Training (paper, Appendix C) calls `update` step and the selection eval.
 """
 
 import copy
@@ -27,69 +26,17 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from hba.algorithms.algorithm import Noisy
 from hba.algorithms.hypergradient import HyperLayers, update_phi
-from hba.algorithms.state import EpochTotals, HyperModel, InnerModel, Networks, SearchState
+from hba.algorithms.state import HyperModel, InnerModel, L, Networks, SearchState
 from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.training import CommonSearchConfig, NotNegative
 from hba.data.config import Size
-from hba.data.loader import BatchStream
 from hba.errors import SettingsError
 from hba.training.criterion import error_share, losses_of
 from hba.utils.files import reason_of
 from hba.utils.settings import DefaultText
 
 Tensors = dict[str, Tensor]
-
-
-class Exploring(Noisy):
-    """An algorithm that selects among members, which then explore; the paper's settings are its defaults."""
-
-    initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    train_steps: Size = 2
-    population_size: Annotated[Annotated[int, Field(ge=2)] | None, DefaultText("the batch size, as in the paper")] = (
-        None
-    )
-    """Number of members of a population. Each trains on its part of a batch."""
-
-    @property
-    def update_schedule(self) -> UpdateSchedule:
-        return UpdateSchedule(self.train_steps, stride=self.sigma, selects=True)
-
-    def check(self, config: CommonSearchConfig) -> None:
-        _check_divides(self.population_size or config.batch_size, config.batch_size)
-
-    def members_of(self, stream: BatchStream) -> int:
-        """Number of members. Each trains on an equal part of every batch, one image in the paper."""
-        size = self.population_size or stream.batch_size
-        # A training set smaller than batch_size makes smaller batches.
-        _check_divides(size, stream.batch_size)
-        return size
-
-    def explored(self, lam: Tensor, n_members: int, generator: torch.Generator) -> Tensor:
-        """lambda_i = lambda + epsilon_i, with epsilon_i of standard deviation sigma: (n_members, n) from (n,)."""
-        noise = torch.randn(n_members, len(lam), generator=generator, device=lam.device)
-        return lam.detach() + self.sigma * noise
-
-
-def _check_divides(population_size: int, batch_size: int) -> None:
-    if batch_size % population_size:
-        raise SettingsError(
-            "every member must get the same number of images of a batch, "
-            f"got batches of {batch_size} images for population_size {population_size}"
-        )
-
-
-def validation_losses(task: Task, members: Iterable[Callable[[Tensor], Tensor]]) -> Tensor:
-    """Mean loss on all of D_V of each member (members,), one after the other.
-
-    Many images of one network are faster than one image of many networks.
-    """
-    return torch.stack([task.validation_loss(member) for member in members])
-
-
-def best_of(losses: Tensor) -> Tensor:
-    """k = argmin over the members' losses (members,), as a tensor (1,); a loss that is not finite never wins."""
-    return losses.nan_to_num(nan=torch.inf).argmin(keepdim=True)
 
 
 @dataclass(kw_only=True)
@@ -131,11 +78,6 @@ class PopulationModel(InnerModel):
         weights = each(self.weights)
         # A network without buffers has none for each member.
         return list(zip(weights, each(self.buffers) or [{}] * len(weights), strict=True))
-
-    def predictors(self) -> list[Callable[[Tensor], Tensor]]:
-        """The members as functions of the network's input, in eval mode."""
-        self.template.eval()
-        return [partial(functional_call, self.template, member) for member in self.members()]
 
     def forward(self, inputs: Tensor, batched: bool) -> Tensor:
         """Logits (members, images, classes) of each member for its own inputs (members, images, C, H, W)."""
@@ -186,17 +128,76 @@ class PopulationModel(InnerModel):
 
 
 @dataclass(kw_only=True)
-class PopulationState(SearchState[PopulationModel]):
+class PopulationState(SearchState[L]):
     """lam_rows (members, n); lam is the selected one before it explored."""
 
     lam_rows: Tensor
+
+
+class Exploring(Noisy):
+    """An algorithm that selects among members, which then explore; the paper's settings are its defaults."""
+
+    multi_label: ClassVar[bool] = True
+
+    initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    train_steps: Size = 2
+    population_size: Annotated[Annotated[int, Field(ge=2)] | None, DefaultText("the batch size, as in the paper")] = (
+        None
+    )
+    """Number of members of a population. Each trains on its part of a batch."""
+
+    @property
+    def update_schedule(self) -> UpdateSchedule:
+        # How often a population has to select is unknown.
+        return UpdateSchedule(self.train_steps, stride=self.sigma, tried_steps=0)
+
+    def check(self, config: CommonSearchConfig) -> None:
+        self.n_members(config.batch_size)
+
+    def n_members(self, batch_size: int) -> int:
+        """Number of members. Each trains on an equal part of every batch, one image in the paper."""
+        size = self.population_size or batch_size
+        if batch_size % size:
+            raise SettingsError(
+                "every member must get the same number of images of a batch, "
+                f"got batches of {batch_size} images for population_size {size}"
+            )
+        return size
+
+    def begun(self, task: Task, learner: L) -> PopulationState[L]:
+        """The state before the first step: the lambda_i about the space's initial values."""
+        lam = self.start(task)
+        state = PopulationState.of(task, lam, learner, lam_rows=lam)
+        # A training set smaller than batch_size makes smaller batches.
+        state.lam_rows = self.explored(state, self.n_members(state.train_stream.batch_size))
+        return state
+
+    def explored(self, state: PopulationState[L], n_members: int) -> Tensor:
+        """lambda_i = lambda + epsilon_i, with epsilon_i of standard deviation sigma: (n_members, n)."""
+        noise = torch.randn(n_members, len(state.lam), generator=state.generator, device=state.device)
+        return state.lam.detach() + self.sigma * noise
+
+    def select(self, task: Task, state: PopulationState[L], members: Iterable[Callable[[Tensor], Tensor]]) -> Tensor:
+        """k, a tensor (1,): the member with the least loss on all of D_V. Sets lambda to lambda_k.
+
+        A loss that is not finite never wins. Members are measured one after the other: many images of one network are
+        faster than one image of many networks.
+        """
+        losses = torch.stack([task.validation_loss(member) for member in members])
+        k = losses.nan_to_num(nan=torch.inf).argmin(keepdim=True)
+        state.lam.copy_(state.lam_rows.index_select(0, k)[0])
+        state.totals.add_lambda(losses.index_select(0, k)[0])
+        return k
+
+    def explore(self, state: PopulationState[L]) -> None:
+        """lambda_i = lambda + epsilon_i for every member."""
+        state.lam_rows = self.explored(state, len(state.lam_rows))
 
 
 class Population(Exploring):
     """Algorithm 3, the first of those from which the paper derives HBA."""
 
     name: ClassVar[str] = "population"
-    multi_label: ClassVar[bool] = True
 
     weight_sigma: NotNegative = 0.001
     """Standard deviation of the noise on a member's weights when it explores (sigma')."""
@@ -206,30 +207,21 @@ class Population(Exploring):
 
     def begin(self, task: Task, networks: Networks) -> Any:
         """Line 2: each member from a network of its own, its lambda about the space's initial values."""
-        lam = self.start(task)
-        stream, generator = task.train_stream(), task.generator()
-        n_members = self.members_of(stream)
-        return PopulationState(
-            lam=lam,
-            learner=PopulationModel.of(task, networks, n_members),
-            train_stream=stream,
-            generator=generator,
-            totals=EpochTotals.zero(task.device),
-            lam_rows=self.explored(lam, n_members, generator),
-        )
+        n_members = self.n_members(task.train_stream().batch_size)
+        return self.begun(task, PopulationModel.of(task, networks, n_members))
 
-    def step(self, task: Task, state: PopulationState) -> None:
+    def step(self, task: Task, state: PopulationState[PopulationModel]) -> None:
         """One training step of all members; after each T_train of them, select, exploit and explore (lines 4 to 14)."""
         self.update(task, state)
         state.step += 1
         if state.step % self.train_steps == 0:
-            losses = validation_losses(task, state.learner.predictors())
-            k = best_of(losses)
-            self.exploit(state, k)
+            learner = state.learner
+            learner.template.eval()
+            k = self.select(task, state, [partial(functional_call, learner.template, one) for one in learner.members()])
+            learner.exploit(k)
             self.explore(state)
-            state.totals.add_lambda(losses.index_select(0, k)[0])
 
-    def update(self, task: Task, state: PopulationState) -> None:
+    def update(self, task: Task, state: PopulationState[PopulationModel]) -> None:
         """Equation 1 for every member: one SGD step on its own images, augmented by its own policy."""
         learner, n_members = state.learner, len(state.lam_rows)
         learner.template.train()
@@ -244,44 +236,22 @@ class Population(Exploring):
         learner.update()
         state.totals.add_training(losses.detach().mean(), error_share(logits, labels))
 
-    def exploit(self, state: PopulationState, k: Tensor) -> None:
-        """theta_i = theta_k and lambda_i = lambda_k for all members; k of shape (1,)."""
-        state.learner.exploit(k)
-        state.lam.copy_(state.lam_rows.index_select(0, k)[0])
-
-    def explore(self, state: PopulationState) -> None:
+    def explore(self, state: PopulationState[Any]) -> None:
         """theta_i + epsilon'_i and lambda_i + epsilon_i (lines 12 and 13), for every member, the selected one too."""
-        state.lam_rows = self.explored(state.lam, len(state.lam_rows), state.generator)
+        super().explore(state)
         state.learner.explore(self.weight_sigma, state.generator)
-
-
-@dataclass(kw_only=True)
-class HyperPopulationState(SearchState[HyperModel]):
-    """lam_rows (members, n); lam is the selected one before it explored."""
-
-    lam_rows: Tensor
 
 
 class HyperPopulation(Exploring, HyperLayers):
     """Algorithm 4: Algorithm 3 with one hypernetwork in place of the members' networks."""
 
     name: ClassVar[str] = "hyper-population"
-    multi_label: ClassVar[bool] = True
 
     def begin(self, task: Task, networks: Networks) -> Any:
         """Line 2: phi from a network, the lambda_i about the space's initial values."""
-        lam = self.start(task)
-        stream, generator = task.train_stream(), task.generator()
-        return HyperPopulationState(
-            lam=lam,
-            learner=self.hyper_model(task, networks, lam),
-            train_stream=stream,
-            generator=generator,
-            totals=EpochTotals.zero(task.device),
-            lam_rows=self.explored(lam, self.members_of(stream), generator),
-        )
+        return self.begun(task, self.hyper_model(task, networks, self.start(task)))
 
-    def step(self, task: Task, state: HyperPopulationState) -> None:
+    def step(self, task: Task, state: PopulationState[HyperModel]) -> None:
         """One training step; after each T_train of them, selection of a member and exploration (lines 4 to 13)."""
         images, labels = state.train_stream.next()
         lam_rows = state.lam_rows.repeat_interleave(len(images) // len(state.lam_rows), 0)
@@ -289,8 +259,5 @@ class HyperPopulation(Exploring, HyperLayers):
         state.step += 1
         if state.step % self.train_steps == 0:
             hypernetwork = state.learner.hypernetwork.eval()
-            losses = validation_losses(task, [partial(hypernetwork, lam=lam) for lam in state.lam_rows])
-            k = best_of(losses)
-            state.lam.copy_(state.lam_rows.index_select(0, k)[0])
-            state.lam_rows = self.explored(state.lam, len(state.lam_rows), state.generator)
-            state.totals.add_lambda(losses.index_select(0, k)[0])
+            self.select(task, state, [partial(hypernetwork, lam=lam) for lam in state.lam_rows])
+            self.explore(state)

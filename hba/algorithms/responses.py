@@ -6,8 +6,8 @@
     Theta           hypernetwork.response_parameters()    phi_U and phi_V: the response to a change of lambda
     lambda + eps    lam_rows (B, n)                       a lambda for each image of a batch
 
-All set the gradients of phi, and return loss and outputs of the batch that the current weights learn from. A penalty is
-in what is learned from, not in the loss that is returned.
+All set the gradients of phi, and return loss and outputs of the batch that the current weights learn from. The
+gradients are those of the loss and the penalty; the loss that is returned is without the penalty.
 
 Dropout inside the network draws by the rates of lambda + eps, also where the weights stand at lambda_0 (Delta-STN, eq.
 3.13). A penalty is never linearized: of a weight decay, only the square has a minimum in Theta.
@@ -22,28 +22,15 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from hba.algorithms.derivatives import forward_mode
+from hba.algorithms.rewards import forward_mode
 from hba.hypernet import HyperNetwork
 
 Augment = Callable[[Tensor, Tensor], Tensor]
 """Images (B, C, H, W) and a lambda for each (B, n) to the network's input."""
-Loss = Callable[[Tensor, Tensor], Tensor]
+Loss = Callable[[Any, Tensor], Tensor]
 """The network's output and labels to their mean loss."""
 Penalty = Callable[[Tensor, Tensor, Tensor], Tensor]
 """The network's output, labels, and a lambda for each image (B, n), to what the loss grows by."""
-Gradients = Callable[..., tuple[Tensor, Tensor]]
-"""Of phi, from the fields of a TrainingBatch."""
-
-
-@dataclass(frozen=True)
-class Response:
-    """A learning rule. gradients: sets those of phi. centered: whether the center of the hypernetwork follows lambda.
-    apart: whether w_0 learns from a separate loss without the response.
-    """
-
-    gradients: Gradients
-    centered: bool
-    apart: bool
 
 
 def nothing(outputs: Tensor, labels: Tensor, lam_rows: Tensor) -> Tensor:
@@ -54,13 +41,6 @@ def nothing(outputs: Tensor, labels: Tensor, lam_rows: Tensor) -> Tensor:
 def in_each(function: Callable[[Tensor], Tensor], outputs: Any) -> Any:
     """Apply a function to a network's output: a tensor, or each of a named tuple of tensors."""
     return function(outputs) if isinstance(outputs, Tensor) else type(outputs)(*map(function, outputs))
-
-
-def _first_order(output: Tensor) -> Tensor:
-    """The output at the center and its change along eps, of a dual number."""
-    value, change = forward_ad.unpack_dual(output)
-    assert change is not None
-    return value.detach() + change
 
 
 @dataclass(frozen=True)
@@ -97,32 +77,46 @@ class TrainingBatch:
             parameter.grad = gradient
 
 
-def joint(*fields: Any) -> tuple[Tensor, Tensor]:
+def joint(batch: TrainingBatch) -> tuple[Tensor, Tensor]:
     """The paper's eq. 2 and 4 (and Delta-STN's 2.5): all of phi from one loss, every image at its own lambda."""
-    batch = TrainingBatch(*fields)
     return batch.learn(batch.lam_rows, batch.lam_rows)
 
 
-def separate(*fields: Any) -> tuple[Tensor, Tensor]:
+def separate(batch: TrainingBatch) -> tuple[Tensor, Tensor]:
     """Delta-STN's eq. 3.9 and 3.10: w_0 from the loss at lambda_0, Theta from the loss at lambda_0 + eps."""
-    batch = TrainingBatch(*fields)
     current = batch.learn_current()
     batch.learn_response(batch.hypernetwork(batch.augment(batch.images, batch.lam_rows), batch.lam_rows))
     return current
 
 
-def linearized(*fields: Any) -> tuple[Tensor, Tensor]:
+def linearized(batch: TrainingBatch) -> tuple[Tensor, Tensor]:
     """As `separate`, but Theta is learned in the network linearized at w_0 (Delta-STN, eq. 3.11 to 3.13).
 
     The weights are affine in lambda, so J Theta eps is the derivative of the output along eps.
     """
-    batch = TrainingBatch(*fields)
+
+    def first_order(output: Tensor) -> Tensor:
+        value, change = forward_ad.unpack_dual(output)
+        assert change is not None
+        return value.detach() + change
+
     current = batch.learn_current()
     with forward_mode("the linearized response", "the response separate"), forward_ad.dual_level():
         outputs = batch.hypernetwork.first_order(batch.augment(batch.images, batch.lam_rows), batch.lam_rows)
-        moved = in_each(_first_order, outputs)
+        moved = in_each(first_order, outputs)
     batch.learn_response(moved)
     return current
+
+
+@dataclass(frozen=True)
+class Response:
+    """A learning rule. gradients: sets those of phi. centered: whether the center of the hypernetwork follows lambda.
+    apart: whether w_0 learns from a separate loss without the response.
+    """
+
+    gradients: Callable[[TrainingBatch], tuple[Tensor, Tensor]]
+    centered: bool
+    apart: bool
 
 
 RESPONSES: Mapping[str, Response] = MappingProxyType(

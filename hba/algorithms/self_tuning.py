@@ -1,20 +1,19 @@
 """Self-Tuning Networks, which HBA builds on: STN (MacKay et al. 2019) and Delta-STN (Bae and Grosse 2020).
 
-Both are HBA's steps with other settings. Symbols as in hypergradient.py. All layers depend on
-lambda, the last one too, and the noise is learnt: sigma has an entry for each hyperparameter. As in the papers, what is
-reported of a search is measured at lambda itself, without noise.
+Both take HBA's steps with other settings; symbols as in hypergradient.py. All layers depend on lambda, the last one
+too, and the noise is learnt: sigma has an entry for each hyperparameter. As in the papers, the metrics of a search are
+measured at lambda itself, without noise.
 
-What the papers train by is not part of the algorithm: SGD with classical momentum and a rate that stays until the
-validation loss does (STN), or drops to a fifth three times (Delta-STN). The settings optimizer, learning_rate,
-learning_rate_schedule and weight_decay say it.
+The optimizers of the papers are not part of the algorithm: SGD with classical momentum and a rate that stays until the
+validation loss does (STN), or drops to a fifth three times (Delta-STN). Choose them by the settings optimizer,
+learning_rate, learning_rate_schedule and weight_decay.
 """
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from hba.algorithms.hypergradient import Entropy, Hypergradient, Response
-from hba.algorithms.lambda_optimizers import Kind
-from hba.algorithms.lambda_steps import WarmUp
+from hba.algorithms.lambda_steps import LambdaOptimizer, WarmUp
 from hba.config.training import NotNegative, Positive, Sharing
 from hba.data.config import Size
 
@@ -23,7 +22,6 @@ class SelfTuning(Hypergradient):
     """STN, with the settings of its CIFAR-10 experiment (section 4.3, appendix E) as defaults."""
 
     name: ClassVar[str] = "stn"
-    multi_label: ClassVar[bool] = True
 
     sharing: Sharing = "every"
     sigma: NotNegative = 0.5
@@ -45,10 +43,9 @@ class DeltaSelfTuning(SelfTuning):
     """
 
     name: ClassVar[str] = "delta-stn"
-    multi_label: ClassVar[bool] = True
 
     train_steps: Size = 5
     response: Response = "linearized"
     sigma: NotNegative = 1.0
     lambda_learning_rate: Positive = 0.01
-    lambda_optimizer: Kind = "rmsprop"
+    lambda_optimizer: LambdaOptimizer = "rmsprop"

@@ -33,7 +33,7 @@ def named_networks(
     start: Start | None = None,
     in_channels: int = 3,
 ) -> Networks:
-    """Freshly initialised networks of the same model. The arguments are those of build_model."""
+    """Networks of the same model, each with its own initial weights. The arguments are those of build_model."""
     return lambda member: build_model(
         model,
         n_classes,
@@ -45,10 +45,7 @@ def named_networks(
 
 
 def equal_networks(network: nn.Module) -> Networks:
-    """Copies of the user's own network, whose initialisation nobody else knows.
-
-    Raises SettingsError if it has no parameters to train.
-    """
+    """Copies of the user's own network. Raises SettingsError if it has no parameters to train."""
     check_trainable(network)
     return lambda member: copy.deepcopy(network)
 
@@ -190,8 +187,7 @@ class EpochTotals:
     def means(self) -> tuple[float, float, float | None]:
         """Mean training loss, training error in per cent, mean loss of the lambda steps (None without any)."""
         self.share()
-        sums = (self.train_loss, self.train_error, self.train_steps, self.lambda_loss, self.lambda_steps)
-        loss, error, n_train, lambda_loss, n_lambda = torch.stack(sums).tolist()
+        loss, error, n_train, lambda_loss, n_lambda = torch.stack([*vars(self).values()]).tolist()
         return loss / n_train, 100 * error / n_train, lambda_loss / n_lambda if n_lambda else None
 
 
@@ -212,6 +208,12 @@ class SearchState(Generic[L]):
     generator: torch.Generator
     totals: EpochTotals
     step: int = 0
+
+    @classmethod
+    def of(cls, task: Task, lam: Tensor, learner: L, **further: Any) -> Self:
+        """The state before the first step. further: fields of a subclass."""
+        stream, generator, totals = task.train_stream(), task.generator(), EpochTotals.zero(task.device)
+        return cls(lam=lam, learner=learner, train_stream=stream, generator=generator, totals=totals, **further)
 
     @property
     def steps_per_epoch(self) -> int:

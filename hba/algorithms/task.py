@@ -1,4 +1,4 @@
-"""What an algorithm searches on: batches in, loss out. It stays the same during a search, whatever the algorithm."""
+"""What an algorithm searches on: batches in, loss out. Nothing of it changes during a search."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,8 @@ from hba.utils.seeding import derived_seed, generator_for
 class Task:
     """The interface between algorithms and data. A subclass says what its batches and losses are.
 
-    A batch is a pair of inputs, which have a length B, and labels.
+    A batch is a pair of inputs, which have a length B, and labels. By default, inputs are what the network takes, and
+    outputs are logits (B, classes).
     """
 
     config: Any
@@ -76,13 +77,17 @@ class Task:
 
     def generator(self) -> torch.Generator:
         """The random generator of everything that a search draws itself, on the device."""
-        raise NotImplementedError
+        return generator_for(self.config.seed, "augmentation", self.device)
 
     def initial_lambda(self, fraction: float, init: str = "fraction", row: Mapping[str, float] | None = None) -> Tensor:
         """Logits (n,) on the device: of a schedule's row if one is given; otherwise at a fraction of every range, or at
         RandAugment's policy if init is "randaugment".
         """
-        raise NotImplementedError
+        if row is not None:
+            found = of_row(self.space, row)
+        else:
+            found = randaugment(self.space) if init == "randaugment" else at_fraction(self.space, fraction)
+        return found.to(self.device, torch.get_default_dtype())
 
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
         """epsilon: standard normal numbers (B, n), one row for each input of a batch."""
@@ -106,11 +111,11 @@ class Task:
 
     def loss_of(self, outputs: Any, labels: Tensor) -> Tensor:
         """Mean loss () in nats."""
-        raise NotImplementedError
+        return loss_of(outputs, labels)
 
     def error_share(self, outputs: Any, labels: Tensor) -> Tensor:
         """Share of wrong answers ()."""
-        raise NotImplementedError
+        return error_share(outputs, labels)
 
     def carry(self, stream: Any, outputs: Any) -> None:
         """Hand a stream what its next batch needs of the network's outputs: nothing, for images."""
@@ -139,7 +144,6 @@ class ImageTask(Task):
 
     @property
     def input_shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of what the network takes."""
         size = self.preprocessing.image_size
         return (self.data.train.n_channels, size, size)
 
@@ -162,21 +166,8 @@ class ImageTask(Task):
         standardized = self.preprocessing.train(augmented, generator)
         return self.regularization.on_inputs(standardized, values, generator), walk
 
-    def initial_lambda(self, fraction: float, init: str = "fraction", row: Mapping[str, float] | None = None) -> Tensor:
-        if row is not None:
-            found = of_row(self.space, row)
-        else:
-            found = randaugment(self.space) if init == "randaugment" else at_fraction(self.space, fraction)
-        return found.to(self.device, torch.get_default_dtype())
-
     def as_measured(self, inputs: Tensor) -> Tensor:
         return self.preprocessing.measure(inputs)
-
-    def loss_of(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        return loss_of(outputs, labels)
-
-    def error_share(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        return error_share(outputs, labels)
 
     def validation_loss(self, predict: Callable[[Tensor], Tensor]) -> Tensor:
         loss, _, count = totals(predict, self.val, self.preprocessing.measure)
@@ -193,6 +184,3 @@ class ImageTask(Task):
     def val_stream(self, batch_size: int) -> BatchStream:
         seed = derived_seed(self.config.seed, "validation batches")
         return BatchStream(self.data.val, batch_size, seed, "val_batch_size")
-
-    def generator(self) -> torch.Generator:
-        return generator_for(self.config.seed, "augmentation", self.device)

@@ -1,4 +1,4 @@
-"""When the policy steps of a search come, how far they move the policy, and notes on searches that learn too little.
+"""When the policy steps of a search come, and notes on searches that learn too little.
 
 A policy step is a step on the hyperparameters, or the selection of a member from a population.
 """
@@ -8,20 +8,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hba.algorithms.lambda_optimizers import largest_stride
 from hba.utils.provenance import LARGEST_COUNT, count_of, number_of
 from hba.utils.text import counted
 
 LEAST_LOGITS = 1.0
 """A search that cannot move a hyperparameter this far is too short. One logit takes a probability from 0.50 to 0.73."""
 WANTED_LOGITS = 3.0
-"""What a longer search should be able to: from 0.50 to 0.95, so near the end of a range."""
+"""How far an advised search can move a hyperparameter: from 0.50 to 0.95, so near the end of a range."""
 TRIED_STEPS = 48
 """The fewest policy steps with which the default search is known to find planted operations: in 30 of 30 searches of
 120 epochs of digits, which have so many (docs/search-quality.md, "Planted answers")."""
 UNLEARNT = 0.5
 """A network has not fitted its training images if its error on them is above this share of the error of guessing."""
-LARGEST_LOSS = 1e6
+OF_OPERATION = 0.5
+"""By how much a step on an operation's shared coordinate moves the probabilities of its copies."""
+
+
+def largest_stride(own: float, shared: float) -> float:
+    """Approximate largest move of a hyperparameter in one step, given its own and the shared learning rate."""
+    return own + (1 + OF_OPERATION) * shared
 
 
 @dataclass(frozen=True)
@@ -29,16 +34,16 @@ class UpdateSchedule:
     """in_a_row policy steps follow every train_steps training steps after the warm-up.
 
     warm_up_epochs: None for half of all epochs. stride: approximate largest move of a logit by one step; 0 if unknown.
-    selects: whether policy steps select members of a population. steps_per_epoch: training steps, needed to count
-    policy steps.
+    steps_per_epoch: training steps, needed to count policy steps. tried_steps: the fewest policy steps known to be
+    enough; 0 if unknown, as for the selections of a population.
     """
 
     train_steps: int
     in_a_row: int = 1
     warm_up_epochs: int | None = 0
     stride: float = 0.0
-    selects: bool = False
     steps_per_epoch: int = 0
+    tried_steps: int = TRIED_STEPS
 
     def at(self, steps_per_epoch: int) -> "UpdateSchedule":
         """The same schedule for epochs of so many training steps."""
@@ -62,22 +67,15 @@ class UpdateSchedule:
             after = end
         return self.in_a_row * rounds
 
-    @property
-    def _tried_steps(self) -> int:
-        # How often a population has to select is unknown.
-        return 0 if self.selects else TRIED_STEPS
-
     def advised_epochs(self) -> int:
-        """Epochs with enough policy steps: they can move a logit by WANTED_LOGITS and are as many as TRIED_STEPS. The
+        """Epochs with enough policy steps: they can move a logit by WANTED_LOGITS and are as many as tried_steps. The
         stride must be above 0.
         """
-        wanted = math.ceil(max(math.ceil(WANTED_LOGITS / self.stride), self._tried_steps) / self.in_a_row)
-        if self.warm_up_epochs is None:
-            return 2 * self._epochs_of(wanted)
-        return self._epochs_of(self.warm_up_epochs * self.steps_per_epoch // self.train_steps + wanted)
-
-    def _epochs_of(self, rounds: int) -> int:
-        return math.ceil(rounds * self.train_steps / self.steps_per_epoch)
+        rounds = math.ceil(max(math.ceil(WANTED_LOGITS / self.stride), self.tried_steps) / self.in_a_row)
+        if self.warm_up_epochs:
+            rounds += self.warm_up_epochs * self.steps_per_epoch // self.train_steps
+        epochs = math.ceil(rounds * self.train_steps / self.steps_per_epoch)
+        return 2 * epochs if self.warm_up_epochs is None else epochs
 
     def advice(self, epochs: int, policy_steps: int | None = None) -> str | None:
         """One sentence if a search of so many epochs is too short; None if it is not, or if no policy step is wanted.
@@ -87,51 +85,20 @@ class UpdateSchedule:
         steps = self.policy_steps(epochs) if policy_steps is None else policy_steps
         if self.in_a_row * self.stride == 0:
             return None
-        remedy = f"use about {self.advised_epochs()} epochs, or a smaller batch size"
-        is_are = "is" if steps == 1 else "are"
-        if steps == 0:
-            return f"No policy step comes in so few training steps: {remedy}."
         if steps * self.stride < LEAST_LOGITS:
             farthest = 100 / (1 + math.exp(-steps * self.stride))
-            return (
-                f"{counted(steps, 'policy step')} {is_are} too few: {'it' if steps == 1 else 'they'} can move a "
-                f"hyperparameter from the middle of its range to about {farthest:.0f} % of it at most; {remedy}."
+            problem = (
+                f"{counted(steps, 'policy step')} can move a hyperparameter from the middle of its range only to "
+                f"about {farthest:.0f} % of it"
             )
-        if steps < self._tried_steps:
-            return (
-                f"{counted(steps, 'policy step')} {is_are} few: the default search found planted answers with "
-                f"{TRIED_STEPS}, and fewer were not tried; {remedy}."
+        elif steps < self.tried_steps:
+            problem = (
+                f"{counted(steps, 'policy step')} may be too few: the default search found planted answers with "
+                f"{self.tried_steps}, and fewer were not tried"
             )
-        return None
-
-
-def schedule_in(provenance: Mapping[str, Any]) -> UpdateSchedule | None:
-    """The update schedule of the search that made a policy schedule; None if its provenance does not say."""
-    settings = provenance.get("settings")
-    if not isinstance(settings, dict):
-        return None
-    by_population = settings.get("lambda_learning_rate") is None
-    steps_per_epoch = count_of(provenance.get("steps_per_epoch"), least=1)
-    train_steps = count_of(settings.get("train_steps"), least=1)
-    val_steps = 1 if by_population else count_of(settings.get("val_steps"))
-    # None is half of all.
-    is_half = not by_population and settings.get("warm_up_epochs", 0) is None
-    warm_up_epochs = 0 if by_population or is_half else count_of(settings.get("warm_up_epochs"))
-    own = number_of(settings.get("sigma" if by_population else "lambda_learning_rate"), 0, LARGEST_COUNT)
-    # Early searches had no shared coordinates.
-    shared = number_of(settings.get("strength_learning_rate", 0.0), 0, LARGEST_COUNT)
-    if steps_per_epoch is None or train_steps is None or val_steps is None or warm_up_epochs is None:
-        return None
-    if own is None or shared is None:
-        return None
-    return UpdateSchedule(
-        train_steps,
-        val_steps,
-        None if is_half else warm_up_epochs,
-        largest_stride(own, shared),
-        by_population,
-        steps_per_epoch,
-    )
+        else:
+            return None
+        return f"{problem}; use about {self.advised_epochs()} epochs, or a smaller batch size."
 
 
 def policy_steps_in(provenance: Mapping[str, Any]) -> int | None:
@@ -141,11 +108,42 @@ def policy_steps_in(provenance: Mapping[str, Any]) -> int | None:
 
 def advice_in(provenance: Mapping[str, Any]) -> str | None:
     """UpdateSchedule.advice on the search that made a schedule; None for an unfinished one, or if nothing is known."""
-    updates, settings = schedule_in(provenance), provenance.get("settings")
-    finished = count_of(provenance.get("epochs_finished"), least=1)
-    if updates is None or finished is None or not isinstance(settings, dict) or settings.get("epochs") != finished:
+    found = _of_finished_search(provenance)
+    own, shared = found.get("lambda_learning_rate"), found.get("strength_learning_rate", 0.0)
+    try:
+        if own is None:
+            updates = UpdateSchedule(found["train_steps"], stride=found["sigma"], tried_steps=0)
+        else:
+            stride = largest_stride(own, shared)
+            updates = UpdateSchedule(found["train_steps"], found["val_steps"], found["warm_up_epochs"], stride)
+        return updates.at(found["steps_per_epoch"]).advice(found["epochs"], found.get("policy_steps"))
+    except (KeyError, TypeError, ZeroDivisionError):
         return None
-    return updates.advice(finished, policy_steps_in(provenance))
+
+
+def overfitting_note_in(provenance: Mapping[str, Any]) -> str | None:
+    """overfitting_note on the search that made a schedule.
+
+    None for an unfinished search, for images with several labels, whose error of guessing is unknown, or if the
+    provenance does not say.
+    """
+    found, names = _of_finished_search(provenance), provenance.get("class_names")
+    loss, error, val_loss = (found.get(name) for name in ("train_loss", "train_error_percent", "val_loss"))
+    if provenance.get("error") is not None or not isinstance(names, list) or len(names) < 2:
+        return None
+    if loss is None or error is None or val_loss is None:
+        return None
+    return overfitting_note(loss, error, val_loss, len(names), found["epochs"])
+
+
+def _of_finished_search(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """All numbers, and None, of a provenance, which any program may have written, and of its settings; empty for an
+    unfinished search.
+    """
+    settings = provenance.get("settings")
+    flat = {**settings, **provenance} if isinstance(settings, dict) else {}
+    found = {name: one for name, one in flat.items() if one is None or number_of(one, 0, LARGEST_COUNT) is not None}
+    return found if found.get("epochs") and found["epochs"] == found.get("epochs_finished") else {}
 
 
 def overfitting_note(
@@ -168,22 +166,3 @@ def overfitting_note(
         f"{train_loss:.2f}. A search learns from overfitting: use more epochs or a larger network, or train without a "
         "schedule."
     )
-
-
-def overfitting_note_in(provenance: Mapping[str, Any]) -> str | None:
-    """overfitting_note on the search that made a schedule.
-
-    None for an unfinished search, for images with several labels, whose error of guessing is unknown, or if the
-    provenance does not say.
-    """
-    settings, names = provenance.get("settings"), provenance.get("class_names")
-    epochs = count_of(provenance.get("epochs_finished"), least=1)
-    train_loss, val_loss = (number_of(provenance.get(name), 0, LARGEST_LOSS) for name in ("train_loss", "val_loss"))
-    error = number_of(provenance.get("train_error_percent"), 0, 100)
-    if not isinstance(settings, Mapping) or not isinstance(names, list) or len(names) < 2:
-        return None
-    if provenance.get("error") is not None:
-        return None
-    if epochs is None or settings.get("epochs") != epochs or train_loss is None or val_loss is None or error is None:
-        return None
-    return overfitting_note(train_loss, error, val_loss, len(names), epochs)

@@ -29,7 +29,7 @@ from hba.utils.text import did_you_mean
 
 ALGORITHM_SETTINGS = frozenset(name for algorithm in ALGORITHMS.values() for name in algorithm.model_fields)
 """Settings of any algorithm."""
-DROPPED = ("probes",)
+DROPPED = ("probes", "trust_radius", "logit_bound")
 """Settings that there once were; config.json of a run may still have them."""
 ARGUMENTS = (
     *("algorithm", "network", "out", "resume", "callback", "progress", "preset", "paper", "budget_seconds", "config"),
@@ -128,7 +128,7 @@ class SearchConfig(CommonSearchConfig):
     def from_file(cls, stored: Mapping[str, Any], algorithm: type[Algorithm] | None = None) -> Self:
         """The settings in the config.json of a run. algorithm: the class of the run's algorithm, if it is your own."""
         name = stored.get("algorithm")
-        stored = {name: value for name, value in stored.items() if name not in (OWN, *DROPPED)}
+        stored = {name: value for name, value in without_dropped(stored).items() if name != OWN}
         if algorithm is not None and algorithm.name == name:
             return cls.make({**stored, "algorithm": algorithm})
         if isinstance(name, str) and name not in ALGORITHMS:
@@ -264,6 +264,11 @@ def _check_images_exist(data: str, which: str, again: str) -> None:
 def custom_components(network: nn.Module | None, space: SearchSpace | str | None) -> tuple[str, ...]:
     """The settings that the user replaces by an object."""
     return (*(("model",) if network is not None else ()), *(("space",) if isinstance(space, SearchSpace) else ()))
+
+
+def without_dropped(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a config.json without DROPPED ones, except those that changed the search."""
+    return {name: value for name, value in stored.items() if name not in DROPPED or (value and name != "probes")}
 
 
 def read_settings(file: Path) -> dict[str, Any]:

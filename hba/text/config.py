@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
-from torch import Tensor
 
 from hba.algorithms import DeltaSelfTuning, Hypergradient, SelfTuning
 from hba.algorithms.hypergradient import Entropy
@@ -14,11 +13,10 @@ from hba.algorithms.lambda_steps import WarmUp
 from hba.config.training import PLATEAU, DeviceName, NotNegative, Positive
 from hba.data.config import Seed, Size
 from hba.errors import SettingsError
-from hba.policy_search.config import DROPPED
+from hba.policy_search.config import without_dropped
 from hba.regularization.groups import REGULARIZERS, registered_regularizers
 from hba.regularization.in_training import DROPOUT, WEIGHT_DECAY
 from hba.regularization.regularizer import Hyperparameter
-from hba.text.lstm import next_word_loss
 from hba.utils.settings import Settings, words
 from hba.utils.text import did_you_mean, unknown
 
@@ -60,20 +58,12 @@ class TextStn(SelfTuning):
     warm_up_epochs: WarmUp = 1
     lambda_learning_rate: Positive = 0.01
 
-    def loss(self, logits: Any, labels: Tensor) -> Tensor:
-        """Of a validation passage. logits: the output of the language model."""
-        return next_word_loss(logits, labels)
-
 
 class TextDeltaStn(DeltaSelfTuning):
     """Delta-STN. Its settings for text are not published: those of its image experiments, STN's warm-up of an epoch."""
 
     name: ClassVar[str] = "delta-stn"
     warm_up_epochs: WarmUp = 1
-
-    def loss(self, logits: Any, labels: Tensor) -> Tensor:
-        """Of a validation passage. logits: the output of the language model."""
-        return next_word_loss(logits, labels)
 
 
 TEXT_ALGORITHMS: Mapping[str, type[Hypergradient]] = MappingProxyType(
@@ -153,7 +143,7 @@ class TextSearchConfig(TextTrainingConfig):
     @classmethod
     def from_file(cls, stored: Mapping[str, Any]) -> Self:
         """The settings in the config.json of a run."""
-        return cls.make({name: value for name, value in stored.items() if name not in DROPPED})
+        return cls.make(without_dropped(stored))
 
     def flat(self) -> dict[str, Any]:
         """All settings as JSON values, by name."""

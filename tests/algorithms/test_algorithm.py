@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from hba.algorithms import Hypergradient, hypergradient
 from hba.algorithms.hypergradient import HyperGradientState
-from hba.algorithms.responses import RESPONSES
+from hba.algorithms.responses import RESPONSES, TrainingBatch
 from hba.algorithms.task import ImageTask
 from hba.hypernet.layers import HyperLayer
 from hba.models import build_model
@@ -146,7 +146,8 @@ def test_a_training_step_is_one_of_sgd_along_those_gradients(name: str) -> None:
     def augment(images: Tensor, rows: Tensor) -> Tensor:
         return task.augment(images, rows, own.generator)
 
-    RESPONSES[name].gradients(own.learner.hypernetwork.train(), augment, F.cross_entropy, images, labels, rows)
+    hypernetwork = own.learner.hypernetwork.train()
+    RESPONSES[name].gradients(TrainingBatch(hypernetwork, augment, F.cross_entropy, images, labels, rows))
     step(task, state)
     for moved, still in zip(
         state.learner.hypernetwork.parameters(), own.learner.hypernetwork.parameters(), strict=True

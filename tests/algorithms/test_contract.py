@@ -16,7 +16,7 @@ from torch import nn
 
 import hba
 from hba.algorithms import ALGORITHMS
-from hba.algorithms.lookahead import rewards_of
+from hba.algorithms.rewards import rewards_of
 from hba.algorithms.scores import AugmentedBatch
 from hba.data import LabelledImages, SearchData
 from hba.errors import DivergedError, SettingsError

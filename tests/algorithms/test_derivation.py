@@ -13,7 +13,7 @@ from search_steps import algorithm_of, step
 from torch import Tensor, nn
 
 from hba.algorithms import Algorithm, FixedNoise, HyperPopulation, Population
-from hba.algorithms.population import PopulationModel, PopulationState, validation_losses
+from hba.algorithms.population import PopulationModel, PopulationState
 from hba.algorithms.state import named_networks
 from hba.algorithms.task import ImageTask
 from hba.errors import SettingsError
@@ -80,21 +80,22 @@ def test_a_population_keeps_its_lambdas_for_t_train_steps_and_then_goes_on_from_
     if kind is HyperPopulation:
         give_lambda_an_effect(state)
     start, center = state.lam_rows.clone(), state.lam.clone()
-    measured: list[Tensor] = []
+    losses: list[float] = []
+    measure = ImageTask.validation_loss
 
-    def record(task: ImageTask, members: Any) -> Tensor:
-        measured.append(validation_losses(task, members))
-        return measured[-1]
+    def record(self: ImageTask, member: Any) -> Tensor:
+        loss = measure(self, member)
+        losses.append(loss.item())
+        return loss
 
-    monkeypatch.setattr("hba.algorithms.population.validation_losses", record)
+    monkeypatch.setattr(ImageTask, "validation_loss", record)
     step(task, state)
     assert torch.equal(state.lam_rows, start)
     assert torch.equal(state.lam, center)
-    assert not measured
+    assert not losses
     step(task, state)
-    (losses,) = measured
-    assert len(losses.unique()) == 4
-    assert torch.equal(state.lam, start[losses.tolist().index(min(losses.tolist()))])
+    assert len(set(losses)) == 4
+    assert torch.equal(state.lam, start[losses.index(min(losses))])
     assert not torch.equal(state.lam_rows, start)
 
 
@@ -123,19 +124,19 @@ def test_algorithm_3_updates_each_member_as_if_it_were_alone(batched: bool, n_me
             assert torch.allclose(trained[name].double(), value.double(), atol=2e-5), (number, name)
 
 
-def cosine_factors(task: ImageTask, state: PopulationState) -> list[float]:
+def cosine_factors(task: ImageTask, state: PopulationState[Any]) -> list[float]:
     total = task.config.epochs * state.steps_per_epoch
     return [(1 + math.cos(math.pi * step / total)) / 2 for step in range(total)]
 
 
-def build_member(state: PopulationState, number: int) -> nn.Module:
+def build_member(state: PopulationState[Any], number: int) -> nn.Module:
     network = copy.deepcopy(state.learner.template)
     weights, buffers = state.learner.members()[number]
     network.load_state_dict({**weights, **buffers})
     return network
 
 
-def recorded_inputs(task: ImageTask, state: PopulationState) -> tuple[Tensor, Tensor]:
+def recorded_inputs(task: ImageTask, state: PopulationState[Any]) -> tuple[Tensor, Tensor]:
     """Do one training step; the network inputs and labels that it used."""
     seen: list[Tensor] = []
     forward, next_batch = PopulationModel.forward, state.train_stream.next
@@ -165,7 +166,8 @@ def test_algorithm_3_copies_the_best_member_and_then_disturbs_every_one(monkeypa
     buffers = {name: tensor[3].clone() for name, tensor in state.learner.buffers.items()}
     momentum = [slot["momentum_buffer"][3].clone() for slot in state.learner.optimizer.state.values()]
     lam = state.lam_rows[3].clone()
-    algorithm_of(task).exploit(state, torch.tensor([3]))
+    state.learner.exploit(torch.tensor([3]))
+    state.lam.copy_(lam)
     for name, tensor in state.learner.weights.items():
         assert torch.equal(tensor, weights[name].expand_as(tensor))
         assert torch.equal(state.learner.best_weights[name], weights[name])

@@ -1,6 +1,7 @@
-"""The options of a lambda step: when it comes, what it sees, how far it goes."""
+"""Lambda steps: when they come, what they see, and where they go: against Adam by hand and points of rest."""
 
 import copy
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -8,10 +9,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 from each import each
-from search_steps import algorithm_of, begun, begun_as_in_the_paper, next_validation, respond_at_random, step
+from own_operations import DARKEN, GAMMA
+from search_problems import seeded
+from search_steps import algorithm_of, begun, begun_as_in_the_paper, next_validation, respond_at_random, space_of, step
 from torch import Tensor
+from torch.optim import Adam
 
-from hba.algorithms.lambda_steps import best_temperature
+from hba.algorithms.lambda_steps import SHARED, SharedDirections, best_temperature, directions, proximal_step
+from hba.operations import OPERATIONS, Operation
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import SPACES, at_fraction, randaugment, search_space
 
 ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]
 """Those with lambda steps."""
@@ -83,42 +90,6 @@ def test_the_gradient_is_the_mean_of_those_of_the_validation_batches(calibrate: 
     assert torch.equal(task.preprocessing.measure(state.mover.val_stream.next()[0]), batches[3][0])
 
 
-def moves(gradients: list[Tensor], **settings: Any) -> list[Tensor]:
-    """Where lambda stands at first, and after a step for each gradient."""
-    task, state = begun_as_in_the_paper(**settings)
-    places = [state.lam.detach().clone()]
-    for gradient in gradients:
-        algorithm_of(task).move_lambda(task, state, gradient)
-        places.append(state.lam.detach().clone())
-    return places
-
-
-def random_gradients(n_steps: int = 6) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    return [torch.randn(54, generator=generator) for _ in range(n_steps)]
-
-
-def test_no_move_is_longer_than_the_trust_radius_and_all_keep_their_direction() -> None:
-    gradients, radius = random_gradients(), 0.05
-    free, bound = moves(gradients), moves(gradients, trust_radius=radius)
-    for number in range(len(gradients)):
-        # Adam does not know of the radius: its steps are the same.
-        own, cut = (places[number + 1] - places[number] for places in (free, bound))
-        assert own.norm() > radius
-        torch.testing.assert_close(cut, radius * own / own.norm(), rtol=1e-3, atol=1e-6)
-
-
-def test_no_logit_passes_the_bound() -> None:
-    down, up = torch.ones(54), -torch.ones(54)
-    places = moves([*[down] * 10, *[up] * 10], logit_bound=3.0)
-    assert torch.equal(places[10], torch.full((54,), -3.0))
-    assert (places[20] > -3).all()
-    far = moves([up] * 5, logit_bound=0.1, lambda_learning_rate=3.0)
-    assert torch.equal(far[-1], torch.full((54,), 0.1))
-    free = moves([down] * 10)
-    assert free[-1].max() < -3.1
-
-
 def test_the_noise_shrinks_linearly() -> None:
     task, state = begun(algorithm="hba", sigma=0.8, sigma_end=0.2, epochs=4)
     found = []
@@ -129,3 +100,110 @@ def test_the_noise_shrinks_linearly() -> None:
     task, state = begun(algorithm="hba", sigma=0.8, sigma_end=None)
     state.step = 5
     assert algorithm_of(task).sigma_now(task, state) == 0.8
+
+
+GEOMETRIC = {"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Cutout"}
+DESCENDING = Operation("Tones", torch.nn.Identity(), (3.0, -1.0), "tones", 0.0)
+UNKNOWN = Operation("Level", torch.nn.Identity(), (3.0, 5.0), "levels")
+OWN = SearchSpace((GAMMA, DESCENDING, UNKNOWN, DARKEN, OPERATIONS["Rotate"].with_range((7.0, 7.0))))
+CPU = torch.device("cpu")
+
+
+def columns(row: Tensor, space: SearchSpace) -> set[str]:
+    return {name for name, number in zip(space.names, row.tolist(), strict=True) if number}
+
+
+@each("space", [*SPACES.values(), SearchSpace(copies=1)], ids=["hba", "pba", "one copy"])
+def test_each_coordinate_moves_one_kind_of_number_of_one_kind_of_operation(space: SearchSpace) -> None:
+    rows = directions(space, CPU)[: len(SHARED)]
+    assert len(SHARED) == 4
+    for number, (is_geometric, kind) in enumerate(
+        [(True, "probability"), (False, "probability"), (True, "magnitude"), (False, "magnitude")]
+    ):
+        assert SHARED[number].startswith("geometric" if is_geometric else "colour")
+        assert columns(rows[number], space) == {
+            name for name in space.names if name.endswith(kind) and (name.split(".")[0] in GEOMETRIC) == is_geometric
+        }
+    assert (rows[:2] >= 0).all()
+    assert (rows.abs().sum(0) == 1).all(), "every hyperparameter is moved by one"
+
+
+@each("space", [*SPACES.values(), OWN], ids=["hba", "pba", "own"])
+@each("start", [randaugment, lambda space: at_fraction(space, 0.5)], ids=["randaugment", "middle"])
+def test_a_step_along_them_takes_every_magnitude_away_from_doing_nothing(space: SearchSpace, start: Any) -> None:
+    lam = start(space).double()
+    along = directions(space, CPU)[2:4].sum(0).double()
+    before, after = (space.decode(lam + small * along) for small in (0.0, 1e-4))
+    for number, slot in enumerate(space.slots):
+        if slot.magnitude is None:
+            continue
+        low, high = sorted(slot.operation.magnitude_range or ())
+        identity = slot.operation.identity
+        moved = (after - before)[slot.magnitude].item()
+        if identity is None or low == high:
+            assert moved == 0
+        elif low < identity < high:
+            assert (moved > 0) == (number % 2 == 0), "the first copy upwards, the second downwards"
+            assert moved
+        else:
+            distances = [abs(values[slot.magnitude].item() - identity) for values in (before, after)]
+            assert distances[1] > distances[0], slot.operation.name
+
+
+def adam(gradients: list[float], rate: float, betas: tuple[float, float]) -> list[float]:
+    """Where Adam stands after each step (Kingma and Ba 2015, Algorithm 1)."""
+    at, mean, square, places = 0.0, 0.0, 0.0, []
+    for step_number, gradient in enumerate(gradients, start=1):
+        mean = betas[0] * mean + (1 - betas[0]) * gradient
+        square = betas[1] * square + (1 - betas[1]) * gradient**2
+        at -= rate * mean / (1 - betas[0] ** step_number) / (math.sqrt(square / (1 - betas[1] ** step_number)) + 1e-8)
+        places.append(at)
+    return places
+
+
+def test_shared_coordinates_go_by_adam_along_the_sum_of_their_gradients() -> None:
+    space, betas, rate = search_space(searches_count=True), (0.8, 0.95), 0.05
+    rows, generator = directions(space, CPU), seeded(0)
+    offsets, log_spread = torch.zeros(len(rows), requires_grad=True), torch.zeros((), requires_grad=True)
+    strength = SharedDirections(offsets, log_spread, Adam([offsets, log_spread], lr=rate, betas=betas))
+    gradients = [torch.randn(space.n, generator=generator) for _ in range(5)]
+    of_spread = [0.5, -0.2, 0.1, 0.7, -0.3]
+    lam = torch.zeros(space.n)
+    for gradient, one in zip(gradients, of_spread, strict=True):
+        lam += strength.moved(space, gradient, torch.tensor(one))
+    expected = torch.zeros(space.n)
+    for number, row in enumerate(rows):
+        summed = [sum(a * b for a, b in zip(row.tolist(), one.tolist(), strict=True)) for one in gradients]
+        place = adam(summed, rate, betas)[-1]
+        assert strength.offsets[number].item() == pytest.approx(place, rel=1e-4)
+        expected += place * row
+    torch.testing.assert_close(lam, expected, rtol=1e-4, atol=1e-6)
+    assert strength.log_spread.item() == pytest.approx(adam(of_spread, rate, betas)[-1], rel=1e-4)
+
+
+N = 5
+
+
+def test_the_step_ends_where_its_gradient_and_its_length_balance() -> None:
+    """It minimizes half of curvature times squared distance, plus half the squared length of the step by 1 / rates."""
+    generator = seeded(3)
+    lam, start, root = (torch.randn(*shape, generator=generator).double() for shape in ((N,), (N,), (N, N)))
+    curvature = torch.rand(N, generator=generator).double()
+    rates = root @ root.T + 0.1 * torch.eye(N)
+    found = proximal_step(lam, start, curvature, rates)
+    slope = torch.linalg.inv(rates) @ (found - lam) + curvature * (found - start)
+    torch.testing.assert_close(slope, torch.zeros_like(slope), rtol=0, atol=1e-10)
+    assert not torch.allclose(found, lam)
+
+
+@each("optimizer", ["adam", "rmsprop"])
+@each("shared", [0.0, 0.1])
+def test_lambda_comes_to_rest_where_rewards_and_pull_are_equal(shared: float, optimizer: str) -> None:
+    space = space_of("Rotate", "Invert", copies=2)
+    task, state = begun(space, algorithm="lookahead", strength_learning_rate=shared, lambda_optimizer=optimizer)
+    generator = seeded(5)
+    gradient, curvature = torch.randn(space.n, generator=generator), 1 + torch.rand(space.n, generator=generator)
+    for _ in range(1500):
+        algorithm_of(task).move_lambda(task, state, gradient.clone(), curvature=curvature)
+    expected = state.mover.start - gradient / curvature
+    torch.testing.assert_close(state.lam.detach(), expected, rtol=1e-3, atol=1e-3)

@@ -24,7 +24,7 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import ConstantLR
 
 from hba.algorithms import Lookahead, lookahead
-from hba.algorithms.lookahead import rewards_of
+from hba.algorithms.rewards import rewards_of
 from hba.algorithms.scores import AugmentedBatch, expected_score
 from hba.algorithms.state import NetworkModel
 from hba.models import build_model

@@ -1,6 +1,7 @@
 """How a hypernetwork learns to answer lambda: against closed forms, autograd on a copy and finite differences."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,11 +11,12 @@ from each import each
 from search_steps import is_response, respond_at_random
 from torch import Tensor, nn
 
-from hba.algorithms.responses import Gradients, joint, linearized, separate
+from hba.algorithms.responses import TrainingBatch, joint, linearized, separate
 from hba.hypernet import HyperNetwork
 
 N = 3
 BATCH = 6
+Gradients = Callable[[TrainingBatch], tuple[Tensor, Tensor]]
 APART = [separate, linearized]
 """The two that learn the response from a loss of its own."""
 
@@ -82,7 +84,7 @@ def learnt(
     own = copy.deepcopy(hypernetwork)
     for parameter in own.response_parameters():
         parameter.grad = torch.full_like(parameter, before)
-    learn(own, brighter, F.cross_entropy, images, labels, rows)
+    learn(TrainingBatch(own, brighter, F.cross_entropy, images, labels, rows))
     return gradients_of(own)
 
 
@@ -150,7 +152,7 @@ class Spy:
 def perturbed(hypernetwork: HyperNetwork, images: Tensor, labels: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Logits and loss of the linearized network at lambda + eps, with an augmentation that does nothing."""
     spy = Spy()
-    linearized(copy.deepcopy(hypernetwork), lambda same, _: same, spy, images, labels, rows)
+    linearized(TrainingBatch(copy.deepcopy(hypernetwork), lambda same, _: same, spy, images, labels, rows))
     _, logits = spy.logits
     _, loss = spy.losses
     return logits, loss
@@ -173,7 +175,7 @@ def test_the_linearized_response_follows_the_slope_of_its_own_loss() -> None:
     hypernetwork = hyper_of(Deep(), torch.randn(N))
     images, labels, rows = batch()
     own = copy.deepcopy(hypernetwork)
-    linearized(own, lambda same, _: same, F.cross_entropy, images, labels, rows)
+    linearized(TrainingBatch(own, lambda same, _: same, F.cross_entropy, images, labels, rows))
     small = 1e-6
     for parameter, learning in zip(hypernetwork.response_parameters(), own.response_parameters(), strict=True):
         direction, before, losses = torch.randn_like(parameter), parameter.detach().clone(), []

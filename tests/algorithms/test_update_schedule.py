@@ -5,7 +5,6 @@ from itertools import product
 from typing import Any
 
 import hba
-from hba.algorithms.lambda_optimizers import largest_stride
 from hba.algorithms.update_schedule import (
     TRIED_STEPS,
     UpdateSchedule,
@@ -13,7 +12,6 @@ from hba.algorithms.update_schedule import (
     overfitting_note,
     overfitting_note_in,
     policy_steps_in,
-    schedule_in,
 )
 
 
@@ -63,18 +61,16 @@ def made(**changed: Any) -> dict[str, Any]:
 
 def test_a_schedule_tells_how_its_search_went() -> None:
     provenance = hba.load_policy("digits").provenance
-    settings = provenance["settings"]
-    stride = largest_stride(settings["lambda_learning_rate"], settings["strength_learning_rate"])
-    assert schedule_in(provenance) == UpdateSchedule(5, 1, 0, stride).at(2)
     assert policy_steps_in(provenance) == 120
     assert advice_in(provenance) is None
     assert overfitting_note_in(provenance) is None
-    assert " too few" in str(advice_in(made()))
+    assert "only to about 54 %" in str(advice_in(made()))
     assert overfitting_note_in(made()) == overfitting_note(1.5, 55.0, 1.4, 2, 12)
     assert advice_in(made(epochs_finished=3)) is None, "only of a finished search"
     assert overfitting_note_in(made(epochs_finished=3)) is None
-    settings = {**made()["settings"], "warm_up_epochs": None}
-    assert schedule_in(made(settings=settings)) == UpdateSchedule(4, 1, None, 0.03).at(2)
+    later = {**made()["settings"], "warm_up_epochs": None}
+    assert "about 400 epochs" in str(advice_in(made(settings=later))), "as many again for the warm-up"
+    assert advice_in(made(settings={**later, "train_steps": "4"})) is None
 
 
 def test_a_network_overfits_unless_two_signs_say_that_it_does_not() -> None:

@@ -51,7 +51,6 @@ WRONG_SEARCH: dict[str, list[Any]] = {
     "algorithm": ["HBA", "", None, ["hba"], 6, int],
     "initial_fraction": [0, 1, -0.1, float("nan")],
     "warm_up_epochs": [-1, 0.5],
-    "trust_radius": [0, -1, float("inf")],
     "val_batch_size": [0, "all", "halff"],
     "lambda_betas": ["0.9", "0.9,1", "-0.1,0.9", None, 0.9],
     "spread_share": [0, -0.5, 1.1, float("nan")],
@@ -193,7 +192,7 @@ PAPER: dict[str, Any] = {
     **{"initial_fraction": 0.05, "lambda_betas": (0.9, 0.999), "train_steps": 2, "val_steps": 1, "sigma": 1.0},
     **{"response": "affine", "val_statistics": "running", "calibrate": False, "sharing": "first-bn"},
     **{"warm_up_epochs": 0, "val_batches": 1, "val_batch_size": None, "sigma_end": None, "population_size": None},
-    **{"response_weight_decay": None, "trust_radius": None, "logit_bound": None, "weight_sigma": 0.001},
+    **{"response_weight_decay": None, "weight_sigma": 0.001},
     **{"init": "fraction", "count": "fixed", "strength_learning_rate": 0.0, "spread_over": "none"},
     **{"spread_share": 1.0},
 }
@@ -244,7 +243,9 @@ def test_a_presets_learning_rate_is_for_an_algorithm_that_leaves_it_open() -> No
 def test_stored_settings_may_name_what_there_is_no_more() -> None:
     for name in ALGORITHMS:
         config = SearchConfig.make({"algorithm": name})
-        assert SearchConfig.from_file({**config.flat(), "probes": 10}) == config
+        assert SearchConfig.from_file({**config.flat(), "probes": 10, "trust_radius": None}) == config
+        with pytest.raises(SettingsError, match="trust_radius"):
+            SearchConfig.from_file({**config.flat(), "trust_radius": 0.1})
     for given in ({"initial_fraction": 0.5}, {"algorithm": Lookahead(initial_fraction=0.5)}):
         algorithm = SearchConfig.from_preset(given).algorithm
         assert (algorithm.init, algorithm.initial_fraction) == ("fraction", 0.5)

@@ -10,7 +10,7 @@ import torch
 from small_texts import SMALL, small_network, training_config, write_texts
 from torch import Tensor, nn
 
-from hba.algorithms.responses import linearized
+from hba.algorithms.responses import TrainingBatch, linearized
 from hba.hypernet import HyperNetwork
 from hba.regularization.in_training import activation
 from hba.text.config import DROPOUTS, TextSearchConfig
@@ -204,7 +204,8 @@ def test_the_linearized_language_model_is_that_of_finite_differences() -> None:
         seen.append(prediction)
         return prediction.logits.square().mean()
 
-    linearized(copy.deepcopy(hypernetwork), lambda same, _: same, loss_of, passage, torch.zeros(4), rows)
+    own = copy.deepcopy(hypernetwork)
+    linearized(TrainingBatch(own, lambda same, _: same, loss_of, passage, torch.zeros(4), rows))
     _, moved = seen
     center = hypernetwork.center
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The derivative of each image's loss along a direction of the weights, by forward mode or by a difference."""
+"""Rewards of augmented images: the derivative of each image's loss along a direction of the weights."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -6,11 +6,14 @@ from contextlib import contextmanager
 from typing import Literal
 
 import torch
-from torch import Tensor
-from torch.func import jvp
+from torch import Tensor, nn
+from torch.func import functional_call, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from hba.algorithms.scores import AugmentedBatch
+from hba.distributed.collectives import means
 from hba.errors import SettingsError
+from hba.training.criterion import losses_of
 
 RewardDerivative = Literal["auto", "exact", "difference"]
 Weights = Mapping[str, Tensor]
@@ -25,20 +28,51 @@ that is closer to the derivatives, and rounding does not matter yet.
 """
 
 
-def image_derivatives(
-    losses: Losses, weights: Weights, direction: Weights, parts: Parts, derivative: RewardDerivative, is_frozen: bool
-) -> Tensor:
-    """Derivatives of all images (B,) along a direction with an entry for each weight.
+def trained_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
+    """Parameters that are not frozen, by name."""
+    return {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
 
-    is_frozen: whether the network has other weights, which are frozen.
+
+def gradients_of(loss: Tensor, tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Gradients of a loss, averaged over all processes; zeros for tensors that it does not depend on."""
+    return means(torch.autograd.grad(loss, [*tensors], allow_unused=True, materialize_grads=True))
+
+
+def rewards_of(
+    network: nn.Module,
+    batch: AugmentedBatch,
+    direction: Weights,
+    *further: Tensor,
+    derivative: RewardDerivative = "exact",
+) -> Tensor:
+    """r (B,): the derivative of each image's loss along the direction, without a graph.
+
+    direction: by name of the trained parameters. further: arguments of the network after the images. The network is in
+    eval mode, so an image's reward depends on other images only if a BatchNorm has no running statistics.
     """
+    weights = {name: network.get_parameter(name).detach() for name in direction}
+
+    def losses(weights: Weights, images: Tensor, labels: Tensor) -> Tensor:
+        return losses_of(functional_call(network, dict(weights), (images, *further)), labels)
+
+    on_cpu = batch.images.device.type == "cpu"
     if derivative == "auto":
         # A GPU may round weights to ten bits in convolutions, which hides a small difference. Forward mode passes
         # frozen layers once, a difference twice.
-        on_cpu = all(one.device.type == "cpu" for one in weights.values())
-        derivative = "difference" if on_cpu and not is_frozen else "exact"
-    along = exact_derivatives if derivative == "exact" else central_differences
-    return along(losses, weights, direction, parts)
+        has_frozen = any(not parameter.requires_grad for parameter in network.parameters())
+        derivative = "difference" if on_cpu and not has_frozen else "exact"
+    # One draw of the batch after the other stays in a processor's cache; a GPU is faster with all at once.
+    n_parts = batch.draws if on_cpu else 1
+    parts = zip(batch.images.chunk(n_parts), batch.labels.chunk(n_parts), strict=True)
+    return (exact_derivatives if derivative == "exact" else central_differences)(losses, weights, direction, parts)
+
+
+def advantages_of(rewards: Tensor, draws: int) -> Tensor:
+    """Rewards (B,) minus the mean of the image's other draws; with one draw, minus the mean of the batch."""
+    if draws == 1:
+        return rewards - rewards.mean()
+    by_draw = rewards.view(draws, -1)
+    return ((by_draw - by_draw.mean(dim=0)) * (draws / (draws - 1))).flatten()
 
 
 def exact_derivatives(losses: Losses, weights: Weights, direction: Weights, parts: Parts) -> Tensor:

@@ -13,7 +13,7 @@ from torch.func import functional_call
 
 import hba
 from hba.algorithms import Lookahead
-from hba.algorithms.derivatives import (
+from hba.algorithms.rewards import (
     central_differences,
     exact_derivatives,
 )
